@@ -1,0 +1,58 @@
+"""A command as a value: it can be printed, compared and tested, and it does nothing."""
+
+import shlex
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One program call. `env` is added to the inherited environment.
+
+    `secrets` names the variables of `env` whose values are never shown. `stdin_file` and
+    `stdout_file` are for what does not fit into a string: archives on their way.
+    """
+
+    argv: tuple[str, ...]
+    stdin: str = ""
+    stdin_file: Path | None = None
+    stdout_file: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        """The line to paste into a shell, secrets hidden."""
+        assignments = [
+            f"{name}={'***' if name in self.secrets else shlex.quote(value)}"
+            for name, value in sorted(self.env.items())
+        ]
+        files = ((" < ", self.stdin_file), (" > ", self.stdout_file))
+        redirections = (sign + shlex.quote(str(path)) for sign, path in files if path)
+        return " ".join([*assignments, shlex.join(self.argv)]) + "".join(redirections)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a finished command said."""
+
+    returncode: int
+    stdout: str = ""
+    stderr: str = ""
+
+    @property
+    def said(self) -> str:
+        """The last line that says something, of stderr first: usually the reason."""
+        lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
+        return lines[-1].strip() if lines else f"exit code {self.returncode}"
+
+
+Steps: TypeAlias = Generator[Command, Result, T]
+"""Commands out, results in, a value at the end. Building one runs nothing: process.drive does."""
+
+
+def command(*argv: str, stdin: str = "", **env: str) -> Command:
+    return Command(argv=argv, stdin=stdin, env=env)

@@ -1,0 +1,78 @@
+"""What a component of the image is: a row of the table in components.py."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+KeyKind = Literal["bool", "str", "choice"]
+Value: TypeAlias = "bool | str"
+Values: TypeAlias = Mapping[str, Value]
+"""The components' settings by key, as they stand in Settings.component."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """One setting. `doc` becomes its comment in .env."""
+
+    name: str
+    doc: str
+    default: Value = ""
+    kind: KeyKind = "str"
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirement:
+    """The component does not work without one of these toggles; the first is the one to enable."""
+
+    any_of: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """One stage of the image, made by `setup.d/<number>-<name>.sh` from its keys alone.
+
+    `needs` are the components whose files its script reads while it builds; `env` is what the
+    image's environment gains; `args` is what the script is given, its keys where not said.
+    """
+
+    number: int
+    name: str
+    doc: str
+    enabled: Callable[[Values], bool]
+    toggle: str = ""
+    keys: tuple[Key, ...] = ()
+    requires: tuple[Requirement, ...] = ()
+    needs: tuple[str, ...] = ()
+    env: Callable[[Values], Mapping[str, str]] = lambda _: {}
+    args: Callable[[Values], Mapping[str, str]] | None = None
+
+    @property
+    def script(self) -> str:
+        return f"{self.number:02d}-{self.name}.sh"
+
+
+def text(name: str, default: str, doc: str) -> Key:
+    return Key(name=name, default=default, doc=doc)
+
+
+def switch(name: str, doc: str, *, default: bool) -> Key:
+    return Key(name=name, kind="bool", default=default, doc=doc)
+
+
+def choice(name: str, choices: tuple[str, ...], doc: str) -> Key:
+    """The first choice is the default."""
+    return Key(name=name, kind="choice", choices=choices, default=choices[0], doc=doc)
+
+
+def arguments(component: Component, values: Values) -> dict[str, str]:
+    """What the component's script gets in its environment, sorted."""
+    if component.args is not None:
+        return dict(sorted(component.args(values).items()))
+    names = sorted(key.name for key in component.keys)
+    return {name: as_text(values[name]) for name in names}
+
+
+def as_text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else value

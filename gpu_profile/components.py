@@ -1,0 +1,50 @@
+"""What an image can hold: one row a component, and what the rows need of each other.
+
+A row of component_rows.py is all that a new component takes, beside its script
+`Container-Root/setup.d/NN-name.sh`.
+"""
+
+from dataclasses import dataclass
+
+from gpu_profile.component import Component, Key, Value, Values
+from gpu_profile.component_rows import ROWS, mpi_source
+
+__all__ = [
+    "COMPONENTS",
+    "Component",
+    "Key",
+    "Needed",
+    "enabled",
+    "missing_requirements",
+    "mpi_source",
+]
+
+COMPONENTS = ROWS
+"""In build order: the later ones may need the earlier ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """A toggle to set, and why."""
+
+    key: str
+    value: Value
+    reason: str
+
+
+def enabled(values: Values) -> tuple[Component, ...]:
+    """The components that these settings ask for, in build order."""
+    return tuple(component for component in COMPONENTS if component.enabled(values))
+
+
+def missing_requirements(values: Values) -> tuple[Needed, ...]:
+    """What to enable so that every enabled component works; nothing where all do already."""
+    wanted = dict(values)
+    needed: list[Needed] = []
+    for component in reversed(COMPONENTS):  # the later ones need the earlier ones
+        for requirement in component.requires if component.enabled(wanted) else ():
+            if not any(wanted[key] for key in requirement.any_of):
+                key = requirement.any_of[0]
+                wanted[key] = True
+                needed.append(Needed(key=key, value=True, reason=requirement.reason))
+    return tuple(needed)

@@ -1,0 +1,56 @@
+"""Which Linux distribution this machine runs, and which mirror of it the machine uses."""
+
+import re
+from dataclasses import dataclass
+
+from gpu_profile.command import Command, Steps, command
+from gpu_profile.errors import ToolError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """`id` is os-release's: debian, ubuntu. `mirror` is empty where apt knows of none."""
+
+    id: str
+    codename: str
+    mirror: str = ""
+
+    @property
+    def keyring(self) -> str:
+        return f"/usr/share/keyrings/{self.id}-archive-keyring.gpg"
+
+
+OS_RELEASE = command("cat", "/etc/os-release")
+APT_SOURCES = Command(
+    argv=("apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages")
+)
+
+
+def probe() -> Steps[Distribution]:
+    """Raises ToolError where this is neither Debian nor Ubuntu, or something of their kind."""
+    fields = _fields((yield OS_RELEASE).stdout)
+    if fields.get("ID") not in {"debian", "ubuntu"}:
+        raise ToolError(
+            f"{fields.get('PRETTY_NAME', 'This system')} is neither Debian nor Ubuntu",
+            "Install Docker Engine 23 or newer with buildx as its own documentation says",
+        )
+    sources = (yield APT_SOURCES).stdout
+    return Distribution(
+        id=fields["ID"],
+        codename=fields.get("VERSION_CODENAME", ""),
+        mirror=first_mirror(fields["ID"], sources),
+    )
+
+
+def _fields(os_release: str) -> dict[str, str]:
+    found = re.findall(r'^(\w+)="?([^"\n]*)"?$', os_release, re.MULTILINE)
+    return dict(found)
+
+
+def first_mirror(distribution: str, sources: str) -> str:
+    """The mirror of the distribution itself among apt's sources, not of a third party."""
+    for line in sources.splitlines():
+        origin, _, uri = line.partition(" ")
+        if origin.lower() == distribution and "security" not in uri:
+            return uri.rstrip("/")
+    return ""

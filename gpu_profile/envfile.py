@@ -1,0 +1,85 @@
+"""Read a .env file as data: KEY=value lines, nothing executed, every fault with file and line."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from dotenv.parser import Binding, parse_stream
+
+from gpu_profile.errors import SettingsError
+
+_SHELL = re.compile(r"\$\(|`|\$\{|\$[A-Za-z_]")
+_SHELL_WORDS = {"if", "then", "else", "elif", "fi", "for", "do", "done", "case", "esac", "source"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    key: str
+    value: str
+    line: int
+
+
+def read(path: Path) -> tuple[Entry, ...]:
+    """The file's settings in order. A file that is not there has none."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            bindings = list(parse_stream(stream))
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: cannot be read: {error}") from error
+    return _without_duplicates(path, [_entry(path, b) for b in bindings if _says_something(b)])
+
+
+def _says_something(binding: Binding) -> bool:
+    text = binding.original.string.strip()
+    return bool(text) and (binding.key is not None or not text.startswith("#"))
+
+
+def _line(binding: Binding) -> int:
+    """The parser counts from the blank lines that it takes along."""
+    string = binding.original.string
+    return binding.original.line + string[: len(string) - len(string.lstrip())].count("\n")
+
+
+def _entry(path: Path, binding: Binding) -> Entry:
+    where = f"{path}:{_line(binding)}"
+    text = binding.original.string.strip()
+    first = text.splitlines()[0]
+    if first.startswith(("export ", "export\t")):
+        raise SettingsError(
+            f"{where}: {first!r} is shell code", "Settings are data: leave out 'export'"
+        )
+    if first.split()[0].rstrip(";") in _SHELL_WORDS or first.startswith((". ", "[")):
+        raise SettingsError(
+            f"{where}: {first!r} is shell code",
+            "Settings are data: write KEY=value lines only, each with its final value",
+        )
+    if binding.error or not binding.key or binding.value is None:
+        raise SettingsError(
+            f"{where}: expected KEY=value, found {first!r}", "Quote values that hold quotes"
+        )
+    _refuse_expansion(where, binding.key, text)
+    return Entry(binding.key, binding.value, _line(binding))
+
+
+def _refuse_expansion(where: str, key: str, text: str) -> None:
+    raw = text.partition("=")[2].lstrip()
+    found = None if raw.startswith("'") else _SHELL.search(raw)
+    if found:
+        raise SettingsError(
+            f"{where}: {key} uses the shell ({found[0]!r})",
+            "Settings are data: write the value itself, or put it in single quotes to keep the $",
+        )
+
+
+def _without_duplicates(path: Path, entries: list[Entry]) -> tuple[Entry, ...]:
+    seen: dict[str, int] = {}
+    for entry in entries:
+        if entry.key in seen:
+            raise SettingsError(
+                f"{path}:{entry.line}: {entry.key} was set before, on line {seen[entry.key]}",
+                "Keep one of them",
+            )
+        seen[entry.key] = entry.line
+    return tuple(entries)

@@ -1,0 +1,65 @@
+"""Every refusal of ours: one line that says what happened, a next step, and an exit code."""
+
+
+class GpuProfileError(Exception):
+    """`what` happened and `hint`, what to do next. Anything else that escapes is a bug."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint)
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """One line, whatever a foreign program put into the message."""
+        parts = (part.strip().rstrip(".") for part in (self.what, self.hint) if part.strip())
+        return " ".join(". ".join(parts).split()) + "."
+
+
+class SettingsError(GpuProfileError):
+    """A setting, flag or input that cannot be used as it is."""
+
+    exit_code = 2
+
+
+class ToolError(GpuProfileError):
+    """A tool, an engine or a permission is missing."""
+
+    exit_code = 3
+
+
+class BuildError(GpuProfileError):
+    """The image was not built."""
+
+    exit_code = 4
+
+
+class JobError(GpuProfileError):
+    """The profiled job failed, or never started."""
+
+    exit_code = 5
+
+
+class ReportError(GpuProfileError):
+    """A report is missing, unreadable or empty."""
+
+    exit_code = 6
+
+
+class RegistryError(GpuProfileError):
+    """The registry refused, or could not be reached."""
+
+    exit_code = 7
+
+
+class GateError(GpuProfileError):
+    """A gate failed: a regression, a bandwidth floor, drift from the lock."""
+
+    exit_code = 8
+
+
+class Interrupted(GpuProfileError):
+    """The user ended a run; what it had recorded was brought home first."""
+
+    exit_code = 130

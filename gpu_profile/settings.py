@@ -1,0 +1,241 @@
+""".env, environment and command line -> one frozen, checked Settings."""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from gpu_profile import envfile
+from gpu_profile.component import Key
+from gpu_profile.components import COMPONENTS, missing_requirements
+from gpu_profile.errors import SettingsError
+from gpu_profile.spec import ImageRef, LauncherName
+
+_TRUE, _FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off"}
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_LOWER = {"http_proxy", "https_proxy", "no_proxy"}
+
+
+def _key(default: object, doc: str) -> Any:  # noqa: ANN401 - dataclasses.field's own type
+    return field(default=default, metadata={"doc": doc})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every field is the .env key of its name in capitals (the proxies' in small letters)."""
+
+    registry: str = _key(
+        "", "Registry to push to, as in 123456789012.dkr.ecr.us-west-2.amazonaws.com"
+    )
+    image: str = _key("gpu-profile", "The image's name, without registry and tag")
+    version: str = _key("latest", "The image's tag; auto is a hash of all that goes into it")
+    aws_region: str = _key(
+        "", "Region that an ECR registry must be in; empty is what REGISTRY says"
+    )
+    ecr_registry: str = _key(
+        "", "The ECR registry behind a REGISTRY of another name (a proxy, a private endpoint)"
+    )
+    ecr_immutable_tags: bool = _key(True, "A repository that push creates refuses to move a tag")
+    ecr_scan_on_push: bool = _key(True, "A repository that push creates scans what it is given")
+
+    base_image: str = _key(
+        "auto",
+        "Debian or Ubuntu image to build on, embedded for a base made here, or auto: NVIDIA's CUDA image where its registry answers, otherwise embedded",
+    )
+    cuda_archs: str = _key(
+        "80,90,100", "GPU architectures to compile for: 80 A100, 90 H100 and H200, 100 B200"
+    )
+    ca_bundle: str = _key(
+        "", "Certificates that downloads in the build need (a file); never in the image"
+    )
+    build_opts: str = _key("", "More options for `docker buildx build`")
+    http_proxy: str = _key("", "Proxy of the build's downloads; not kept in the image")
+    https_proxy: str = _key("", "The same for HTTPS")
+    no_proxy: str = _key("", "Hosts reached without it")
+
+    container: str = _key(
+        "gpu-profile", "Name of the container that run, exec, logs, status and stop mean"
+    )
+    port_map: str = _key("", "Ports of that container, as in -p 8080:8080")
+    vol_map: str = _key("", "Volumes of that container, as in -v /data:/data")
+    network: str = _key("", "Network of containers: bridge, host, none or one of your own")
+    run_opts: str = _key("", "More options for `docker run`")
+    shm_size: str = _key("1g", "Shared memory of containers; data loaders and NCCL need it")
+    report_dir: Path = _key(Path("/tmp"), "Where runs and their reports are kept")
+
+    launcher: LauncherName = _key("docker", "Where profile and test run when --on does not say it")
+    nsys: str = _key("", "Path of the nsys to use on hosts; empty finds the newest")
+    ssh_host: str = _key("", "user@address of a remote GPU host, or its name in ~/.ssh/config")
+    ssh_workdir: str = _key(
+        "", "Directory there that jobs run in; empty is home, or SSH_SYNC's copy"
+    )
+    ssh_sync: str = _key("", "Directory here to copy to SSH_WORKDIR (or the run) before it runs")
+    ssh_dir: str = _key(".gpu-profile", "Directory there for runs and their reports")
+    ssh_args: str = _key("", "More options for ssh, as in -p 2222 -J user@bastion")
+    slurm_partition: str = _key("", "Slurm partition")
+    slurm_account: str = _key("", "Slurm account")
+    slurm_time: str = _key("00:30:00", "Slurm time limit")
+    slurm_modules: str = _key("", "Modules to load in the job, separated by spaces")
+    slurm_image: str = _key(
+        "", "Container image of Slurm jobs: an address, or a .sqsh or .sif file"
+    )
+    slurm_container: Literal["pyxis", "apptainer"] = _key(
+        "pyxis", "What runs SLURM_IMAGE in the cluster"
+    )
+    slurm_torchrun: bool = _key(False, "One task a node with torchrun, not one task a GPU")
+    slurm_args: str = _key("", "More options for sbatch")
+    slurm_login: str = _key("", "user@address of a log-in node; empty runs Slurm's commands here")
+    slurm_workdir: str = _key("", "Directory that jobs run in; empty is where sbatch is run")
+    slurm_dir: str = _key("", "Directory that the nodes share; empty is REPORT_DIR")
+    kube_context: str = _key("", "Context of kubectl; empty is its current one")
+    kube_namespace: str = _key("", "Namespace of jobs; empty is the context's")
+    kube_instance: str = _key(
+        "", "EC2 instance type, as in p5.48xlarge: GPUs, EFA, hugepages and memory follow"
+    )
+    kube_queue: str = _key("", "Kueue's local queue")
+    kube_pvc: str = _key(
+        "", "Claim for the reports, as in NAME:/path; empty fetches them from the pods"
+    )
+    kube_node_selector: str = _key("", "key=value,… of the nodes to use")
+    kube_tolerations: str = _key(
+        "", "key[=value][:effect],… to tolerate beside the GPU's and EFA's"
+    )
+    kube_affinity: str = _key("", "Affinity of the pods, as JSON")
+    kube_priority_class: str = _key("", "PriorityClass of the pods")
+    kube_service_account: str = _key("", "ServiceAccount of the pods")
+    kube_run_as_user: str = _key(
+        "0", "User id of the pods; other than 0 is what `restricted` asks for"
+    )
+    kube_injector: Literal["none", "devtools", "operator"] = _key(
+        "none", "NVIDIA's injector that profiles PyTorchJob and TrainJob pods, not the image's nsys"
+    )
+    kube_wait: str = _key("600", "Seconds a job may take to get its pods running")
+    kube_hold: str = _key(
+        "3600", "Seconds that ended PyTorchJob and TrainJob pods keep their reports"
+    )
+
+    component: Mapping[str, str | bool] = field(default_factory=dict)
+    """The components' own keys and values."""
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Where each key's value came from."""
+
+    @property
+    def image_ref(self) -> ImageRef:
+        address = f"{self.registry}/{self.image}" if self.registry else self.image
+        return ImageRef.parse(f"{address}:{self.version}")
+
+    def values(self) -> dict[str, object]:
+        """Every key's value, the core's first."""
+        return {key.name: self.value(key) for key in KEYS}
+
+    def value(self, key: Key) -> object:
+        if key.name in self.component:
+            return self.component[key.name]
+        return getattr(self, key.name.lower())
+
+
+def _core_keys() -> tuple[Key, ...]:
+    return tuple(
+        Key(
+            name=f.name if f.name in _LOWER else f.name.upper(),
+            kind="bool" if f.type is bool else "choice" if get_origin(f.type) is Literal else "str",
+            default=f.default if isinstance(f.default, bool) else str(f.default),
+            choices=get_args(f.type) if get_origin(f.type) is Literal else (),
+            doc=f.metadata["doc"],
+        )
+        for f in dataclasses.fields(Settings)
+        if "doc" in f.metadata
+    )
+
+
+CORE_KEYS = _core_keys()
+COMPONENT_KEYS = tuple(key for component in COMPONENTS for key in component.keys)
+KEYS = CORE_KEYS + COMPONENT_KEYS
+_BY_NAME = {key.name: key for key in KEYS}
+
+
+def load(
+    path: Path,
+    environ: Mapping[str, str],
+    overrides: Iterable[str] = (),
+    *,
+    with_dependencies: bool = False,
+) -> Settings:
+    """Command line (`KEY=value` words) over environment over .env over defaults."""
+    raw = {key.name: (str(key.default), "default") for key in KEYS}
+    for entry in envfile.read(path):
+        where = f"{path}:{entry.line}"
+        raw[_known(where, entry.key).name] = (entry.value, where)
+    raw |= {k.name: (environ[k.name], "environment") for k in KEYS if k.name in environ}
+    for word in overrides:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {word!r} is no setting", "Use --set KEY=value")
+        raw[_known("--set", name).name] = (value, "command line")
+    return _checked(raw, with_dependencies=with_dependencies)
+
+
+def _known(where: str, name: str) -> Key:
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    near = difflib.get_close_matches(name.upper(), _BY_NAME, n=1)
+    hint = f"Did you mean {near[0]}?" if near else "`invoke config` lists all keys"
+    raise SettingsError(f"{where}: unknown key {name!r}", hint)
+
+
+def _checked(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bool) -> Settings:
+    values = {name: _parse(_BY_NAME[name], *found) for name, found in raw.items()}
+    component = {key.name: values[key.name] for key in COMPONENT_KEYS}
+    for needed in missing_requirements(component):
+        if not with_dependencies:
+            setting = f"{needed.key}={str(needed.value).lower()}"
+            raise SettingsError(needed.reason, f"Set {setting}, or use --with-dependencies")
+        component[needed.key] = needed.value
+    core = {key.name.lower(): values[key.name] for key in CORE_KEYS}
+    return Settings(
+        **core | {"report_dir": Path(str(core["report_dir"])).expanduser()},
+        component=component,
+        sources={name: source for name, (_, source) in raw.items()},
+    )
+
+
+def _parse(key: Key, text: str, source: str) -> Any:  # noqa: ANN401 - a key's own type
+    where = f"{source}: {key.name} is {text!r}"
+    if key.kind == "bool":
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+        raise SettingsError(where, "Use true or false")
+    if key.choices and text not in key.choices:
+        raise SettingsError(where, f"Use one of {', '.join(key.choices)}")
+    if "\n" in text or "\0" in text:
+        raise SettingsError(f"{source}: {key.name} holds a line break", "Write it on one line")
+    return text
+
+
+def shown(value: object) -> str:
+    """A value as people may see it: without the user and password of a URL."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return _USER_INFO.sub("***", text)
+
+
+def template() -> str:
+    """The .env file that says every default: the one that ships."""
+    groups = [("Image, containers and launchers", CORE_KEYS)]
+    groups += [(component.doc, component.keys) for component in COMPONENTS if component.keys]
+    blocks = ["# Settings: KEY=value, data and not shell. `invoke config` shows what is in force."]
+    for title, keys in groups:
+        lines = [line for key in keys for line in (f"# {_doc(key)}", f"{key.name}={_written(key)}")]
+        blocks.append("\n".join([f"# --- {title}", *lines]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _doc(key: Key) -> str:
+    return f"{key.doc} ({', '.join(key.choices)})" if key.choices else key.doc
+
+
+def _written(key: Key) -> str:
+    text = shown(key.default)
+    return f"'{text}'" if re.search(r"[\s$#'\"]", text) else text

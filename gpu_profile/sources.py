@@ -1,0 +1,64 @@
+"""Which files a reader means: a run's, a directory's, or single reports in any form."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from gpu_profile.command import Command
+from gpu_profile.errors import ReportError
+
+READABLE = (".sqlite", ".sqlite.gz")
+Export = Callable[[Path], Command]
+
+
+def is_readable(path: Path) -> bool:
+    """A form that is read as it is: SQLite, packed or not, or nsys' Parquet directory."""
+    parquet = path.is_dir() and any(path.glob("*.parquet"))
+    return parquet or (path.is_file() and path.name.endswith(READABLE))
+
+
+def find(places: Iterable[str]) -> tuple[Path, ...]:
+    """Every report behind these paths and URLs' local ones, each once, in a stable order.
+
+    A directory stands for the reports in it; a .nsys-rep for itself, unless its export lies
+    beside it. Raises ReportError where there is nothing.
+    """
+    found: dict[Path, None] = {}
+    for place in places:
+        found |= dict.fromkeys(_behind(Path(place)))
+    return tuple(found)
+
+
+def _behind(path: Path) -> list[Path]:
+    if not path.exists():
+        raise ReportError(f"{path} does not exist", "`invoke reports` lists the runs")
+    if is_readable(path):
+        return [path]
+    if path.is_file():
+        return [exported(path) or path]
+    inside = [child for child in path.iterdir() if is_readable(child)]
+    stems = {_stem(child) for child in inside}
+    recordings = [child for child in path.glob("*.nsys-rep") if _stem(child) not in stems]
+    if not inside and not recordings:
+        raise ReportError(f"{path} holds no report", "Give a .sqlite, .sqlite.gz or .nsys-rep")
+    return sorted(inside + recordings, key=_natural)
+
+
+def exported(path: Path) -> Path | None:
+    """The export that lies beside a .nsys-rep."""
+    beside = (path.with_name(_stem(path) + ending) for ending in READABLE)
+    return next((each for each in beside if path.suffix == ".nsys-rep" and each.exists()), None)
+
+
+def _stem(path: Path) -> str:
+    for ending in (*READABLE, ".nsys-rep"):
+        if path.name.endswith(ending):
+            return path.name.removesuffix(ending)
+    return path.name
+
+
+def _natural(path: Path) -> tuple[object, ...]:
+    """rank2 before rank10."""
+    import re
+
+    parts = re.split(r"(\d+)", path.name)
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)

@@ -1,0 +1,141 @@
+"""What to run and how to profile it: frozen values in the field's own words."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from gpu_profile.errors import SettingsError
+
+LauncherName = Literal["docker", "host", "ssh", "slurm", "mpijob", "pytorchjob", "trainjob"]
+LAUNCHER_NAMES: tuple[LauncherName, ...] = get_args(LauncherName)
+
+Preset = Literal["light", "comm", "full"]
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+
+_IMAGE = re.compile(
+    r"(?:(?P<registry>[a-zA-Z0-9.-]+(?:\.[a-zA-Z0-9-]+|:[0-9]+|(?<=localhost)))/)?"
+    r"(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
+    r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageRef:
+    """An image's address. With a digest that is what is used: a tag can move, a digest cannot."""
+
+    name: str
+    registry: str = ""
+    tag: str = ""
+    digest: str = ""
+
+    def __str__(self) -> str:
+        address = f"{self.registry}/{self.name}" if self.registry else self.name
+        if self.digest:
+            return f"{address}@{self.digest}"
+        return f"{address}:{self.tag or 'latest'}"
+
+    @classmethod
+    def parse(cls, text: str) -> "ImageRef":
+        match = _IMAGE.fullmatch(text)
+        if match is None:
+            raise SettingsError(f"{text!r} is not an image", "Use [registry/]name[:tag][@sha256:…]")
+        return cls(**{key: value or "" for key, value in match.groupdict().items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    source: Path
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """`gpus_per_node` None: all there are. `tasks_per_node` None: one a GPU."""
+
+    nodes: int = 1
+    gpus_per_node: int | None = None
+    tasks_per_node: int | None = None
+    cpus_per_task: int | None = None
+    memory_gb: int | None = None
+    efa_per_node: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileSpec:
+    """nsys' own option names; a None or empty field leaves the choice to the preset."""
+
+    preset: Preset = "light"
+    trace: str = ""
+    sample: str = ""
+    capture_range: str = ""
+    capture_range_end: str = ""
+    delay_s: float | None = None
+    duration_s: float | None = None
+    python_functions_trace: Path | None = None
+    nvtx_domain_include: str = ""
+    nvtx_domain_exclude: str = ""
+    cuda_graph_trace: str = ""
+    gpu_metrics: bool | None = None
+    nic_metrics: bool | None = None
+    stats: bool = False
+    export: str = ""
+    ranks: frozenset[int] | None = None
+    """The ranks to profile; None is all."""
+    nsys_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A command to run under nsys. `name` is the run id: it names the run directory too."""
+
+    name: str
+    command: tuple[str, ...]
+    image: ImageRef | None = None
+    profile: ProfileSpec | None = field(default_factory=ProfileSpec)
+    """None runs the command without nsys: what a baseline is measured with."""
+    resources: Resources = field(default_factory=Resources)
+    ddp: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handle:
+    """Where a job lives, in one word: `slurm://1234`, `mpijob://namespace/name`."""
+
+    launcher: LauncherName
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.launcher}://{self.id}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Handle":
+        launcher, separator, job_id = text.partition("://")
+        for name in LAUNCHER_NAMES:
+            if name == launcher and separator and job_id:
+                return cls(launcher=name, id=job_id)
+        raise SettingsError(
+            f"{text!r} is not a job handle",
+            f"Use LAUNCHER://ID with a launcher of {', '.join(LAUNCHER_NAMES)}",
+        )
+
+
+def parse_ranks(text: str) -> frozenset[int] | None:
+    """`all` or ranks and spans as in `0,3` and `0-3`. None is all."""
+    if text == "all":
+        return None
+    ranks: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        if match is None:
+            raise SettingsError(f"--ranks {text!r} is not a list of ranks", "Use all, 0,3 or 0-3")
+        first, last = int(match[1]), int(match[2] or match[1])
+        ranks.update(range(first, last + 1))
+    if not ranks:
+        raise SettingsError(f"--ranks {text!r} names no rank", "Write the smaller one first: 0-3")
+    return frozenset(ranks)
