@@ -1,0 +1,147 @@
+"""Settings that say `auto` -> settings that say what: base image, nsys, torch, NCCL.
+
+A decision is made once. The image records it (the label DECIDED), and the next build of that
+image keeps it until it is asked to decide anew, so that a passing network fault changes nothing.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpu_profile import embedded_base
+from gpu_profile.command import Command, Steps, command
+from gpu_profile.settings import Settings
+
+DECIDED = "io.github.gpu-profile.decided"
+NVIDIA_BASE = "nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04"
+TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+_REGISTRY = "https://nvcr.io/v2/"
+_TIMEOUT_S = "4"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """`made` are the settings that were auto, and `notes` a line on each."""
+
+    settings: Settings
+    made: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def decide(settings: Settings, *, anew: bool = False) -> Steps[Decided]:
+    """Settings without `auto`, the embedded base made where it is the one to build on."""
+    undecided = _undecided(settings)
+    kept = {} if anew or not undecided else (yield from _recorded(settings, undecided))
+    made = dict(kept)
+    missing = undecided - set(kept)
+    if missing:
+        answers = yield from _probe(settings, missing)
+        made |= _choose(settings, missing, answers)
+    base = made.get("BASE_IMAGE", settings.base_image)
+    if base == "embedded" or _is_embedded(base):
+        base = yield from _embedded(base, anew=anew)
+        made |= {"BASE_IMAGE": base} if "BASE_IMAGE" in made else {}
+    notes = tuple(_note(name, made[name], kept=name in kept) for name in sorted(made))
+    return Decided(settings=_apply(settings, made, base), made=made, notes=notes)
+
+
+def _undecided(settings: Settings) -> set[str]:
+    names = {name for name, value in settings.component.items() if value == "auto"}
+    return names - {"NCCL_SOURCE"} | ({"BASE_IMAGE"} if settings.base_image == "auto" else set())
+
+
+def _recorded(settings: Settings, undecided: set[str]) -> Steps[dict[str, str]]:
+    form = f'{{{{index .Config.Labels "{DECIDED}"}}}}'
+    found = yield command("docker", "image", "inspect", "--format", form, str(settings.image_ref))
+    try:
+        recorded = json.loads(found.stdout) if found.returncode == 0 else {}
+    except ValueError:
+        return {}
+    items = recorded.items() if isinstance(recorded, dict) else ()
+    return {str(name): str(value) for name, value in items if name in undecided}
+
+
+def _is_embedded(image: str) -> bool:
+    return image.startswith(f"{embedded_base.REPOSITORY}:")
+
+
+def _embedded(image: str, *, anew: bool) -> Steps[str]:
+    known = _is_embedded(image) and not anew
+    if known and (yield embedded_base.inspect(image)).returncode == 0:
+        return image
+    return (yield from embedded_base.ensure(rebuild=anew))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answers:
+    urls: frozenset[str] = frozenset()
+    gpus: bool = False
+
+
+def _probe(settings: Settings, missing: set[str]) -> Steps[_Answers]:
+    wanted = {
+        "BASE_IMAGE": _REGISTRY,
+        "NSYS_SOURCE": str(settings.component["NSYS_URL"]),
+        "TORCH_URL": TORCH_CPU_INDEX,
+    }
+    urls = [url for name, url in wanted.items() if name in missing]
+    told = yield reachable(urls, settings)
+    info = yield command("docker", "info", "--format", "{{json .Runtimes}}")
+    lines = (line.partition(" ") for line in told.stdout.splitlines())
+    answered = {url.rstrip("/") for code, _, url in lines if code != "000"}
+    return _Answers(
+        urls=frozenset(url for url in urls if url.rstrip("/") in answered),
+        gpus='"nvidia"' in info.stdout,
+    )
+
+
+def reachable(urls: list[str], settings: Settings) -> Command:
+    """One line a URL: its status, 000 where nobody answers."""
+    proxies = {
+        "http_proxy": settings.http_proxy,
+        "https_proxy": settings.https_proxy,
+        "no_proxy": settings.no_proxy,
+    }
+    certificates = ("--cacert", settings.ca_bundle) if settings.ca_bundle else ()
+    return Command(
+        argv=(
+            *("curl", "--silent", "--parallel", "--max-time", _TIMEOUT_S, *certificates),
+            *("--write-out", "%{http_code} %{url_effective}\\n"),
+            *(word for url in urls for word in ("--output", "/dev/null", url)),
+        ),
+        env={name: value for name, value in proxies.items() if value},
+        secrets=frozenset(proxies),
+    )
+
+
+def _choose(settings: Settings, missing: set[str], answers: _Answers) -> dict[str, str]:
+    registry = _REGISTRY in answers.urls
+    nvidia = str(settings.component["NSYS_URL"]) in answers.urls
+    choices = {
+        "BASE_IMAGE": NVIDIA_BASE if registry else "embedded",
+        "NSYS_SOURCE": "nvidia" if nvidia else "debian",
+        "INSTALL_TORCH": "cuda" if answers.gpus else "cpu",
+        "TORCH_URL": TORCH_CPU_INDEX if TORCH_CPU_INDEX in answers.urls else "",
+    }
+    return {name: choices[name] for name in missing}
+
+
+def _apply(settings: Settings, made: Mapping[str, str], base: str) -> Settings:
+    component = {**settings.component, **{k: v for k, v in made.items() if k != "BASE_IMAGE"}}
+    if component["NCCL_SOURCE"] == "auto":  # follows from the base, so it is not recorded
+        component["NCCL_SOURCE"] = "pypi" if _is_embedded(base) else "base"
+    return dataclasses.replace(settings, base_image=base, component=component)
+
+
+_WHY = {
+    "BASE_IMAGE": "NVIDIA's registry where it answers, otherwise made from this machine's mirror",
+    "NSYS_SOURCE": "NVIDIA's repository where it answers, otherwise the distribution's",
+    "INSTALL_TORCH": "cuda where the engine has GPUs, otherwise cpu",
+    "TORCH_URL": "PyTorch's index where it answers, otherwise the distribution's package",
+}
+
+
+def _note(name: str, value: str, *, kept: bool) -> str:
+    how = "as in the last build; --rebuild-base decides anew" if kept else _WHY[name]
+    return f"{name}=auto is {value or 'empty'} ({how})"

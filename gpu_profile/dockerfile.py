@@ -1,0 +1,168 @@
+"""Settings -> the text of a Dockerfile. Same settings, same bytes.
+
+One stage a component, all on the same base, so that BuildKit builds them side by side and
+rebuilds only those whose script or settings changed. Each leaves what it added in /out.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from gpu_profile.component import Component, Values, arguments
+from gpu_profile.components import COMPONENTS, enabled
+from gpu_profile.errors import SettingsError
+from gpu_profile.settings import Settings
+
+ENTRYPOINT = ("/usr/bin/tini", "-g", "--")
+COMMAND = ("/startup.sh",)
+LABEL_PREFIX = "io.github.gpu-profile"
+LAYERS = f"{LABEL_PREFIX}.layers"
+"""The components in the order of the image's layers, by which their sizes are told apart."""
+_ROOT = "Container-Root"
+
+
+def values(settings: Settings) -> Values:
+    """What the components' scripts and environments are made from."""
+    return {**settings.component, "CUDA_ARCHS": settings.cuda_archs}
+
+
+def render(settings: Settings) -> str:
+    """The Dockerfile. Every `auto` of the settings must be decided before (image.resolve)."""
+    _refuse_undecided(settings)
+    chosen = enabled(settings.component)
+    blocks = [_base(settings)]
+    blocks += [_stage(component, chosen, values(settings)) for component in chosen]
+    blocks.append(_final(settings, chosen))
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _refuse_undecided(settings: Settings) -> None:
+    undecided = {"BASE_IMAGE": settings.base_image} | {
+        key.name: settings.component[key.name] for c in COMPONENTS for key in c.keys
+    }
+    for name, value in undecided.items():
+        if value == "auto":
+            raise SettingsError(f"{name}=auto is not decided", "Set it to what you want rendered")
+
+
+def quote(value: str) -> str:
+    """A word of ENV, ARG or LABEL that Docker reads back as it is."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    return f'"{escaped}"'
+
+
+def _assignments(instruction: str, pairs: Mapping[str, str]) -> list[str]:
+    return [f"{instruction} {name}={quote(value)}" for name, value in pairs.items()]
+
+
+def local_sources(settings: Settings) -> dict[str, str]:
+    """Directories of this machine that components are made from, by the name of their mount."""
+    given = {c.name: source_of(c, settings.component) for c in enabled(settings.component)}
+    return {f"source-{name}": path for name, path in given.items() if path}
+
+
+def source_of(component: Component, component_values: Values) -> str:
+    """The component's _URL where it is a path of this machine and no URL."""
+    url = str(component_values.get(f"{component.name.upper().replace('-', '_')}_URL", ""))
+    return "" if not url.startswith(("/", "./", "../", "~")) else url
+
+
+def _run(stage: str, script: str, argv: tuple[str, ...], *, source: bool = False) -> list[str]:
+    """One RUN: caches of its own, so that stages do not wait for each other's locks."""
+    mounts = [
+        *([f"type=bind,from=source-{stage},target=/mnt/source"] if source else []),
+        f"type=bind,source={_ROOT}/lib/stage,target=/mnt/stage",
+        f"type=bind,source={_ROOT}/setup.d/{script},target=/mnt/setup.sh",
+        f"type=cache,id=gpu-profile-{stage}-apt,target=/var/cache/apt,sharing=locked",
+        f"type=cache,id=gpu-profile-{stage}-lists,target=/var/lib/apt/lists,sharing=locked",
+        f"type=cache,id=gpu-profile-{stage}-pip,target=/root/.cache/pip,sharing=locked",
+        "type=secret,id=ca_bundle",
+        "type=secret,id=pip_conf",
+        "type=tmpfs,target=/tmp",
+    ]
+    lines = [f"    --mount={mount} \\" for mount in mounts]
+    return ["RUN \\", *lines, f"    {json.dumps(list(argv))}"]
+
+
+def _base(settings: Settings) -> list[str]:
+    script = ("bash", "/mnt/setup.sh")
+    return [f"FROM {settings.base_image} AS base", *_run("base", "00-base.sh", script)]
+
+
+def _stage(
+    component: Component, chosen: tuple[Component, ...], component_values: Values
+) -> list[str]:
+    present = {other.name for other in chosen}
+    given = arguments(component, component_values)
+    source = source_of(component, component_values)
+    return [
+        f"FROM base AS {component.name}",
+        *(f"COPY --from={name} /out/ /" for name in component.needs if name in present),
+        *_assignments("ARG", {k: "local" if v and v == source else v for k, v in given.items()}),
+        *_run(
+            component.name,
+            component.script,
+            ("python3", "/mnt/stage/stage.py", component.name, "/mnt/setup.sh"),
+            source=bool(source),
+        ),
+    ]
+
+
+def _final(settings: Settings, chosen: tuple[Component, ...]) -> list[str]:
+    variables = environment(chosen, values(settings))
+    return [
+        "FROM base AS image",
+        *(f"COPY --link --from={component.name} /out/ /" for component in _largest_first(chosen)),
+        *_environment(variables),
+        *_merge(tuple(variables)),
+        *_assignments("LABEL", labels(settings, chosen)),
+        f"COPY --link {_ROOT}/test.d/ /test.d/",
+        f"COPY --link {_ROOT}/startup.sh {_ROOT}/*.py /",
+        f"ENTRYPOINT {json.dumps(list(ENTRYPOINT))}",
+        f"CMD {json.dumps(list(COMMAND))}",
+    ]
+
+
+def _largest_first(chosen: tuple[Component, ...]) -> list[Component]:
+    """An engine without BuildKit's merge repeats the copies after a changed one: keep them few."""
+    return sorted(chosen, key=lambda component: (component.name != "torch", component.number))
+
+
+def _environment(variables: Mapping[str, str]) -> list[str]:
+    """Search paths go in front of the base image's own."""
+    own = {name: value for name, value in variables.items() if name != "PATH"}
+    path = [f'ENV PATH="{variables["PATH"]}:${{PATH}}"'] if "PATH" in variables else []
+    return [*_assignments("ENV", own), *path]
+
+
+def _merge(variables: tuple[str, ...]) -> Iterator[str]:
+    """`variables` reach SSH sessions too, which do not inherit the container's environment."""
+    yield "RUN \\"
+    yield f"    --mount=type=bind,source={_ROOT}/lib,target=/mnt \\"
+    yield f"    {json.dumps(['python3', '/mnt/final/merge.py', *variables])}"
+
+
+def environment(chosen: tuple[Component, ...], component_values: Values) -> dict[str, str]:
+    """The image's environment, set once. Paths of several components are joined in their order."""
+    joined: dict[str, str] = {}
+    for component in chosen:
+        for name, value in component.env(component_values).items():
+            separator = ":" if name.endswith("PATH") and name in joined else ""
+            joined[name] = f"{joined.get(name, '')}{separator}{value}" if separator else value
+    return dict(sorted(joined.items()))
+
+
+def labels(settings: Settings, chosen: tuple[Component, ...]) -> dict[str, str]:
+    """What the image says of itself; the hash of its inputs is added by the build."""
+    own = {
+        f"{LABEL_PREFIX}.{name.lower().replace('_', '-')}": value
+        for component in chosen
+        for name, value in arguments(component, values(settings)).items()
+        if value and (name.endswith(("_VERSION", "_SOURCE")) or name == component.toggle)
+    }
+    return {
+        "org.opencontainers.image.title": settings.image,
+        "org.opencontainers.image.description": "GPU jobs and the profiler to look into them",
+        "org.opencontainers.image.base.name": settings.base_image,
+        LAYERS: " ".join(component.name for component in _largest_first(chosen)),
+        **dict(sorted(own.items())),
+    }

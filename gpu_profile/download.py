@@ -1,0 +1,90 @@
+"""Reading what the lock needs to know from the web: texts, checksums, tags of repositories."""
+
+import contextlib
+import hashlib
+import re
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from gpu_profile.errors import ToolError
+
+Fetch: TypeAlias = Callable[[str], AbstractContextManager[IO[bytes]]]
+"""URL in, the open body out. Raises ToolError where it cannot be had."""
+_CHUNK, _TIMEOUT_S = 1 << 20, 60
+_TEXT_LIMIT = 64 << 20
+
+
+def opener(*, ca_bundle: str = "", proxies: Mapping[str, str] | None = None) -> Fetch:
+    """A Fetch over urllib. `proxies` by scheme, on top of those of the environment."""
+    context = ssl.create_default_context(cafile=ca_bundle or None)
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=context)]
+    if proxies:
+        known = {**urllib.request.getproxies(), **{k: v for k, v in proxies.items() if v}}
+        handlers.append(urllib.request.ProxyHandler(known))
+    director = urllib.request.build_opener(*handlers)
+
+    @contextlib.contextmanager
+    def fetch(url: str) -> Iterator[IO[bytes]]:
+        try:
+            if "://" not in url:
+                with Path(url).open("rb") as file:
+                    yield file
+                return
+            if not url.startswith(("https://", "http://")):
+                raise ToolError(f"{url} is neither http nor https", "Use a URL or a path")
+            with director.open(url, timeout=_TIMEOUT_S) as body:
+                yield body
+        except (OSError, ValueError) as error:
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            raise ToolError(
+                f"{url} cannot be read: {reason}", "Set the component's _URL to a mirror of it"
+            ) from error
+
+    return fetch
+
+
+def text(fetch: Fetch, url: str) -> str:
+    with fetch(url) as body:
+        return body.read(_TEXT_LIMIT).decode(errors="replace")
+
+
+def sha256(fetch: Fetch, url: str) -> str:
+    """Of the whole body, as it streams by: an installer has 650 MB."""
+    digest = hashlib.sha256()
+    with fetch(url) as body:
+        while chunk := body.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def git_refs(fetch: Fetch, repository: str) -> dict[str, str]:
+    """Commit by ref of a repository over HTTP(S), without git.
+
+    Both protocols: the smart one's pkt-lines and the dumb one's tab-separated lines
+    (git-scm.com/docs/http-protocol, "Discovering References"). A tag's peeled commit wins.
+    """
+    base = repository.rstrip("/")
+    try:
+        found = _refs(text(fetch, f"{base}/info/refs?service=git-upload-pack"))
+    except ToolError:
+        if base.endswith(".git"):
+            raise
+        found = _refs(text(fetch, f"{base}.git/info/refs?service=git-upload-pack"))
+    if not found:
+        raise ToolError(f"{repository} answers, but not as a git repository", "See the _URL")
+    peeled = {ref.removesuffix("^{}"): sha for ref, sha in found.items() if ref.endswith("^{}")}
+    return {ref: sha for ref, sha in found.items() if not ref.endswith("^{}")} | peeled
+
+
+_REF = re.compile(r"(?:0000)?(?:[0-9a-f]{4})?([0-9a-f]{40})[ \t]([^\s\0]+)")
+
+
+def _refs(advertisement: str) -> dict[str, str]:
+    """Either protocol's lines; a smart one's may begin with a flush packet and a length."""
+    matches = map(_REF.match, advertisement.splitlines())
+    return {match[2]: match[1] for match in matches if match}

@@ -1,0 +1,157 @@
+"""The Docker Engine's own interface, for what needs credentials per call: push, pull, digests.
+
+The one module that knows the Docker SDK. What the engine says against a call is raised as
+EngineRefusal with its words; what they mean is for the caller to tell. The SDK takes as long to
+import as a build that has nothing to do: it is imported by the first call.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_profile.errors import ToolError
+from gpu_profile.spec import ImageRef
+
+_TIMEOUT_S = 600
+"""Between two bytes of the engine's answer: a layer's last piece may take long to be accepted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auth:
+    """What a registry is told, for one call. Never stored, never shown."""
+
+    username: str
+    password: str = field(repr=False)
+    server: str = ""
+
+    def for_engine(self) -> dict[str, str]:
+        return {
+            "username": self.username,
+            "password": self.password,
+            "serveraddress": self.server,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerEvent:
+    """One line of the engine's stream. `layer` is empty for what concerns the whole image."""
+
+    status: str
+    layer: str = ""
+    current: int = 0
+    total: int = 0
+    digest: str = ""
+    """Of the manifest, in the stream's last event."""
+
+
+class EngineRefusal(Exception):
+    """The engine's or the registry's own words."""
+
+
+@contextlib.contextmanager
+def _client() -> Iterator[Any]:
+    import docker.errors
+    import requests
+
+    try:
+        client = docker.from_env(timeout=_TIMEOUT_S).api
+    except docker.errors.DockerException as error:
+        raise _no_engine() from error
+    try:
+        yield client
+    except docker.errors.APIError as error:
+        raise EngineRefusal(str(error.explanation or error)) from error
+    except docker.errors.DockerException as error:
+        raise EngineRefusal(str(error)) from error
+    except requests.exceptions.RequestException as error:
+        raise _no_engine() from error
+    finally:
+        client.close()
+
+
+def _no_engine() -> ToolError:
+    return ToolError("No Docker Engine answers here", "`invoke doctor --fix` starts one")
+
+
+def _credentials(ref: ImageRef, auth: Auth | None) -> dict[str, str]:
+    """The given ones, else what `docker login` stored, credential helpers included."""
+    import docker.auth
+
+    if auth is not None:
+        return auth.for_engine()
+    host, _ = docker.auth.resolve_repository_name(_repository(ref))
+    found = docker.auth.resolve_authconfig(docker.auth.load_config(), host)
+    return dict(found) if found else {}
+
+
+def _repository(ref: ImageRef) -> str:
+    return f"{ref.registry}/{ref.name}" if ref.registry else ref.name
+
+
+def push(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
+    """Upload the local image of this very name and tag."""
+    with _client() as client:
+        credentials = _credentials(ref, auth)
+        stream = client.push(
+            _repository(ref), ref.tag, stream=True, decode=True, auth_config=credentials
+        )
+        yield from map(_event, stream)
+
+
+def pull(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
+    """Fetch by digest where the reference has one, otherwise by tag."""
+    with _client() as client:
+        credentials = _credentials(ref, auth)
+        stream = client.pull(
+            _repository(ref),
+            ref.digest or ref.tag,
+            stream=True,
+            decode=True,
+            auth_config=credentials,
+        )
+        yield from map(_event, stream)
+
+
+def _event(message: Mapping[str, Any]) -> LayerEvent:
+    if "error" in message:
+        raise EngineRefusal(str(message["error"]))
+    detail = message.get("progressDetail") or {}
+    status = str(message.get("status", ""))
+    _, _, pulled = status.partition("Digest: ")
+    return LayerEvent(
+        status=status,
+        layer=str(message.get("id", "")),
+        current=int(detail.get("current", 0)),
+        total=int(detail.get("total", 0)),
+        digest=str((message.get("aux") or {}).get("Digest", pulled)),
+    )
+
+
+def remote_digest(ref: ImageRef, auth: Auth | None) -> str:
+    """The digest that the registry has for this tag, asked through the engine."""
+    with _client() as client:
+        answer = client.inspect_distribution(str(ref), _credentials(ref, auth))
+        return str(answer["Descriptor"]["digest"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalImage:
+    """`digests` are `registry/name@sha256:…`, one for each place it was pushed to or came from."""
+
+    id: str
+    digests: tuple[str, ...]
+    size: int
+
+
+def local_image(ref: ImageRef) -> LocalImage | None:
+    """What the engine has under this name; None where it has nothing."""
+    import docker.errors
+
+    with _client() as client:
+        try:
+            found = client.inspect_image(str(ref))
+        except docker.errors.ImageNotFound:
+            return None
+    digests = tuple(found.get("RepoDigests") or ())
+    return LocalImage(id=found["Id"], digests=digests, size=found["Size"])

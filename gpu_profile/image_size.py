@@ -1,0 +1,91 @@
+"""How large an image is, by component: from its layers, which are one a component."""
+
+from dataclasses import dataclass
+
+from gpu_profile.analysis.table import Column, Table
+from gpu_profile.command import Command, Steps, command
+from gpu_profile.dockerfile import LAYERS
+from gpu_profile.errors import ToolError
+
+_LARGEST = 15
+_COPY = "COPY /out/ /"
+_BASE_SCRIPT = "RUN bash /mnt/setup.sh"
+_OURS = ("RUN python3 /mnt/final/merge.py", "COPY Container-Root/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Bytes that one step added."""
+
+    name: str
+    size: int
+
+
+def measure(image: str) -> Steps[tuple[Table, Table]]:
+    """Bytes by component, and the largest files. Raises ToolError where there is no such image."""
+    history = yield history_command(image)
+    if history.returncode:
+        raise ToolError(f"{image} is not here: {history.said}", "`invoke build` makes it")
+    label = yield command(
+        *("docker", "image", "inspect", "--format"),
+        *(f'{{{{index .Config.Labels "{LAYERS}"}}}}', image),
+    )
+    found = yield files_command(image)
+    parts = parse_history(history.stdout, tuple(label.stdout.split()))
+    return by_component(parts), largest_files(found.stdout)
+
+
+def history_command(image: str) -> Command:
+    form = "{{.Size}}\t{{.CreatedBy}}"
+    return command("docker", "history", "--no-trunc", "--human=false", "--format", form, image)
+
+
+def files_command(image: str) -> Command:
+    line = f"find / -xdev -type f -printf '%s %p\\n' | sort -rn | head -n {_LARGEST}"
+    return command("docker", "run", "--rm", "--network=none", image, "sh", "-c", line)
+
+
+def parse_history(text: str, components: tuple[str, ...]) -> tuple[Part, ...]:
+    """`components` are those of the image's layers, lowest first."""
+    lines = [line.partition("\t") for line in reversed(text.splitlines())]
+    steps = [(int(size), what) for size, _, what in lines if size.isdecimal()]
+    names = iter(components)
+    sizes: dict[str, int] = {"base image": 0}
+    for size, what in steps:
+        name = _name_of(what)
+        name = next(names, "component") if name == _COPY else name
+        sizes[name] = sizes.get(name, 0) + size
+    return tuple(Part(name=name, size=size) for name, size in sizes.items())
+
+
+def _name_of(what: str) -> str:
+    if what.startswith(_COPY):
+        return _COPY
+    if what.startswith(_BASE_SCRIPT):
+        return "common packages"
+    return "entrypoints and manifest" if what.startswith(_OURS) else "base image"
+
+
+def gain(parts: tuple[Part, ...]) -> int:
+    """Bytes over the base image."""
+    return sum(part.size for part in parts if part.name != "base image")
+
+
+def by_component(parts: tuple[Part, ...]) -> Table:
+    total = sum(part.size for part in parts)
+    rows = [(part.name, part.size, _share(part.size, total)) for part in parts if part.size]
+    rows += [("over the base image", gain(parts), _share(gain(parts), total))]
+    rows += [("the image", total, 100.0)]
+    columns = (Column("Part"), Column("Size", "bytes"), Column("Share", "%"))
+    return Table("image-size", columns, tuple(rows))
+
+
+def _share(size: int, total: int) -> float:
+    return round(100 * size / total, 1) if total else 0.0
+
+
+def largest_files(text: str) -> Table:
+    """`text` has a line a file: its bytes and its path."""
+    lines = (line.partition(" ") for line in text.splitlines())
+    rows = tuple((path, int(size)) for size, _, path in lines if size.isdecimal())
+    return Table("largest files", (Column("File"), Column("Size", "bytes")), rows)

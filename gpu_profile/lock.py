@@ -1,0 +1,201 @@
+"""gpu-profile.lock: what the settings asked for, and exactly what they got.
+
+`asked` are the settings as the user has them, `pinned` what stands in their place in every build
+until `invoke lock` is run again. A text to read, sorted, to be committed beside .env.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from gpu_profile import dockerfile
+from gpu_profile.component import Component, Value, Values, arguments, as_text
+from gpu_profile.components import enabled
+from gpu_profile.errors import GateError, SettingsError
+from gpu_profile.lock_resolvers import Tools
+from gpu_profile.lock_sources import SOURCES, Source, unpinned
+from gpu_profile.settings import Settings
+
+NAME = "gpu-profile.lock"
+_HEAD = """\
+# What the image is made of, exactly. `invoke lock` writes this file; commit it.
+# asked: the settings it was made for. pinned: what builds use in their place.
+"""
+_BASE = "base"
+_LINE = re.compile(r"(?P<kind>asked|pinned) (?P<key>[A-Z][A-Z0-9_]*) =(?: (?P<value>.*))?")
+_PINNED = ("_VERSION", "_URL", "_SHA256", "_COMMIT")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One component's settings, or the base image's."""
+
+    asked: Mapping[str, str] = field(default_factory=dict)
+    pinned: Mapping[str, str] = field(default_factory=dict)
+
+
+Lock: TypeAlias = Mapping[str, Part]
+
+
+def render(lock: Lock) -> str:
+    """Same lock, same bytes."""
+    blocks = [_HEAD]
+    for name, part in sorted(lock.items()):
+        lines = [f"[{name}]"]
+        lines += [f"asked {key} = {value}".rstrip() for key, value in sorted(part.asked.items())]
+        lines += [f"pinned {key} = {value}".rstrip() for key, value in sorted(part.pinned.items())]
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def parse(text: str, where: str = NAME) -> Lock:
+    parts: dict[str, Part] = {}
+    asked: dict[str, str] = {}
+    pinned: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if section := re.fullmatch(r"\[([a-z][a-z0-9-]*)\]", line):
+            asked, pinned = {}, {}
+            parts[section[1]] = Part(asked, pinned)
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None or not parts:
+            raise SettingsError(
+                f"{where}:{number}: {line!r} is no line of a lock", "Run `invoke lock` anew"
+            )
+        (asked if match["kind"] == "asked" else pinned)[match["key"]] = match["value"] or ""
+    return parts
+
+
+def read(path: Path) -> Lock:
+    """The lock beside .env; an empty one where there is none."""
+    try:
+        return parse(path.read_text(encoding="utf-8"), str(path))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}", "Run `invoke lock` anew") from error
+
+
+def resolve(
+    asked: Settings,
+    decided: Settings,
+    tools: Tools,
+    digest_of: Callable[[str], str],
+    show: Callable[[str], None] = lambda _: None,
+) -> Lock:
+    """Find every version, checksum, commit and digest. `asked` are the user's settings, `decided`
+    the same without `auto`. `digest_of` gives the digest of an image in its registry.
+    """
+    lock = {_BASE: _base(asked, decided, digest_of)}
+    for component in enabled(decided.component):
+        values = _without_stale(component, dict(decided.component))
+        for source in _sources(component, values):
+            show(f"{component.name}: {', '.join(source.pins)}")
+            values |= {k: v for k, v in source.resolve(values, tools).items() if k in values}
+        names = arguments(component, {**dockerfile.values(decided), **values})
+        own = [key.name for key in component.keys if key.name in names]
+        lock[component.name] = Part(
+            asked={name: as_text(asked.component[name]) for name in own},
+            pinned={
+                name: as_text(values[name])
+                for name in own
+                if values[name] != asked.component[name]
+                or (values[name] and name.endswith(_PINNED))
+            },
+        )
+    return lock
+
+
+def _without_stale(component: Component, values: dict[str, Value]) -> dict[str, Value]:
+    """A checksum that came as a default belongs to the default version only."""
+    defaults = {key.name: key.default for key in component.keys}
+    for name, default in defaults.items():
+        prefix, _, kind = name.rpartition("_")
+        version = f"{prefix}_VERSION"
+        moved = values.get(version) != defaults.get(version)
+        if kind in {"SHA256", "COMMIT"} and moved and values[name] == default:
+            values[name] = ""
+    return values
+
+
+def _base(asked: Settings, decided: Settings, digest_of: Callable[[str], str]) -> Part:
+    """A base made on this machine has no digest elsewhere: its recipe is part of this project."""
+    image = decided.base_image
+    if image.startswith("gpu-profile-base:"):
+        pinned = "embedded"
+    elif "@sha256:" in image or image == "embedded":
+        pinned = image
+    else:
+        pinned = f"{image}@{digest_of(image)}"
+    return Part({"BASE_IMAGE": asked.base_image}, {"BASE_IMAGE": pinned})
+
+
+def _sources(component: Component, values: Values) -> list[Source]:
+    return [s for s in SOURCES if s.component == component.name and s.when(values)]
+
+
+def apply(settings: Settings, lock: Lock) -> Settings:
+    """The settings with what the lock pins in their place. Raises GateError where they drifted."""
+    differences = drift(settings, lock)
+    if lock and differences:
+        raise GateError(
+            f"{NAME} is not of these settings: {differences[0]}", "Run `invoke lock` anew"
+        )
+    pinned: dict[str, str] = {}
+    for name, part in lock.items():
+        if name == _BASE or name in _names(settings):
+            pinned |= part.pinned
+    base = pinned.pop("BASE_IMAGE", settings.base_image)
+    component = {**settings.component, **pinned}
+    return dataclasses.replace(settings, base_image=base, component=component)
+
+
+def _names(settings: Settings) -> set[str]:
+    return {component.name for component in enabled(settings.component)}
+
+
+def drift(settings: Settings, lock: Lock) -> tuple[str, ...]:
+    """What of the settings the lock was not made for, one line each. Asks nobody."""
+    found = []
+    if _BASE in lock and lock[_BASE].asked.get("BASE_IMAGE") != settings.base_image:
+        was = lock[_BASE].asked.get("BASE_IMAGE", "")
+        found.append(f"BASE_IMAGE is {settings.base_image!r}, was {was!r}")
+    for component in enabled(settings.component):
+        part = lock.get(component.name)
+        if part is None:
+            found.append(f"{component.name} is not in it")
+            continue
+        for name, was in part.asked.items():
+            value = settings.component.get(name)
+            now = "" if value is None else as_text(value)
+            if now != was:
+                found.append(f"{name} is {now!r}, was {was!r}")
+    return tuple(found)
+
+
+def check(settings: Settings, lock: Lock) -> None:
+    """`lock --check`. Raises GateError (exit 8) with every difference."""
+    if not lock:
+        raise GateError(f"There is no {NAME} here", "Run `invoke lock`")
+    differences = drift(settings, lock)
+    if differences:
+        raise GateError(f"{NAME} drifted: {'; '.join(differences)}", "Run `invoke lock` anew")
+
+
+def refuse_unlocked(settings: Settings) -> None:
+    """Raise SettingsError where a build of these settings (decided, and with the lock applied)
+    would download what no version or checksum holds.
+    """
+    for component in enabled(settings.component):
+        for source in _sources(component, settings.component):
+            missing = unpinned(source, settings.component)
+            if missing:
+                raise SettingsError(
+                    f"{component.name} is not locked: {' and '.join(missing)} not exact",
+                    "`invoke lock` pins it; `build --unlocked` takes what is there today",
+                )

@@ -1,0 +1,198 @@
+"""How a download's exact version and checksum are found: one function a kind of source."""
+
+import json
+import platform
+import re
+import sys
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from gpu_profile import download
+from gpu_profile.command import Command, Result
+from gpu_profile.component import Values
+from gpu_profile.download import Fetch
+from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.rule_facts import distribution_of
+
+Pins: TypeAlias = dict[str, str]
+LATEST = "latest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """What resolving may do. `distribution` is NVIDIA's name of the base's, as in ubuntu2404."""
+
+    fetch: Fetch
+    run: Callable[[Command], Result]
+    distribution: str = "ubuntu2404"
+    architecture: str = "amd64"
+
+
+_NVIDIA_FOR_DEBIAN = {"debian11": "ubuntu2004", "debian12": "ubuntu2204", "debian13": "ubuntu2404"}
+
+
+def nvidia_distribution(base_image: str) -> str:
+    """Which of NVIDIA's repositories setup.d/10-nsys.sh takes on this base. All are signed with
+    the same key and have the same versions, so that a name that does not tell takes the newest.
+    """
+    distribution = distribution_of(base_image).replace(".", "")
+    return _NVIDIA_FOR_DEBIAN.get(distribution, distribution or "ubuntu2404")
+
+
+def as_given(_: Values, __: Tools) -> Pins:
+    """Pinned by the setting itself: its source has a signed index and no other checksum."""
+    return {}
+
+
+def architecture() -> str:
+    """Debian's name of this machine's."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def nsys(values: Values, tools: Tools) -> Pins:
+    url = f"{values['NSYS_URL']}/{tools.distribution}/{tools.architecture}"
+    found = _newest_first(
+        re.findall(
+            r"^Package: nsight-systems-cli-(\d[\d.]*)$",
+            download.text(tools.fetch, f"{url}/Packages"),
+            re.MULTILINE,
+        )
+    )
+    return {
+        "NSYS_VERSION": _chosen("NSYS_VERSION", str(values["NSYS_VERSION"]), found, url),
+        "NSYS_SHA256": _checked(values, "NSYS_SHA256", tools, f"{url}/nvidia.pub"),
+    }
+
+
+def efa(values: Values, tools: Tools) -> Pins:
+    version = str(values["EFA_VERSION"])
+    url = f"{values['EFA_URL']}/aws-efa-installer-{version}.tar.gz"
+    if version == LATEST:
+        version = _efa_latest(tools.fetch, url)
+        url = f"{values['EFA_URL']}/aws-efa-installer-{version}.tar.gz"
+        values = {**values, "EFA_SHA256": ""}  # one that is set would be another version's
+    return {"EFA_VERSION": version, "EFA_SHA256": _checked(values, "EFA_SHA256", tools, url)}
+
+
+def _efa_latest(fetch: Fetch, url: str) -> str:
+    """The version that the installer's script states; its archive carries no other."""
+    with fetch(url) as body:
+        version = _stated_version(body)
+    if not version:
+        raise ToolError(f"{url} does not state its version", "Set EFA_VERSION to a number")
+    return version
+
+
+def _stated_version(body: IO[bytes]) -> str:
+    pattern = re.compile(rb"EFA_INSTALLER_VERSION=\W?(\d+\.\d+\.\d+)")
+    with tarfile.open(fileobj=body, mode="r|gz") as archive:
+        for member in archive:
+            script = archive.extractfile(member) if member.name.endswith(".sh") else None
+            if script and (match := pattern.search(script.read())):
+                return match[1].decode()
+    return ""
+
+
+def _checked(values: Values, pin: str, tools: Tools, url: str) -> str:
+    """The checksum there now, which must be the one that the settings give where they do."""
+    found = download.sha256(tools.fetch, url)
+    given = str(values.get(pin, ""))
+    if given and given != found:
+        raise SettingsError(
+            f"{url} has sha256 {found}, and {pin} is {given}",
+            f"Somebody changed the file, or the version changed: empty {pin} to take what is there",
+        )
+    return found
+
+
+def _newest_first(versions: list[str]) -> list[str]:
+    return sorted(set(versions), key=_numbers, reverse=True)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def _chosen(key: str, asked: str, found: list[str], where: str) -> str:
+    if not found:
+        raise ToolError(f"{where} lists none of what {key} is a version of", "See its _URL")
+    if asked in ("", LATEST):
+        return found[0]
+    if asked not in found:
+        raise SettingsError(
+            f"{key} is {asked}, which {where} does not have", f"It has {', '.join(found[:4])}, …"
+        )
+    return asked
+
+
+def from_index(package: str, key: str, index: str = "") -> Callable[[Values, Tools], Pins]:
+    """The version that pip would take from its configured index, or from the setting `index`."""
+
+    def resolve(values: Values, tools: Tools) -> Pins:
+        asked = str(values.get(key, ""))
+        exact = f"{package}=={asked}" if asked not in ("", LATEST) else package
+        url = str(values.get(index, ""))
+        result = tools.run(
+            Command(
+                argv=(
+                    *(sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--no-deps"),
+                    *("--ignore-installed", "--disable-pip-version-check", "--report", "-"),
+                    *(("--index-url", url) if url else ()),
+                    exact,
+                )
+            )
+        )
+        if result.returncode:
+            raise ToolError(f"pip does not find {exact}: {result.said}", f"See {key}")
+        installed = json.loads(result.stdout)["install"]
+        return {key: str(installed[0]["metadata"]["version"])}
+
+    return resolve
+
+
+def source_tree(prefix: str) -> Callable[[Values, Tools], Pins]:
+    """A repository by its tag's commit, or an archive or file by its checksum."""
+    version, url, sha256, commit = (f"{prefix}_{k}" for k in ("VERSION", "URL", "SHA256", "COMMIT"))
+
+    def resolve(values: Values, tools: Tools) -> Pins:
+        where = str(values[url])
+        if is_checkout(where):
+            return {}
+        if is_archive(where):
+            return {sha256: _checked(values, sha256, tools, where)}
+        tags = _tags(download.git_refs(tools.fetch, where))
+        asked = str(values[version])
+        exact = asked not in ("", LATEST)
+        number = asked.removeprefix("v").partition("-")[0] if exact else LATEST
+        chosen = _chosen(version, number, list(tags), where)
+        tag, found = tags[chosen]
+        given = str(values.get(commit, ""))
+        if exact and given not in ("", found):
+            raise SettingsError(
+                f"{where} has {found} under {tag}, and {commit} is {given}",
+                f"Somebody moved the tag: empty {commit} to take what is there",
+            )
+        return {version: asked if exact else tag, commit: found}
+
+    return resolve
+
+
+def _tags(refs: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Tag and commit by the number in it, newest first: `v2.19.6`, `2.6`, NCCL's `v2.30.7-1`."""
+    found = {}
+    for ref, sha in refs.items():
+        match = re.fullmatch(r"refs/tags/(v?(\d+(?:\.\d+)+)(?:-\d+)?)", ref)
+        if match:
+            found[match[2]] = (match[1], sha)
+    return {number: found[number] for number in _newest_first(list(found))}
+
+
+def is_archive(where: str) -> bool:
+    return where.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".tar", ".zip"))
+
+
+def is_checkout(where: str) -> bool:
+    return bool(where) and "://" not in where and Path(where).is_dir()

@@ -1,0 +1,120 @@
+"""Where each download of the image comes from, and what pins it.
+
+One row a download. A row names the settings that pin it; none of them may be empty or `latest`
+in a locked build. What a distribution's apt or pip's index serves is checked by their own signed
+or hashed indices: of those, versions are pinned and no checksums.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gpu_profile.component import Values
+from gpu_profile.lock_resolvers import (
+    LATEST,
+    Pins,
+    Tools,
+    as_given,
+    efa,
+    from_index,
+    is_archive,
+    is_checkout,
+    nsys,
+    source_tree,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    component: str
+    pins: tuple[str, ...]
+    when: Callable[[Values], bool]
+    resolve: Callable[[Values, Tools], Pins]
+
+
+def unpinned(source: Source, values: Values) -> tuple[str, ...]:
+    """The pins that are not exact yet. A checkout on this machine is what it is."""
+    if any(
+        is_checkout(str(values.get(pin.rpartition("_")[0] + "_URL", ""))) for pin in source.pins
+    ):
+        return ()
+    return tuple(pin for pin in source.pins if values.get(pin, "") in ("", LATEST))
+
+
+def _is(key: str, *wanted: str) -> Callable[[Values], bool]:
+    return lambda values: values.get(key) in wanted
+
+
+def _with_url(key: str, *, archive: bool) -> Callable[[Values], bool]:
+    return lambda values: bool(values.get(key)) and is_archive(str(values.get(key))) == archive
+
+
+def _both(*conditions: Callable[[Values], bool]) -> Callable[[Values], bool]:
+    return lambda values: all(condition(values) for condition in conditions)
+
+
+def _tree(component: str, prefix: str, when: Callable[[Values], bool]) -> tuple[Source, Source]:
+    def row(pins: tuple[str, ...], *, archive: bool) -> Source:
+        return Source(
+            component=component,
+            pins=tuple(f"{prefix}_{pin}" for pin in pins),
+            when=_both(when, _with_url(f"{prefix}_URL", archive=archive)),
+            resolve=source_tree(prefix),
+        )
+
+    return row(("VERSION", "COMMIT"), archive=False), row(("SHA256",), archive=True)
+
+
+def _nccl_wheel(values: Values, tools: Tools) -> Pins:
+    """NCCL's package is named by CUDA's major version."""
+    major = str(values["CUDA_VERSION"]).partition(".")[0]
+    return from_index(f"nvidia-nccl-cu{major}", "NCCL_VERSION")(values, tools)
+
+
+def _always(_: Mapping[str, object]) -> bool:
+    return True
+
+
+SOURCES: tuple[Source, ...] = (
+    Source(
+        component="nsys",
+        pins=("NSYS_VERSION", "NSYS_SHA256"),
+        when=_is("NSYS_SOURCE", "nvidia"),
+        resolve=nsys,
+    ),
+    Source(
+        component="torch",
+        pins=("TORCH_VERSION",),
+        when=lambda values: (
+            values["INSTALL_TORCH"] == "cuda"
+            or (values["INSTALL_TORCH"] == "cpu" and bool(values["TORCH_URL"]))
+        ),
+        resolve=from_index("torch", "TORCH_VERSION", "TORCH_URL"),
+    ),
+    Source(
+        component="torch",
+        pins=("NVTX_VERSION",),
+        when=_always,
+        resolve=from_index("nvtx", "NVTX_VERSION"),
+    ),
+    Source(
+        component="efa",
+        pins=("EFA_VERSION", "EFA_SHA256"),
+        when=_is("EFA_SOURCE", "installer"),
+        resolve=efa,
+    ),
+    Source(
+        component="nccl",
+        pins=("NCCL_VERSION",),
+        when=_is("NCCL_SOURCE", "pypi"),
+        resolve=_nccl_wheel,
+    ),
+    Source(
+        component="nccl",
+        pins=("NCCL_VERSION",),
+        when=_is("NCCL_SOURCE", "apt"),
+        resolve=as_given,
+    ),
+    *_tree("nccl", "NCCL", _is("NCCL_SOURCE", "source")),
+    *_tree("gdrcopy", "GDRCOPY", _always),
+    *_tree("nccl-tests", "NCCL_TESTS", _always),
+)

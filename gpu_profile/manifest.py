@@ -1,0 +1,62 @@
+"""What an image says is installed in it, against what its lock or its labels pin."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from gpu_profile.dockerfile import LABEL_PREFIX
+from gpu_profile.errors import ReportError
+from gpu_profile.lock import Lock
+
+PATH = PurePosixPath("/etc/gpu-profile/manifest.json")
+_INSTALLED = {
+    "NSYS_VERSION": "nsys",
+    "TORCH_VERSION": "torch",
+    "NVTX_VERSION": "nvtx",
+    "EFA_VERSION": "efa_installer",
+    "NCCL_VERSION": "nccl",
+    "GDRCOPY_VERSION": "gdrcopy",
+    "NCCL_TESTS_VERSION": "nccl-tests",
+}
+"""Which entry of the manifest's components a pinned version is about."""
+
+
+def components(text: str) -> dict[str, str]:
+    """Version by component of a manifest. Raises ReportError where it is none."""
+    try:
+        found = json.loads(text)["components"]
+        return {str(name): str(version) for name, version in found.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReportError(f"{PATH} is no manifest: {error!r}", "Build the image anew") from error
+
+
+def pinned_by_lock(lock: Lock) -> dict[str, str]:
+    return {key: value for part in lock.values() for key, value in part.pinned.items()}
+
+
+def pinned_by_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The versions that the build was given, from the image's own labels."""
+    prefix = f"{LABEL_PREFIX}."
+    own = {k.removeprefix(prefix): v for k, v in labels.items() if k.startswith(prefix)}
+    return {name.upper().replace("-", "_"): value for name, value in own.items()}
+
+
+def differences(installed: Mapping[str, str], pinned: Mapping[str, str]) -> tuple[str, ...]:
+    """Each pinned version that is not what is installed, one line each."""
+    found = []
+    for key, name in _INSTALLED.items():
+        wanted = pinned.get(key, "")
+        if wanted and not _same(installed.get(name, ""), wanted):
+            found.append(f"{key} is pinned to {wanted}, installed is {installed.get(name, 'none')}")
+    return tuple(found)
+
+
+def _same(installed: str, wanted: str) -> bool:
+    """A tag's `v` and `-1`, a wheel's `+cu130` and a package's own revision say nothing here."""
+    return _numbers(installed)[: len(_numbers(wanted))] == _numbers(wanted)
+
+
+def _numbers(version: str) -> list[str]:
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return match[1].split(".") if match else [version]
