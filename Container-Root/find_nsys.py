@@ -1,0 +1,171 @@
+"""Find the nsys of a machine. Standard library and Python 3.8 only: it runs on remote hosts too.
+
+    python3 find_nsys.py [--nsys PATH] [--json | NSYS_ARGUMENT…]
+
+Prints the path of the one to use; --json lists every copy in the order looked for; arguments
+(`profile --help`) are given to it. Exits 3, with one line on standard error, where there is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+# Where installers put it: NVIDIA's packages, the CUDA toolkit, Nsight Compute, distributions.
+_POSIX = (
+    ("nsight-systems", "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys"),
+    ("cuda", "/usr/local/cuda*/nsight-systems*/target-linux-*/nsys"),
+    ("cuda", "/usr/local/cuda*/bin/nsys"),
+    ("nsight-compute", "/opt/nvidia/nsight-compute/*/host/target-linux-*/nsys"),
+    ("nsight-compute", "/usr/local/cuda*/nsight-compute*/host/target-linux-*/nsys"),
+    ("distribution", "/usr/lib/*/nsight-systems/target-linux-*/nsys"),
+)
+_WINDOWS = (
+    ("nsight-systems", r"\NVIDIA Corporation\Nsight Systems *\target-windows-x64\nsys.exe"),
+    ("cuda", r"\NVIDIA GPU Computing Toolkit\CUDA\v*\bin\nsys.exe"),
+    ("nsight-compute", r"\NVIDIA Corporation\Nsight Compute *\host\target-windows-x64\nsys.exe"),
+)
+_PROBE_S = 60
+
+
+class Nsys(NamedTuple):
+    """One copy. `importer` empty: it can record, but not turn a recording into a report."""
+
+    path: str
+    origin: str
+    version: str = ""
+    importer: str = ""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return tuple(int(part) for part in re.findall(r"\d+", self.version)[:4])
+
+
+def patterns(windows: bool, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(origin, glob) in the order of preference, PATH and NSYS aside."""
+    toolkit = glob.escape(environ.get("CUDA_HOME") or environ.get("CUDA_PATH") or "")
+    if windows:
+        root = environ.get("ProgramFiles") or r"C:\Program Files"
+        found = [(origin, root + tail) for origin, tail in _WINDOWS]
+        return [*found, ("cuda", toolkit + r"\bin\nsys.exe")] if toolkit else found
+    named = [("cuda", toolkit + "/nsight-systems*/target-linux-*/nsys")] if toolkit else []
+    return [_POSIX[0], *named, *_POSIX[1:]]
+
+
+def _candidates() -> Iterator[tuple[str, str]]:
+    on_path = shutil.which("nsys")
+    if on_path:
+        yield "PATH", on_path
+    for origin, pattern in patterns(os.name == "nt", os.environ):
+        for path in sorted(glob.glob(pattern), reverse=True):  # noqa: PTH207 - absolute, and Windows'
+            yield origin, path
+
+
+def importer_of(nsys: Path) -> str:
+    """The QdstrmImporter that this copy of nsys calls: in host-* beside its own target-*.
+
+    A script is a wrapper of a copy elsewhere, and has to be believed.
+    """
+    real = nsys.resolve()
+    with real.open("rb") as file:
+        if file.read(2) == b"#!":
+            return str(real)
+    found = sorted(real.parent.parent.glob("host-*/QdstrmImporter*"))
+    return str(found[0]) if found else ""
+
+
+def importers(found: Sequence[Nsys]) -> list[str]:
+    """Every QdstrmImporter beside these copies, Debian's split layout included."""
+    places = [Path(copy.path).resolve().parents for copy in found]
+    split = [above[3] / "nsight-systems" for above in places if len(above) > 3]
+    paths = [path for above in split for path in sorted(above.glob("host-*/QdstrmImporter*"))]
+    own = [c.importer for c in found if Path(c.importer).name.startswith("QdstrmImporter")]
+    return [*own, *map(str, paths)]
+
+
+def _looked_at(origin: str, path: str) -> Nsys | None:
+    """The copy with its version; None where it does not run."""
+    try:
+        said = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_PROBE_S,
+            check=True,
+        ).stdout.decode(errors="replace")
+        version = re.search(r"\d{4}\.\d+[\w.-]*", said)
+        return Nsys(path, origin, version.group(0) if version else "", importer_of(Path(path)))
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def find(named: str = "") -> list[Nsys]:
+    """Every copy that runs, each once; only the named one where one is named."""
+    if named:
+        only = _looked_at("NSYS", str(Path(shutil.which(named) or named).absolute()))
+        return [only] if only else []
+    seen: dict[str, Nsys] = {}
+    for origin, path in _candidates():
+        real = str(Path(path).resolve())
+        copy = None if real in seen else _looked_at(origin, path)
+        if copy:
+            seen[real] = copy
+    return list(seen.values())
+
+
+def choose(found: Sequence[Nsys]) -> Nsys | None:
+    """The newest of those that can import; without any such, the newest. First seen wins ties."""
+    return max(found, key=lambda copy: (bool(copy.importer), copy.order), default=None)
+
+
+def described(copy: Nsys) -> str:
+    text = f"nsys {copy.version} from {copy.origin}: {copy.path}"
+    if copy.importer:
+        return text
+    return text + " (WARNING: it has no importer: its recordings stay .qdstrm files)"
+
+
+def missing(named: str) -> str:
+    where = f"{named} does not run" if named else "not in PATH, /opt/nvidia or the CUDA toolkit"
+    return f"no nsys on this machine: {where}. Install nsight-systems-cli, or name one by NSYS"
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Find the nsys of a machine.")
+    parser.add_argument("--nsys", default="", metavar="PATH")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="NSYS_ARGUMENT")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = _options(argv)
+    found = find(options.nsys)
+    chosen = choose(found)
+    if options.json:
+        print(json.dumps({"found": [c._asdict() for c in found], "chosen": chosen and chosen.path}))
+        return 0
+    if chosen is None:
+        print(missing(options.nsys), file=sys.stderr)
+        return 3
+    print(described(chosen), file=sys.stderr)
+    if options.arguments:
+        return subprocess.call([chosen.path, *options.arguments], stdin=subprocess.DEVNULL)
+    print(chosen.path)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

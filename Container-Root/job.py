@@ -1,0 +1,198 @@
+"""A job of one machine, in a directory of its own. Standard library and Python 3.8 only.
+
+    python3 job.py start DIR          a JSON spec on standard input, see `start`
+    python3 job.py status DIR         one JSON line
+    python3 job.py logs DIR [--follow]
+    python3 job.py stop DIR           so that nsys finalises; waits for it
+    python3 job.py names DIR          what to fetch, one JSON line
+    python3 job.py copy DIR TO        the same, copied
+    python3 job.py pack DIR           the same, as a tar on standard output
+    python3 job.py unpack ARCHIVE TO  what pack wrote; removes ARCHIVE
+    python3 job.py export DIR REPORT  its SQLite export, on standard output
+    python3 job.py remove DIR         a finished job's directory
+    python3 job.py discard FILE       an archive that was sent
+
+The job outlives the connection that started it: a supervisor in a session of its own holds
+DIR/job.lock, writes DIR/job.json and DIR/job.log, and looks for DIR/job.stop. Every verb may be
+repeated. A refusal exits 2, 3 or 5 with one line on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import job_files
+from job_run import FINALISE_S, supervise
+from job_spec import HERE, nsys_of, resolved
+from job_state import (
+    FINISHED,
+    LOG,
+    POLL_S,
+    START_S,
+    STATE,
+    STOP,
+    RefusedError,
+    claim,
+    current,
+    last_line,
+    read,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+def start(job: Path) -> dict[str, Any]:
+    """Start what standard input says, once: the same spec again finds the job as it is.
+
+    The spec: `arguments` of profile.py with the command after `--` (a relative --output is
+    below DIR), `env` to add, `cwd` (empty: here), `nsys` (empty: the newest found). It is not
+    written to the disk: it may hold secrets.
+    """
+    text = sys.stdin.read()
+    key = hashlib.sha256(text.encode()).hexdigest()
+    if not (job / STATE).exists():
+        spec, nsys = resolved(json.loads(text), job)
+        claim(job, {"state": "starting", "key": key, "nsys": nsys})
+        _spawn(job, spec)
+    if read(job).get("key") != key:
+        raise RefusedError(f"{job} holds another job already. Use another name")
+    deadline = time.monotonic() + START_S
+    while read(job)["state"] == "starting" and time.monotonic() < deadline:
+        time.sleep(POLL_S / 10)
+    return status(job)
+
+
+def _spawn(job: Path, spec: Mapping[str, Any]) -> None:
+    with (job / LOG).open("ab") as log:
+        supervisor = subprocess.Popen(
+            [sys.executable, str(HERE / "job.py"), "supervise", str(job)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            **detached(),
+        )
+    assert supervisor.stdin is not None
+    supervisor.stdin.write(json.dumps(spec).encode())
+    supervisor.stdin.close()
+
+
+def detached() -> dict[str, Any]:
+    """What keeps a process when the terminal or connection of its parent goes."""
+    if os.name == "nt":
+        flags = ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW", "CREATE_BREAKAWAY_FROM_JOB")
+        return {"creationflags": sum(getattr(subprocess, flag, 0) for flag in flags)}
+    return {"start_new_session": True}
+
+
+def status(job: Path) -> dict[str, Any]:
+    """The state as people and launchers want it: without the key, with the last line."""
+    state = current(job)
+    state.pop("key", None)
+    return {**state, "directory": str(job), "last_line": last_line(job)}
+
+
+def stop(job: Path) -> dict[str, Any]:
+    """Ask the supervisor to end the job, and wait until the reports are whole."""
+    if current(job)["state"] not in FINISHED:
+        (job / STOP).touch()
+    deadline = time.monotonic() + FINALISE_S + START_S
+    while current(job)["state"] not in FINISHED and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return status(job)
+
+
+def logs(job: Path, follow: bool) -> None:
+    """Print the output so far; with `follow`, until the job ends."""
+    with (job / LOG).open("rb") as file:
+        while True:
+            ended = not follow or current(job)["state"] in FINISHED
+            shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+            if ended:
+                return
+            time.sleep(POLL_S)
+
+
+def export(job: Path, report: str, named: str) -> None:
+    """By the nsys that recorded it, where that is known: another may not be able to read it."""
+    with tempfile.TemporaryDirectory(dir=str(job)) as scratch:
+        output = Path(scratch) / "export.sqlite"
+        nsys = (read(job)["nsys"] if (job / STATE).exists() else nsys_of(named))["path"]
+        argv = [nsys, "export", "--type=sqlite", f"--output={output}", str(job / report)]
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+        if done.returncode or not output.exists():
+            raise RefusedError(f"{report} cannot be exported on {platform.node()}", 3)
+        with output.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+def remove(job: Path) -> None:
+    """Remove the directory of a job that has ended, and nothing that is not one."""
+    if not job.exists():
+        return
+    if current(job)["state"] not in FINISHED:
+        raise RefusedError(f"the job in {job} still runs")
+    shutil.rmtree(job)
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="A job of one machine.")
+    verbs = ("start", "supervise", "status", "logs", "stop", "remove")
+    parser.add_argument(
+        "verb", choices=(*verbs, "names", "copy", "pack", "unpack", "export", "discard")
+    )
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("to", type=Path, nargs="?", default=Path())
+    parser.add_argument("--follow", "-f", action="store_true")
+    parser.add_argument("--nsys", default="")
+    return parser.parse_args(argv)
+
+
+def _answer(options: argparse.Namespace) -> object:
+    """Do what was asked for. What comes back, if anything, is printed as one JSON line."""
+    job, to = options.directory.expanduser().absolute(), options.to.absolute()
+    verbs: dict[str, Callable[[], object]] = {
+        "start": lambda: start(job),
+        "supervise": lambda: supervise(job),
+        "status": lambda: status(job),
+        "stop": lambda: stop(job),
+        "logs": lambda: logs(job, options.follow),
+        "names": lambda: job_files.names(job),
+        "copy": lambda: job_files.copy(job, to),
+        "pack": lambda: job_files.pack(job),
+        "unpack": lambda: job_files.unpack(job, to),
+        "export": lambda: export(job, options.to.name, options.nsys),
+        "remove": lambda: remove(job),
+        "discard": lambda: job.unlink(missing_ok=True),
+    }
+    return verbs[options.verb]()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    try:
+        answer = _answer(_options(argv))
+    except RefusedError as error:
+        print(error, file=sys.stderr)
+        return error.code
+    except OSError as error:
+        print(f"{error.filename or 'the job'}: {error.strerror}", file=sys.stderr)
+        return 3
+    if answer is not None:
+        print(json.dumps(answer))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

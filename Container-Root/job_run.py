@@ -1,0 +1,99 @@
+"""The supervisor of a job: starts it, waits, ends it when asked, and has the last word.
+
+Started by job.py in a session of its own; reads what to run from standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from job_state import LOG, POLL_S, STOP, disk_full, hold, read, write
+from rank_processes import STOPPING, adopt_orphans, end_descendants, own_session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Longer than profile.py waits for nsys: it should have had its chance.
+FINALISE_S = 150.0
+_TAIL_BYTES = 1 << 16
+# What start_ranks.py says of the rank that others were ended for.
+_FIRST_END = re.compile(r"profile\.py: (rank \d+ ended with exit code \d+)")
+
+
+class _Child:
+    """The running job. `stop` may be asked for by file or by signal."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.stopped_at = 0.0
+        self.asked = False
+        adopt_orphans()
+        self.process = subprocess.Popen(
+            spec["argv"],
+            cwd=spec["cwd"],
+            env={**os.environ, **spec["env"]},
+            stdin=subprocess.DEVNULL,
+            **own_session(),
+        )
+
+    def ask(self, *_: object) -> None:
+        self.asked = True
+
+    def wait(self, stop_file: Path) -> int:
+        while self.process.poll() is None:
+            if not self.stopped_at and (self.asked or stop_file.exists()):
+                self._stop()
+            if self.stopped_at and time.monotonic() - self.stopped_at > FINALISE_S:
+                self.process.kill()
+            time.sleep(POLL_S)
+        end_descendants(0)
+        return self.process.returncode
+
+    def _stop(self) -> None:
+        """profile.py hands it on to nsys, or to the ranks."""
+        self.stopped_at = time.monotonic()
+        self.process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
+
+
+def _tail(job: Path) -> str:
+    with (job / LOG).open("rb") as file:
+        file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def _reason(job: Path, code: int) -> str:
+    if disk_full(shutil.disk_usage(str(job)).free):
+        return f"the disk of {job} is full"
+    first = _FIRST_END.search(_tail(job)) if code else None
+    if first:
+        return first.group(1)
+    number = -code if code < 0 else code - 128
+    if number in {s.value for s in signal.Signals}:
+        return f"ended by {signal.Signals(number).name}"
+    return ""
+
+
+def supervise(job: Path) -> None:
+    """Run the job to its end. Called in the session that job.py made."""
+    spec = json.load(sys.stdin)
+    held = hold(job)
+    if held is None:
+        return
+    child = _Child(spec)
+    for number in STOPPING:
+        signal.signal(number, child.ask)
+    started = {**read(job), "pid": child.process.pid, "started": time.time()}
+    write(job, {**started, "state": "running"})
+    code = child.wait(job / STOP)
+    done = "cancelled" if child.stopped_at else "succeeded" if code == 0 else "failed"
+    reason = "stopped" if child.stopped_at else _reason(job, code)
+    end = {"exit_code": code, "reason": reason, "ended": time.time()}
+    write(job, {**started, **end, "state": done})
+    held.close()

@@ -1,0 +1,71 @@
+"""What a job runs, with absolute paths, from what its launcher says. See job.py."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import find_nsys
+from job_state import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HERE = Path(__file__).resolve().parent
+
+
+def resolved(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """What to run with absolute paths, and the nsys it uses."""
+    arguments: list[str] = spec["arguments"]
+    cwd = Path(spec.get("cwd") or ".").expanduser().absolute()
+    if not cwd.is_dir():
+        raise RefusedError(f"the working directory {cwd} does not exist")
+    at = arguments.index("--") + 1
+    env: dict[str, str] = spec.get("env") or {}
+    words = [_sample(word) for word in arguments[at:]]
+    command = [program(words[0], cwd, {**os.environ, **env}), *words[1:]]
+    nsys = {} if "--plain" in arguments[:at] else nsys_of(spec.get("nsys", ""))
+    chosen = ["--nsys", nsys["path"]] if nsys else []
+    own = [_below(job, word) for word in arguments[:at]]
+    argv = [sys.executable, "-u", str(HERE / "profile.py"), *chosen, *own, *command]
+    return {"argv": argv, "cwd": str(cwd), "env": env}, nsys
+
+
+def _sample(word: str) -> str:
+    """Our samples are `/train.py` in our image, and lie beside this file elsewhere."""
+    path = Path(word)
+    ours = path.parent == Path("/") and path.suffix == ".py" and not path.exists()
+    return str(HERE / path.name) if ours and (HERE / path.name).exists() else word
+
+
+def _below(job: Path, word: str) -> str:
+    flag, _, value = word.partition("=")
+    return f"{flag}={job / value}" if flag == "--output" else word
+
+
+def program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
+    """The absolute path of a program, as the active virtual or conda environment has it.
+
+    nsys knows neither, nor does a command over ssh have the PATH of a log-in.
+    """
+    if "/" in word or os.sep in word:
+        found = shutil.which(str(cwd / Path(word).expanduser()))
+    else:
+        active = [environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+        places = [str(Path(p) / ("Scripts" if os.name == "nt" else "bin")) for p in active if p]
+        found = shutil.which(word, path=os.pathsep.join([*places, environ.get("PATH", os.defpath)]))
+    if found is None:
+        raise RefusedError(f"there is no program {word!r} on this machine. Name it by its path", 5)
+    return str(Path(found).absolute())
+
+
+def nsys_of(named: str) -> dict[str, str]:
+    chosen = find_nsys.choose(find_nsys.find(named))
+    if chosen is None:
+        raise RefusedError(find_nsys.missing(named), 3)
+    if not chosen.importer:
+        print(find_nsys.described(chosen), file=sys.stderr)
+    return dict(chosen._asdict())

@@ -1,0 +1,115 @@
+"""The state of a job directory, and who holds it. See job.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+STATE, LOCK, LOG, STOP, WORK = "job.json", "job.lock", "job.log", "job.stop", "work"
+FINISHED = ("succeeded", "failed", "cancelled", "lost")
+POLL_S = 0.2
+START_S = 30.0
+# Room for the state is taken at the start, so that a full disk cannot swallow the exit code.
+_STATE_BYTES = 8192
+_LEAST_FREE = 1 << 20
+
+
+class RefusedError(Exception):
+    """What happened and what to do, in one line; the exit code."""
+
+    def __init__(self, line: str, code: int = 2) -> None:
+        super().__init__(line)
+        self.code = code
+
+
+def read(job: Path) -> dict[str, Any]:
+    """What the supervisor last wrote; a write under way is waited out."""
+    for _ in range(50):
+        try:
+            state: dict[str, Any] = json.loads((job / STATE).read_text(encoding="utf-8"))
+            return state
+        except FileNotFoundError:
+            raise RefusedError(f"{job} holds no job") from None
+        except ValueError:
+            time.sleep(0.02)
+    raise RefusedError(f"{job / STATE} is damaged. Look at {job / LOG}", 3)
+
+
+def write(job: Path, state: Mapping[str, Any]) -> None:
+    """Overwrite in place: needs no room on the disk."""
+    text = json.dumps(state).encode()
+    with (job / STATE).open("r+b") as file:
+        file.write(text.ljust(_STATE_BYTES - 1) + b"\n")
+
+
+def claim(job: Path, state: Mapping[str, Any]) -> None:
+    """Make the job's state, where nobody else has."""
+    try:
+        job.mkdir(parents=True, exist_ok=True)
+        with (job / STATE).open("xb") as file:
+            file.write(b" " * _STATE_BYTES)
+        write(job, state)
+    except FileExistsError:
+        raise RefusedError(f"{job} is being started by somebody else") from None
+    except OSError as error:
+        raise RefusedError(f"{job} cannot be written: {error.strerror}", 3) from None
+
+
+def hold(job: Path) -> BinaryIO | None:
+    """The job's lock, or None where its supervisor has it: no process id to be mistaken for."""
+    file = (job / LOCK).open("a+b")
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def _supervised(job: Path) -> bool:
+    held = hold(job)
+    if held:
+        held.close()
+    return held is None
+
+
+def current(job: Path) -> dict[str, Any]:
+    """The state as it is now: `lost` where the supervisor went without a last word."""
+    state = read(job)
+    if state["state"] in FINISHED or _supervised(job):
+        return state
+    state = read(job)  # it may have ended between the two looks
+    age_s = time.time() - (job / STATE).stat().st_mtime
+    if state["state"] in FINISHED or (state["state"] == "starting" and age_s < START_S):
+        return state
+    reason = "its supervisor is gone: the machine restarted, or something killed it"
+    return {**state, "state": "lost", "reason": reason}
+
+
+def last_line(job: Path) -> str:
+    """The last line of the job's output that says something."""
+    try:
+        with (job / LOG).open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - 4096))
+            lines = file.read().decode(errors="replace").replace("\r", "\n").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def disk_full(free_bytes: int) -> bool:
+    return free_bytes < _LEAST_FREE

@@ -1,0 +1,121 @@
+# What every setup.d script may use. Sourced: it sets strict mode for the script too.
+# shellcheck shell=bash
+set -euo pipefail
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 TERM=dumb
+readonly CA_BUNDLE=/run/secrets/ca_bundle
+readonly PIP_CONF=/run/secrets/pip_conf
+readonly BUILD_DIR=/var/tmp/gpu-profile-build # never collected into the image
+mkdir -p "${BUILD_DIR}"
+
+log() { printf '%s: %s\n' "${COMPONENT:-base}" "$*"; }
+
+die() {
+    log "$*" >&2
+    exit 1
+}
+
+# The CA bundle is a build secret: pointed to while the step runs, never copied.
+apt_config=$(mktemp)
+readonly apt_config
+if [[ -s ${CA_BUNDLE} ]]; then
+    export SSL_CERT_FILE=${CA_BUNDLE} CURL_CA_BUNDLE=${CA_BUNDLE} GIT_SSL_CAINFO=${CA_BUNDLE}
+    export PIP_CERT=${CA_BUNDLE} REQUESTS_CA_BUNDLE=${CA_BUNDLE}
+    printf 'Acquire::https::CAInfo "%s";\n' "${CA_BUNDLE}" >"${apt_config}"
+fi
+[[ ! -s ${PIP_CONF} ]] || export PIP_CONFIG_FILE=${PIP_CONF}
+export APT_CONFIG=${apt_config}
+
+apt_update() {
+    apt-get update -qq -o APT::Update::Error-Mode=any
+}
+
+# Left out of every package: manuals and translations (copyright files stay), PyTorch's own tests,
+# and AMD's GPU compiler, which UCX asks for and only its ROCm plugin uses.
+readonly EXCLUDED=(
+    '/usr/share/doc/*' '/usr/share/man/*' '/usr/share/info/*' '/usr/share/locale/*'
+    '/usr/lib/python3/dist-packages/torch/bin/test_*'
+    '/usr/lib/*/ucx/*_rocm.so*' '/usr/lib/*/libamdhip64.so*' '/usr/lib/*/libhiprtc*.so*'
+    '/usr/lib/*/libamd_comgr.so*' '/usr/lib/*/libLLVM-*' '/usr/lib/*/libLLVM.so*' '/usr/lib/llvm-*'
+)
+
+# Install packages for the image: no recommends, nothing of EXCLUDED.
+apt_install() {
+    apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 \
+        -o Dpkg::Options::=--force-confold -o Dpkg::Options::=--force-unsafe-io \
+        "${EXCLUDED[@]/#/-oDpkg::Options::=--path-exclude=}" \
+        -o Dpkg::Options::='--path-include=/usr/share/doc/*/copyright' "$@"
+}
+
+packages() { dpkg-query -W -f '${binary:Package}\n' | sort; }
+
+# Install what only the build needs; remove_tools takes it away again with all it brought.
+install_tools() {
+    packages >"${BUILD_DIR}/before"
+    apt_install "$@"
+    packages | comm -13 "${BUILD_DIR}/before" - >>"${BUILD_DIR}/tools"
+}
+
+remove_tools() {
+    [[ -s ${BUILD_DIR}/tools ]] || return 0
+    log "removing $(wc -l <"${BUILD_DIR}/tools") build packages"
+    xargs apt-mark auto <"${BUILD_DIR}/tools" >/dev/null
+    # Of what apt finds unneeded, only ours: a base's own packages stay.
+    apt-get autoremove -s -o APT::AutoRemove::RecommendsImportant=false \
+        -o APT::AutoRemove::SuggestsImportant=false | awk '$1 == "Remv" { print $2 }' | sort >"${BUILD_DIR}/unneeded"
+    sed 's/:.*//' "${BUILD_DIR}/tools" | sort | comm -12 - "${BUILD_DIR}/unneeded" |
+        xargs -r apt-get purge -y -qq -o Dpkg::Use-Pty=0 >/dev/null
+    rm "${BUILD_DIR}/tools"
+}
+
+# fetch URL SHA256 FILE: an empty sha256 is an unlocked download, and says so.
+fetch() {
+    local url=$1 sha256=$2 file=$3
+    log "fetching ${url}"
+    curl -fsSL --retry 4 --retry-connrefused --connect-timeout 15 -o "${file}" "${url}" ||
+        die "cannot fetch ${url}: set the component's _URL to a mirror that this build reaches"
+    if [[ -z ${sha256} ]]; then
+        log "WARNING: ${url} is not locked: no sha256 is set for it"
+    elif ! sha256sum --check --status <<<"${sha256}  ${file}"; then
+        die "checksum mismatch: ${url} has sha256 $(sha256sum "${file}" | cut -d' ' -f1), expected ${sha256}"
+    fi
+}
+
+# fetch_source PREFIX DIR: the tree that PREFIX_URL means: a checkout that the build was given, an
+# archive with PREFIX_SHA256, or a repository whose tag PREFIX_VERSION is PREFIX_COMMIT.
+fetch_source() {
+    local prefix=$1 dir=$2 url=${1}_URL version=${1}_VERSION commit=${1}_COMMIT sha256=${1}_SHA256
+    mkdir -p "${dir}"
+    case ${!url} in
+        local) cp -r /mnt/source/. "${dir}" ;;
+        '') die "${prefix}_URL is empty: it takes a repository, an archive or a checkout" ;;
+        *.tar.gz | *.tgz | *.tar.xz | *.tar.bz2)
+            fetch "${!url}" "${!sha256}" "${BUILD_DIR}/${prefix}.archive"
+            tar -xf "${BUILD_DIR}/${prefix}.archive" -C "${dir}" --strip-components=1
+            ;;
+        *)
+            install_tools git
+            git -c advice.detachedHead=false clone --quiet --depth 1 --branch "${!version}" "${!url}" \
+                "${dir}" || die "cannot clone ${!url} at ${!version}: set ${prefix}_URL to a mirror, \
+an archive or a checkout"
+            [[ -z ${!commit} || $(git -C "${dir}" rev-parse HEAD) == "${!commit}" ]] ||
+                die "${!url} at ${!version} is commit $(git -C "${dir}" rev-parse HEAD), expected ${!commit}"
+            ;;
+    esac
+}
+
+# pip for the system's python3: hash-based bytecode does not depend on the files' dates.
+pip_install() {
+    SOURCE_DATE_EPOCH=315619200 PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore \
+        PIP_DISABLE_PIP_VERSION_CHECK=1 python3 -m pip install --no-warn-script-location "$@"
+}
+
+# Compile jobs that memory allows: about 3 GiB each for CUDA templates, at most one a CPU.
+compile_jobs() {
+    local available_gib
+    available_gib=$(awk '$1 == "MemAvailable:" { print int($2 / 1048576) }' /proc/meminfo)
+    local jobs=$((available_gib / 3)) cpus
+    cpus=$(nproc)
+    ((jobs >= 1)) || jobs=1
+    ((jobs <= cpus)) || jobs=${cpus}
+    printf '%s\n' "${jobs}"
+}

@@ -1,0 +1,107 @@
+"""What a machine can do for profiling, as facts. Standard library and Python 3.8 only.
+
+    python3 machine_facts.py [--gpus | --directory DIR]
+
+Prints one JSON line: the facts, or with --gpus the number of GPUs a job may use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_DRIVER = Path("/proc/driver/nvidia/params")
+_SELF = Path("/proc/self/status")
+_SMI_S = 60
+
+
+def _smi(*arguments: str) -> list[str]:
+    """The lines of nvidia-smi; none where it is missing or finds no driver."""
+    try:
+        said = subprocess.run(
+            ["nvidia-smi", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_SMI_S,
+            check=True,
+        ).stdout.decode(errors="replace")
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in said.splitlines() if line.strip()]
+
+
+def count_gpus(visible: str | None, listed: list[str]) -> int:
+    """GPUs of `nvidia-smi -L` that CUDA_VISIBLE_DEVICES leaves; an invalid entry ends the list."""
+    there = sum(line.startswith("GPU ") for line in listed)
+    if visible is None:
+        return there
+    named = [word for word in visible.split(",") if word.strip() not in ("", "-1")]
+    return min(there, len(named))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _value(text: str, key: str) -> str:
+    """The value of a `Key: value` line; empty where there is none."""
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and name.strip() == key:
+            return value.strip()
+    return ""
+
+
+def _free(directory: Path) -> int:
+    """Bytes free where the directory is, or would be made."""
+    there = next(p for p in (directory, *directory.parents) if p.exists())
+    return shutil.disk_usage(str(there)).free
+
+
+def facts(directory: Path) -> dict[str, Any]:
+    query = "--query-gpu=name,driver_version,compute_cap,memory.total"
+    status = _read(_SELF)
+    return {
+        "host": platform.node(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "root": hasattr(os, "geteuid") and os.geteuid() == 0,
+        "gpus": [line.split(", ") for line in _smi(query, "--format=csv,noheader")],
+        "cpus": os.cpu_count(),
+        "directory": str(directory),
+        "free_bytes": _free(directory),
+        "perf_event_paranoid": _read(_PARANOID).strip(),
+        "seccomp": _value(status, "Seccomp"),
+        "capabilities": _value(status, "CapEff"),
+        "admin_only": _value(_read(_DRIVER), "RmProfilingAdminOnly"),
+        "programs": [name for name in ("rsync", "tar", "sbatch", "docker") if shutil.which(name)],
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What a machine can do for profiling.")
+    parser.add_argument("--gpus", action="store_true")
+    parser.add_argument("--directory", type=Path, default=Path())
+    options = parser.parse_args()
+    if options.gpus:
+        answer: object = count_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"), _smi("-L"))
+    else:
+        answer = facts(options.directory.expanduser().absolute())
+    print(json.dumps(answer))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

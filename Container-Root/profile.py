@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""Run a command, each chosen rank of it under Nsight Systems. Python 3.8, stdlib only.
+
+    profile.py [--processes N] [--ranks all|0,3] [--output DIR] [--nsys PATH] [--first=OPTION]…
+               [--pass-env NAME]… [--hold SECONDS] [--plain] [--shelter] [NSYS_OPTION…]
+               -- COMMAND…
+
+Starts N ranks on this node with --processes; otherwise it is one rank of torchrun, mpirun, srun
+or of its own --processes, and finds out which. A chosen rank's report is
+DIR/rank<N>.<host>.nsys-rep. Exits with the command's own exit code, 128+n where signal n ended it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+# Beside this file, wherever it was copied to.
+import find_nsys
+import shelter
+import start_ranks
+from rank_env import Place, allowed, place
+from rank_processes import Child, exit_code, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
+FETCHED = ".fetched"
+_BY_SIGNAL = 128
+_NEVER = ": a window was never reached, or see its own message above"
+
+
+class RefusedError(Exception):
+    def __init__(self, what: str, code: int = USAGE) -> None:
+        super().__init__(what)
+        self.code = code
+
+
+class Call(NamedTuple):
+    """The command line: our options, nsys' own, and the command."""
+
+    options: argparse.Namespace
+    nsys_options: Sequence[str]
+    command: Sequence[str]
+
+    def of_a_rank(self) -> list[str]:
+        """The call of each process that --processes starts."""
+        ours = self.options
+        return [
+            *(sys.executable, str(Path(__file__).resolve()), f"--ranks={ours.ranks}"),
+            *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
+            *(f"--first={option}" for option in ours.first),
+            *(f"--pass-env={name}" for name in ours.pass_env),
+            *(["--plain"] if ours.plain else []),
+            *(["--shelter"] if ours.shelter else []),
+            *(*self.nsys_options, "--", *self.command),
+        ]
+
+
+def parse(argv: Sequence[str]) -> Call:
+    if "--" not in argv or argv[-1] == "--":
+        raise RefusedError("no command: write it after --, as in profile.py -- python3 train.py")
+    end = argv.index("--")
+    parser = argparse.ArgumentParser(
+        prog="profile.py", usage=f"{__doc__}", add_help=False, allow_abbrev=False
+    )
+    parser.add_argument("--processes", type=int, default=0)
+    parser.add_argument("--ranks", default="all")
+    parser.add_argument("--output", default=".")
+    parser.add_argument("--nsys", default="nsys")
+    parser.add_argument("--first", action="append", default=[])
+    parser.add_argument("--pass-env", action="append", default=[])
+    parser.add_argument("--grace", type=float, default=90.0)
+    parser.add_argument("--hold", type=float, default=0.0)
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--shelter", action="store_true")
+    options, nsys_options = parser.parse_known_args(argv[:end])
+    return Call(options, nsys_options, argv[end + 1 :])
+
+
+def chosen(ranks: str, rank: int) -> bool:
+    """Whether `ranks` (all, 0,3 or 0-3) has `rank`."""
+    for part in ranks.split(","):
+        match = re.match(r"(\d+)(?:-(\d+))?$", part.strip())
+        if match and int(match[1]) <= rank <= int(match[2] or match[1]):
+            return True
+        if not match and part.strip() != "all":
+            raise RefusedError(f"--ranks {ranks!r} is not a list of ranks: use all, 0,3 or 0-3")
+    return ranks.strip() == "all"
+
+
+def resolved(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The command with its program's path: nsys searches elsewhere than a shell."""
+    path = shutil.which(command[0], path=environ.get("PATH", os.defpath))
+    if path:
+        return [path, *command[1:]]
+    if Path(command[0]).is_file():
+        raise RefusedError(f"{command[0]} is not executable", NOT_EXECUTABLE)
+    raise RefusedError(f"{command[0]}: command not found", NOT_FOUND)
+
+
+def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
+    """The command as this rank, under nsys where the rank is chosen."""
+    env = {**environ, **here.environment(environ)}
+    recorded = not call.options.plain and chosen(call.options.ranks, here.rank)
+    command = resolved(call.command, env)
+    if recorded:
+        return Recording(call, here).run(command, env)
+    if os.name == "posix" and not call.options.hold:
+        sys.stdout.flush()
+        os.execve(command[0], command, env)
+    return Child(command, env, call.options.grace).wait()
+
+
+class Recording:
+    """One rank under nsys, and what becomes of its report."""
+
+    def __init__(self, call: Call, here: Place) -> None:
+        self.call = call
+        self.here = here
+        host = re.sub(r"[^\w.-]", "_", platform.node().partition(".")[0]) or "localhost"
+        self.output = Path(call.options.output).absolute()
+        self.name = f"rank{here.rank}.{host}"
+
+    def run(self, command: Sequence[str], env: Mapping[str, str]) -> int:
+        nsys = shutil.which(self.call.options.nsys)
+        if nsys is None:
+            raise RefusedError(f"no nsys: {self.call.options.nsys} not found", NOT_FOUND)
+        self.output.mkdir(parents=True, exist_ok=True)
+        if self.files("nsys-rep") or self.files("qdstrm"):
+            raise RefusedError(f"{self.output / self.name}.nsys-rep exists: name another --output")
+        started = time.time()
+        sheltered = self.call.options.shelter
+        argv = [*self.argv(nsys), *shelter.exposed(command, sheltered)]
+        with shelter.blocked(sheltered):
+            child = Child(argv, env, self.call.options.grace)
+        code = child.wait()
+        return self.judged(code, bool(child.stopper.signum), started)
+
+    def argv(self, nsys: str) -> list[str]:
+        first = self.call.options.first if self.here.local_rank == 0 else []
+        # nsys puts in what %h, %p and %q{NAME} stand for.
+        output = str(self.output / self.name).replace("%", "%%")
+        return [nsys, "profile", *self.call.nsys_options, *first, f"--output={output}"]
+
+    def files(self, suffix: str) -> list[Path]:
+        """One, or one a range: `rank0.host.nsys-rep`, `rank0.host.2.nsys-rep`."""
+        pattern = re.compile(re.escape(self.name) + r"(\.\d+)?\." + suffix)
+        return sorted(path for path in self.output.iterdir() if pattern.fullmatch(path.name))
+
+    def judged(self, code: int, stopped: bool, started: float) -> int:
+        """The exit code to report: the job's, unless nsys ended it as it was asked to."""
+        for stream in self.files("qdstrm"):
+            import_stream(stream, self.call.options.nsys)
+        reports = self.files("nsys-rep")
+        if not reports:
+            why = _left_behind(started) if stopped or code >= _BY_SIGNAL else ""
+            say(f"rank {self.here.rank}: nsys wrote no report{why or _NEVER}")
+        if code in (143, 137) and reports and not stopped and self.nsys_ends_the_job():
+            return 0
+        return code
+
+    def nsys_ends_the_job(self) -> bool:
+        """By default nsys ends the job with a window, and the job's exit code says so."""
+        words = self.call.nsys_options
+        windows = ("--duration", "--capture-range", "-d", "-c")
+        return "--kill=none" not in words and any(word.startswith(windows) for word in words)
+
+
+def import_stream(stream: Path, nsys: str) -> None:
+    """Turn what nsys recorded without an importer into a report, with another copy's importer."""
+    for importer in find_nsys.importers([*find_nsys.find(nsys), *find_nsys.find()]):
+        done = subprocess.run(
+            [importer, "--input-file", str(stream)], stdout=subprocess.DEVNULL, check=False
+        )
+        if done.returncode == 0 and stream.with_suffix(".nsys-rep").exists():
+            stream.unlink()
+            return
+    say(f"{stream} is a recording that no importer here reads: `QdstrmImporter --input-file` does")
+
+
+def _left_behind(started: float) -> str:
+    """Where an nsys that was ended too early leaves its recording: this one's, or a neighbour's."""
+    streams = [
+        str(path)
+        for path in Path(tempfile.gettempdir()).glob("nsys-report-*.qdstrm")
+        if path.stat().st_mtime >= started
+    ]
+    return f"; recordings that it may have left: {', '.join(streams)}" if streams else ""
+
+
+def hold(output: Path, seconds: float) -> None:
+    """Keep this container and its files until somebody fetched them, which DIR/.fetched says."""
+    say(f"holding {output} up to {seconds:g} s until {output / FETCHED} appears")
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not (output / FETCHED).exists():
+        time.sleep(0.5)
+
+
+def shed_environment(call: Call, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Without a secret in our own environment: nsys records that of every process it can read.
+
+    That goes for the parents of this process too, where they are visible, unless nsys has
+    --discard-environment: inside a container whose first process is this one there are none.
+    """
+    if not call.options.pass_env:
+        return environ
+    kept = allowed(environ, call.options.pass_env)
+    if os.name == "posix" and kept.keys() != environ.keys():
+        os.execve(sys.executable, [sys.executable, *sys.argv], kept)
+    return kept
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    try:
+        call = parse(argv)
+        environ = shed_environment(call, environ)
+        if call.options.processes > 0:
+            chosen(call.options.ranks, 0)
+            resolved(call.command, environ)
+            argv = call.of_a_rank()
+            code = start_ranks.start(argv, call.options.processes, environ, call.options.grace)
+        else:
+            code = run_rank(call, place(environ), environ)
+    except (RefusedError, ValueError) as error:
+        say(str(error))
+        return error.code if isinstance(error, RefusedError) else USAGE
+    except OSError as error:
+        say(f"{error.filename or 'the command'}: {error.strerror}")
+        return exit_code(NOT_EXECUTABLE)
+    if call.options.hold:
+        hold(Path(call.options.output).absolute(), call.options.hold)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:], os.environ))

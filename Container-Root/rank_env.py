@@ -1,0 +1,121 @@
+"""Which rank this process is, and what environment its command gets. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+# What starts ranks: rank, local rank, world size, local world size. A row counts where its rank
+# and local rank are both set: PyTorchJob's pods have a RANK that is the node's, and no other.
+# Slurm's batch script has SLURM_PROCID=0 too, but only a step has the step's number of tasks.
+_STARTERS = (
+    ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    (
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS"),
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"),
+)
+_NODES = (
+    ("PET_NODE_RANK", "PET_NNODES"),
+    ("NODE_RANK", "NNODES"),
+    ("SLURM_NODEID", "SLURM_NNODES"),
+)
+_JOB_IDS = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID", "SLURM_STEP_ID")
+
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|JWT|COOKIE|AUTH|_KEY|APIKEY", re.IGNORECASE)
+_NAMES = """
+PATH HOME USER LOGNAME SHELL LANG TERM TZ PWD TMPDIR TMP TEMP HOSTNAME VIRTUAL_ENV USE_LIBUV
+RANK WORLD_SIZE NNODES NODE_RANK SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT USERPROFILE
+APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES NUMBER_OF_PROCESSORS
+"""
+_PREFIXES = """
+LC_ LD_ PYTHON CONDA_ XDG_ CUDA_ NVIDIA_ NCCL_ NVTX_ NSYS_ TORCH PYTORCH_ GLOO_ TP_ KINETO_ OMP_
+MKL_ OPENBLAS_ KMP_ FI_ EFA_ UCX_ RDMAV_ OMPI_ OPAL_ PMIX_ PRTE_ PMI_ MPI_ SLURM_ LOCAL_ MASTER_
+PET_ GROUP_ GPU_PROFILE_ XLA_ JAX_ TF_ TRITON_
+"""
+
+
+class Place(NamedTuple):
+    """`started`: something else started the ranks and says so; otherwise this is the only one."""
+
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    local_world_size: int = 1
+    started: bool = False
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """torchrun's variables, and a rendezvous where all ranks are of one node."""
+        if not self.started:
+            return {}
+        found = {
+            "RANK": str(self.rank),
+            "LOCAL_RANK": str(self.local_rank),
+            "WORLD_SIZE": str(self.world_size),
+            "LOCAL_WORLD_SIZE": str(self.local_world_size),
+        }
+        if self.local_world_size == self.world_size > 1:
+            found["MASTER_ADDR"] = environ.get("MASTER_ADDR", "127.0.0.1")
+            found["MASTER_PORT"] = environ.get("MASTER_PORT", _port(environ))
+        return found
+
+
+def place(environ: Mapping[str, str]) -> Place:
+    """Raises ValueError where a variable that should be a number is none."""
+    for rank, local_rank, size, local_size in _STARTERS:
+        if rank in environ and local_rank in environ:
+            world = _number(environ, size, 1)
+            local = _number(environ, local_size, 1)
+            return Place(_number(environ, rank), _number(environ, local_rank), world, local, True)
+    if "RANK" in environ:
+        return Place(_number(environ, "RANK"), 0, _number(environ, "WORLD_SIZE", 1), 1, True)
+    return Place()
+
+
+def node(environ: Mapping[str, str]) -> tuple[int, int]:
+    """(rank of this node, number of nodes), as the Kubernetes operators, Slurm or a user say."""
+    for rank, count in _NODES:
+        if rank in environ and count in environ:
+            return _number(environ, rank), _number(environ, count)
+    return 0, 1
+
+
+def _number(environ: Mapping[str, str], name: str, default: int = 0) -> int:
+    """Slurm writes `2(x3)` for two tasks on each of three nodes, the operators `1:4` for a span."""
+    if name not in environ:
+        return default
+    match = re.match(r"\d+(?![\w.-])", environ[name])
+    if match is None:
+        raise ValueError(f"{name}={environ[name]!r} is not a number")
+    return int(match.group())
+
+
+def _port(environ: Mapping[str, str]) -> str:
+    """The same for all ranks of a job, another for another job of the node."""
+    job = ".".join(environ.get(name, "") for name in _JOB_IDS)
+    return str(20000 + zlib.crc32(job.encode()) % 10000)
+
+
+def allowed(environ: Mapping[str, str], named: Collection[str]) -> dict[str, str]:
+    """What programs need and what is named, without what looks like a secret.
+
+    nsys writes environments into its reports: a variable that the program can read is there,
+    unless this nsys has --discard-environment.
+    """
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in named or (_is_needed(name.upper()) and not _SECRET.search(name))
+    }
+
+
+def _is_needed(name: str) -> bool:
+    return name in _NAMES.split() or name.startswith(tuple(_PREFIXES.split()))

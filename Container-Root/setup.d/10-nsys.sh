@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Install Nsight Systems' command line, and make it the only nsys of the image.
+# shellcheck source=../lib/stage/common.sh
+source /mnt/stage/common.sh
+
+: "${NSYS_SOURCE:?}" # and for nvidia NSYS_VERSION, NSYS_URL and NSYS_SHA256
+
+# NVIDIA serves Ubuntu; its packages hold their own libraries, so Debian takes the nearest one.
+nvidia_distribution() {
+    # shellcheck source=/dev/null
+    case $(. /etc/os-release && printf '%s%s' "${ID}" "${VERSION_ID//./}") in
+        debian11) printf 'ubuntu2004' ;;
+        debian12) printf 'ubuntu2204' ;;
+        debian13) printf 'ubuntu2404' ;;
+        ubuntu*) (. /etc/os-release && printf '%s' "${ID}${VERSION_ID//./}") ;;
+        *) die 'NSYS_SOURCE=nvidia needs Debian or Ubuntu; set NSYS_SOURCE=base' ;;
+    esac
+}
+
+install_nvidia() {
+    local list=/etc/apt/sources.list.d/nvidia-devtools.list key=/usr/share/keyrings/nvidia-devtools.asc
+    local url
+    url=${NSYS_URL}/$(nvidia_distribution)/$(dpkg --print-architecture)
+    fetch "${url}/nvidia.pub" "${NSYS_SHA256}" "${key}"
+    printf 'deb [signed-by=%s] %s/ /\n' "${key}" "${url}" >"${list}"
+    apt_update
+    apt_install "nsight-systems-cli-${NSYS_VERSION:?}"
+    rm "${list}" "${key}"
+    dpkg -L "nsight-systems-cli-${NSYS_VERSION}" | grep -m1 '/target-linux-[^/]*/nsys$'
+}
+
+# Debian's package hangs on a display server and on a driver: unpack it, leave its GUI, and put
+# the two halves of its layout side by side again, which is where nsys looks for its importer.
+install_debian() {
+    local home=/opt/nvidia/nsight-systems unpacked=${BUILD_DIR}/unpacked package
+    apt_install libelf1 libpfm4 libssh-4 libglib2.0-0
+    mkdir -p "${unpacked}" "${home}"
+    (cd "${BUILD_DIR}" && apt-get download -qq -o APT::Sandbox::User=root \
+        nsight-systems nsight-systems-target)
+    for package in "${BUILD_DIR}"/*.deb; do dpkg -x "${package}" "${unpacked}"; done
+    mv "${unpacked}"/usr/lib/*-linux-gnu/nsight-systems/target-linux-* "${home}"
+    mv "${unpacked}"/usr/lib/nsight-systems/host-linux-* "${home}"
+    mv "${unpacked}/usr/share/doc/nsight-systems/copyright" "${home}"
+    (cd "${home}"/host-linux-* && rm -rf libQt6WebEngine* translations resources Plugins nsys-ui* &&
+        ln -sf /usr/lib/*-linux-gnu/libssh.so.4 libssh.so.4)
+    printf '%s\n' "${home}"/target-linux-*/nsys
+}
+
+with_non_free() {
+    apt_update
+    apt-cache show nsight-systems >/dev/null 2>&1 && return
+    local uri
+    # shellcheck disable=SC2016  # apt expands these
+    uri=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+        awk '$1 == "Debian" && $2 == "main" { print $3; exit }')
+    [[ -n ${uri} ]] || die 'nsight-systems is not in this distribution: set NSYS_SOURCE=nvidia or base'
+    # shellcheck source=/dev/null
+    printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s contrib non-free\n' \
+        "${uri}" "$(. /etc/os-release && printf '%s' "${VERSION_CODENAME}")" >/etc/apt/sources.list.d/non-free.list
+    apt_update
+    rm /etc/apt/sources.list.d/non-free.list
+}
+
+use_only() {
+    local nsys=$1 other
+    while read -r other; do
+        [[ $(realpath -- "${other}") == "$(realpath -- "${nsys}")" ]] || rm -- "${other}"
+    done < <(type -ap nsys)
+    rm -f /usr/local/cuda/bin/nsys # the CUDA toolkit's own would come first in PATH
+    ln -sf "${nsys}" /usr/local/bin/nsys
+}
+
+case ${NSYS_SOURCE} in
+    nvidia)
+        use_only "$(install_nvidia | tail -n 1)"
+        nsys --version | grep -F "${NSYS_VERSION}" || die "nsys is $(nsys --version), not ${NSYS_VERSION}"
+        ;;
+    debian)
+        with_non_free
+        use_only "$(install_debian | tail -n 1)"
+        ;;
+    base) type -p nsys || die 'NSYS_SOURCE=base, but the base image has no nsys' ;;
+    *) die "NSYS_SOURCE=${NSYS_SOURCE} is not decided yet: build with nvidia, debian or base" ;;
+esac
+nsys --version

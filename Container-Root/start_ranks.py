@@ -1,0 +1,156 @@
+"""Start one process a rank on this node, as torchrun would. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from rank_env import node
+from rank_processes import Stopper, adopt_orphans, end_descendants, exit_code, own_session, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_JOIN_S = 5.0
+
+
+def start(argv: Sequence[str], processes: int, environ: Mapping[str, str], grace_s: float) -> int:
+    """Run `argv` once a rank and return the first failure's exit code.
+
+    One rank that fails ends the others: they get SIGTERM, so that nsys finalises, and are
+    killed after `grace_s`.
+    """
+    ranks = Ranks(argv, environ, rank_environments(processes, environ))
+    # Each rank has a grace of its own, and needs a moment to act on it.
+    stopper = Stopper(ranks.stop, 1.25 * grace_s)
+    adopt_orphans()
+    ranks.start_all()
+    code = 0
+    while ranks.running:
+        rank, returncode = ranks.next_end()
+        if returncode and not code:
+            code = exit_code(returncode)
+            if not stopper.signum and ranks.running:
+                say(f"rank {rank} ended with exit code {code}: ending the others")
+                stopper.stop(signal.SIGTERM)
+    ranks.join()
+    end_descendants(0)
+    return code or (128 + stopper.signum if stopper.signum else 0)
+
+
+def rank_environments(processes: int, environ: Mapping[str, str]) -> list[dict[str, str]]:
+    """torchrun's variables for each local rank; on several nodes the first one's address is
+    given in MASTER_ADDR and MASTER_PORT, by the operator (PET_…) or by the user.
+    """
+    node_rank, nodes = node(environ)
+    cores = os.cpu_count() or 1
+    shared = {
+        "WORLD_SIZE": str(nodes * processes),
+        "LOCAL_WORLD_SIZE": str(processes),
+        "GROUP_RANK": str(node_rank),
+        "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS", str(max(1, cores // processes))),
+        **_rendezvous(nodes, environ),
+    }
+    first = node_rank * processes
+    return [
+        {**shared, "RANK": str(first + local), "LOCAL_RANK": str(local)}
+        for local in range(processes)
+    ]
+
+
+def _rendezvous(nodes: int, environ: Mapping[str, str]) -> dict[str, str]:
+    if nodes == 1:
+        return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    address = environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR")
+    if not address:
+        raise ValueError(f"{nodes} nodes have no MASTER_ADDR to meet at")
+    port = environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT") or "29500"
+    return {"MASTER_ADDR": address, "MASTER_PORT": port}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Ranks:
+    """The processes of this node. Rank 0's output is the job's own; the others' is prefixed."""
+
+    def __init__(
+        self, argv: Sequence[str], environ: Mapping[str, str], ranks: Sequence[Mapping[str, str]]
+    ) -> None:
+        self._argv = argv
+        self._environ = environ
+        self._ranks = ranks
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._readers: list[threading.Thread] = []
+        self._ends: queue.Queue[tuple[str, int]] = queue.Queue()
+        self._stopped = 0
+        self.running = len(ranks)
+
+    def start_all(self) -> None:
+        for rank in self._ranks:
+            self._start(rank)
+        if self._stopped:
+            self.stop(self._stopped)
+
+    def _start(self, rank: Mapping[str, str]) -> None:
+        own = rank["RANK"] == "0"
+        process = subprocess.Popen(
+            self._argv,
+            env={**self._environ, **rank},
+            stdout=None if own else subprocess.PIPE,
+            stderr=None if own else subprocess.STDOUT,
+            **own_session(),
+        )
+        self._processes.append(process)
+        if not own:
+            self._readers.append(_thread(self._copy_lines, process, rank["RANK"]))
+        _thread(self._await, process, rank["RANK"])
+
+    def _await(self, process: subprocess.Popen[bytes], rank: str) -> None:
+        self._ends.put((rank, process.wait()))
+
+    def _copy_lines(self, process: subprocess.Popen[bytes], rank: str) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            # nsys draws its progress over itself: only the last drawing is a line.
+            shown = line.rstrip(b"\r\n").rpartition(b"\r")[2]
+            sys.stdout.buffer.write(f"[{rank}] ".encode() + shown + b"\n")
+            sys.stdout.buffer.flush()
+
+    def next_end(self) -> tuple[str, int]:
+        """The next rank to end. Wakes up each second, for Windows handles no signal meanwhile."""
+        while True:
+            try:
+                ended = self._ends.get(timeout=1)
+            except queue.Empty:
+                continue
+            self.running -= 1
+            return ended
+
+    def stop(self, signum: int) -> None:
+        self._stopped = signum
+        if os.name == "nt":
+            signum = getattr(signal, "CTRL_BREAK_EVENT", signum)
+        for process in self._processes:
+            if process.returncode is None:
+                process.send_signal(signum)
+
+    def join(self) -> None:
+        """Let what was said be shown, unless somebody else keeps the pipe open."""
+        for reader in self._readers:
+            reader.join(_JOIN_S)
+
+
+def _thread(target: object, *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=target, args=arguments, daemon=True)  # type: ignore[arg-type]
+    thread.start()
+    return thread

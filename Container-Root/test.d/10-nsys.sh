@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# nsys is the one that was asked for, and profiles a small program into a report with events.
+# shellcheck source=lib.sh
+source "$(dirname -- "$0")/lib.sh"
+
+nsys=$(command -v nsys) || fail 'there is no nsys'
+[[ $(type -ap nsys | xargs -n 1 realpath | sort -u | wc -l) == 1 ]] ||
+    fail "several nsys: $(type -ap nsys | tr '\n' ' ')"
+version=$(manifest components.nsys)
+nsys --version | grep -qF "${version}" || fail "manifest says nsys ${version}, $(nsys --version)"
+
+cd "${work}"
+cat >program.py <<'END'
+import time
+for _ in range(20):
+    time.sleep(0.005)
+END
+nsys profile --trace=osrt --sample=none --cpuctxsw=none --output=report python3 program.py >log 2>&1 ||
+    fail "nsys profile: $(tail -n 3 log)"
+[[ -s report.nsys-rep ]] || fail "no report (is the importer missing?): $(tail -n 3 log)"
+nsys export --type=sqlite --output=report.sqlite report.nsys-rep >log 2>&1 ||
+    fail "nsys export: $(tail -n 3 log)"
+events=$(python3 -c 'import sqlite3; print(sqlite3.connect("report.sqlite")
+    .execute("SELECT count(*) FROM OSRT_API").fetchone()[0])')
+((events >= 20)) || fail "${events} OS runtime events in the report, expected 20 or more"
+pass "nsys ${version} (${nsys}), ${events} events"
