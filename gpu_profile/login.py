@@ -1,0 +1,111 @@
+"""Logging in: a docker CLI's own configuration, only when asked for, and said beforehand."""
+
+import base64
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpu_profile.command import Command
+from gpu_profile.engine_api import Auth
+from gpu_profile.errors import RegistryError
+from gpu_profile.registry import Registry
+
+_ECR_HELPER = "ecr-login"
+_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoginPlan:
+    """What `login` would do. Exactly one of `command` and `config` is there.
+
+    `writes_secret`: a token ends up in a file that anyone with the user's rights reads; ask first.
+    """
+
+    says: str
+    writes_secret: bool
+    command: Command | None = None
+    config: Mapping[str, Any] | None = None
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The docker CLI's config.json; none is an empty one."""
+    try:
+        config = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise RegistryError(f"{path} cannot be read: {error}", "Mend or move it") from error
+    return config if isinstance(config, dict) else {}
+
+
+def plan(
+    where: Registry, auth: Auth | None, config_path: Path, which: Callable[[str], str | None]
+) -> LoginPlan:
+    """How a docker CLI gets logged in to this registry with the least left behind.
+
+    ECR with its credential helper: the helper is named in the configuration and no secret is
+    written. A helper in the configuration keeps the token. Otherwise the token would stand in
+    the file in plain base64, which the plan says.
+    """
+    config = read_config(config_path)
+    helper = config.get("credHelpers", {}).get(where.host) or config.get("credsStore", "")
+    if where.is_ecr and which(f"docker-credential-{_ECR_HELPER}"):
+        return _with_ecr_helper(where, config, config_path)
+    if helper:
+        says = f"keeps the credentials of {where.host} in the credential helper {helper}"
+    else:
+        says = (
+            f"writes the credentials of {where.host} into {config_path}, in plain base64; "
+            "a credential helper would keep them better, and push and pull need no log-in for ECR"
+        )
+    return LoginPlan(says=says, writes_secret=not helper, command=_docker_login(where, auth))
+
+
+def _with_ecr_helper(where: Registry, config: dict[str, Any], path: Path) -> LoginPlan:
+    helpers = {**config.get("credHelpers", {}), where.host: _ECR_HELPER}
+    says = f"names the helper {_ECR_HELPER} for {where.host} in {path}; no secret is written"
+    return LoginPlan(says=says, writes_secret=False, config={**config, "credHelpers": helpers})
+
+
+def _docker_login(where: Registry, auth: Auth | None) -> Command:
+    """For ECR the token goes in by stdin; elsewhere docker asks the user itself."""
+    if auth is None:
+        return Command(argv=("docker", "login", where.host))
+    words = ("docker", "login", "--username", auth.username, "--password-stdin", where.host)
+    return Command(argv=words, stdin=auth.password)
+
+
+def write_config(path: Path, config: Mapping[str, Any]) -> None:
+    """Replace config.json in one step, readable by its owner only."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    draft.touch(mode=0o600)
+    draft.write_text(json.dumps(config, indent="\t") + "\n")
+    draft.replace(path)
+
+
+@contextlib.contextmanager
+def temporary_config(auth: Auth, user_config: Path) -> Iterator[dict[str, str]]:
+    """The environment that lets one CLI see these credentials: a DOCKER_CONFIG in memory.
+
+    Beside the credentials it has all that the user's own has: plug-ins, contexts, builders.
+    It is gone when the body ends, however it ends.
+    """
+    memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="gpu-profile-", dir=memory) as directory:
+        config = read_config(user_config)
+        word = base64.b64encode(f"{auth.username}:{auth.password}".encode()).decode()
+        auths = {**config.get("auths", {}), auth.server: {"auth": word}}
+        helpers = {k: v for k, v in config.get("credHelpers", {}).items() if k != auth.server}
+        merged = {**config, "auths": auths, "credHelpers": helpers}
+        merged.pop("credsStore", None)  # a store would hide what stands in auths
+        write_config(Path(directory) / "config.json", merged)
+        for name in ("cli-plugins", "contexts", "buildx"):
+            if (user_config.parent / name).exists():
+                (Path(directory) / name).symlink_to(user_config.parent / name)
+        yield {"DOCKER_CONFIG": directory}

@@ -1,0 +1,180 @@
+"""Push and pull through the engine: credentials per call, retries, and a digest at the end."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gpu_profile import engine_api, registry
+from gpu_profile.digests import address, record, with_digest
+from gpu_profile.engine_api import EngineRefusal, LayerEvent
+from gpu_profile.errors import RegistryError
+from gpu_profile.registry import Registry
+from gpu_profile.spec import ImageRef
+
+Show = Callable[[LayerEvent], None]
+_DELAYS_S = (1.0, 2.0, 4.0, 8.0)
+_PASSING = re.compile(
+    r"toomanyrequests|too many requests|rate exceeded|throttl|connection re(?:set|fused)|\bEOF\b"
+    r"|broken pipe|timeout|timed out|TLS handshake|blob upload|temporar|bad gateway"
+    r"|service unavailable|internal server error|\b50[0234]\b|server misbehaving",
+    re.IGNORECASE,
+)
+"""Words of faults that may pass: of the engine's transport, and of registries under load."""
+_MEANINGS: tuple[tuple[str, str, str], ...] = (
+    (
+        r"cannot be overwritten|tag invalid|immutable",
+        "the tag is taken and immutable",
+        "Give VERSION another value, or VERSION=auto",
+    ),
+    (r"token.*expired", "its token has expired", "Try again"),
+    (
+        r"no basic auth|unauthorized|authentication required|incorrect username",
+        "it does not accept the credentials",
+        "`docker login` there, or see AWS_PROFILE",
+    ),
+    (r"denied|forbidden", "it does not permit this", "Ask for the right to push and pull there"),
+    (
+        r"name unknown|repository .* does not exist|name_unknown",
+        "it has no such repository",
+        "Create it there, or see IMAGE and the region in REGISTRY",
+    ),
+    (r"manifest unknown|not found", "it has no such image", "`invoke push` puts it there"),
+    (
+        r"server gave HTTP response to HTTPS",
+        "it speaks plain HTTP",
+        "Add it to the engine's insecure-registries",
+    ),
+    (
+        r"x509|certificate",
+        "its certificate is not trusted",
+        "Put its authority into /etc/docker/certs.d",
+    ),
+    (r"no such host|lookup .* on ", "its name does not resolve", "See REGISTRY"),
+    (
+        r"connection refused|no route|i/o timeout|EOF|reset by peer|broken pipe",
+        "it cannot be reached",
+        "See that it is up, then push again: layers that arrived are kept",
+    ),
+)
+"""Words of engines and registries, what they mean, and what to do; the first that fits."""
+
+
+def push(
+    ref: ImageRef,
+    where: Registry,
+    *,
+    show: Show,
+    immutable: bool = True,
+    scan: bool = True,
+    named_by_inputs: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+) -> ImageRef:
+    """Push the local image `ref` and return it with its digest.
+
+    `named_by_inputs`: the tag is a hash of all that went in (VERSION=auto), so that a tag that
+    is there already needs no push. Raises RegistryError; then nothing was recorded anywhere.
+    """
+    local = engine_api.local_image(ref)
+    if local is None:
+        raise RegistryError(f"There is no image {ref} to push", "`invoke build` makes it")
+    if where.is_ecr:
+        repository = registry.ensure_repository(where, ref.name, immutable=immutable, scan=scan)
+        there = "" if repository.created else registry.tag_digest(where, ref.name, ref.tag)
+        if there and (named_by_inputs or f"{address(ref)}@{there}" in local.digests):
+            return with_digest(ref, there)
+        if there and repository.immutable:
+            raise RegistryError(
+                f"{ref} is taken by {there[:19]}… and immutable",
+                "Give VERSION another value, or VERSION=auto",
+            )
+    elif named_by_inputs and (there := _remote(ref)):
+        return with_digest(ref, there)
+    digest = _retried(lambda: engine_api.push(ref, registry.authorization(where)), ref, show, sleep)
+    return with_digest(ref, digest)
+
+
+def _remote(ref: ImageRef) -> str:
+    """The digest that another registry has for this tag, with the stored credentials; empty where
+    it has none, or does not say."""
+    try:
+        return engine_api.remote_digest(ref, None)
+    except EngineRefusal:
+        return ""
+
+
+def publish(
+    ref: ImageRef,
+    where: Registry,
+    records: Path,
+    *,
+    show: Show,
+    immutable: bool = True,
+    scan: bool = True,
+    named_by_inputs: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+) -> ImageRef:
+    """`push`, then record the digest: what fails leaves `records` as it was."""
+    pushed = push(
+        ref,
+        where,
+        show=show,
+        immutable=immutable,
+        scan=scan,
+        named_by_inputs=named_by_inputs,
+        sleep=sleep,
+    )
+    record(records, pushed)
+    return pushed
+
+
+def pull(
+    ref: ImageRef,
+    where: Registry | None,
+    *,
+    show: Show,
+    sleep: Callable[[float], None] = time.sleep,
+) -> ImageRef:
+    """Pull `ref` and return it with the digest that came. `where` None is the default registry."""
+
+    def attempt() -> Iterator[LayerEvent]:
+        return engine_api.pull(ref, registry.authorization(where) if where else None)
+
+    return with_digest(ref, _retried(attempt, ref, show, sleep))
+
+
+def _retried(
+    attempt: Callable[[], Iterator[LayerEvent]],
+    ref: ImageRef,
+    show: Show,
+    sleep: Callable[[float], None],
+) -> str:
+    """Run until a digest came. Each try asks for new credentials: the old may be what failed."""
+    for delay in (*_DELAYS_S, None):
+        try:
+            return _drain(attempt(), ref, show)
+        except EngineRefusal as refusal:
+            if delay is None or not _PASSING.search(str(refusal)):
+                raise explained(str(refusal), ref) from refusal
+            show(LayerEvent(status=f"{refusal}; trying again in {delay:g} s"))
+            sleep(delay)
+    raise AssertionError("the last try returns or raises")
+
+
+def _drain(events: Iterator[LayerEvent], ref: ImageRef, show: Show) -> str:
+    digest = ""
+    for event in events:
+        digest = event.digest or digest
+        show(event)
+    if not digest:
+        raise RegistryError(f"The engine named no digest of {ref}", "Try again")
+    return digest
+
+
+def explained(words: str, ref: ImageRef) -> RegistryError:
+    """One line for what the engine or the registry said."""
+    host = ref.registry or "the registry"
+    for pattern, meaning, hint in _MEANINGS:
+        if re.search(pattern, words, re.IGNORECASE):
+            return RegistryError(f"{host}: {meaning} ({words.strip()})", hint)
+    return RegistryError(f"{host}: {words.strip()}", "See the registry's own log")

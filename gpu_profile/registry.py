@@ -1,0 +1,214 @@
+"""Registries: what REGISTRY means, and Amazon ECR's API. The one module that knows boto3, which
+takes its time to import: the first question to AWS does it.
+"""
+
+import base64
+import contextlib
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_profile.engine_api import Auth
+from gpu_profile.errors import RegistryError, SettingsError
+
+_ECR = re.compile(
+    r"(?P<account>\d{12})\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z]{2,}(?:-[a-z0-9]+)+)\."
+    r"(?:amazonaws\.com(?:\.cn)?|amazonaws\.eu|on\.aws|on\.amazonwebservices\.com\.cn"
+    r"|c2s\.ic\.gov|sc2s\.sgov\.gov|cloud\.adc-e\.uk|csp\.hci\.ic\.gov)"
+)
+"""Hosts of private ECR registries: docs.aws.amazon.com/general/latest/gr/ecr.html. The list of
+domains is closed, as an ECR token must go nowhere else."""
+_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_HOST = re.compile(rf"localhost|{_LABEL}(?:\.{_LABEL})+|{_LABEL}(?:\.{_LABEL})*:\d{{1,5}}")
+"""With a dot or a port, as docker takes anything else for a name on Docker Hub."""
+_PATH = re.compile(r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*")
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+_UNKNOWN = {
+    "UnrecognizedClientException",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "SignatureDoesNotMatch",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "AuthFailure",
+}
+_DENIED = {"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"}
+_ATTEMPTS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registry:
+    """`account` and `region` are those of an ECR registry, and empty for any other."""
+
+    host: str
+    path: str = ""
+    account: str = ""
+    region: str = ""
+
+    @property
+    def is_ecr(self) -> bool:
+        return bool(self.account)
+
+    def repository(self, name: str) -> str:
+        return f"{self.path}/{name}" if self.path else name
+
+
+def parse(text: str, ecr_registry: str = "") -> Registry:
+    """What REGISTRY says. `ecr_registry` names the ECR registry behind an address of another
+    name (a proxy, a private endpoint): only then does that address get ECR's tokens.
+
+    Raises SettingsError where it is empty or nothing that an image can be pushed to.
+    """
+    host, _, path = text.strip().removesuffix("/").partition("/")
+    if not host:
+        raise SettingsError(
+            "REGISTRY is empty", "Set it, as in 123456789012.dkr.ecr.us-west-2.amazonaws.com"
+        )
+    if not _HOST.fullmatch(host) or (path and not _PATH.fullmatch(path)):
+        raise SettingsError(
+            f"REGISTRY is {text!r}, which is no address of a registry",
+            "Use HOST[:PORT][/PATH] without https://; docker.io/NAME for Docker Hub",
+        )
+    behind = ecr_registry or host
+    match = _ECR.fullmatch(behind)
+    if match is None and (ecr_registry or _meant_for_ecr(behind)):
+        raise SettingsError(
+            f"{behind!r} looks like ECR and is not",
+            "Use ACCOUNT.dkr.ecr.REGION.amazonaws.com with an account of 12 digits",
+        )
+    found = match.groupdict() if match else {}
+    return Registry(host=host, path=path, **found)
+
+
+def _meant_for_ecr(host: str) -> bool:
+    return re.search(r"dkr[.-]ecr|\.amazonaws\.com", host) is not None
+
+
+def _ecr(registry: Registry) -> Any:  # noqa: ANN401 - boto3 has no types
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        connect_timeout=10,
+        read_timeout=30,
+    )
+    return boto3.Session().client("ecr", region_name=registry.region, config=config)
+
+
+@contextlib.contextmanager
+def _told(registry: Registry, action: str) -> Iterator[None]:
+    """Turn what boto3 raises into one line of ours."""
+    import botocore.exceptions
+
+    try:
+        yield
+    except botocore.exceptions.ClientError as error:
+        said = error.response.get("Error", {})
+        raise _refusal(registry, action, said.get("Code", ""), said.get("Message", "")) from error
+    except (
+        botocore.exceptions.EndpointConnectionError,
+        botocore.exceptions.ConnectTimeoutError,
+        botocore.exceptions.ConnectionClosedError,
+    ) as error:
+        raise RegistryError(
+            f"No ECR answers for the region {registry.region} ({action})", _region_hint(registry)
+        ) from error
+    except botocore.exceptions.NoCredentialsError as error:
+        hint = "Set AWS_PROFILE, or log in with `aws sso login`"
+        raise RegistryError("There are no AWS credentials here", hint) from error
+    except botocore.exceptions.BotoCoreError as error:
+        raise RegistryError(f"{action}: {error}", "See the AWS configuration here") from error
+
+
+def _region_hint(registry: Registry) -> str:
+    import boto3
+
+    known = boto3.Session().get_available_regions("ecr")
+    if registry.region in known:
+        return "See that this network reaches AWS, and AWS_ENDPOINT_URL where it is set"
+    near = difflib.get_close_matches(registry.region, known, n=1)
+    return f"Did you mean {near[0]}?" if near else "REGISTRY names the region"
+
+
+def _refusal(registry: Registry, action: str, code: str, message: str) -> RegistryError:
+    if code in _EXPIRED:
+        return RegistryError("The AWS session has expired", "Renew it, as with `aws sso login`")
+    if code in _UNKNOWN:
+        return RegistryError(
+            f"AWS does not know these credentials ({code})", "See AWS_PROFILE and AWS_* here"
+        )
+    if code in _DENIED:
+        return RegistryError(
+            f"AWS does not allow {action}: {message}", "Ask for a policy that does"
+        )
+    if "Throttl" in code or code == "TooManyRequestsException":
+        return RegistryError(f"AWS throttles {action} after {_ATTEMPTS} tries", "Try again later")
+    where = f"{registry.account} in {registry.region}"
+    return RegistryError(f"{action} of {where}: {message or code}", "See REGISTRY and IMAGE")
+
+
+def authorization(registry: Registry) -> Auth | None:
+    """ECR's user and password (12 hours), fresh; None elsewhere: `docker login` has stored those.
+
+    Raises RegistryError where AWS refuses.
+    """
+    if not registry.is_ecr:
+        return None
+    with _told(registry, "ecr:GetAuthorizationToken"):
+        answer = _ecr(registry).get_authorization_token()
+    token = base64.b64decode(answer["authorizationData"][0]["authorizationToken"]).decode()
+    username, _, password = token.partition(":")
+    return Auth(username=username, password=password, server=registry.host)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repository:
+    immutable: bool
+    created: bool = False
+
+
+def ensure_repository(
+    registry: Registry, name: str, *, immutable: bool = True, scan: bool = True
+) -> Repository:
+    """Find the ECR repository, or create it with these settings."""
+    client = _ecr(registry)
+    with _told(registry, "ecr:DescribeRepositories"):
+        try:
+            found = client.describe_repositories(
+                registryId=registry.account, repositoryNames=[name]
+            )
+            return _repository(found["repositories"][0])
+        except client.exceptions.RepositoryNotFoundException:
+            pass
+    with _told(registry, "ecr:CreateRepository"):
+        with contextlib.suppress(client.exceptions.RepositoryAlreadyExistsException):
+            client.create_repository(
+                registryId=registry.account,
+                repositoryName=name,
+                imageTagMutability="IMMUTABLE" if immutable else "MUTABLE",
+                imageScanningConfiguration={"scanOnPush": scan},
+            )
+        return Repository(immutable=immutable, created=True)
+
+
+def _repository(description: dict[str, Any]) -> Repository:
+    """With exclusions from immutability, only ECR itself can tell for which tags it holds."""
+    return Repository(immutable=description.get("imageTagMutability") == "IMMUTABLE")
+
+
+def tag_digest(registry: Registry, name: str, tag: str) -> str:
+    """The digest that ECR has under this tag; empty where the tag is free."""
+    client = _ecr(registry)
+    with _told(registry, "ecr:DescribeImages"):
+        try:
+            found = client.describe_images(
+                registryId=registry.account,
+                repositoryName=name,
+                imageIds=[{"imageTag": tag}],
+            )
+        except client.exceptions.ImageNotFoundException:
+            return ""
+    return str(found["imageDetails"][0]["imageDigest"])
