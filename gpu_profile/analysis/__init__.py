@@ -1,0 +1,1 @@
+"""Reading reports: databases in, tables out. Importing this package alone costs nothing."""

@@ -1,0 +1,145 @@
+"""Which ranks the others wait for in collectives: how long, how often, how surely."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.collectives import SYMMETRIC, UNMATCHED
+from gpu_profile.analysis.finding import CAP_QUANTILE, View
+from gpu_profile.analysis.schema import IntArray
+
+# Some rank is always last by chance, 1 in n times. A straggler is last much more often, by the
+# time waited and by the steps: this share of the way from chance (0) to always (1).
+CONSTANCY = 0.6
+# GPUs of one model differ by 1 to 3 % in clock; less than that is no defect.
+LEAST_SHARE, LEAST_MS = 0.05, 0.05
+# A kernel beside a spinning collective takes up to 1.8 times as long (seen on H200), so at most
+# this part of the time both ran is the collective's fault.
+CONTENTION_MOST = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Waits:
+    """Collectives of one communicator in the steady steps: rows are views, columns collectives.
+
+    `step` numbers each column's step. `weight` scales it so that no step counts for more than
+    the capped wait."""
+
+    views: tuple[View, ...]
+    start: IntArray
+    step: IntArray
+    weight: NDArray[np.float64]
+
+    @property
+    def wait(self) -> IntArray:
+        return np.asarray(self.start.max(axis=0) - self.start, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Suspects:
+    """Ranks that come `late`. `gain_ms` a step is what the `others` lose by that; they came
+    `last` in so many of `total` collectives; `worst`: (ms after the others, when in ns)."""
+
+    late: tuple[View, ...]
+    others: tuple[View, ...]
+    gain_ms: float
+    last: int
+    total: int
+    worst: tuple[float, int]
+
+
+def communicators(views: Sequence[View]) -> list[Waits]:
+    """The communicators with at least two ranks and symmetric collectives in steady steps."""
+    numbers = {int(n) for view in views for n in np.unique(view.split.arrivals.group)}
+    found = []
+    for number in sorted(numbers - {UNMATCHED}):
+        members = tuple(v for v in views if np.any(v.split.arrivals.group == number))
+        waits = _waits(members, number)
+        if waits is not None:
+            found.append(waits)
+    return found
+
+
+def _waits(members: tuple[View, ...], number: int) -> Waits | None:
+    begin = max(view.start for view in members)
+    columns = []
+    for view in members:
+        own, arrivals = view.facts.states.collectives, view.split.arrivals
+        symmetric = np.array([bool(SYMMETRIC.search(name)) for name in own.names])
+        mine = (arrivals.group == number) & symmetric[own.name] & (arrivals.last >= begin)
+        columns.append(own.start[mine])
+    if not len(columns[0]) or len({len(column) for column in columns}) > 1:
+        return None
+    start = np.stack(columns)
+    view = members[0]
+    edges = view.facts.states.start[1:]
+    arrived = start.max(axis=0)
+    step = np.searchsorted(edges, arrived) if view.has_steps else np.arange(len(arrived))
+    _, number_of = np.unique(step, return_inverse=True)
+    return Waits(members, start, number_of, _weights(start, number_of))
+
+
+def _weights(start: IntArray, step: IntArray) -> NDArray[np.float64]:
+    """Scale down the steps (collectives, where there are no steps) with outlying waits."""
+    wait = (start.max(axis=0) - start).sum(axis=0)
+    sums = np.bincount(step, weights=wait)
+    cap = np.quantile(sums, CAP_QUANTILE, method="lower")
+    return np.asarray(np.minimum(1.0, cap / np.maximum(sums, 1.0))[step])
+
+
+def suspects_of(waits: Waits) -> Suspects | None:
+    """The few ranks (at most half) that wait least, if they are late enough, often enough."""
+    wait, views = waits.wait, waits.views
+    mean = (wait * waits.weight).mean(axis=1)
+    order = np.argsort(mean, kind="stable")
+    jumps = np.diff(mean[order])[: len(views) // 2]
+    count = int(np.argmax(jumps)) + 1
+    late, others = order[:count], order[count:]
+    ahead = waits.start[late].max(axis=0) - waits.start[others].max(axis=0)
+    if _constancy(waits, ahead > 0, count / len(views)) < CONSTANCY:
+        return None
+    worst = int(np.argmax(ahead * waits.weight))
+    slow, rest = tuple(views[i] for i in late), tuple(views[i] for i in others)
+    lateness = float((np.maximum(ahead, 0) * waits.weight).sum()) / rest[0].steps / 1e6
+    lost = float(np.mean([view.ms("wait") + contention_ms(view, slow[0]) for view in rest]))
+    gain = min(lateness, lost)
+    if gain < least_ms(views):
+        return None
+    place = (float(ahead[worst]) / 1e6, int(waits.start[:, worst].max()))
+    return Suspects(slow, rest, gain, int((ahead > 0).sum()), len(ahead), place)
+
+
+def least_ms(views: Sequence[View]) -> float:
+    """What a straggler must cost a step to be worth a word."""
+    return max(LEAST_SHARE * float(np.median([view.step_ms for view in views])), LEAST_MS)
+
+
+def _constancy(waits: Waits, last: NDArray[np.bool_], chance: float) -> float:
+    """By the time waited and by the step (in its most waited collective), the lesser of both."""
+    waited = waits.wait.sum(axis=0).astype(np.float64)
+    weight = waited * waits.weight
+    if not weight.any():
+        return 0.0
+    by_time = float(weight[last].sum() / weight.sum())
+    order = np.lexsort((-waited, waits.step))
+    most = order[np.r_[True, np.diff(waits.step[order]) != 0]]
+    by_step = float(np.mean(last[most]))
+    return (min(by_time, by_step) - chance) / (1 - chance)
+
+
+def contention_ms(view: View, free: View) -> float:
+    """How much longer a step's kernels took beside collectives, against a rank that did not
+    wait: what waiting costs although compute hides it."""
+    extra = 0.0
+    for name, time in view.facts.kernels.items():
+        other = free.facts.kernels.get(name)
+        count = time.count - time.alone_count
+        if other and count:
+            usual = count * other.total / other.count
+            extra += max(0.0, time.total - time.alone_total - usual)
+    own = view.facts.states.own
+    whole = max(int(own["compute"][0]), 1)
+    share = view.mean(own["compute"]) / whole
+    return min(extra * share, CONTENTION_MOST * view.mean(own["hidden"])) / 1e6

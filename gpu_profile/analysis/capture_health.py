@@ -1,0 +1,49 @@
+"""Whether the numbers of the other tables can be trusted."""
+
+from collections.abc import Sequence
+
+from gpu_profile.analysis.analysis import Analysis, Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.health import Health, ReportHealth, report_health
+from gpu_profile.analysis.shared import activities_of, share
+from gpu_profile.analysis.table import Cell, Column, Table
+
+COLUMNS = (
+    Column("Report"),
+    Column("Rank"),
+    Column("GPU Ops"),
+    Column("Without Call"),
+    Column("Launches"),
+    Column("Without Kernel"),
+    Column("Profiler Overhead", "ns"),
+    Column("Overhead", "%"),
+    Column("Warnings"),
+    Column("Losses"),
+)
+
+
+def partial(database: Database, scope: Scope) -> ReportHealth:
+    return report_health(database, activities_of(database, scope))
+
+
+def merge(parts: Sequence[ReportHealth]) -> Table:
+    """One row a rank. Without Call: operations whose launch is not in the report. Without
+    Kernel: launches whose kernel is not. Losses: nsys' own words, where it lost events. A report
+    without GPU work has one row, without a rank."""
+    rows = [row for part in sorted(parts, key=lambda part: part.report) for row in _rows(part)]
+    return Table("capture_health", COLUMNS, tuple(rows))
+
+
+def _rows(part: ReportHealth) -> list[tuple[Cell, ...]]:
+    losses = "; ".join(part.losses) or None
+    if not part.ranks:
+        return [(part.report, None, 0, 0, 0, 0, None, None, part.warnings, losses)]
+    return [(*_numbers(rank), part.warnings, losses) for rank in part.ranks]
+
+
+def _numbers(rank: Health) -> tuple[Cell, ...]:
+    counts = (rank.operations, rank.orphans, rank.launches, rank.unseen)
+    return (rank.report, rank.rank, *counts, rank.overhead, share(rank.overhead, rank.span))
+
+
+CAPTURE_HEALTH = Analysis("capture_health", partial, merge)

@@ -1,0 +1,140 @@
+"""The cells of SQLite's table leaf pages, decoded as columns of integers.
+
+Format: https://www.sqlite.org/fileformat2.html sections 1.6 (b-tree pages) and 2.1 (records: a
+header of serial types, then the values, big-endian and as short as they fit).
+"""
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.schema import MISSING, IntArray
+
+Bytes = NDArray[np.uint8]
+
+LEAF = 13
+SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # bytes of a value by serial type 0 to 9
+REAL, ZERO, TEXT = 7, 8, 12
+SLACK = 64  # zeros behind a block, so that a value near its end may be read as 8 bytes
+LITTLE = sys.byteorder == "little"
+
+
+class Unsupported(Exception):
+    """A table that only SQLite itself reads; never leaves this package."""
+
+
+def decode(pages: Bytes, wanted: Sequence[int], usable: int) -> dict[int, IntArray]:
+    """The wanted columns of all cells of these leaf pages."""
+    if (pages[:, 0] != LEAF).any():
+        raise Unsupported("a damaged table")
+    data = np.ndarray(pages.size + SLACK, np.uint8, pages.base)
+    place = _behind_varint(data, _cells(pages), usable - 35)  # the payload's length
+    place = _behind_rowid(data, place)
+    columns = wanted[-1] + 1
+    heads = _windows(data, place, columns + 1)
+    result = {column: np.empty(len(place), np.int64) for column in wanted}
+    rows: IntArray | slice = slice(None)
+    while len(heads):  # rows of one layout at a time: there are few
+        same = heads[:, 0] == heads[0, 0]
+        for word in range(1, heads.shape[1]):
+            same &= heads[:, word] == heads[0, word]
+        whole = bool(same.all())
+        mine, at = (rows, place) if whole else (_where(rows, same), place[same])
+        layout = _layout(heads[:1].view(np.uint8)[0], columns, wanted)
+        for column, (kind, offset) in layout.items():
+            result[column][mine] = _values(data, at + offset, kind)
+        if whole:
+            break
+        rows, place, heads = _where(rows, ~same), place[~same], heads[~same]
+    return result
+
+
+def _where(rows: IntArray | slice, chosen: NDArray[np.bool_]) -> IntArray:
+    return np.flatnonzero(chosen) if isinstance(rows, slice) else rows[chosen]
+
+
+def _cells(pages: Bytes) -> IntArray:
+    """Where each cell starts, counted from the first page's start."""
+    counts = pages[:, 3].astype(np.int64) << 8 | pages[:, 4]
+    most = int(counts.max())
+    pointers = np.ascontiguousarray(pages[:, 8 : 8 + 2 * most]).view(">u2")
+    if pointers.shape[1] < most:
+        raise Unsupported("a damaged page")
+    starts = np.arange(len(pages))[:, None] * pages.shape[1] + pointers
+    found: IntArray = starts[np.arange(most) < counts[:, None]]
+    return found
+
+
+def _behind_rowid(data: Bytes, place: IntArray) -> IntArray:
+    """Rowids rise, so that all are as long as the first and the last where these are equal."""
+    if len(place):
+        lengths = {_length(data[at : at + 9]) for at in (int(place[0]), int(place[-1]))}
+        if len(lengths) == 1:
+            return place + lengths.pop()
+    return _behind_varint(data, place)
+
+
+def _length(head: Bytes) -> int:
+    ends = np.flatnonzero(head < 0x80)
+    return int(ends[0]) + 1 if len(ends) else len(head)
+
+
+def _behind_varint(data: Bytes, place: IntArray, most: int = 0) -> IntArray:
+    """The places behind the variable-length integers at these; `most`: how large they may be."""
+    byte = data[place]
+    if most and _two_bytes(data, place, byte) > most:
+        raise Unsupported("rows that go on in other pages")
+    place = place + 1
+    for _ in range(8):
+        more = byte >= 0x80
+        if not more.any():
+            break
+        byte = np.where(more, data[place], 0)
+        place += more
+    return place
+
+
+def _two_bytes(data: Bytes, place: IntArray, byte: Bytes) -> int:
+    """The largest of variable-length integers of up to two bytes; a larger one counts as such."""
+    if not len(byte) or byte.max() < 0x80:
+        return 0x7F
+    second = data[place + 1][byte >= 0x80].astype(np.int64)
+    first = byte[byte >= 0x80].astype(np.int64) & 0x7F
+    return int(np.where(second >= 0x80, np.iinfo(np.int64).max, first << 7 | second).max())
+
+
+def _windows(data: Bytes, place: IntArray, length: int) -> IntArray:
+    """`length` bytes from each place, zero-padded to whole int64, shape (places, words)."""
+    words = -(-length // 8)
+    if words * 8 > SLACK:
+        raise Unsupported("too many columns")
+    view = np.ndarray((len(data) - words * 8,), f"V{words * 8}", data, 0, (1,))
+    found = view[place].view(np.uint8).reshape(-1, words * 8)
+    found[:, length:] = 0
+    return found.view(np.int64)
+
+
+def _layout(head: Bytes, columns: int, wanted: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Serial type and offset of each wanted column, for rows whose header is `head`."""
+    if int(head[: columns + 1].max(initial=0)) >= 0x80 or int(head[0]) <= columns:
+        raise Unsupported("a long text, or a column that was added later")
+    offset, layout = int(head[0]), {}
+    for column in range(columns):
+        kind = int(head[column + 1])
+        if column in wanted:
+            if kind == REAL or kind > ZERO + 1:
+                raise Unsupported("a column that does not hold integers only")
+            layout[column] = (kind, offset)
+        offset += SIZES[kind] if kind < len(SIZES) else (kind - TEXT) // 2
+    return layout
+
+
+def _values(data: Bytes, place: IntArray, kind: int) -> IntArray | int:
+    if not SIZES[kind]:
+        return kind - ZERO if kind else MISSING
+    view = np.ndarray((len(data) - 8,), "V8", data, 0, (1,))
+    found: IntArray = view[place].view(np.int64).byteswap(inplace=LITTLE)
+    found >>= 64 - 8 * SIZES[kind]
+    return found

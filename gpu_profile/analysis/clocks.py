@@ -1,0 +1,130 @@
+"""One clock for several reports: each counts from its own start.
+
+All reports of a host share its clock, and the UTC time of each start relates them to within some
+microseconds (1 us was seen between four sessions of one host). Between hosts UTC is off by up to
+tens of milliseconds where only NTP keeps it; but a collective ends on all its ranks at once, so
+the median difference of their ends is the difference of the clocks.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.schema import KERNEL, IntArray
+
+# Collectives in which every rank waits for every other: they end together.
+TOGETHER = re.compile(r"nccl(Dev)?Kernel_(AllReduce|AllGather|ReduceScatter)")
+LEAST_MATCHES = 3
+MOST_SHIFT = 8  # collectives that a capture may miss of one rank at its start
+MOST_RESIDUAL_NS = 1_000_000  # above, the kernels compared are not the same collectives
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """`utc` is the session's start (0: not recorded); `ends` are the ends of the collectives of
+    one process by kernel name, ns from that start, rising."""
+
+    host: str
+    utc: int
+    ends: Mapping[str, IntArray]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """`offsets` to add to each report's timestamps. `method` is "one report", "one host",
+    "collectives" or "UTC"; `residual_ns` is what 95 % of the collectives' ends still differ by at
+    most, None where none could be compared: then only UTC vouches for the offsets."""
+
+    offsets: tuple[int, ...]
+    method: str
+    residual_ns: int | None
+
+
+def clock(database: Database, host: str) -> Clock:
+    """One report's evidence."""
+    rows = database.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
+    utc = int(str(rows[0][0] or 0)) if rows else 0
+    return Clock(host, utc, _ends(database))
+
+
+def _ends(database: Database) -> dict[str, IntArray]:
+    only = {"demangledName": database.ids(TOGETHER)}
+    rows = database.load(KERNEL, "start", "end", "globalPid", "demangledName", only=only)
+    if not len(rows["start"]):
+        return {}
+    processes, counts = np.unique(rows["globalPid"], return_counts=True)
+    mine = rows["globalPid"] == processes[np.argmax(counts)]
+    names = database.names(rows["demangledName"])
+    return {
+        text: np.sort(rows["end"][mine & (rows["demangledName"] == name)])
+        for name, text in names.items()
+    }
+
+
+def align(clocks: Sequence[Clock]) -> Alignment:
+    """Offsets to the clock of the report that started first."""
+    if len(clocks) < 2:
+        return Alignment((0,) * len(clocks), "one report", None)
+    first = min(clocks, key=lambda one: one.utc)
+    offsets = np.array([one.utc - first.utc for one in clocks], np.int64)
+    hosts = sorted({one.host for one in clocks})
+    differences = [
+        _differences(first, one, int(offset)) for one, offset in zip(clocks, offsets, strict=True)
+    ]
+    if len(hosts) > 1:
+        return _by_hosts(clocks, first, offsets, differences)
+    residual = _residual(differences)
+    return Alignment(tuple(offsets.tolist()), "one host", residual)
+
+
+def _by_hosts(
+    clocks: Sequence[Clock], first: Clock, offsets: IntArray, differences: list[IntArray]
+) -> Alignment:
+    """Shift every other host by the median difference of its reports' collectives."""
+    shifted, left = offsets.copy(), []
+    for host in sorted({one.host for one in clocks}):
+        mine = [index for index, one in enumerate(clocks) if one.host == host]
+        found = np.concatenate([differences[index] for index in mine])
+        shift = 0 if host == first.host or not len(found) else round(float(np.median(found)))
+        shifted[mine] += shift
+        left += [found - shift]
+        if host != first.host and len(found) < LEAST_MATCHES:
+            return Alignment(tuple(offsets.tolist()), "UTC", None)
+    residual = _residual(left)
+    if residual is None or residual > MOST_RESIDUAL_NS:
+        return Alignment(tuple(offsets.tolist()), "UTC", None)
+    return Alignment(tuple(shifted.tolist()), "collectives", residual)
+
+
+def _residual(differences: Sequence[IntArray]) -> int | None:
+    found = np.concatenate(differences) if differences else np.empty(0)
+    return round(float(np.percentile(np.abs(found), 95))) if len(found) else None
+
+
+def _differences(first: Clock, other: Clock, offset: int) -> IntArray:
+    """How much later the first report's collectives end than the other's, shifted by offset."""
+    if other is first:
+        return np.empty(0, np.int64)
+    common = sorted(set(first.ends) & set(other.ends))
+    parts = [_matched(first.ends[name], other.ends[name] + offset) for name in common]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _matched(ours: IntArray, theirs: IntArray) -> IntArray:
+    """Differences of the ends, paired one to one; of the possible shifts, the one whose
+    differences vary least."""
+    best = np.empty(0, np.int64)
+    least = np.inf
+    for shift in range(-MOST_SHIFT, MOST_SHIFT + 1):
+        left, right = ours[max(shift, 0) :], theirs[max(-shift, 0) :]
+        length = min(len(left), len(right))
+        found = left[:length] - right[:length]
+        if length < max(LEAST_MATCHES, min(len(ours), len(theirs)) - MOST_SHIFT):
+            continue
+        spread = float(np.median(np.abs(found - np.median(found)))) + abs(shift)
+        if spread < least:
+            best, least = found, spread
+    return best

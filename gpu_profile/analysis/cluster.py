@@ -1,0 +1,65 @@
+"""The same work on an existing Dask cluster (the optional extra `dask`)."""
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpu_profile.errors import ReportError, ToolError
+
+if TYPE_CHECKING:
+    from gpu_profile.analysis.parallel import Answer, Work
+
+_CONNECT_S = 20
+_HINT = "pip install 'gpu-profile[dask]'"
+
+
+def on_cluster(
+    works: "Sequence[Work]", scheduler: str, tell: Callable[[str], None]
+) -> "list[Answer]":
+    """One answer a work, in order. Dask itself gives a lost worker's works to others.
+
+    Raises ToolError when the scheduler does not answer or its workers lack gpu-profile.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise ToolError("--scheduler needs the package distributed", _HINT) from error
+    try:
+        client = distributed.Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        hint = "give the address that `dask scheduler` prints"
+        raise ToolError(f"no Dask scheduler answers at {scheduler}", hint) from error
+    with client:
+        _check_workers(client, scheduler)
+        return _gather(distributed, client, works, tell)
+
+
+def _check_workers(client: Any, scheduler: str) -> None:  # noqa: ANN401 - distributed is untyped
+    if not client.scheduler_info()["workers"]:
+        raise ToolError(f"the Dask cluster at {scheduler} has no workers", "start: dask worker")
+    # A function of ours would be pickled by its name and fail there without saying why.
+    specs = client.run(importlib.util.find_spec, "gpu_profile")
+    missing = sorted(worker for worker, spec in specs.items() if spec is None)
+    if missing:
+        what = f"{len(missing)} Dask workers, {missing[0]} first, have no gpu-profile"
+        raise ToolError(what, f"there: {_HINT}")
+
+
+def _gather(
+    distributed: Any,  # noqa: ANN401 - distributed is untyped
+    client: Any,  # noqa: ANN401
+    works: "Sequence[Work]",
+    tell: Callable[[str], None],
+) -> "list[Answer]":
+    futures = [client.submit(work.do, pure=False, retries=1) for work in works]
+    place = {future.key: work.source.place for future, work in zip(futures, works, strict=True)}
+    answers: dict[str, Answer] = {}
+    for future in distributed.as_completed(futures, loop=client.loop):
+        try:
+            answers[future.key] = future.result()
+        except distributed.KilledWorker:
+            what = f"{place[future.key]} killed every worker that read it"
+            answers[future.key] = ReportError(what, "give the workers more memory")
+        tell(f"{len(answers)} of {len(works)} reports read")
+        future.release()
+    return [answers[future.key] for future in futures]

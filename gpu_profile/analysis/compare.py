@@ -1,0 +1,203 @@
+"""Is the new run slower than the base? By per-step samples, with what noise can explain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity import COMMUNICATION_NAME
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.samples import Metric, RankSamples, samples_of
+from gpu_profile.analysis.significance import FEWEST, Difference, Samples, difference
+from gpu_profile.analysis.steps import warm_up
+from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.errors import ReportError, SettingsError
+
+Side = tuple[Database, Scope]
+# A kernel whose time is less than this part of the step's kernels is not worth a line.
+LEAST_KERNEL_SHARE = 0.002
+KERNEL_COLUMNS = (
+    Column("Kernel"),
+    Column("State"),
+    Column("Base Count"),
+    Column("New Count"),
+    Column("Base", "ns"),
+    Column("New", "ns"),
+    Column("Change", "ns"),
+    Column("Relative Change", "%"),
+)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Samples of one run in its steady steps; ns."""
+
+    count: int
+    median: float
+    p95: float
+    cv_percent: float
+
+    @classmethod
+    def of(cls, samples: Samples) -> "Spread":
+        mean = float(np.mean(samples))
+        deviation = float(np.std(samples, ddof=1)) if len(samples) > 1 else 0.0
+        high = float(np.quantile(samples, 0.95))
+        return cls(len(samples), float(np.median(samples)), high, 100 * deviation / mean)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`verdict`: pass, regression, improvement or undecided. `kernels` only lists differences."""
+
+    metric: str
+    base: Spread
+    new: Spread
+    difference: Difference | None
+    fail_over: float
+    kernels: Table
+
+    @property
+    def verdict(self) -> str:
+        """A regression is both significant and above the threshold; so is an improvement."""
+        if self.difference is None:
+            return "undecided"
+        if not self.difference.significant or abs(self.difference.change) <= self.fail_over:
+            return "pass"
+        return "regression" if self.difference.change > 0 else "improvement"
+
+    @property
+    def regressed(self) -> bool:
+        """Whether a gate must fail (raise GateError(str(comparison)))."""
+        return self.verdict == "regression"
+
+    def __str__(self) -> str:
+        """One line."""
+        medians = f"{self.base.median / 1e6:.3f} -> {self.new.median / 1e6:.3f} ms"
+        if self.difference is None:
+            few = f"{self.base.count} and {self.new.count} samples, {FEWEST} are needed"
+            return f"{self.metric} is undecided: {medians}, {few}"
+        low, high = 100 * self.difference.low, 100 * self.difference.high
+        return (
+            f"{self.metric}: {self.verdict}, {100 * self.difference.change:+.2f} % "
+            f"({medians}; 99 % interval {low:+.2f} to {high:+.2f} %, noise "
+            f"{100 * self.difference.noise:.2f} %, threshold {100 * self.fail_over:g} %)"
+        )
+
+
+def percent(text: str) -> float:
+    """`5%` or `5` as 0.05. Raises SettingsError."""
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise SettingsError(f"--fail-over {text!r} is not a percentage", "use for example 5%")
+    return value / 100
+
+
+def compare(
+    base: Sequence[Side], new: Sequence[Side], metric: str = "step", fail_over: float = 0.05
+) -> Comparison:
+    """Read both runs in this process. Raises ReportError where the metric is in neither run."""
+    wanted = Metric.parse(metric)
+    sides = [
+        [rank for database, scope in side for rank in samples_of(database, scope, wanted)]
+        for side in (base, new)
+    ]
+    return merge(sides[0], sides[1], wanted, fail_over)
+
+
+def merge(
+    base: Sequence[RankSamples], new: Sequence[RankSamples], metric: Metric, fail_over: float
+) -> Comparison:
+    """Compare two runs by their ranks' samples."""
+    before = _run_samples(base, metric, "base")
+    after = _run_samples(new, metric, "new")
+    kernels = _kernel_table(base, new, fail_over)
+    change = difference(before, after)
+    return Comparison(str(metric), Spread.of(before), Spread.of(after), change, fail_over, kernels)
+
+
+def _run_samples(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Samples:
+    """The slowest rank's sample of each step or instance; for a kernel, the ranks' mean.
+
+    Steps that warm up on any rank are left out on all.
+    """
+    drop = warm_up([rank.steps for rank in ranks])
+    times = [rank.times[(rank.step >= drop) | (len(rank.steps) == 0)] for rank in ranks]
+    times = [time for time in times if len(time)]
+    if not times:
+        raise ReportError(f"the {side} run has no {metric}", _hint(metric, ranks))
+    common = min(len(time) for time in times)
+    stacked = np.stack([time[:common] for time in times]).astype(np.float64)
+    if not stacked.any():
+        raise ReportError(f"the {side} run spends no time in {metric}", _hint(metric, ranks))
+    return np.asarray(stacked.mean(axis=0) if metric.kind == "kernel" else stacked.max(axis=0))
+
+
+def _hint(metric: Metric, ranks: Sequence[RankSamples]) -> str:
+    if metric.kind == "step":
+        return "mark each step with an NVTX range called step"
+    names = {name for rank in ranks for name in rank.kernels}
+    close = sorted(name for name in names if metric.name.lower() in name.lower())
+    if metric.kind == "kernel" and close:
+        return f"there is {', '.join(close[:3])}"
+    return "list the names with: invoke stats"
+
+
+@dataclass(frozen=True)
+class _PerStep:
+    count: float
+    time: float
+
+
+def _kernel_table(
+    base: Sequence[RankSamples], new: Sequence[RankSamples], fail_over: float
+) -> Table:
+    """Kernels that appeared, vanished, or changed in count or time by more than the threshold.
+
+    Figures are per step and rank. A collective's time is mostly waiting: it is told, and may
+    change without the kernel being any different.
+    """
+    before, after = _per_step(base), _per_step(new)
+    least = LEAST_KERNEL_SHARE * sum(kernel.time for kernel in before.values())
+    rows = [
+        _kernel_row(name, before.get(name), after.get(name), fail_over)
+        for name in sorted(before.keys() | after.keys())
+    ]
+    shown = [row for row in rows if row[1] != "same" and abs(float(row[6] or 0)) >= least]
+    return Table("kernels_changed", KERNEL_COLUMNS, tuple(sorted(shown, key=_by_change)))
+
+
+def _by_change(row: tuple[Cell, ...]) -> tuple[float, str]:
+    return (-abs(float(row[6] or 0)), str(row[0]))
+
+
+def _per_step(ranks: Sequence[RankSamples]) -> dict[str, _PerStep]:
+    drop = warm_up([rank.steps for rank in ranks])
+    sums: dict[str, list[float]] = {}
+    for rank in ranks:
+        first = drop if len(rank.steps) else 0
+        for name, (count, time) in rank.kernels.items():
+            known = sums.setdefault(name, [0.0, 0.0])
+            known[0] += float(np.mean(count[first:]))
+            known[1] += float(np.mean(time[first:]))
+    return {name: _PerStep(c / len(ranks), t / len(ranks)) for name, (c, t) in sums.items()}
+
+
+def _kernel_row(
+    name: str, base: _PerStep | None, new: _PerStep | None, fail_over: float
+) -> tuple[Cell, ...]:
+    old, now = base or _PerStep(0, 0), new or _PerStep(0, 0)
+    change = now.time - old.time
+    relative = change / old.time if old.time else None
+    if base is None or new is None:
+        state = "appeared" if base is None else "vanished"
+    elif abs(change) > fail_over * old.time or round(old.count, 2) != round(now.count, 2):
+        state = "changed (waits)" if COMMUNICATION_NAME.match(name) else "changed"
+    else:
+        state = "same"
+    counts = (round(old.count, 2), round(now.count, 2))
+    percent_change = None if relative is None else round(100 * relative, 2)
+    return (name, state, *counts, round(old.time), round(now.time), round(change), percent_change)

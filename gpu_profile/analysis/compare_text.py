@@ -1,0 +1,110 @@
+"""A comparison as text, JSON, Markdown and JUnit XML."""
+
+import json
+from xml.etree import ElementTree
+
+from gpu_profile.analysis.compare import Comparison, Spread
+from gpu_profile.analysis.table import Table
+from gpu_profile.analysis.writers import shown, to_text
+from gpu_profile.errors import SettingsError
+
+MOST_ROWS = 20
+
+
+def as_text(comparison: Comparison) -> str:
+    lines = [str(comparison), "", *(_spread(*side) for side in _sides(comparison)), ""]
+    if not comparison.kernels.rows:
+        return "\n".join([*lines, "No kernel appeared, vanished or changed.", ""])
+    return "\n".join(lines) + "\n" + to_text(_top(comparison.kernels))
+
+
+def as_json(comparison: Comparison) -> str:
+    """Stable keys; times in ns, changes as fractions."""
+    found = comparison.difference
+    names = [str(column) for column in comparison.kernels.columns]
+    document = {
+        "metric": comparison.metric,
+        "verdict": comparison.verdict,
+        "base": vars(comparison.base),
+        "new": vars(comparison.new),
+        "change": found.change if found else None,
+        "interval": [found.low, found.high] if found else None,
+        "noise": found.noise if found else None,
+        "significant": found.significant if found else None,
+        "fail_over": comparison.fail_over,
+        "kernels": [dict(zip(names, row, strict=True)) for row in comparison.kernels.rows],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def as_markdown(comparison: Comparison) -> str:
+    """For a pull request."""
+    head = [
+        "",
+        "| run | samples | median ms | p95 ms | CV % |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    rows = [
+        f"| {name} | {s.count} | {s.median / 1e6:.3f} | {s.p95 / 1e6:.3f} | {s.cv_percent:.1f} |"
+        for name, s in _sides(comparison)
+    ]
+    return "\n".join([f"**{comparison}**", *head, *rows, *_markdown(comparison.kernels), ""])
+
+
+def as_junit(comparison: Comparison) -> str:
+    """One test case; a regression is its failure, too few samples a skip."""
+    failed, skipped = comparison.regressed, comparison.verdict == "undecided"
+    counts = {"tests": "1", "failures": str(int(failed)), "skipped": str(int(skipped))}
+    suite = ElementTree.Element("testsuite", {"name": "gpu-profile compare", **counts})
+    case = ElementTree.SubElement(
+        suite, "testcase", {"classname": "compare", "name": comparison.metric}
+    )
+    if failed or skipped:
+        kind = "failure" if failed else "skipped"
+        ElementTree.SubElement(case, kind, {"message": str(comparison)})
+    ElementTree.SubElement(case, "system-out").text = as_text(comparison)
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+FORMATS = {"text": as_text, "json": as_json, "markdown": as_markdown, "junit": as_junit}
+
+
+def write(comparison: Comparison, form: str) -> str:
+    """The comparison in one of FORMATS. Raises SettingsError for another."""
+    if form not in FORMATS:
+        raise SettingsError(f"--format {form!r} is not known", f"use {', '.join(FORMATS)}")
+    return FORMATS[form](comparison)
+
+
+def _sides(comparison: Comparison) -> tuple[tuple[str, Spread], ...]:
+    return ("base", comparison.base), ("new", comparison.new)
+
+
+def _spread(name: str, spread: Spread) -> str:
+    return (
+        f"{name:4}  {spread.count} samples, median {spread.median / 1e6:.3f} ms, "
+        f"p95 {spread.p95 / 1e6:.3f} ms, CV {spread.cv_percent:.1f} %"
+    )
+
+
+def _top(table: Table) -> Table:
+    return table.where(table.rows[:MOST_ROWS])
+
+
+def _markdown(table: Table) -> list[str]:
+    if not table.rows:
+        return []
+    head = "| " + " | ".join(map(str, table.columns)) + " |"
+    rule = "| " + " | ".join("---" for _ in table.columns) + " |"
+    rows = [
+        "| "
+        + " | ".join(_cell(shown(c, k)) for c, k in zip(row, table.columns, strict=True))
+        + " |"
+        for row in _top(table).rows
+    ]
+    return ["", head, rule, *rows]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

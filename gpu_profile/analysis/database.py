@@ -1,0 +1,232 @@
+"""One nsys report, whatever its export's form and schema (3.1 to 3.30), as numpy columns.
+
+    with Database.open(path) as database:
+        kernels = database.load(KERNEL, "start", "end", "deviceId", "greenContextId?")
+        kernels["start"]                       # int64, one element a row, sorted by start, end
+        database.names(kernels["demangledName"])  # {id: text}, only the ids asked for
+
+nsys makes a table only when it has rows, so an absent table reads as one without rows. Columns
+come and go between versions: one that the caller can do without is written `name?`. Facts about
+the tables: NVIDIA's schema reference in the nsys documentation ("SQLite Schema Reference").
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+
+from gpu_profile.analysis.parquet_store import ParquetStore
+from gpu_profile.analysis.schema import EVENT_TABLES, MISSING, IntArray
+from gpu_profile.analysis.sqlite_store import SqliteStore, Value
+from gpu_profile.errors import ReportError
+
+__all__ = ["MISSING", "Columns", "Database", "IntArray", "Value", "sort_columns"]
+
+Columns = dict[str, IntArray]
+
+SCHEMA_MAJOR = 3
+OLD_OR_NEW = "export it with an nsys from 2023.2 to 2026.5, or update gpu-profile"
+
+
+class Store(Protocol):
+    """What a form of export must offer; tables maps a table's name to its columns' names."""
+
+    path: Path
+    tables: dict[str, tuple[str, ...]]
+
+    def close(self) -> None: ...
+
+    def count(self, table: str) -> int: ...
+
+    def integers(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> list[IntArray]: ...
+
+    def rows(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> list[tuple[Value, ...]]: ...
+
+
+class Database:
+    """Reads one report and never writes. Every refusal is a ReportError that names the file."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.path = store.path
+        self._names: dict[int, str] = {}
+
+    @classmethod
+    def open(cls, path: Path | str) -> "Database":
+        """Open a .sqlite, a .sqlite.gz (unpacked to a temporary file) or a Parquet folder.
+
+        Raises ReportError for what is missing, empty, truncated, foreign, half-written or of
+        another major schema; ToolError for a Parquet folder without pyarrow.
+        """
+        store = _store(Path(path))
+        try:
+            _check_schema(database := cls(store))
+        except ReportError:
+            store.close()
+            raise
+        return database
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file (and the unpacked copy of a .gz)."""
+        self._store.close()
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether the table is there and has all of these columns."""
+        return table in self._store.tables and set(columns) <= set(self._store.tables[table])
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """The names of a table's columns; none for an absent table."""
+        return self._store.tables.get(table, ())
+
+    def count(self, table: str) -> int:
+        """Rows of a table; 0 for an absent one."""
+        return self._store.count(table) if self.has(table) else 0
+
+    @cached_property
+    def schema(self) -> tuple[int, ...]:
+        """The export's schema, such as (3, 20, 3)."""
+        version = self.export_facts.get("EXPORT_SCHEMA_VERSION", "")
+        parts = version.split(".")
+        if not all(part.isdigit() for part in parts):
+            raise ReportError(f"{self.path} does not say its schema", OLD_OR_NEW)
+        return tuple(int(part) for part in parts)
+
+    @cached_property
+    def export_facts(self) -> dict[str, str]:
+        """META_DATA_EXPORT (EXPORT_META_DATA before 3.2): what nsys says about the export."""
+        table = "META_DATA_EXPORT" if self.has("META_DATA_EXPORT") else "EXPORT_META_DATA"
+        return {str(name): str(value) for name, value in self.rows(table, "name", "value")}
+
+    def event_counts(self) -> dict[str, int]:
+        """Rows by event table, only those with rows: what a valid report has at least one of."""
+        counts = {table: self.count(table) for table in EVENT_TABLES}
+        return {table: count for table, count in counts.items() if count}
+
+    def load(
+        self,
+        table: str,
+        *columns: str,
+        only: Mapping[str, Iterable[int]] | None = None,
+        sort: bool = True,
+    ) -> Columns:
+        """Integer columns as int64 arrays of one length, sorted by start, end (where loaded).
+
+        `name?` may be absent from the schema and then reads as MISSING, as NULL does anywhere;
+        a missing column without the mark raises ReportError. `end-start` is computed while
+        loading (the result's key is "end-start"): cheaper than both columns. `only` keeps rows
+        whose column holds one of the values. `sort=False` leaves the file's order, for sums.
+        """
+        wanted = [name.rstrip("?") for name in columns]
+        present = self._present(table, columns)
+        arrays = self._store.integers(table, present, only or {}) if present else []
+        found = dict(zip(present, arrays, strict=True))
+        length = len(arrays[0]) if arrays else 0
+        result = {
+            name: found[name] if name in found else np.full(length, MISSING, np.int64)
+            for name in wanted
+        }
+        return sort_columns(result, "start", "end") if sort else result
+
+    def rows(
+        self, table: str, *columns: str, only: Mapping[str, Iterable[int]] | None = None
+    ) -> list[tuple[Value, ...]]:
+        """Cells of any type, for small tables, in the file's order; absent `name?` is None."""
+        present = self._present(table, columns)
+        if not present:
+            return []
+        place = {name: index for index, name in enumerate(present)}
+        picks = [place.get(name.rstrip("?")) for name in columns]
+        return [
+            tuple(None if pick is None else row[pick] for pick in picks)
+            for row in self._store.rows(table, present, only or {})
+        ]
+
+    def texts(
+        self, table: str, column: str, only: Mapping[str, Iterable[int]] | None = None
+    ) -> tuple[IntArray, list[str]]:
+        """A text column as codes and their texts, in load(..., sort=False)'s order; NULL is ""."""
+        codes: dict[str, int] = {}
+        rows = self._store.rows(table, [column], only or {}) if self.has(table, column) else []
+        numbers = [codes.setdefault(str(text or ""), len(codes)) for (text,) in rows]
+        return np.array(numbers, np.int64), list(codes)
+
+    def names(self, ids: IntArray) -> dict[int, str]:
+        """StringIds' texts of the ids given (other strings, such as stdout, are never read)."""
+        unique = [int(value) for value in np.unique(ids)]
+        unknown = [value for value in unique if value not in self._names]
+        for first in range(0, len(unknown), 1000):
+            only = {"id": unknown[first : first + 1000]}
+            for key, text in self._store.rows("StringIds", ["id", "value"], only):
+                self._names[int(str(key))] = str(text)
+        return {value: self._names.get(value, "") for value in unique}
+
+    def ids(self, pattern: re.Pattern[str]) -> list[int]:
+        """The ids of the strings in which the pattern is found (to filter rows by name)."""
+        rows = self.rows("StringIds", "id", "value")
+        return [int(str(key)) for key, text in rows if pattern.search(str(text))]
+
+    def _present(self, table: str, columns: Sequence[str]) -> list[str]:
+        """The columns to read; none when the table is absent."""
+        if not self.has(table):
+            return []
+        for name in columns:
+            if not name.endswith("?") and not self.has(table, *name.split("-")):
+                raise ReportError(
+                    f"{self.path} has schema {'.'.join(map(str, self.schema))}, "
+                    f"whose {table} has no column {name}",
+                    OLD_OR_NEW,
+                )
+        plain = dict.fromkeys(name.rstrip("?") for name in columns)
+        return [name for name in plain if self.has(table, *name.split("-"))]
+
+
+def _store(path: Path) -> Store:
+    if path.is_dir():
+        return ParquetStore(path)
+    if not path.exists():
+        raise ReportError(f"{path} does not exist", "list what there is with: invoke reports")
+    if path.suffix == ".nsys-rep":
+        raise ReportError(f"{path} is not exported", f"nsys export --type=sqlite {path}")
+    return SqliteStore(path)
+
+
+def _check_schema(database: Database) -> None:
+    if not database.has("StringIds", "id", "value") or not database.export_facts:
+        raise ReportError(f"{database.path} was not written by nsys", "give nsys' own export")
+    if database.schema[0] != SCHEMA_MAJOR:
+        version = ".".join(map(str, database.schema))
+        raise ReportError(f"{database.path} has schema {version}, unknown here", OLD_OR_NEW)
+
+
+def sort_columns(columns: Columns, *keys: str) -> Columns:
+    """The same rows sorted by the keys that are there, first key first; stable."""
+    present = [columns[key] for key in keys if key in columns]
+    if not present or _sorted(present):
+        return columns
+    order = np.lexsort(present[::-1])
+    return {name: values[order] for name, values in columns.items()}
+
+
+def _sorted(keys: Sequence[IntArray]) -> bool:
+    first = keys[0]
+    rising = bool(np.all(first[:-1] < first[1:]))
+    return rising or (len(keys) == 1 and bool(np.all(first[:-1] <= first[1:])))

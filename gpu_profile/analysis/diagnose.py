@@ -1,0 +1,151 @@
+"""What is wrong with a run, with evidence, ordered by the time that could be won."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from gpu_profile.analysis.analysis import Analysis, Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.finding import Finding, Judgement, View
+from gpu_profile.analysis.health import ReportHealth, report_health
+from gpu_profile.analysis.judge_capture import judge_capture
+from gpu_profile.analysis.judge_host import (
+    judge_host_bound,
+    judge_idle,
+    judge_synchronization,
+    judge_tiny_kernels,
+)
+from gpu_profile.analysis.judge_links import judge_links
+from gpu_profile.analysis.judge_straggler import judge_straggler
+from gpu_profile.analysis.judge_transfers import (
+    judge_exposed_communication,
+    judge_low_bandwidth,
+    judge_pageable_copy,
+)
+from gpu_profile.analysis.rank_facts import RankFacts, rank_facts
+from gpu_profile.analysis.shared import activities_of
+from gpu_profile.analysis.states import split
+from gpu_profile.analysis.steps import warm_up
+from gpu_profile.analysis.survey import run_of, survey
+from gpu_profile.analysis.table import Column, Table
+
+RULES = (
+    judge_straggler,
+    judge_exposed_communication,
+    judge_host_bound,
+    judge_idle,
+    judge_pageable_copy,
+    judge_synchronization,
+    judge_tiny_kernels,
+    judge_low_bandwidth,
+    judge_links,
+)
+NO_STEPS = "single steps: neither an NVTX range nor a period of kernels tells them"
+COLUMNS = (
+    Column("Kind"),
+    Column("Ranks"),
+    Column("Cause"),
+    Column("Per Step", "ms"),
+    Column("Evidence"),
+    Column("Advice"),
+)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """`findings`, the most winnable time first; `unjudged`: what could not be judged, and why."""
+
+    findings: tuple[Finding, ...]
+    unjudged: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """A stable list of objects: kind, ranks, cause, ms_per_step, evidence, advice."""
+        return json.dumps([finding.as_json() for finding in self.findings], indent=2)
+
+    def to_text(self) -> str:
+        """For people; a healthy run gets one line."""
+        blocks = [_block(number, finding) for number, finding in enumerate(self.findings, 1)]
+        if not blocks:
+            blocks = ["Nothing found that is worth the time."]
+        blocks += [f"Could not judge {text}." for text in self.unjudged]
+        return "\n".join(blocks) + "\n"
+
+    def to_table(self) -> Table:
+        """One row a finding, for the page and CSV."""
+        rows = tuple(
+            (
+                f.kind,
+                ", ".join(map(str, f.ranks)),
+                f.cause,
+                round(f.ms_per_step, 3),
+                "; ".join(f.evidence),
+                f.advice,
+            )
+            for f in self.findings
+        )
+        return Table("findings", COLUMNS, rows)
+
+
+@dataclass(frozen=True)
+class ReportFacts:
+    """One report's part: small, picklable."""
+
+    ranks: tuple[RankFacts, ...]
+    health: ReportHealth
+
+
+def partial(database: Database, scope: Scope) -> ReportFacts:
+    """What the rules need to know of one report."""
+    activities = activities_of(database, scope)
+    report = database.path.name
+    ranks = tuple(rank_facts(activity, scope.offset_ns, report) for activity in activities)
+    return ReportFacts(ranks, report_health(database, activities))
+
+
+def merge(parts: Sequence[ReportFacts], clock_error_ns: int = 0) -> Diagnosis:
+    """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks."""
+    facts = list(chain.from_iterable(part.ranks for part in parts))
+    views = _views(facts, clock_error_ns)
+    reports = sorted((part.health for part in parts), key=lambda health: health.report)
+    nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
+    judged = [rule(views) for rule in RULES] if views else [nothing]
+    judged.append(judge_capture(views, reports))
+    findings = chain.from_iterable(judgement.findings for judgement in judged)
+    notes = chain.from_iterable(judgement.unjudged for judgement in judged)
+    steps = () if all(view.has_steps for view in views) else (NO_STEPS,)
+    return Diagnosis(tuple(sorted(findings, key=_order)), tuple(dict.fromkeys((*notes, *steps))))
+
+
+def _table(parts: Sequence[ReportFacts]) -> Table:
+    return merge(parts).to_table()
+
+
+FINDINGS = Analysis("findings", partial, _table)
+
+
+def diagnose(*databases: Database) -> Diagnosis:
+    """The reports of one run, their ranks and clocks found out first; all in this process."""
+    run = run_of([survey(database) for database in databases])
+    pairs = zip(databases, run.scopes, strict=True)
+    parts = [partial(database, scope) for database, scope in pairs]
+    return merge(parts, run.alignment.residual_ns or 0)
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    return (-round(finding.ms_per_step, 3), finding.kind, finding.ranks)
+
+
+def _views(facts: Sequence[RankFacts], clock_error_ns: int) -> list[View]:
+    ordered = sorted(facts, key=lambda fact: (fact.states.rank, fact.states.device))
+    splits = split([fact.states for fact in ordered], clock_error_ns)
+    drop = warm_up([fact.states.steps for fact in ordered])
+    return [View(fact, part, drop) for fact, part in zip(ordered, splits, strict=True)]
+
+
+def _block(number: int, finding: Finding) -> str:
+    ranks = f" on {', '.join(map(str, finding.ranks))}" if finding.ranks else ""
+    head = f"{number}. {finding.kind}{ranks}: {finding.cause}, {finding.ms_per_step:.2f} ms a step"
+    return "\n".join(
+        (head, *(f"   - {line}" for line in finding.evidence), f"   > {finding.advice}")
+    )

@@ -1,0 +1,121 @@
+"""A finding, and the view of a rank that the rules judge by."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.rank_facts import RankFacts
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.states import RankSplit
+
+CAP_QUANTILE = 0.9
+KINDS = (
+    "straggler",
+    "host_bound",
+    "exposed_communication",
+    "idle",
+    "pageable_copy",
+    "synchronization",
+    "tiny_kernels",
+    "low_bandwidth",
+    "capture",
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`ms_per_step` could be won at most, per step and affected rank. Without steps in the
+    report it is of the whole capture, and the evidence says so."""
+
+    kind: str
+    ranks: tuple[int, ...]
+    cause: str
+    ms_per_step: float
+    evidence: tuple[str, ...]
+    advice: str
+
+    def as_json(self) -> dict[str, object]:
+        """The stable object of --format json."""
+        return {
+            "kind": self.kind,
+            "ranks": list(self.ranks),
+            "cause": self.cause,
+            "ms_per_step": round(self.ms_per_step, 3),
+            "evidence": list(self.evidence),
+            "advice": self.advice,
+        }
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a rule found, and what it could not judge, with the reason."""
+
+    findings: tuple[Finding, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One rank in its steady steps: after `drop` leading ones; all figures are per step."""
+
+    facts: RankFacts
+    split: RankSplit
+    drop: int
+
+    @property
+    def rank(self) -> int:
+        return self.facts.states.rank
+
+    @property
+    def has_steps(self) -> bool:
+        return len(self.facts.states.steps) > 0
+
+    @property
+    def steps(self) -> int:
+        return max(1, len(self.facts.states.steps) - self.drop)
+
+    def mean(self, windows: IntArray) -> float:
+        """A step's mean of sums by window (the whole span's where no steps were found).
+
+        The highest tenth counts as the value at its lower edge: one hiccup is no habit.
+        """
+        values = windows[1 + self.drop :] if self.has_steps else windows[:1]
+        cap = np.quantile(values, CAP_QUANTILE, method="lower")
+        return float(np.mean(np.minimum(values, cap)))
+
+    def ms(self, *states: str) -> float:
+        """Time in these states."""
+        return sum(self.mean(self.split.spent[state]) for state in states) / 1e6
+
+    @property
+    def step_ms(self) -> float:
+        states = self.facts.states
+        return self.mean(states.end - states.start) / 1e6
+
+    def share(self, *states: str) -> float:
+        """The part of the step spent in these states, 0 to 1."""
+        return self.ms(*states) / self.step_ms if self.step_ms else 0.0
+
+    @property
+    def start(self) -> int:
+        """When the first steady step began, in the run's clock."""
+        return int(self.facts.states.start[1 + self.drop if self.has_steps else 0])
+
+    def top_range(self, cause: int) -> tuple[str, float]:
+        """The NVTX range with most of the idle time of this cause, and its part (0 to 1)."""
+        times = {name: ns for (why, name), ns in self.facts.gap_ranges.items() if why == cause}
+        if not times:
+            return "", 0.0
+        name = max(sorted(times), key=lambda key: times[key])
+        return name, times[name] / sum(times.values())
+
+
+def listed(ranks: Iterable[int]) -> str:
+    """`rank 0`, `ranks 0, 2`, `ranks 0-7`."""
+    numbers = sorted(set(ranks))
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"ranks {numbers[0]}-{numbers[-1]}"
+    return f"ranks {', '.join(map(str, numbers))}"

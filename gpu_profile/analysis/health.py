@@ -1,0 +1,71 @@
+"""Whether a capture can be trusted: what the profiler lost, missed or cost on one rank."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity import NO_CALL, Activity
+from gpu_profile.analysis.database import Database
+
+LAUNCH_NAME = re.compile(r"cudaLaunch(Cooperative)?Kernel|cuLaunch(Cooperative)?Kernel")
+CAPTURING_NAME = re.compile(r"(cuda|cu)(StreamBeginCapture|GraphLaunch)")
+# nsys warns "might have been collected" after every cudaProfilerStop, lost or not: no sign.
+LOST = re.compile(r"\b(dropped|lost|discarded|overflow\w*|out of (memory|space)|too many)\b", re.I)
+ERROR = 3
+
+
+@dataclass(frozen=True)
+class Health:
+    """Counts and ns of one rank; `span` from its first GPU operation to its last."""
+
+    report: str
+    rank: int
+    span: int
+    operations: int
+    orphans: int
+    launches: int
+    unseen: int
+    overhead: int
+
+
+@dataclass(frozen=True)
+class ReportHealth:
+    """The ranks of one report, and its diagnostics that mean loss (their texts, sorted)."""
+
+    report: str
+    ranks: tuple[Health, ...]
+    losses: tuple[str, ...]
+    warnings: int
+
+
+def rank_health(activity: Activity, report: str) -> Health:
+    """`orphans`: operations without the call that launched them. `unseen`: launches before the
+    last operation whose kernel was never recorded, unless CUDA graphs explain that."""
+    ops, calls = activity.ops, activity.calls
+    first, last = int(ops.start.min()), int(ops.end.max())
+    launches = np.flatnonzero(calls.named(activity.names, LAUNCH_NAME) & (calls.end < last))
+    captured = bool(calls.named(activity.names, CAPTURING_NAME).any())
+    seen = np.zeros(len(calls.start) + 1, bool)
+    seen[ops.call] = True  # NO_CALL marks the one behind the last
+    unseen = 0 if captured else int(np.count_nonzero(~seen[launches]))
+    edges = np.array([first]), np.array([last])
+    overhead = int(activity.overhead.within(*edges)[0])
+    orphans = int((ops.call == NO_CALL).sum())
+    numbers = (len(ops.start), orphans, len(launches), unseen, overhead)
+    return Health(report, activity.rank, last - first, *numbers)
+
+
+def report_health(database: Database, activities: tuple[Activity, ...]) -> ReportHealth:
+    """What the report's own diagnostics and its ranks say."""
+    report = database.path.name
+    ranks = tuple(rank_health(activity, report) for activity in activities)
+    rows = database.rows("DIAGNOSTIC_EVENT", "severity", "text")
+    severe = {_line(text) for severity, text in rows if severity == ERROR or LOST.search(str(text))}
+    warnings = sum(severity == 2 for severity, _ in rows)
+    return ReportHealth(report, ranks, tuple(sorted(severe)), warnings)
+
+
+def _line(text: object) -> str:
+    """One line without the paths that nsys puts into its messages."""
+    return re.sub(r"(/[\w.\-]+){2,}", "(path)", " ".join(str(text).split()))

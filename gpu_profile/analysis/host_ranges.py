@@ -1,0 +1,172 @@
+"""A process's NVTX ranges, and which of them was open when an operation was launched."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gpu_profile.analysis.database import MISSING, Database
+from gpu_profile.analysis.remember import once_each
+from gpu_profile.analysis.schema import (
+    NVTX,
+    NVTX_DOMAIN,
+    NVTX_PUSH_POP,
+    NVTX_START_END,
+    IntArray,
+    pid_of,
+    process_of,
+    tid_of,
+)
+
+NO_RANGE = -1
+FOREVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """Sorted by start; `thread` is nsys' globalTid; `name` indexes `names`.
+
+    Names carry the domain, as "NCCL:ncclAllReduce", except in NVTX's default domain.
+    A range that never closed ends at FOREVER.
+    """
+
+    start: IntArray
+    end: IntArray
+    thread: IntArray
+    domain: IntArray
+    name: IntArray
+    names: tuple[str, ...]
+
+    def pick(self, rows: IntArray) -> "Ranges":
+        start, end, thread = self.start[rows], self.end[rows], self.thread[rows]
+        return Ranges(start, end, thread, self.domain[rows], self.name[rows], self.names)
+
+    def called(self, name: str) -> "Ranges":
+        """Those of one name; a leading ":" (nsys' mark of the default domain) is accepted."""
+        wanted = name.removeprefix(":")
+        code = self.names.index(wanted) if wanted in self.names else NO_RANGE
+        return self.pick(np.flatnonzero(self.name == code))
+
+    def of_user(self) -> "Ranges":
+        """Those of the default domain: the libraries' own (NCCL, cuBLAS) say nothing of steps."""
+        return self._users
+
+    @cached_property
+    def _users(self) -> "Ranges":
+        return self.pick(np.flatnonzero(self.domain <= 0))
+
+
+def load_ranges(database: Database, process: int) -> Ranges:
+    """All push/pop and start/end ranges of one process (a globalPid)."""
+    types = {"eventType": (NVTX_PUSH_POP, NVTX_START_END)}
+    columns = ("start", "end?", "globalTid", "domainId?", "textId?")
+    rows = database.load(NVTX, *columns, only=types, sort=False)
+    codes, texts = database.texts(NVTX, "text", only=types)
+    mine = np.flatnonzero(process_of(rows["globalTid"]) == process)
+    rows["end"] = np.where(rows["end"] == MISSING, FOREVER, rows["end"])
+    # Of two that start together, the longer one is around the other.
+    mine = mine[np.lexsort((-rows["end"][mine], rows["start"][mine]))]
+    rows = {key: values[mine] for key, values in rows.items()}
+    registered = database.names(rows["textId"])
+    domains = _domains(database, process)
+    labels = [
+        _label(domains.get(int(domain), ""), texts[code] or registered[int(text)])
+        for code, text, domain in zip(codes[mine], rows["textId"], rows["domainId"], strict=True)
+    ]
+    names = tuple(dict.fromkeys(labels))
+    place = {name: index for index, name in enumerate(names)}
+    return Ranges(
+        start=rows["start"],
+        end=rows["end"],
+        thread=rows["globalTid"],
+        domain=np.maximum(rows["domainId"], 0),
+        name=np.array([place[label] for label in labels], np.int64),
+        names=names,
+    )
+
+
+def _label(domain: str, text: str) -> str:
+    return f"{domain}:{text}" if domain else text
+
+
+def _domains(database: Database, process: int) -> dict[int, str]:
+    """The names of this process's domains: domain ids are unique only within a process."""
+    only = {"eventType": (NVTX_DOMAIN,)}
+    rows = database.rows(NVTX, "globalTid", "domainId?", "text?", "textId?", only=only)
+    found = {}
+    for thread, domain, text, text_id in rows:
+        if domain is not None and int(str(thread)) & ~0xFFFFFF == process:
+            key = int(str(text_id or 0))
+            found[int(str(domain))] = str(text or database.names(np.array([key]))[key])
+    return found
+
+
+def normal_name(name: str) -> str:
+    """`step 12` and `step 13` are one range that happens again: digits do not count."""
+    return re.sub(r"\d+", "#", name)
+
+
+def innermost(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray:
+    """Index of the range open last on the thread at each time, or NO_RANGE.
+
+    PyTorch launches the backward pass from its own autograd threads while the range is open on
+    the thread that called backward(). A thread without ranges of its own is therefore looked up
+    on the process's main thread (its tid is the pid).
+    """
+    owners = np.unique(ranges.thread)
+    main = owners[tid_of(owners) == pid_of(owners)]
+    result = np.full(len(time), NO_RANGE)
+    for launcher in np.unique(thread):
+        rows = np.flatnonzero(thread == launcher)
+        owner = launcher if launcher in owners else (main[0] if len(main) else None)
+        if owner is not None:
+            result[rows] = _open_at(ranges, int(owner), time[rows])
+    return result
+
+
+@once_each
+def _known_segments(ranges: Ranges) -> dict[int, tuple[IntArray, IntArray]]:
+    return {}
+
+
+def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
+    """The innermost of one thread's (properly nested) ranges at each time."""
+    known = _known_segments(ranges)
+    if owner not in known:
+        known[owner] = _segments(ranges, np.flatnonzero(ranges.thread == owner))
+    begin, inner = known[owner]
+    if not len(begin):
+        return np.full(len(time), NO_RANGE)
+    place = np.searchsorted(begin, time, side="right") - 1
+    return np.where(place >= 0, inner[np.maximum(place, 0)], NO_RANGE)
+
+
+def _segments(ranges: Ranges, mine: IntArray) -> tuple[IntArray, IntArray]:
+    """Times at which the innermost open range changes, and what it changes to."""
+    begin, inner, stack = list[int](), list[int](), list[int]()
+    for index in [*mine.tolist(), NO_RANGE]:
+        now = int(ranges.start[index]) if index != NO_RANGE else FOREVER
+        while stack and ranges.end[stack[-1]] <= now:
+            closed = int(ranges.end[stack.pop()])
+            # Start/end ranges need not nest; the changes must still be in order.
+            begin.append(max(closed, begin[-1]))
+            inner.append(stack[-1] if stack else NO_RANGE)
+        if index != NO_RANGE:
+            stack.append(index)
+            begin.append(now)
+            inner.append(index)
+    return np.array(begin, np.int64), np.array(inner, np.int64)
+
+
+def parents(ranges: Ranges) -> IntArray:
+    """Index of the range around each range on its own thread, or NO_RANGE."""
+    result = np.full(len(ranges.start), NO_RANGE)
+    for thread in np.unique(ranges.thread):
+        stack: list[int] = []
+        for index in np.flatnonzero(ranges.thread == thread).tolist():
+            while stack and ranges.end[stack[-1]] <= ranges.start[index]:
+                stack.pop()
+            result[index] = stack[-1] if stack else NO_RANGE
+            stack.append(index)
+    return result

@@ -1,0 +1,81 @@
+"""Gaps in a rank's GPU work, by cause, by the range open on the host, by the call it was in."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from gpu_profile.analysis.activity import NO_CALL, Activity
+from gpu_profile.analysis.analysis import Analysis, Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.host_ranges import NO_RANGE
+from gpu_profile.analysis.idle import CAUSES, Gaps, find_gaps, ranges_at
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.shared import activities_of, share
+from gpu_profile.analysis.table import Cell, Column, Table
+
+COLUMNS = (
+    Column("Rank"),
+    Column("Cause"),
+    Column("Range"),
+    Column("Next Call"),
+    Column("Count"),
+    Column("Total", "ns"),
+    Column("Med", "ns"),
+    Column("Max", "ns"),
+    Column("Longest At", "ns"),
+    Column("Span", "%"),
+)
+Row = tuple[Cell, ...]
+
+
+def partial(database: Database, scope: Scope) -> list[Row]:
+    """The finished rows of one report's ranks: no rank is spread over reports."""
+    ranks = activities_of(database, scope)
+    return list(chain.from_iterable(_rows(rank, scope.offset_ns) for rank in ranks))
+
+
+def merge(parts: Sequence[Sequence[Row]]) -> Table:
+    """The most idle time first. Range: open on the host in the middle of the gap. Next Call:
+    what ended the gap. Longest At: the longest gap's start in the run's clock."""
+    rows = sorted(chain.from_iterable(parts), key=lambda row: (-int(row[5] or 0), row[0], row[3]))
+    return Table("idle_gaps", COLUMNS, tuple(rows))
+
+
+def _rows(activity: Activity, offset_ns: int) -> list[Row]:
+    gaps = find_gaps(activity)
+    if not len(gaps.start):
+        return []
+    span = int(activity.ops.end.max() - activity.ops.start[0])
+    names = _range_codes(activity, gaps)
+    call = activity.ops.call[gaps.next_op]
+    api = np.full(len(call), NO_CALL)
+    api[call != NO_CALL] = activity.calls.name[call[call != NO_CALL]]
+    # One number a combination: numpy finds equal rows of a matrix twenty times slower.
+    apis, api_code = np.unique(api, return_inverse=True)
+    widest = int(names.max()) + 2
+    joined = (gaps.cause * widest + names + 1) * len(apis) + api_code
+    _, first, place = np.unique(joined, return_index=True, return_inverse=True)
+    keys = np.stack((gaps.cause[first], names[first], api[first]))
+    length, rows = gaps.end - gaps.start, list[Row]()
+    for number, (cause, name, code) in enumerate(keys.T.tolist()):
+        mine = np.flatnonzero(place.ravel() == number)
+        longest = mine[np.argmax(length[mine])]
+        label = activity.ranges.names[name] if name != NO_RANGE else None
+        total, middle = int(length[mine].sum()), float(np.median(length[mine]))
+        at = int(gaps.start[longest]) + offset_ns
+        numbers = (len(mine), total, middle, int(length[longest]), at, share(total, span))
+        rows.append((activity.rank, CAUSES[cause], label, activity.names.get(code), *numbers))
+    return rows
+
+
+def _range_codes(activity: Activity, gaps: Gaps) -> IntArray:
+    """Index into the range names, or NO_RANGE, of the range that the host was in."""
+    ranges = activity.ranges.of_user()
+    found = ranges_at(activity, ranges, gaps)
+    if not len(ranges.name):
+        return found
+    return np.where(found == NO_RANGE, NO_RANGE, ranges.name[found])
+
+
+IDLE_GAPS = Analysis("idle_gaps", partial, merge)

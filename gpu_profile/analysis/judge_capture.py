@@ -1,0 +1,77 @@
+"""Whether the capture itself can be trusted."""
+
+from collections.abc import Sequence
+
+from gpu_profile.analysis.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.health import Health, ReportHealth
+from gpu_profile.analysis.idle import CAUSES, PROFILER
+
+# A window's edges cut off a launch here and there; one in a hundred is no edge any more.
+LOST_SHARE = 0.01
+OVERHEAD_SHARE = 0.05
+ADVICE = (
+    "Capture less: a shorter window (--preset, --capture-range), fewer kinds of events; let the "
+    "program end by itself, or flush with --cuda-flush-interval."
+)
+
+
+def judge_capture(views: Sequence[View], reports: Sequence[ReportHealth]) -> Judgement:
+    """Lost events, ranks without GPU work, ranks cut short, and a profiler that costs much."""
+    findings = [*_lost(reports), *_empty(reports), *_short(views), *_overhead(views)]
+    return Judgement(tuple(findings))
+
+
+def _finding(ranks: Sequence[int], cause: str, ms: float, *evidence: str) -> Finding:
+    return Finding("capture", tuple(sorted(set(ranks))), cause, ms, evidence, ADVICE)
+
+
+def _lost(reports: Sequence[ReportHealth]) -> list[Finding]:
+    lines, ranks = [], []
+    for report in reports:
+        bad = [rank for rank in report.ranks if _loses(rank)]
+        ranks += [rank.rank for rank in (bad or (report.ranks if report.losses else ()))]
+        lines += [_loss_line(rank) for rank in bad]
+        lines += [f"{report.report}: {text}" for text in report.losses]
+    return [_finding(ranks, "lost_events", 0.0, *lines)] if lines else []
+
+
+def _loses(rank: Health) -> bool:
+    orphans = rank.orphans > LOST_SHARE * rank.operations
+    return orphans or rank.unseen > LOST_SHARE * rank.launches
+
+
+def _loss_line(rank: Health) -> str:
+    return (
+        f"rank {rank.rank}: {rank.unseen} of {rank.launches} kernel launches have no kernel, "
+        f"{rank.orphans} of {rank.operations} operations no launch"
+    )
+
+
+def _empty(reports: Sequence[ReportHealth]) -> list[Finding]:
+    """A report without GPU work beside others that have it."""
+    names = [report.report for report in reports if not report.ranks]
+    if not names or len(names) == len(reports):
+        return []
+    return [_finding((), "no_gpu_work", 0.0, *(f"{name}: no GPU work recorded" for name in names))]
+
+
+def _short(views: Sequence[View]) -> list[Finding]:
+    """Ranks that lack steps: their capture began late or ended early."""
+    counts = {view.rank: len(view.facts.states.steps) for view in views}
+    most = max(counts.values(), default=0)
+    # One step more or less is where the window happened to fall.
+    short = [rank for rank, count in counts.items() if count < most - 1]
+    if not short or 2 * len(short) > len(counts):
+        return []
+    line = f"{listed(short)}: {min(counts[rank] for rank in short)} of {most} steps recorded"
+    return [_finding(short, "cut_short", 0.0, line)]
+
+
+def _overhead(views: Sequence[View]) -> list[Finding]:
+    state = f"idle_{CAUSES[PROFILER]}"
+    found = [view for view in views if view.share(state) >= OVERHEAD_SHARE]
+    if not found:
+        return []
+    ms = sum(view.ms(state) for view in found) / len(found)
+    line = f"{listed(v.rank for v in found)}: the profiler's own work idles the GPU {ms:.2f} ms"
+    return [_finding([view.rank for view in found], "overhead", ms, f"{line} a step")]

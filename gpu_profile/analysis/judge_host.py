@@ -1,0 +1,218 @@
+"""GPUs that stand still because of their host: launches, long silences, synchronisation."""
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gpu_profile.analysis.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.idle import CAUSES, LAUNCH, QUEUED, STALL, SYNC
+from gpu_profile.analysis.rank_facts import TINY_NS
+
+# A GPU that is fed well idles for a few percent of a step. Below a tenth there is little to win,
+# and the profiler's own cost of some microseconds a launch may be all of it.
+IDLE_SHARE = 0.10
+# One synchronisation every other step is a habit. What it costs is the bubble behind it; where it
+# holds the host for much of the step, the run lives without a lead and a smaller one will do.
+SYNCS_PER_STEP, SYNC_SHARE = 0.5, 0.01
+HELD_SHARE, HELD_SYNC_SHARE = 0.25, 0.003
+# A call that returns sooner did not wait (without anything to wait for it takes 2 to 4 us).
+HELD_NS = 5_000
+# Many: an ordinary layer launches some tens of small kernels, and a step some hundreds.
+TINY_PER_STEP, TINY_PART, TINY_SHARE = 500, 0.6, 0.10
+DATA_RANGE = re.compile(r"data|load|fetch|batch|input|dataset|next", re.I)
+
+HOST_ADVICE = (
+    "Issue less work per step from the host: larger batches, CUDA graphs (torch.compile "
+    'mode="reduce-overhead"), fused or foreach optimizers; keep logging and Python work out of '
+    "the step. Tracing adds a few microseconds to each launch, so measure it with --baseline."
+)
+STALL_ADVICE = {
+    "data": "Prepare batches ahead of the step: more DataLoader workers, pin_memory, "
+    "prefetch_factor, heavier preprocessing on the GPU or beforehand.",
+    "host": "Look at what the host does there (--sample=process-tree shows it); move it off the "
+    "launching thread or out of the step.",
+    "queued": "The work was issued in time and waited for an event or another stream: check "
+    "stream dependencies.",
+}
+SYNC_ADVICE = (
+    "Do not ask for results in the step: no .item(), .cpu(), print(tensor) or synchronize(); "
+    "log every n-th step, keep sums on the GPU, copy with non_blocking=True."
+)
+TINY_ADVICE = (
+    "Fuse them: torch.compile, fused or foreach optimizers, CUDA graphs, batched operations "
+    "in place of loops over tensors."
+)
+
+
+def judge_host_bound(views: Sequence[View]) -> Judgement:
+    """Steps paced by how fast the host issues work: short gaps, call after call."""
+    found = [view for view in views if view.share("idle_launch") >= IDLE_SHARE]
+    return _one("host_bound", "launch", found, "idle_launch", _launch_evidence, HOST_ADVICE)
+
+
+def judge_idle(views: Sequence[View]) -> Judgement:
+    """Long silences of the host, by what it was doing, and work that waited in the queue."""
+    silent = [view for view in views if view.share("idle_stall") >= IDLE_SHARE]
+    data = [view for view in silent if DATA_RANGE.search(view.top_range(STALL)[0])]
+    other = [view for view in silent if view not in data]
+    # Without its call, nobody knows whether an operation was queued.
+    known = [
+        view for view in views if 100 * view.facts.health.orphans < view.facts.health.operations
+    ]
+    queued = [view for view in known if view.share("idle_queued") >= IDLE_SHARE]
+    parts = (
+        _one("idle", "data", data, "idle_stall", _stall_evidence, STALL_ADVICE["data"]),
+        _one("idle", "host", other, "idle_stall", _stall_evidence, STALL_ADVICE["host"]),
+        _one("idle", "queued", queued, "idle_queued", _queued_evidence, STALL_ADVICE["queued"]),
+    )
+    return Judgement(tuple(finding for part in parts for finding in part.findings))
+
+
+def judge_synchronization(views: Sequence[View]) -> Judgement:
+    """Blocking calls in the steps that left the GPU without work afterwards. Told of all ranks
+    that make the calls, also where a host that is late anyway pays nothing for them."""
+    paying = [view for view in views if _habits(view) and _sync_costs(view)]
+    if not paying:
+        return Judgement()
+    names = {name for view in paying for name in _habits(view)}
+    found = [v for v in views if any(_per_step(v, name) >= SYNCS_PER_STEP for name in names)]
+    gain = float(np.mean([view.mean(view.facts.sync_cost) for view in paying])) / 1e6
+    evidence = (*_sync_evidence(paying), *_no_steps(paying))
+    return Judgement((_finding("synchronization", "sync", found, gain, evidence, SYNC_ADVICE),))
+
+
+def judge_tiny_kernels(views: Sequence[View]) -> Judgement:
+    """Many kernels that cost the host more than the GPU, with gaps before them to show for it."""
+    found = [view for view in views if _tiny_share(view) >= TINY_SHARE and _many(view)]
+    if not found:
+        return Judgement()
+    gain = float(np.mean([view.mean(view.facts.tiny_idle) for view in found])) / 1e6
+    evidence = (*_tiny_evidence(found), *_no_steps(found))
+    return Judgement((_finding("tiny_kernels", "launch", found, gain, evidence, TINY_ADVICE),))
+
+
+def _finding(
+    kind: str, cause: str, views: Sequence[View], gain: float, evidence: Sequence[str], advice: str
+) -> Finding:
+    ranks = tuple(sorted({view.rank for view in views}))
+    return Finding(kind, ranks, cause, gain, tuple(evidence), advice)
+
+
+def _one(
+    kind: str,
+    cause: str,
+    views: Sequence[View],
+    state: str,
+    evidence: Callable[[Sequence[View]], tuple[str, ...]],
+    advice: str,
+) -> Judgement:
+    """A finding on these ranks, worth their mean time in the state; none without ranks."""
+    if not views:
+        return Judgement()
+    gain = float(np.mean([view.ms(state) for view in views]))
+    facts = (*evidence(views), *_no_steps(views))
+    return Judgement((_finding(kind, cause, views, gain, facts, advice),))
+
+
+def _no_steps(views: Sequence[View]) -> tuple[str, ...]:
+    if all(view.has_steps for view in views):
+        return ()
+    return ("no steps were found: times are of the whole capture",)
+
+
+def _idle_line(views: Sequence[View], cause: int, words: str) -> str:
+    state = f"idle_{CAUSES[cause]}"
+    worst = max(views, key=lambda view: view.share(state))
+    mean = float(np.mean([view.ms(state) for view in views]))
+    step = float(np.mean([view.step_ms for view in views]))
+    return (
+        f"{listed(v.rank for v in views)}: {mean:.2f} of {step:.2f} ms a step {words}; "
+        f"most on rank {worst.rank}, {100 * worst.share(state):.0f} %"
+    )
+
+
+def _place_lines(views: Sequence[View], cause: int) -> tuple[str, ...]:
+    """The range with most of it on the worst rank, and the longest gap."""
+    worst = max(views, key=lambda view: view.share(f"idle_{CAUSES[cause]}"))
+    name, part = worst.top_range(cause)
+    lines = [f"rank {worst.rank}: {100 * part:.0f} % of it in range {name}"] if name else []
+    if cause in worst.facts.longest:
+        ns, at = worst.facts.longest[cause]
+        lines.append(f"rank {worst.rank}: longest gap {ns / 1e6:.3f} ms at {at / 1e6:.1f} ms")
+    return tuple(lines)
+
+
+def _launch_evidence(views: Sequence[View]) -> tuple[str, ...]:
+    words = "with the GPU drained before the host issued its next operation"
+    return (_idle_line(views, LAUNCH, words), *_place_lines(views, LAUNCH))
+
+
+def _stall_evidence(views: Sequence[View]) -> tuple[str, ...]:
+    words = "idle while the host issued nothing for over a millisecond"
+    return (_idle_line(views, STALL, words), *_place_lines(views, STALL))
+
+
+def _queued_evidence(views: Sequence[View]) -> tuple[str, ...]:
+    words = "idle with work issued that waited for something else"
+    return (_idle_line(views, QUEUED, words), *_place_lines(views, QUEUED))
+
+
+def _per_step(view: View, name: str) -> float:
+    return view.mean(view.facts.blockers[name][0]) if name in view.facts.blockers else 0.0
+
+
+def _habits(view: View) -> list[str]:
+    """The synchronising calls that this rank makes in most steps and that hold it."""
+    return [
+        name
+        for name, (count, held, copies) in sorted(view.facts.blockers.items())
+        if not copies
+        and view.mean(count) >= SYNCS_PER_STEP
+        and view.mean(held) >= HELD_NS * view.mean(count)
+    ]
+
+
+def _sync_share(view: View) -> float:
+    return view.mean(view.facts.sync_cost) / 1e6 / view.step_ms if view.step_ms else 0.0
+
+
+def _sync_costs(view: View) -> bool:
+    held = sum(view.mean(view.facts.blockers[name][1]) for name in _habits(view))
+    habit = held / 1e6 >= HELD_SHARE * view.step_ms
+    return _sync_share(view) >= (HELD_SYNC_SHARE if habit else SYNC_SHARE)
+
+
+def _sync_evidence(views: Sequence[View]) -> tuple[str, ...]:
+    worst = max(views, key=_sync_share)
+    cost = worst.mean(worst.facts.sync_cost) / 1e6
+    calls = [
+        f"rank {worst.rank}: {name} {_per_step(worst, name):.1f} times a step, held the host "
+        f"{worst.mean(worst.facts.blockers[name][1]) / 1e6:.2f} ms a step"
+        for name in _habits(worst)
+    ]
+    return (
+        f"rank {worst.rank}: {cost:.2f} of {worst.step_ms:.2f} ms a step idle because a call "
+        "waited for the GPU and used up the host's lead",
+        *calls,
+        *_place_lines(views, SYNC),
+    )
+
+
+def _tiny_share(view: View) -> float:
+    return view.mean(view.facts.tiny_idle) / 1e6 / view.step_ms if view.step_ms else 0.0
+
+
+def _many(view: View) -> bool:
+    tiny, kernels = view.mean(view.facts.tiny), view.mean(view.facts.kernel_count)
+    return tiny >= TINY_PER_STEP and tiny >= TINY_PART * kernels
+
+
+def _tiny_evidence(views: Sequence[View]) -> tuple[str, ...]:
+    worst = max(views, key=_tiny_share)
+    tiny, kernels = worst.mean(worst.facts.tiny), worst.mean(worst.facts.kernel_count)
+    return (
+        f"rank {worst.rank}: {tiny:.0f} of {kernels:.0f} kernels a step take under "
+        f"{TINY_NS / 1e3:.0f} us, and for {100 * _tiny_share(worst):.0f} % of the step the GPU "
+        "waits for the next of them",
+    )

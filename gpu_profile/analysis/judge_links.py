@@ -1,0 +1,84 @@
+"""All-reduces over links that are far slower than those the GPUs have."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_profile.analysis.collectives import UNMATCHED
+from gpu_profile.analysis.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.messages import bus_bandwidth
+
+# GB/s in one direction of all NVLinks of a GPU in an HGX board, by the name's beginning: NVIDIA's
+# data sheets give both directions together (H200: 900).
+NVLINK = {
+    "NVIDIA B200": 900.0,
+    "NVIDIA H200": 450.0,
+    "NVIDIA H100 80GB HBM3": 450.0,
+    "NVIDIA A100-SXM": 300.0,
+    "Tesla V100-SXM": 150.0,
+}
+# nccl-tests reach 60 to 80 % with large messages, a busy step half of that; PCIe and shared memory
+# stay under a tenth.
+FAR_BELOW = 0.15
+LEAST_MESSAGE = 16e6
+LEAST_SHARE = 0.05
+UNKNOWN = "bandwidth of collectives: the reports do not say their message sizes"
+ADVICE = (
+    "NCCL does not seem to use NVLink: look at the lines 'via P2P' or 'via SHM' of NCCL_DEBUG=INFO "
+    "and for NCCL_P2P_DISABLE, check nvidia-smi topo -m and nvlink -s, run the NCCL tests "
+    "(invoke test --suite nccl)."
+)
+
+
+def judge_links(views: Sequence[View]) -> Judgement:
+    """Judged within one host, for GPUs whose NVLinks are known, where sizes can be told."""
+    talk = [view for view in views if len(view.facts.states.collectives)]
+    if not talk:
+        return Judgement()
+    rates = {view.rank: _rate(view) for view in talk}
+    if not all(rates.values()):
+        return Judgement(unjudged=(UNKNOWN,))
+    links = {_link(view) for view in talk}
+    if len(links) > 1 or None in links or len({view.facts.host for view in talk}) > 1:
+        return Judgement(unjudged=("bandwidth of collectives: the links are not known",))
+    link = links.pop() or 0.0
+    rate = float(np.median(list(rates.values())))
+    share = float(np.median([_transfer_ns(view) / 1e6 / view.step_ms for view in talk]))
+    if rate >= FAR_BELOW * link or share < LEAST_SHARE:
+        return Judgement()
+    return Judgement((_finding(talk, rate, link),))
+
+
+def _transfer_ns(view: View) -> float:
+    """A step's time from the last arrival to the end, hidden or not."""
+    own, arrivals = view.facts.states.collectives, view.split.arrivals
+    last = np.clip(arrivals.last, own.start, own.end)
+    mine = (arrivals.group != UNMATCHED) & (own.start >= view.start)
+    return float((own.end - last)[mine].sum()) / view.steps
+
+
+def _rate(view: View) -> float:
+    """The rank's bus bandwidth in its steady steps; 0 where it cannot be told."""
+    moved, ns = view.mean(view.facts.states.reduced), _transfer_ns(view)
+    ranks = int(view.split.arrivals.ranks.max())
+    known = moved >= LEAST_MESSAGE and ranks > 1
+    return bus_bandwidth(moved, ns, ranks) if known else 0.0
+
+
+def _link(view: View) -> float | None:
+    name = view.facts.gpu
+    return next((rate for prefix, rate in NVLINK.items() if name.startswith(prefix)), None)
+
+
+def _finding(views: Sequence[View], rate: float, link: float) -> Finding:
+    moved = float(np.mean([view.mean(view.facts.states.reduced) for view in views]))
+    ms = float(np.mean([_transfer_ns(view) for view in views])) / 1e6
+    exposed = float(np.mean([view.ms("transfer") for view in views]))
+    ranks = tuple(sorted({view.rank for view in views}))
+    evidence = (
+        f"{listed(ranks)}: all-reduces move {moved / 1e6:.1f} MB a step (as NCCL or the "
+        f"copies out of DDP's buckets tell) in {ms:.2f} ms: {rate:.1f} GB/s bus bandwidth",
+        f"{views[0].facts.gpu} has {link:.0f} GB/s of NVLink in each direction",
+    )
+    gain = exposed * (1 - rate / (0.5 * link))
+    return Finding("low_bandwidth", ranks, "links", gain, evidence, ADVICE)

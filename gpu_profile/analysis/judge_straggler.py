@@ -1,0 +1,151 @@
+"""A rank that the others wait for, time after time, and why it comes late."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_profile.analysis.arrivals import (
+    LEAST_SHARE,
+    Suspects,
+    Waits,
+    communicators,
+    contention_ms,
+    least_ms,
+    suspects_of,
+)
+from gpu_profile.analysis.finding import Finding, Judgement, View, listed
+
+ADVICE = {
+    "host": "Find what this rank's host does between launches (logging, checkpoints, data "
+    "loading, a busy or wrongly bound CPU, another NUMA node); --sample=process-tree shows it.",
+    "compute": "Compare this rank's batch shapes and its GPU's clocks, power and temperature "
+    "with the others' (nvidia-smi -q -d CLOCK,POWER,PERFORMANCE); balance the work.",
+    "copy": "Copy less on this rank, from pinned memory, on a stream of its own, a step ahead.",
+}
+
+
+def judge_straggler(views: Sequence[View]) -> Judgement:
+    """One finding for each communicator that has a straggler; the same one is told once."""
+    groups = communicators(views)
+    if not groups:
+        return Judgement(unjudged=_why_not(views))
+    findings: dict[tuple[int, ...], Finding] = {}
+    notes = []
+    for waits in groups:
+        suspects = suspects_of(waits)
+        if suspects is None:
+            notes += _scattered(waits)
+            continue
+        finding = _finding(suspects)
+        if finding is None:
+            late = listed(view.rank for view in suspects.late)
+            notes.append(f"why {late} came last in collectives: nothing there stands out")
+        elif finding.ms_per_step > _known_ms(findings.get(finding.ranks)):
+            findings[finding.ranks] = finding
+    return Judgement(tuple(findings.values()), tuple(dict.fromkeys(notes)))
+
+
+def _known_ms(finding: Finding | None) -> float:
+    return finding.ms_per_step if finding else -1.0
+
+
+def _why_not(views: Sequence[View]) -> tuple[str, ...]:
+    if len(views) < 2:
+        alone = any(len(view.facts.states.collectives) for view in views)
+        return ("stragglers: the reports hold one rank of several",) if alone else ()
+    if any(len(view.facts.states.collectives) for view in views):
+        return ("stragglers: no collectives could be matched over the ranks",)
+    return ("stragglers: no collectives between the ranks",)
+
+
+def _scattered(waits: Waits) -> list[str]:
+    """Much waiting and nobody to blame is worth saying, and is no finding."""
+    waited = float(np.mean([view.ms("wait") for view in waits.views]))
+    step = float(np.mean([view.step_ms for view in waits.views]))
+    if waited < 2 * LEAST_SHARE * step:
+        return []
+    ranks = listed(view.rank for view in waits.views)
+    text = f"{ranks} wait {waited:.2f} of {step:.2f} ms a step for each other in collectives"
+    return [f"a straggler: {text}, but none of them comes last steadily"]
+
+
+def _excess(suspects: Suspects) -> dict[str, float]:
+    """Per cause, the ms a step that the late ranks spend more than the typical other.
+
+    The GPU's idle time alone misleads about the host: a rank that waits for others lets its
+    host run ahead and so has fewer gaps whatever the reason of the wait. So the host is judged
+    by its own time, less what it was blocked, where steps tell it.
+    """
+
+    def more(*states: str) -> float:
+        late = float(np.mean([view.ms(*states) for view in suspects.late]))
+        return late - float(np.median([view.ms(*states) for view in suspects.others]))
+
+    # Waiting ranks' kernels are slowed by the collective they wait in: not theirs to answer for.
+    spared = np.median([contention_ms(view, suspects.late[0]) for view in suspects.others])
+    return {
+        "host": _host_excess(suspects, more("idle_launch", "idle_stall", "idle_sync")),
+        "compute": more("compute") + float(spared),
+        "copy": max(more("memory"), more("memory", "idle_copy")),
+    }
+
+
+def _host_excess(suspects: Suspects, gaps: float) -> float:
+    if not all(view.has_steps for view in (*suspects.late, *suspects.others)):
+        return gaps
+
+    def active(view: View) -> float:
+        # Its windows have no whole span before the steps.
+        return view.mean(np.r_[0, view.facts.host_active]) / 1e6
+
+    late = float(np.mean([active(view) for view in suspects.late]))
+    # A host that is slower without its GPU ever running dry holds nobody up.
+    return min(gaps, late - float(np.median([active(view) for view in suspects.others])))
+
+
+def _finding(suspects: Suspects) -> Finding | None:
+    excess = _excess(suspects)
+    cause = max(excess, key=lambda key: excess[key])
+    gain = min(suspects.gain_ms, excess[cause])
+    if gain < least_ms((*suspects.late, *suspects.others)):
+        return None
+    ranks = tuple(sorted(view.rank for view in suspects.late))
+    return Finding("straggler", ranks, cause, gain, _evidence(suspects, excess), ADVICE[cause])
+
+
+def _evidence(suspects: Suspects, excess: dict[str, float]) -> tuple[str, ...]:
+    late = listed(view.rank for view in suspects.late)
+    others = listed(view.rank for view in suspects.others)
+    wait = float(np.mean([view.ms("wait") for view in suspects.others]))
+    move = float(np.mean([view.ms("transfer") for view in suspects.others]))
+    lag, at = suspects.worst
+    more = ", ".join(f"{name} {value:+.2f} ms" for name, value in excess.items())
+    return (
+        f"{late} arrived last in {suspects.last} of {suspects.total} collectives",
+        f"{others}: exposed collectives are {wait:.2f} ms a step of wait and {move:.2f} ms of "
+        "transfer, so not the network",
+        f"against the typical other rank, a step of {late} has {more}",
+        f"worst at {at / 1e6:.1f} ms: {lag:.2f} ms after all others",
+        *_kernel_evidence(suspects),
+    )
+
+
+def _kernel_evidence(suspects: Suspects) -> tuple[str, ...]:
+    """Whether the late ranks run the same kernels slower, or more of them; both without overlap
+    by communication, which slows kernels on the ranks that wait."""
+    mine, theirs = suspects.late[0], suspects.others[0]
+    pairs = [
+        (time, theirs.facts.kernels[name])
+        for name, time in mine.facts.kernels.items()
+        if name in theirs.facts.kernels
+    ]
+    both = [(a, b) for a, b in pairs if a.alone_count and b.alone_count]
+    base = sum(b.alone_total / b.alone_count * a.alone_count for a, b in both)
+    if not base:
+        return ()
+    ratio = sum(a.alone_total for a, _ in both) / base
+    counts = [view.mean(view.facts.kernel_count) for view in (mine, theirs)]
+    return (
+        f"rank {mine.rank} against rank {theirs.rank}: the same kernels take {ratio:.2f} times "
+        f"as long, {counts[0]:.0f} against {counts[1]:.0f} kernels a step",
+    )

@@ -1,0 +1,61 @@
+"""nsys' tables of kernels by name, and by name, grid and block."""
+
+from functools import partial
+
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.names import labels
+from gpu_profile.analysis.schema import KERNEL
+from gpu_profile.analysis.statistics import Key
+from gpu_profile.analysis.summary import (
+    GPU_BY,
+    GPU_COLUMNS,
+    Grouped,
+    Shape,
+    grouped,
+    needed,
+    summary,
+)
+from gpu_profile.analysis.table import Column
+
+GRID_AND_BLOCK = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+CATEGORY = "CUDA_KERNEL"
+
+
+def by_name(database: Database, scope: Scope) -> Grouped:
+    """Kernel durations by demangled name."""
+    columns = ("end-start", "demangledName", *needed(scope, GPU_COLUMNS))
+    rows = database.load(KERNEL, *columns, sort=False)
+    names = rows["demangledName"]
+    label = partial(labels, database)
+    return grouped(rows, scope, rows["end-start"], GPU_COLUMNS, [names], label)
+
+
+def by_launch(database: Database, scope: Scope) -> Grouped:
+    """Kernel durations by grid, block and demangled name."""
+    keys = (*GRID_AND_BLOCK, "demangledName")
+    rows = database.load(KERNEL, "end-start", *keys, *needed(scope, GPU_COLUMNS), sort=False)
+    names = [rows[key] for key in keys]
+    label = partial(_launches, database)
+    return grouped(rows, scope, rows["end-start"], GPU_COLUMNS, names, label)
+
+
+def _launches(database: Database, found: list[tuple[int, ...]]) -> list[Key]:
+    names = labels(database, [launch[6:] for launch in found])
+    return [
+        (_three(launch[:3]), _three(launch[3:6]), *name)
+        for launch, name in zip(found, names, strict=True)
+    ]
+
+
+def _three(sizes: tuple[int, ...]) -> str:
+    return " ".join(f"{size:4d}" for size in sizes)
+
+
+NAME = (Column("Name"),)
+KERNELS = summary(Shape("cuda_gpu_kern_sum", "Instances", NAME), by_name, GPU_BY)
+LAUNCHES = summary(
+    Shape("cuda_gpu_kern_gb_sum", "Instances", (Column("GridXYZ"), Column("BlockXYZ"), *NAME)),
+    by_launch,
+    GPU_BY,
+)

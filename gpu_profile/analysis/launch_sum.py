@@ -1,0 +1,67 @@
+"""From the host's call to the GPU's start, by rank and call."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from gpu_profile.analysis.activity import NO_CALL, Activity
+from gpu_profile.analysis.analysis import Analysis, Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.shared import activities_of
+from gpu_profile.analysis.table import Cell, Column, Table
+
+COLUMNS = (
+    Column("Rank"),
+    Column("API Name"),
+    Column("Count"),
+    *(Column(f"API {name}", "ns") for name in ("Avg", "Med", "P95", "Max")),
+    *(Column(f"Queue {name}", "ns") for name in ("Avg", "Med", "P95", "Max")),
+    Column("Max Depth"),
+)
+Row = tuple[Cell, ...]
+
+
+def partial(database: Database, scope: Scope) -> list[Row]:
+    """The finished rows of one report's ranks: no rank is spread over reports."""
+    return list(chain.from_iterable(_rows(rank) for rank in activities_of(database, scope)))
+
+
+def merge(parts: Sequence[Sequence[Row]]) -> Table:
+    """API is the call's own time; Queue is from its end to the operation's start (0 if it had
+    begun), near 0 for a GPU that starves; Depth counts operations issued and not yet finished."""
+    rows = sorted(chain.from_iterable(parts), key=lambda row: (row[0], -int(row[2] or 0), row[1]))
+    return Table("launch_sum", COLUMNS, tuple(rows))
+
+
+def _rows(activity: Activity) -> list[Row]:
+    ops, calls = activity.ops, activity.calls
+    known = ops.call != NO_CALL
+    call, start, depth = ops.call[known], ops.start[known], _depth(activity)[known]
+    found: list[Row] = []
+    for code in np.unique(calls.name[call]):
+        mine = calls.name[call] == code
+        chosen = call[mine]
+        api = calls.end[chosen] - calls.start[chosen]
+        queue = np.maximum(start[mine] - calls.end[chosen], 0)
+        numbers = (*_spread(api), *_spread(queue), int(depth[mine].max()))
+        found.append((activity.rank, activity.names[int(code)], len(chosen), *numbers))
+    return found
+
+
+def _depth(activity: Activity) -> IntArray:
+    """At each launch, how many operations are issued (this one too) and not yet finished."""
+    launched = np.sort(activity.launched)
+    finished = np.sort(activity.ops.end)
+    issued = np.searchsorted(launched, activity.launched, side="right")
+    return issued - np.searchsorted(finished, activity.launched, side="right")
+
+
+def _spread(values: IntArray) -> tuple[float, float, float, int]:
+    middle, high = np.quantile(values, (0.5, 0.95))
+    mean = round(float(values.mean()), 1)
+    return mean, round(float(middle), 1), round(float(high), 1), int(values.max())
+
+
+LAUNCH_SUM = Analysis("launch_sum", partial, merge)

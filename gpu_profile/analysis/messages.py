@@ -1,0 +1,82 @@
+"""How much data a step's all-reduces move, where the report lets one tell.
+
+NCCL's own payloads tell (nccl_payload.py), but most exports lack them. Then PyTorch's DDP helps: it
+copies every gradient out of its buckets when the last all-reduce is done, from the thread that
+launched it, and these copies are as large as the messages, step after step. (Seen: 50.4, 302.3
+and 805.7 MB for models with as many bytes of parameters; the bandwidth that follows is what
+nccl-tests measures on the same machine.)
+"""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from gpu_profile.analysis.activity import (
+    COMMUNICATION,
+    COPY,
+    COPY_ON_DEVICE,
+    NO_CALL,
+    Activity,
+)
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.steps import find_steps, step_of
+
+BUS_FACTORS: dict[str, Callable[[int], float]] = {
+    "AllReduce": lambda ranks: 2 * (ranks - 1) / ranks,
+    "AllGather": lambda ranks: ranks - 1,
+    "ReduceScatter": lambda ranks: ranks - 1,
+    "Broadcast": lambda ranks: 1,
+    "Reduce_": lambda ranks: 1,
+}
+ALL_REDUCE = re.compile(r"AllReduce")
+# Parameters with frozen parts or other copies in between would not give the same sum every time.
+SAME_SHARE = 0.9
+
+
+def reduced_bytes(activity: Activity) -> IntArray:
+    """Bytes that this rank's all-reduces moved, by window (the whole span, then each step); all 0
+    where that cannot be told: without steps, with other collectives or communicators beside."""
+    ops, steps = activity.ops, find_steps(activity)
+    unknown = np.zeros(len(steps) + 1, np.int64)
+    talk = np.flatnonzero((ops.kind == COMMUNICATION) & (ops.call != NO_CALL))
+    names = {activity.names[int(code)] for code in np.unique(ops.name[talk])}
+    one = len(np.unique(ops.stream[talk])) == 1 and all(map(ALL_REDUCE.search, names))
+    if not len(steps) or not one:
+        return unknown
+    step = step_of(activity.launched, steps.host_start, steps.host_end)
+    if np.all(ops.bytes[talk] > 0):
+        return _by_step(ops.bytes[talk], step[talk], len(steps))
+    last = np.full(len(steps), np.iinfo(np.int64).max)
+    inside = talk[(step[talk] >= 0) & (step[talk] < len(steps))]
+    # Rising launch times: the last write of each step stays.
+    order = inside[np.argsort(activity.launched[inside], kind="stable")]
+    last[step[order]] = activity.launched[order]
+    threads = np.unique(activity.calls.thread[ops.call[talk]])
+    copies = np.flatnonzero(
+        (ops.kind == COPY)
+        & (ops.copy_kind == COPY_ON_DEVICE)
+        & (ops.call != NO_CALL)
+        & (step >= 0)
+        & (step < len(steps))
+    )
+    copies = copies[np.isin(activity.calls.thread[ops.call[copies]], threads)]
+    copies = copies[activity.launched[copies] > last[step[copies]]]
+    moved = _by_step(ops.bytes[copies], step[copies], len(steps))
+    usual = np.median(moved[1:])
+    return moved if usual and np.mean(moved[1:] == usual) >= SAME_SHARE else unknown
+
+
+def _by_step(size: IntArray, step: IntArray, steps: int) -> IntArray:
+    inside = (step >= 0) & (step < steps)
+    sums = np.bincount(step[inside], weights=size[inside], minlength=steps)
+    return np.asarray(np.rint(np.r_[sums.sum(), sums]), np.int64)
+
+
+def bus_bandwidth(moved: float, ns: float, ranks: int, name: str = "AllReduce") -> float:
+    """GB/s that each rank's links carry, as nccl-tests' busbw; 0 for kinds it does not know.
+
+    `moved` is NCCL's size: the whole message of an all-reduce, one rank's part of the others.
+    """
+    factor = next((by(ranks) for kind, by in BUS_FACTORS.items() if kind in name), 0.0)
+    return factor * moved / ns if ns else 0.0

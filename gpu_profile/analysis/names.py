@@ -1,0 +1,64 @@
+"""The texts behind nsys' name ids, as nsys' tables print them."""
+
+import re
+
+import numpy as np
+
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.statistics import Key
+
+# cudaLaunchKernel_v7000 is printed without its version; one of five digits stays (as nsys does).
+API_VERSION = re.compile(r"_v.{4}$")
+
+# ENUM_CUDA_MEMCPY_OPER, for exports that lack the table.
+COPIES = (
+    "Unknown",
+    "Host-to-Device",
+    "Device-to-Host",
+    "Host-to-Array",
+    "Array-to-Host",
+    "Array-to-Array",
+    "Array-to-Device",
+    "Device-to-Array",
+    "Device-to-Device",
+    "Host-to-Host",
+    "Peer-to-Peer",
+    "Unified Host-to-Device",
+    "Unified Device-to-Host",
+    "Unified Device-to-Device",
+)
+
+
+def labels(database: Database, found: list[tuple[int, ...]]) -> list[Key]:
+    """The text of each (id,)."""
+    texts = database.names(np.array([name for (name,) in found], np.int64))
+    return [(texts[name],) for (name,) in found]
+
+
+def api_labels(database: Database, found: list[tuple[int, ...]]) -> list[Key]:
+    """The name of each API function (id,), as nsys prints it."""
+    return [(API_VERSION.sub("", str(text)),) for (text,) in labels(database, found)]
+
+
+def copy_label(kind: int) -> str:
+    name = COPIES[kind] if 0 <= kind < len(COPIES) else COPIES[0]
+    return f"[CUDA memcpy {name}]"
+
+
+SET_LABEL = "[CUDA memset]"
+
+# ENUM_CUDA_MEM_KIND.
+MEMORY_KINDS = (
+    "Pageable",
+    "Pinned",
+    "Device",
+    "Array",
+    "Managed",
+    "Device Static",
+    "Managed Static",
+    "Unknown",
+)
+
+
+def memory_kind(kind: int) -> str:
+    return MEMORY_KINDS[kind] if 0 <= kind < len(MEMORY_KINDS) else MEMORY_KINDS[-1]

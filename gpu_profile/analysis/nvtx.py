@@ -1,0 +1,111 @@
+"""NVTX ranges as nsys' tables see them, and nsys' two tables of their own times."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import MISSING, Columns, Database
+from gpu_profile.analysis.schema import (
+    NVTX,
+    NVTX_DOMAIN,
+    NVTX_PUSH_POP,
+    NVTX_START_END,
+    IntArray,
+    process_of,
+)
+from gpu_profile.analysis.statistics import Key, distinct
+from gpu_profile.analysis.summary import HOST_BY, HOST_COLUMNS, Grouped, Shape, grouped, summary
+from gpu_profile.analysis.table import Column
+
+STYLES = {NVTX_PUSH_POP: "PushPop", NVTX_START_END: "StartEnd"}
+
+
+@dataclass(frozen=True, eq=False)
+class NvtxRanges:
+    """Ranges in the file's order. `names[name[i]]` is "domain:text", as nsys 2025.3 prints it.
+
+    `row` is the event's number in the table, which nsys uses as RangeId. A range that never
+    closed ends with the last event. `foreign`: ended on a thread of its own saying, which nsys
+    leaves out where it looks for a range's calls.
+    """
+
+    row: IntArray
+    start: IntArray
+    end: IntArray
+    style: IntArray
+    thread: IntArray
+    foreign: IntArray
+    name: IntArray
+    names: tuple[str, ...]
+
+
+def load_ranges(database: Database, styles: Iterable[int] = STYLES) -> NvtxRanges:
+    """All ranges of these styles, of all processes of the report."""
+    columns = ("start", "end?", "eventType", "globalTid", "endGlobalTid?", "domainId?", "textId?")
+    rows = database.load(NVTX, *columns, sort=False)
+    codes, texts = database.texts(NVTX, "text")
+    end = np.where(rows["end"] == MISSING, _last(rows), rows["end"])
+    keep = np.flatnonzero(np.isin(rows["eventType"], list(styles)))
+    kept = {name: values[keep] for name, values in rows.items()}
+    domain = np.maximum(kept["domainId"], 0)
+    process = process_of(kept["globalTid"])
+    name, found = distinct(process, domain, codes[keep], kept["textId"])
+    foreign = kept["endGlobalTid"] != MISSING
+    numbers = (keep + 1, kept["start"], end[keep], kept["eventType"], kept["globalTid"], foreign)
+    return NvtxRanges(*numbers, name, _names(database, found, texts))
+
+
+def _last(rows: Columns) -> int:
+    """The end that nsys gives a range that never closed: the last time in the table."""
+    if not len(rows["start"]):
+        return 0
+    return int(max(rows["start"].max(), rows["end"].max()))
+
+
+def _names(database: Database, found: list[tuple[int, ...]], texts: list[str]) -> tuple[str, ...]:
+    domains = domain_names(database)
+    registered = database.names(np.array([text_id for *_, text_id in found], np.int64))
+    return tuple(
+        f"{domains.get((process, domain), '')}:{texts[code] or registered[text_id]}"
+        for process, domain, code, text_id in found
+    )
+
+
+def domain_names(database: Database) -> dict[tuple[int, int], str]:
+    """Names by (globalPid, domainId): domain ids are unique only within a process."""
+    only = {"eventType": (NVTX_DOMAIN,)}
+    keys = database.load(NVTX, "globalTid", "domainId?", "textId?", only=only, sort=False)
+    codes, texts = database.texts(NVTX, "text", only=only)
+    names = database.names(keys["textId"])
+    owners = process_of(keys["globalTid"]).tolist(), np.maximum(keys["domainId"], 0).tolist()
+    labels = (
+        texts[code] or names[int(key)] for code, key in zip(codes, keys["textId"], strict=True)
+    )
+    return dict(zip(zip(*owners, strict=True), labels, strict=True))
+
+
+def _durations(with_style: bool, database: Database, scope: Scope) -> Grouped:
+    styles = STYLES if with_style else (NVTX_PUSH_POP,)
+    ranges = load_ranges(database, styles)
+    rows = {"globalTid": ranges.thread}
+    label = partial(_labels, ranges.names, with_style)
+    names = [ranges.style, ranges.name]
+    return grouped(rows, scope, ranges.end - ranges.start, HOST_COLUMNS, names, label)
+
+
+def _labels(names: tuple[str, ...], with_style: bool, found: list[tuple[int, ...]]) -> list[Key]:
+    if with_style:
+        return [(STYLES[style], names[name]) for style, name in found]
+    return [(names[name],) for _, name in found]
+
+
+RANGE = (Column("Range"),)
+ALL = summary(
+    Shape("nvtx_sum", "Instances", (Column("Style"), *RANGE)), partial(_durations, True), HOST_BY
+)
+PUSH_POP = summary(
+    Shape("nvtx_pushpop_sum", "Instances", RANGE), partial(_durations, False), HOST_BY
+)

@@ -1,0 +1,32 @@
+"""nsys' table of calls into the operating system's libraries."""
+
+from functools import partial
+
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.names import labels
+from gpu_profile.analysis.schema import OSRT
+from gpu_profile.analysis.summary import (
+    HOST_BY,
+    HOST_COLUMNS,
+    Grouped,
+    Shape,
+    grouped,
+    needed,
+    summary,
+)
+from gpu_profile.analysis.table import Column
+
+CALL = 27  # other classes mark where nsys started and stopped to record
+
+
+def by_name(database: Database, scope: Scope) -> Grouped:
+    """Durations by function."""
+    columns = ("end-start", "nameId", *needed(scope, HOST_COLUMNS))
+    only = {"eventClass": (CALL,)} if database.has(OSRT, "eventClass") else None
+    rows = database.load(OSRT, *columns, only=only, sort=False)
+    label = partial(labels, database)
+    return grouped(rows, scope, rows["end-start"], HOST_COLUMNS, [rows["nameId"]], label)
+
+
+CALLS = summary(Shape("osrt_sum", "Num Calls", (Column("Name"),)), by_name, HOST_BY)

@@ -1,0 +1,211 @@
+"""A run as one HTML file that needs nothing else: no server, no network, no other file."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import resources
+from pathlib import Path
+
+from gpu_profile.analysis import diagnose
+from gpu_profile.analysis.analysis import Analysis
+from gpu_profile.analysis.api import CALLS
+from gpu_profile.analysis.capture_health import CAPTURE_HEALTH
+from gpu_profile.analysis.comm_sum import COMM_SUM
+from gpu_profile.analysis.idle_gaps import IDLE_GAPS
+from gpu_profile.analysis.kernels import KERNELS
+from gpu_profile.analysis.launch_sum import LAUNCH_SUM
+from gpu_profile.analysis.memory import SIZES, TIMES
+from gpu_profile.analysis.page import sections
+from gpu_profile.analysis.page.comm_sizes import comm_sizes
+from gpu_profile.analysis.page.events import RankPicture, budget_of, flat, pictures
+from gpu_profile.analysis.page.parts import facts, section, tag, text
+from gpu_profile.analysis.page.report_facts import report_facts, run_facts
+from gpu_profile.analysis.page.timeline_data import Waits, timeline_part, waits_of
+from gpu_profile.analysis.parallel import Source, merged, partials
+from gpu_profile.analysis.range_gpu_sum import RANGE_GPU_SUM
+from gpu_profile.analysis.redact import Redactor
+from gpu_profile.analysis.step_sum import STEP_SUM
+from gpu_profile.analysis.table import Column, Table
+from gpu_profile.analysis.temporal_breakdown import TEMPORAL_BREAKDOWN
+from gpu_profile.errors import GpuProfileError
+
+# What the page holds of the timeline, over all ranks: some 5 MB of its 10.
+EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
+
+SHOWN = (TEMPORAL_BREAKDOWN, STEP_SUM, COMM_SUM, KERNELS)
+FOLDED = (
+    (KERNELS, "GPU time by kernel"),
+    (RANGE_GPU_SUM, "GPU work by NVTX range, autograd's threads included"),
+    (CALLS, "CUDA API calls"),
+    (LAUNCH_SUM, "from the host's launch to the GPU's start"),
+    (IDLE_GAPS, "where the GPU idled, and why"),
+    (TIMES, "copies and memsets by time"),
+    (SIZES, "copies and memsets by size"),
+    (CAPTURE_HEALTH, "how complete the recording is"),
+)
+_LINKS = (
+    ("findings", "Findings"),
+    ("breakdown", "Breakdown"),
+    ("steps", "Steps"),
+    ("timeline", "Timeline"),
+    ("kernels", "Kernels"),
+    ("collectives", "Collectives"),
+    ("tables", "Tables"),
+    ("run", "Run"),
+)
+_SCRIPTS = ("tables.js", "data.js", "timeline.js", "lookup.js", "controls.js")
+
+
+@dataclass(frozen=True)
+class PageData:
+    """Everything that the page shows. `facts` are the caller's, such as the run's id."""
+
+    title: str
+    tables: Mapping[str, Table]
+    diagnosis: diagnose.Diagnosis
+    ranks: Sequence[RankPicture]
+    waits: Sequence[Waits]
+    sizes: Table
+    facts: Mapping[str, str]
+    refused: Sequence[GpuProfileError] = ()
+    clean: Redactor = field(default_factory=Redactor)
+
+
+def write_page(
+    sources: Sequence[Source],
+    output: Path,
+    *,
+    title: str = "GPU profile",
+    known: Mapping[str, str] | None = None,
+    clean: Redactor | None = None,
+    clock_error_ns: int = 0,
+    scheduler: str = "",
+    workers: int = 0,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Table:
+    """Read the reports (see parallel.analyse), write the page, and say what is in it.
+
+    `known`: facts of the run by name, to be shown. Names and facts go through `clean`. A report
+    that cannot be read is named on the page; raises its error when none can be read.
+    """
+    analyses = page_analyses(len(sources))
+    answers = partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
+    tabled = dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED)))
+    found = merged(sources, list(tabled), [a[3:] if isinstance(a, list) else a for a in answers])
+    read = [answer for answer in answers if isinstance(answer, list)]
+    ranks = flat([answer[0] for answer in read])
+    states = [rank.states for answer in read for rank in answer[1].ranks]
+    data = PageData(
+        title=title,
+        tables=found.tables,
+        diagnosis=diagnose.merge([answer[1] for answer in read], clock_error_ns),
+        ranks=ranks,
+        sizes=comm_sizes(states, clock_error_ns),
+        waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
+        facts={**(known or {}), **run_facts([answer[2] for answer in read], len(ranks))},
+        refused=[error for _, error in found.refused],
+        clean=clean or Redactor(),
+    )
+    html = page(data).encode()
+    draft = output.with_name(f".{output.name}.part")
+    draft.write_bytes(html)
+    draft.replace(output)
+    return _summary(output, data, len(html))
+
+
+def page_analyses(reports: int) -> list[Analysis]:
+    """What is read of each report: the timeline, the findings' and facts' parts, the tables'."""
+    budget = budget_of(reports, EVENTS, BINS)
+    own = (
+        Analysis("pictures", partial(pictures, budget=budget), _no_table),
+        diagnose.FINDINGS,
+        Analysis("facts", report_facts, _no_table),
+    )
+    return [*own, *dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED)))]
+
+
+def _no_table(_parts: Sequence[object]) -> Table:
+    return Table("", (), ())
+
+
+def page(data: PageData) -> str:
+    """The page's text: the same data give the same bytes."""
+    said = partial(data.clean.text, everywhere=True)
+    tables = {name: _cleaned(table, data.clean) for name, table in data.tables.items()}
+    title, refused = text(said(data.title)), [said(str(error)) for error in data.refused]
+    body = (
+        _header(title, data),
+        _navigation(),
+        "<main id=main>",
+        *(tag("p", text(line), class_="warn") for line in refused),
+        sections.overview(tables),
+        sections.findings(data.diagnosis),
+        sections.breakdown(tables["temporal_breakdown"]),
+        sections.steps(tables["step_sum"], data.ranks),
+        _timeline(data),
+        sections.kernels(tables["cuda_gpu_kern_sum"]),
+        sections.collectives(tables["comm_sum"], _cleaned(data.sizes, data.clean)),
+        sections.table_list([(tables[one.name], what) for one, what in FOLDED]),
+        section("run", "Run", "", facts({key: said(fact) for key, fact in data.facts.items()})),
+        "</main>",
+        tag("footer", "Made by gpu-profile from Nsight Systems reports."),
+    )
+    scripts = "".join(f"<script>{_asset(name)}</script>\n" for name in _SCRIPTS)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<title>{title}</title>\n<link rel="icon" href="data:,">\n'
+        f"<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n"
+        f'<div class="page">\n{"".join(body)}\n</div>\n{scripts}</body>\n</html>\n'
+    )
+
+
+def _header(title: str, data: PageData) -> str:
+    seen = data.facts.get("GPUs seen by a report", "")
+    about = f"{len(data.ranks)} ranks, {seen}" if seen else f"{len(data.ranks)} ranks"
+    skip = '<a class="skip" href="#main">Skip to the content</a>'
+    return skip + tag("header", tag("h1", title), tag("p", text(about), class_="sub"), class_="top")
+
+
+def _navigation() -> str:
+    links = (tag("li", tag("a", text(name), href=f"#{anchor}")) for anchor, name in _LINKS)
+    return tag("nav", tag("ul", *links), aria_label="Parts of this page")
+
+
+def _timeline(data: PageData) -> str:
+    if not data.ranks:
+        return section("timeline", "Timeline", "No GPU work in these reports.")
+    intro = (
+        "Drag to move, double-click or Ctrl + wheel to zoom, or use the keys: arrows, +, -, 0. "
+        "A bin's height is the part of it that was busy; thin lines are the steps."
+    )
+    return section(
+        "timeline", "Timeline", intro, timeline_part(data.ranks, data.waits, data.clean.text)
+    )
+
+
+def _cleaned(table: Table, clean: Redactor) -> Table:
+    """Names of kernels and ranges are the job's own and may hold anything."""
+    known: dict[str, str] = {}
+
+    def text_of(cell: str) -> str:
+        if cell not in known:
+            known[cell] = clean.text(cell)
+        return known[cell]
+
+    return table.where(
+        [tuple(text_of(c) if isinstance(c, str) else c for c in row) for row in table.rows]
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files(__name__).joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _summary(output: Path, data: PageData, size: int) -> Table:
+    columns = (
+        *(Column("Page"), Column("Size", "bytes"), Column("Ranks")),
+        *(Column("Findings"), Column("Refused Reports")),
+    )
+    row = (str(output), size, len(data.ranks), len(data.diagnosis.findings), len(data.refused))
+    return Table("html", columns, (row,))

@@ -1,0 +1,110 @@
+// Mouse, touch, keys and buttons of the timeline.
+"use strict";
+function control(timeline) {
+  const { canvas, tip } = timeline;
+  const keys = {
+    ArrowLeft: () => timeline.pan(-0.2), ArrowRight: () => timeline.pan(0.2),
+    "+": () => timeline.zoom(0.6), "=": () => timeline.zoom(0.6), "-": () => timeline.zoom(1 / 0.6),
+    0: () => timeline.show(0, timeline.data.end), Home: () => timeline.show(0, timeline.data.end),
+  };
+  canvas.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || !keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  for (const button of document.querySelectorAll("[data-key]")) {
+    button.addEventListener("click", () => keys[button.dataset.key]());
+  }
+
+  const touching = new Map();
+  let apart = 0;
+  canvas.addEventListener("pointerdown", (event) => {
+    touching.set(event.pointerId, event.offsetX);
+    canvas.setPointerCapture(event.pointerId);
+    apart = 0;
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const before = touching.get(event.pointerId);
+    if (before === undefined) return point(event);
+    touching.set(event.pointerId, event.offsetX);
+    const at = [...touching.values()];
+    if (at.length === 1) {
+      const by = timeline.time(before) - timeline.time(event.offsetX);
+      timeline.show(timeline.t0 + by, timeline.t1 + by);
+    } else {
+      const now = Math.max(20, Math.abs(at[0] - at[1]));
+      if (apart) timeline.zoom(apart / now, timeline.time((at[0] + at[1]) / 2));
+      apart = now;
+    }
+    return undefined;
+  });
+  for (const end of ["pointerup", "pointercancel"]) {
+    canvas.addEventListener(end, (event) => {
+      touching.delete(event.pointerId);
+      apart = 0;
+    });
+  }
+  canvas.addEventListener("dblclick", (event) => timeline.zoom(0.3, timeline.time(event.offsetX)));
+  canvas.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    timeline.zoom(event.deltaY > 0 ? 1.25 : 0.8, timeline.time(event.offsetX));
+  }, { passive: false });
+
+  function point(event) {
+    const text = describe(timeline, event.offsetX, event.offsetY);
+    tip.hidden = !text;
+    if (!text) return;
+    tip.innerText = text;
+    const room = timeline.root.clientWidth - tip.offsetWidth - 4;
+    const scrolled = canvas.parentElement.scrollTop;
+    tip.style.left = `${Math.max(4, Math.min(event.offsetX + 14, room))}px`;
+    tip.style.top = `${event.offsetY - scrolled + AXIS + 18}px`;
+  }
+  canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
+}
+
+function fill(select, entries) {
+  select.append(...entries.map(([value, label]) => new Option(label, value)));
+}
+
+function choices(timeline) {
+  const steps = document.getElementById("timeline-step"), first = timeline.data.ranks[0];
+  const rows = [...first.stepStart.keys()];
+  fill(steps, rows.map((row) => [row, `step ${row + 1}`]));
+  steps.hidden = !rows.length;
+  steps.addEventListener("change", () => {
+    const row = Number(steps.value);
+    if (steps.value === "") return timeline.show(0, timeline.data.end);
+    const edge = (first.stepEnd[row] - first.stepStart[row]) * 0.04;
+    return timeline.show(first.stepStart[row] - edge, first.stepEnd[row] + edge);
+  });
+  const groups = document.getElementById("timeline-ranks"), { ranks, most } = timeline.data;
+  groups.hidden = ranks.length <= most;
+  const starts = Array.from({ length: Math.ceil(ranks.length / most) }, (_, index) => index * most);
+  fill(groups, starts.map((start) => {
+    const last = ranks[Math.min(start + most, ranks.length) - 1];
+    return [start, `ranks ${ranks[start].rank} to ${last.rank}`];
+  }));
+  groups.addEventListener("change", () => {
+    timeline.group = Number(groups.value);
+    timeline.draw();
+  });
+}
+
+const holder = document.querySelector(".time");
+if (holder) {
+  loadTimeline().then((data) => {
+    const timeline = new Timeline(data, holder);
+    control(timeline);
+    choices(timeline);
+    timeline.draw();
+    holder.dataset.ready = "yes";
+    window.timeline = timeline;
+  }, () => {
+    const note = document.createElement("p");
+    note.className = "note";
+    note.textContent = "This browser cannot unpack the timeline; one of 2023 or newer can.";
+    holder.replaceWith(note);
+  });
+}

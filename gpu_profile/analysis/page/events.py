@@ -1,0 +1,186 @@
+"""A rank's events small enough for a page: a coarse picture of all of it, an exact stretch.
+
+Coarse: per lane, which part of each bin was busy. Exact: every operation of a stretch of whole
+steps in the middle, as many as the page's budget allows; of a short run, everything.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.host_ranges import FOREVER
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.shared import activities_of
+from gpu_profile.analysis.steps import find_steps
+
+LANES = ("compute", "communication", "memory")
+_KINDS = ((COMPUTE,), (COMMUNICATION,), (COPY, SET))
+_MOST_RANGES = 6_000
+_DEEPEST = 3
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a page can hold of each report."""
+
+    events: int
+    bins: int
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """Intervals with names, sorted by start, in the run's clock. `lane`: a row to draw in."""
+
+    start: IntArray
+    end: IntArray
+    name: IntArray
+    lane: IntArray
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RankPicture:
+    """Bins begin at multiples of `width` ns: bin i of a lane covers (first + i) * width on.
+
+    `busy` has shape (lanes, bins), 0 to 255 for the part of the bin that was busy. `events` are
+    all operations that lie in [exact_start, exact_end]; `ranges` the user's outer NVTX ranges.
+    """
+
+    rank: int
+    device: int
+    start: int
+    end: int
+    width: int
+    first: int
+    busy: NDArray[np.uint8]
+    exact_start: int
+    exact_end: int
+    events: Marks
+    ranges: Marks
+    ranges_left_out: int
+    steps_start: IntArray
+    steps_end: IntArray
+    total_events: int
+
+
+def pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
+    """One a rank of the report; they share the report's budget."""
+    ranks = activities_of(database, scope)
+    each = Budget(budget.events // max(1, len(ranks)), budget.bins // max(1, len(ranks)))
+    return [_picture(activity, scope.offset_ns, each) for activity in ranks]
+
+
+def _picture(activity: Activity, offset: int, budget: Budget) -> RankPicture:
+    ops, steps = activity.ops, find_steps(activity)
+    start, end = int(ops.start.min()), int(ops.end.max())
+    width = _width(start, end, budget.bins)
+    low, high = _stretch(activity, steps.start, budget.events)
+    chosen = np.flatnonzero((ops.start >= low) & (ops.end <= high))
+    ranges, left_out = _ranges(activity, offset)
+    return RankPicture(
+        rank=activity.rank,
+        device=activity.device,
+        start=start + offset,
+        end=end + offset,
+        width=width,
+        first=(start + offset) // width,
+        busy=_busy(activity, offset, width),
+        exact_start=low + offset,
+        exact_end=high + offset,
+        events=_marks(activity, chosen, offset),
+        ranges=ranges,
+        ranges_left_out=left_out,
+        steps_start=steps.start + offset,
+        steps_end=steps.end + offset,
+        total_events=len(ops.start),
+    )
+
+
+def _width(start: int, end: int, bins: int) -> int:
+    """The shortest power of two, so that all ranks' bins have common edges."""
+    width = 1024
+    while (end - start) // width >= max(bins, 64):
+        width *= 2
+    return width
+
+
+def _busy(activity: Activity, offset: int, width: int) -> NDArray[np.uint8]:
+    ops = activity.ops
+    first = (int(ops.start.min()) + offset) // width
+    last = (int(ops.end.max()) + offset) // width
+    edges = np.arange(first, last + 2, dtype=np.int64) * width - offset
+    lanes = [ops.union(*kinds).within(edges[:-1], edges[1:]) for kinds in _KINDS]
+    # Rounded up: an operation however short leaves a trace.
+    share: NDArray[np.uint8] = np.ceil(np.stack(lanes) * (255 / width)).astype(np.uint8)
+    return share
+
+
+def _stretch(activity: Activity, steps: IntArray, events: int) -> tuple[int, int]:
+    """The time whose operations are kept: all, else whole steps around the middle one."""
+    ops = activity.ops
+    if len(ops.start) <= events:
+        return int(ops.start.min()), int(ops.end.max())
+    edges = np.searchsorted(ops.start, steps) if len(steps) > 2 else np.empty(0, np.int64)
+    middle = len(edges) // 2
+    last = int(np.searchsorted(edges, edges[middle] + events, side="right")) - 1 if middle else 0
+    if last > middle:
+        return int(steps[middle]), int(ops.end[edges[middle] : edges[last]].max())
+    low = (len(ops.start) - events) // 2
+    return int(ops.start[low]), int(ops.end[low : low + events].max())
+
+
+def _marks(activity: Activity, rows: IntArray, offset: int) -> Marks:
+    ops = activity.ops
+    codes, name = np.unique(ops.name[rows], return_inverse=True)
+    lane = np.select([np.isin(ops.kind[rows], kinds) for kinds in _KINDS], list(range(len(LANES))))
+    names = tuple(activity.names[int(code)] for code in codes)
+    start, end = ops.start[rows] + offset, ops.end[rows] + offset
+    return Marks(start, end, name.astype(np.int64), lane.astype(np.int64), names)
+
+
+def _ranges(activity: Activity, offset: int) -> tuple[Marks, int]:
+    """The outer ranges of the thread that has most of them, the longest if there are many."""
+    ranges = activity.ranges.of_user()
+    closed = np.flatnonzero(ranges.end != FOREVER)
+    threads, counts = np.unique(ranges.thread[closed], return_counts=True)
+    if not len(threads):
+        empty = np.empty(0, np.int64)
+        return Marks(empty, empty, empty, empty, ()), 0
+    mine = closed[ranges.thread[closed] == threads[np.argmax(counts)]]
+    depth = _depth(ranges.start[mine], ranges.end[mine])
+    shallow = mine[depth < _DEEPEST]
+    depth = depth[depth < _DEEPEST]
+    longest = np.argsort(ranges.start[shallow] - ranges.end[shallow], kind="stable")
+    kept = np.sort(longest[:_MOST_RANGES])
+    rows = shallow[kept]
+    codes, name = np.unique(ranges.name[rows], return_inverse=True)
+    names = tuple(ranges.names[int(code)] for code in codes)
+    times = (ranges.start[rows] + offset, ranges.end[rows] + offset)
+    marks = Marks(*times, name.astype(np.int64), depth[kept], names)
+    return marks, len(closed) - len(rows)
+
+
+def _depth(start: IntArray, end: IntArray) -> IntArray:
+    """How many earlier intervals each one (sorted by start) lies in."""
+    depth, stack = [], list[int]()
+    for first, last in zip(start.tolist(), end.tolist(), strict=True):
+        while stack and stack[-1] <= first:
+            stack.pop()
+        depth.append(len(stack))
+        stack.append(last)
+    return np.array(depth, np.int64)
+
+
+def budget_of(reports: int, events: int, bins: int) -> Budget:
+    """A report's part of what the whole page may hold."""
+    return Budget(max(200, events // max(1, reports)), max(256, bins // max(1, reports)))
+
+
+def flat(parts: Sequence[Sequence[RankPicture]]) -> list[RankPicture]:
+    """All ranks, in rank order."""
+    return sorted((one for part in parts for one in part), key=lambda one: (one.rank, one.device))

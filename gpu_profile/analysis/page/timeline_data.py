@@ -1,0 +1,168 @@
+"""All ranks' pictures as what the page's script reads: facts in JSON, numbers in one block."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpu_profile.analysis.page.events import LANES, Marks, RankPicture
+from gpu_profile.analysis.page.pack import Packer
+from gpu_profile.analysis.page.parts import legend, tag
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.states import RankStates, split
+
+_RANKS_AT_ONCE = 32
+
+
+@dataclass
+class _Names:
+    """Every name once, over all ranks."""
+
+    clean: Callable[[str], str]
+    known: dict[str, int] = field(default_factory=dict)
+
+    def codes(self, marks: Marks) -> IntArray:
+        clean = [self.clean(name) for name in marks.names]
+        codes = [self.known.setdefault(name, len(self.known)) for name in clean]
+        return np.array(codes, np.int64)[marks.name] if len(marks.name) else marks.name
+
+
+@dataclass(frozen=True, eq=False)
+class Waits:
+    """When a rank sat in a collective until the last one had come: sorted, in the run's clock."""
+
+    start: IntArray
+    end: IntArray
+
+
+def waits_of(parts: Iterable[RankStates], clock_error_ns: int, most: int) -> list[Waits]:
+    """One a rank, in rank order; the longest ones where there are more than `most`."""
+    found = []
+    for one in split(list(parts), clock_error_ns):
+        own, matched = one.states.collectives, one.arrivals.matched
+        start = own.start[matched]
+        end = np.clip(one.arrivals.last[matched], start, own.end[matched])
+        longest = np.argsort(start - end, kind="stable")[:most]
+        rows = np.sort(longest[end[longest] > start[longest]])
+        found.append(Waits(start[rows], end[rows]))
+    return found
+
+
+def timeline_data(
+    ranks: Sequence[RankPicture], waits: Sequence[Waits], clean: Callable[[str], str]
+) -> tuple[str, str]:
+    """(facts as JSON, the block in base64). Times are ns from the earliest operation."""
+    packer, names = Packer(), _Names(clean)
+    origin = min((rank.start for rank in ranks), default=0)
+    facts = {
+        "origin": origin,
+        "end": max((rank.end for rank in ranks), default=0) - origin,
+        "lanes": LANES,
+        "most": _RANKS_AT_ONCE,
+        "ranks": [
+            {**_rank(rank, origin, packer, names), "waits": _waits(wait, origin, packer)}
+            for rank, wait in zip(ranks, waits, strict=True)
+        ],
+        "names": list(names.known),
+    }
+    return json.dumps(facts, separators=(",", ":")), packer.base64()
+
+
+def _rank(rank: RankPicture, origin: int, packer: Packer, names: _Names) -> dict[str, object]:
+    whole = rank.exact_start <= rank.start and rank.exact_end >= rank.end
+    return {
+        "rank": rank.rank,
+        "width": rank.width,
+        "first": rank.first * rank.width - origin,
+        "busy": packer.add(rank.busy.ravel()),
+        "exact": [rank.exact_start - origin, rank.exact_end - origin, int(whole)],
+        "events": _marks(rank.events, origin, packer, names),
+        "depth": int(rank.ranges.lane.max()) + 1 if len(rank.ranges.lane) else 0,
+        "nvtx": _marks(rank.ranges, origin, packer, names),
+        "steps": {
+            "start": packer.add(np.maximum(rank.steps_start - origin, 0)),
+            "end": packer.add(np.maximum(rank.steps_end - origin, 0)),
+        },
+    }
+
+
+def _waits(waits: Waits, origin: int, packer: Packer) -> dict[str, object]:
+    return {
+        "start": packer.add(np.maximum(waits.start - origin, 0)),
+        "length": packer.add(waits.end - waits.start),
+    }
+
+
+def _marks(marks: Marks, origin: int, packer: Packer, names: _Names) -> dict[str, object]:
+    first = int(marks.start[0]) if len(marks.start) else origin
+    return {
+        "first": first - origin,
+        "gap": packer.add(np.diff(marks.start, prepend=first)),
+        "length": packer.add(np.maximum(marks.end - marks.start, 0)),
+        "name": packer.add(names.codes(marks)),
+        "lane": packer.add(marks.lane),
+    }
+
+
+def timeline_part(
+    ranks: Sequence[RankPicture], waits: Sequence[Waits], clean: Callable[[str], str]
+) -> str:
+    """The drawing's place in the page, its controls, and its data."""
+    facts, block = timeline_data(ranks, waits, clean)
+    return (
+        _CONTROLS
+        + legend(_LEGEND)
+        + _DRAWING
+        + _note(ranks)
+        + _data("application/json", "facts", facts)
+        + _data("text/plain", "data", block)
+    )
+
+
+def _data(kind: str, name: str, content: str) -> str:
+    escaped = content.replace("<", "\\u003c")
+    return f'<script type="{kind}" id="timeline-{name}">{escaped}</script>\n'
+
+
+def _note(ranks: Sequence[RankPicture]) -> str:
+    kept = sum(len(rank.events.start) for rank in ranks)
+    total = sum(rank.total_events for rank in ranks)
+    left_out = sum(rank.ranges_left_out for rank in ranks)
+    said = f"{kept:,} of {total:,} GPU operations are kept one by one"
+    if kept < total:
+        said += ", in the framed stretch; elsewhere their time is summed in bins"
+    if left_out:
+        said += f"; {left_out:,} short or deeply nested NVTX ranges are left out"
+    return tag("p", said + ". All of them: invoke timeline.", class_="note")
+
+
+_LEGEND = (
+    ("compute", "compute"),
+    ("transfer", "communication"),
+    ("wait", "waiting in it for another rank"),
+    ("memory", "copies and memsets"),
+)
+_CONTROLS = """
+<div class="tools">
+<button type="button" data-key="+" aria-label="Zoom in">+</button>
+<button type="button" data-key="-" aria-label="Zoom out">&minus;</button>
+<button type="button" data-key="ArrowLeft" aria-label="Earlier">&larr;</button>
+<button type="button" data-key="ArrowRight" aria-label="Later">&rarr;</button>
+<button type="button" data-key="0">All</button>
+<select id="timeline-step" aria-label="Go to a step"><option value="">Go to step</option></select>
+<select id="timeline-ranks" aria-label="Ranks shown" hidden></select>
+<output id="timeline-view" aria-live="polite"></output>
+</div>
+"""
+_DRAWING = """
+<div class="time">
+<canvas class="axis" aria-hidden="true"></canvas>
+<div class="rows"><canvas class="lanes" tabindex="0" role="img" aria-label="Timeline by rank:
+compute, communication, memory and NVTX ranges. Arrow keys move, plus and minus zoom, 0 shows all.
+The time of each part is in the table of Where the time went."></canvas></div>
+<div class="tip" hidden></div>
+</div>
+<noscript><p class="note">The timeline needs JavaScript; everything else on this page does not.
+</p></noscript>
+"""

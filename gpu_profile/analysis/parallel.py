@@ -1,0 +1,223 @@
+"""Many reports: each one's small partial results made side by side, then merged exactly.
+
+The same functions run in this process, in a pool of processes, or on a Dask cluster; partials
+are merged in the reports' order, so that the bytes that come out do not tell which.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from gpu_profile.analysis.analysis import Analysis, Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.table import Table
+from gpu_profile.errors import GpuProfileError, ReportError, ToolError
+
+Partials = list[Any]
+Answer = Partials | GpuProfileError
+Tell = Callable[[str], None]
+
+TRIES = 3  # a report whose worker died that often is named and left out
+QUIET_S = 2.0
+_SLICE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Source:
+    """A report to read: a path here (or where the workers are), or a URL such as s3://…"""
+
+    place: str
+    scope: Scope = field(default_factory=Scope)
+
+    @property
+    def name(self) -> str:
+        return self.place.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """`tables` by analysis name; `refused` are the reports that could not be read, and why."""
+
+    tables: Mapping[str, Table]
+    refused: tuple[tuple[Source, GpuProfileError], ...] = ()
+
+
+@dataclass(frozen=True)
+class Work:
+    """One report's task; pickles."""
+
+    source: Source
+    analyses: tuple[Analysis, ...]
+
+    def do(self) -> Answer:
+        """The partial of every analysis, the report read once; a refusal is an answer too."""
+        try:
+            with opened(self.source.place) as database:
+                return [one.partial(database, self.source.scope) for one in self.analyses]
+        except GpuProfileError as error:
+            return error
+        except MemoryError:
+            hint = "read it on a machine with more memory, or with --scheduler"
+            return ReportError(f"{self.source.place} does not fit into memory", hint)
+
+
+def analyse(
+    sources: Sequence[Source],
+    analyses: Sequence[Analysis],
+    *,
+    scheduler: str = "",
+    workers: int = 0,
+    tell: Tell = lambda line: None,
+) -> Analysed:
+    """Every analysis over all reports.
+
+    `scheduler`: a Dask scheduler's address ("tcp://host:8786"), default processes of our own, as
+    many as there are cores (or `workers`). A report that cannot be read is in `refused`; raises
+    the first such refusal when none could be read, and ToolError when the cluster is not there.
+    """
+    answers = partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
+    return merged(sources, analyses, answers)
+
+
+def partials(
+    sources: Sequence[Source],
+    analyses: Sequence[Analysis],
+    *,
+    scheduler: str = "",
+    workers: int = 0,
+    tell: Tell = lambda line: None,
+) -> list[Answer]:
+    """One answer a report, in the reports' order: its partials, or why it cannot be read."""
+    works = [Work(source, tuple(analyses)) for source in sources]
+    tell = _patient(tell)
+    if scheduler:
+        from gpu_profile.analysis.cluster import on_cluster
+
+        return on_cluster(works, scheduler, tell)
+    workers = min(workers or _cores(), len(works))
+    if workers < 2:
+        return [_told(work.do(), index + 1, len(works), tell) for index, work in enumerate(works)]
+    return _in_processes(works, workers, tell)
+
+
+def merged(
+    sources: Sequence[Source], analyses: Sequence[Analysis], answers: Sequence[Answer]
+) -> Analysed:
+    """The tables of all reports that were read."""
+    refused = tuple(
+        (source, answer)
+        for source, answer in zip(sources, answers, strict=True)
+        if isinstance(answer, GpuProfileError)
+    )
+    read = [answer for answer in answers if not isinstance(answer, GpuProfileError)]
+    if refused and not read:
+        raise refused[0][1]
+    tables = {
+        one.name: one.merge([answer[index] for answer in read])
+        for index, one in enumerate(analyses)
+    }
+    return Analysed(tables, refused)
+
+
+def _in_processes(works: Sequence[Work], workers: int, tell: Tell) -> list[Answer]:
+    """A worker that dies (out of memory, killed) breaks the whole pool: what it and its
+    neighbours had in hand is done again by a new one, alone the last time."""
+    answers: dict[int, Answer] = {}
+    for attempt in range(TRIES):
+        missing = [index for index in range(len(works)) if index not in answers]
+        if not missing:
+            break
+        last = attempt == TRIES - 1
+        for group in [[index] for index in missing] if last else [missing]:
+            _pool_round(works, group, min(workers, len(group)), answers, tell)
+    hint = "it may need more memory than there is; read it alone, or with --scheduler"
+    for index in range(len(works)):
+        died = ReportError(f"reading {works[index].source.place} killed its worker", hint)
+        answers.setdefault(index, died)
+    return [answers[index] for index in range(len(works))]
+
+
+def _pool_round(
+    works: Sequence[Work], group: list[int], workers: int, answers: dict[int, Answer], tell: Tell
+) -> None:
+    # A forked child could inherit a lock that one of our threads holds.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        futures: dict[Future[Answer], int] = {}
+        try:
+            futures = {pool.submit(works[index].do): index for index in group}
+            pending = set(futures)
+            while pending:
+                done, pending = wait(pending, _SLICE_S, FIRST_COMPLETED)
+                for future in done:
+                    answers[futures[future]] = future.result()
+                tell(f"{len(answers)} of {len(works)} reports read")
+        except BrokenProcessPool:
+            _keep_finished(futures, answers)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _keep_finished(futures: Mapping[Future[Answer], int], answers: dict[int, Answer]) -> None:
+    for future, index in futures.items():
+        if future.done() and not future.cancelled() and future.exception() is None:
+            answers[index] = future.result()
+
+
+@contextmanager
+def opened(place: str) -> Iterator[Database]:
+    """The report at a path, or fetched from a URL for as long as it is read."""
+    if "://" not in place:
+        with Database.open(place) as database:
+            yield database
+        return
+    with tempfile.TemporaryDirectory(prefix="gpu-profile-") as folder:
+        local = Path(folder) / place.rpartition("/")[2]
+        _fetch(place, local)
+        with Database.open(local) as database:
+            yield database
+
+
+def _fetch(url: str, local: Path) -> None:
+    try:
+        import fsspec  # type: ignore[import-untyped,unused-ignore]
+
+        with fsspec.open(url, "rb") as remote, local.open("wb") as file:
+            shutil.copyfileobj(remote, file, 1 << 22)
+    except ImportError as error:
+        raise ToolError(f"{url} needs {error.name} here", f"pip install {error.name}") from error
+    except (OSError, ValueError) as error:
+        hint = "check the address and its access"
+        raise ReportError(f"{url} cannot be read: {error}", hint) from error
+
+
+def _patient(tell: Tell) -> Tell:
+    """Say nothing of what is done within two seconds."""
+    started = time.monotonic()
+
+    def patient(line: str) -> None:
+        if time.monotonic() - started > QUIET_S:
+            tell(line)
+
+    return patient
+
+
+def _told(answer: Answer, done: int, total: int, tell: Tell) -> Answer:
+    tell(f"{done} of {total} reports read")
+    return answer
+
+
+def _cores() -> int:
+    """The cores that this process may use, not all that the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,74 @@
+"""A folder written by `nsys export --type=parquetdir`: one Parquet file a table."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpu_profile.analysis.schema import MISSING, IntArray
+from gpu_profile.analysis.sqlite_store import DIFFERENCE, Value
+from gpu_profile.errors import ReportError, ToolError
+
+
+class ParquetStore:
+    """The same five methods as SqliteStore, over pyarrow, which is no dependency of ours."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._parquet = _pyarrow(path)
+        self._files = {file.stem: file for file in sorted(path.glob("*.parquet"))}
+        if not self._files:
+            raise ReportError(f"{path} holds no .parquet file", "give the folder nsys exported")
+        try:
+            self.tables = {name: self._columns(file) for name, file in self._files.items()}
+        except (OSError, ValueError) as error:
+            raise ReportError(f"{path} is damaged: {error}", "export it again") from error
+
+    def _columns(self, file: Path) -> tuple[str, ...]:
+        return tuple(self._parquet.read_schema(file).names)
+
+    def close(self) -> None:
+        """Nothing stays open between two reads."""
+
+    def count(self, table: str) -> int:
+        return int(self._parquet.read_metadata(self._files[table]).num_rows)
+
+    def integers(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> list[IntArray]:
+        data = self._read(table, columns, only)
+        return [_difference(data, name) for name in columns]
+
+    def rows(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> list[tuple[Value, ...]]:
+        data = self._read(table, columns, only)
+        return list(zip(*(data.column(name).to_pylist() for name in columns), strict=True))
+
+    def _read(self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]) -> Any:  # noqa: ANN401
+        wanted = sorted({part for name in columns for part in name.split("-")})
+        filters = [(name, "in", list(values)) for name, values in only.items()] or None
+        return self._parquet.read_table(self._files[table], columns=wanted, filters=filters)
+
+
+def _pyarrow(path: Path) -> Any:  # noqa: ANN401
+    try:
+        import pyarrow.parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise ToolError(
+            f"{path} is a Parquet folder, and pyarrow is not installed",
+            "pip install pyarrow, or export with --type=sqlite",
+        ) from error
+    return pyarrow.parquet
+
+
+def _difference(data: Any, name: str) -> IntArray:  # noqa: ANN401
+    if parts := DIFFERENCE.fullmatch(name):
+        return _column(data, parts[1]) - _column(data, parts[2])
+    return _column(data, name)
+
+
+def _column(data: Any, name: str) -> IntArray:  # noqa: ANN401
+    filled = data.column(name).cast("int64").fill_null(MISSING)
+    return np.asarray(filled.to_numpy(), dtype=np.int64)

@@ -1,0 +1,149 @@
+"""NVTX ranges projected to the GPU: which operations were launched inside of which range.
+
+nsys' rule: an operation belongs to every range of the calling thread that contains its API call
+whole. A thread makes its calls one after the other, so a range's operations are consecutive
+among the thread's, and all is found by bisection, without a sweep.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.database import Columns, Database
+from gpu_profile.analysis.launches import launched
+from gpu_profile.analysis.nvtx import NvtxRanges, load_ranges
+from gpu_profile.analysis.schema import GPU_TABLES, MISSING, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Contained:
+    """One thread: its operations in the order of their calls (indexes into all operations), its
+    ranges with at least one (indexes into all ranges), and each one's slice of the operations."""
+
+    thread: int
+    ops: IntArray
+    ranges: IntArray
+    first: IntArray
+    behind: IntArray
+
+    def uncovered(self) -> IntArray:
+        """Operations that no range contains."""
+        change = np.zeros(len(self.ops) + 1, np.int64)
+        np.add.at(change, self.first, 1)
+        np.add.at(change, self.behind, -1)
+        free: IntArray = self.ops[np.cumsum(change[:-1]) == 0]
+        return free
+
+
+def by_thread(ranges: NvtxRanges, ops: Columns) -> Iterator[Contained]:
+    """The threads that launched anything, with or without ranges."""
+    mine = np.flatnonzero(~ranges.foreign.astype(bool))
+    for thread in np.unique(ops["thread"][ops["thread"] != MISSING]).tolist():
+        rows = np.flatnonzero(ops["thread"] == thread)
+        rows = rows[np.argsort(ops["api_start"][rows], kind="stable")]
+        own = mine[ranges.thread[mine] == thread]
+        first = np.searchsorted(ops["api_start"][rows], ranges.start[own], side="left")
+        # A call inside of another one ends first: a range that holds it holds both.
+        ends = np.maximum.accumulate(ops["api_end"][rows])
+        behind = np.searchsorted(ends, ranges.end[own], side="right")
+        some = behind > first
+        yield Contained(thread, rows, own[some], first[some], behind[some])
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """Ranges that launched something, in the table's order; arrays of one length.
+
+    `index` points into the ranges; `start` and `end` span the operations on the GPU; `level`
+    counts the enclosing ranges, `parent` is the innermost of them (an index into the ranges, or
+    -1), `children` counts the ranges that have this one as parent.
+    """
+
+    index: IntArray
+    start: IntArray
+    end: IntArray
+    count: IntArray
+    level: IntArray
+    parent: IntArray
+    children: IntArray
+
+
+def project(database: Database) -> tuple[NvtxRanges, Projected]:
+    """All of one report."""
+    ranges = load_ranges(database)
+    ops = launched(database, GPU_TABLES)
+    parts = [_thread(ranges, ops, contained) for contained in by_thread(ranges, ops)]
+    return ranges, _together(ranges, parts)
+
+
+def _thread(ranges: NvtxRanges, ops: Columns, contained: Contained) -> list[IntArray]:
+    """index, start, end, count, level, parent of one thread's ranges."""
+    index, first, behind = contained.ranges, contained.first, contained.behind
+    order = np.lexsort((-ranges.end[index], ranges.start[index]))
+    index, first, behind = index[order], first[order], behind[order]
+    level, parent = _nesting(ranges.start[index], ranges.end[index])
+    start = _reduced(np.minimum, ops["start"][contained.ops], first, behind)
+    end = _reduced(np.maximum, ops["end"][contained.ops], first, behind)
+    return [index, start, end, behind - first, level, np.where(parent < 0, -1, index[parent])]
+
+
+def _reduced(function: np.ufunc, values: IntArray, first: IntArray, behind: IntArray) -> IntArray:
+    """The function over values[first[i]:behind[i]], slices that are never empty."""
+    if not len(first):
+        return first
+    bounds = np.stack([first, behind], axis=1).ravel()
+    padded = np.append(values, values[-1])
+    reduced: IntArray = function.reduceat(padded, bounds)[::2]
+    return reduced
+
+
+def _nesting(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+    """Level and parent (or -1) of ranges sorted by start, the longer first.
+
+    Ranges of several domains may cross each other: the parent is the shortest (the last of
+    equally long ones) that contains the range whole, and the level is one more than the parent's.
+    """
+    pairs = list(zip(start.tolist(), end.tolist(), strict=True))
+    parents = _stacked(pairs) or _crossing(pairs)
+    levels: list[int] = []
+    for parent in parents:
+        levels.append(levels[parent] + 1 if parent >= 0 else 0)
+    return np.array(levels, np.int64), np.array(parents, np.int64)
+
+
+def _stacked(pairs: list[tuple[int, int]]) -> list[int]:
+    """Parents where no two ranges cross, the usual case; nothing where some do."""
+    parents, stack = list[int](), list[int]()
+    for index, (begin, stop) in enumerate(pairs):
+        while stack and pairs[stack[-1]][1] <= begin:
+            stack.pop()
+        if stack and pairs[stack[-1]][1] < stop:
+            return []
+        parents.append(stack[-1] if stack else -1)
+        stack.append(index)
+    return parents
+
+
+def _crossing(pairs: list[tuple[int, int]]) -> list[int]:
+    parents: list[int] = []
+    active: list[tuple[int, int, int]] = []  # end, minus the start, index
+    for index, (begin, stop) in enumerate(pairs):
+        active = [entry for entry in active if entry[0] > begin]
+        parent = min(
+            (entry for entry in active if entry[0] >= stop),
+            key=lambda entry: (entry[0] + entry[1], -entry[2]),
+            default=(0, 0, -1),
+        )
+        parents.append(parent[2])
+        active.append((stop, -begin, index))
+    return parents
+
+
+def _together(ranges: NvtxRanges, parts: list[list[IntArray]]) -> Projected:
+    empty = [np.empty(0, np.int64)] * 6
+    columns = [np.concatenate(arrays) for arrays in zip(empty, *parts, strict=True)]
+    children = np.bincount(columns[5][columns[5] >= 0], minlength=len(ranges.row))
+    order = np.argsort(columns[0])
+    index, start, end, count, level, parent = (column[order] for column in columns)
+    return Projected(index, start, end, count, level, parent, children[index])

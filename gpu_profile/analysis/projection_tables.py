@@ -1,0 +1,148 @@
+"""nsys' tables of NVTX ranges projected to the GPU."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.analysis import Analysis, Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.nvtx import STYLES, NvtxRanges
+from gpu_profile.analysis.projection import Projected, project
+from gpu_profile.analysis.schema import IntArray, pid_of, tid_of
+from gpu_profile.analysis.statistics import Key, Samples, collect, distinct, pool, summaries
+from gpu_profile.analysis.summary import GROUPS, HOST_BY, ranks_of, statistics
+from gpu_profile.analysis.table import Cell, Column, Table
+
+Row = tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class SumPart:
+    """Projected durations by (rank,) range and style, and the sums by the same keys of: the
+    original durations, operations, levels, children."""
+
+    by: str
+    samples: Samples
+    sums: dict[Key, tuple[int, ...]]
+
+
+def _sum_part(database: Database, scope: Scope) -> SumPart:
+    ranges, projected = project(database)
+    index = projected.index
+    groups = [ranks_of(pid_of(ranges.thread[index]), scope)] if scope.by else []
+    codes, found = distinct(*groups, ranges.name[index], ranges.style[index])
+    keys: list[Key] = [(*group, ranges.names[name], STYLES[style]) for *group, name, style in found]
+    samples = collect(keys, codes, projected.end - projected.start)
+    original = ranges.end[index] - ranges.start[index]
+    columns = (original, projected.count, projected.level, projected.children)
+    return SumPart(scope.by, samples, _sums(keys, codes, columns))
+
+
+def _sums(
+    keys: Sequence[Key], codes: IntArray, columns: Sequence[IntArray]
+) -> dict[Key, tuple[int, ...]]:
+    totals = [np.zeros(len(keys), np.int64) for _ in columns]
+    for total, column in zip(totals, columns, strict=True):
+        np.add.at(total, codes, column)
+    found: dict[Key, tuple[int, ...]] = {}
+    for key, *row in zip(keys, *(total.tolist() for total in totals), strict=True):
+        found[key] = _added(found.get(key), tuple(row))
+    return found
+
+
+def _added(known: tuple[int, ...] | None, more: tuple[int, ...]) -> tuple[int, ...]:
+    return more if known is None else tuple(a + b for a, b in zip(known, more, strict=True))
+
+
+SUM_COLUMNS = (
+    Column("Range"),
+    Column("Style"),
+    Column("Total Proj Time", "ns"),
+    Column("Total Range Time", "ns"),
+    Column("Range Instances"),
+    *(Column(f"Proj {name}", "ns") for name in ("Avg", "Med", "Min", "Max", "StdDev")),
+    Column("Total GPU Ops"),
+    Column("Avg GPU Ops"),
+    Column("Avg Range Lvl"),
+    Column("Avg Num Child"),
+)
+
+
+def _sum_merge(parts: Sequence[SumPart]) -> Table:
+    by = parts[0].by if parts else ""
+    sums: dict[Key, tuple[int, ...]] = {}
+    for part in parts:
+        for key, more in part.sums.items():
+            sums[key] = _added(sums.get(key), more)
+    width = len(GROUPS[by])
+    found = sorted(
+        summaries(pool(part.samples for part in parts)),
+        key=lambda row: (*row.key[:width], -row.total, *row.key[width:]),
+    )
+    rows = []
+    for row in found:
+        original, ops, levels, children = sums[row.key]
+        means = (ops / row.count, levels / row.count, children / row.count)
+        rows.append((*row.key, row.total, original, row.count, *statistics(row), ops, *means))
+    return Table("nvtx_gpu_proj_sum", (*GROUPS[by], *SUM_COLUMNS), tuple(rows))
+
+
+@dataclass(frozen=True)
+class TracePart:
+    by: str
+    rows: list[Row]
+
+
+TRACE_COLUMNS = (
+    Column("Name"),
+    Column("Projected Start", "ns"),
+    Column("Projected Duration", "ns"),
+    Column("Orig Start", "ns"),
+    Column("Orig Duration", "ns"),
+    *map(Column, ("Style", "PID", "TID", "NumGPUOps", "Lvl", "NumChild", "RangeId", "ParentId")),
+    Column("RangeStack"),
+)
+
+
+def _trace_part(database: Database, scope: Scope) -> TracePart:
+    rows = _trace_rows(*project(database), scope)
+    if scope.by:
+        rows = [(scope.ranks.get(int(str(row[6])), -1), *row) for row in rows]
+    return TracePart(scope.by, rows)
+
+
+def _trace_rows(ranges: NvtxRanges, projected: Projected, scope: Scope) -> list[Row]:
+    index = projected.index
+    names = [ranges.names[name] for name in ranges.name[index].tolist()]
+    styles = [STYLES[style] for style in ranges.style[index].tolist()]
+    before = (projected.start + scope.offset_ns, projected.end - projected.start)
+    original = (ranges.start[index] + scope.offset_ns, ranges.end[index] - ranges.start[index])
+    thread = ranges.thread[index]
+    counts = (projected.count, projected.level, projected.children, ranges.row[index])
+    stacks = _stacks(ranges, projected)
+    parents = [stack.split(":")[-2] for stack in stacks]
+    numbers = [column.tolist() for column in (*before, *original)]
+    tail = [column.tolist() for column in (pid_of(thread), tid_of(thread), *counts)]
+    ids = [int(parent) if parent else None for parent in parents]
+    return list(zip(names, *numbers, styles, *tail, ids, stacks, strict=True))
+
+
+def _stacks(ranges: NvtxRanges, projected: Projected) -> list[str]:
+    """ ":5:6": the ids of the enclosing ranges, outermost first, and the range's own."""
+    chain: dict[int, str] = {}
+    order = np.argsort(projected.level, kind="stable")
+    for place in order.tolist():
+        index, parent = int(projected.index[place]), int(projected.parent[place])
+        chain[index] = f"{chain.get(parent, '')}:{ranges.row[index]}"
+    return [chain[index] for index in projected.index.tolist()]
+
+
+def _trace_merge(parts: Sequence[TracePart]) -> Table:
+    by = parts[0].by if parts else ""
+    rows = tuple(row for part in parts for row in part.rows)
+    return Table("nvtx_gpu_proj_trace", (*GROUPS[by], *TRACE_COLUMNS), rows)
+
+
+SUM = Analysis("nvtx_gpu_proj_sum", _sum_part, _sum_merge, HOST_BY)
+TRACE = Analysis("nvtx_gpu_proj_trace", _trace_part, _trace_merge, HOST_BY)

@@ -1,0 +1,122 @@
+"""nsys' table of kernels by the NVTX range that they were launched in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.analysis import Analysis, Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.launches import launched
+from gpu_profile.analysis.nvtx import STYLES, NvtxRanges, load_ranges
+from gpu_profile.analysis.projection import Contained, by_thread
+from gpu_profile.analysis.schema import KERNEL, MISSING, IntArray, pid_of, tid_of
+from gpu_profile.analysis.statistics import (
+    Key,
+    Samples,
+    collect,
+    distinct,
+    pool,
+    sortable,
+    summaries,
+)
+from gpu_profile.analysis.summary import GROUPS, HOST_BY, UNKNOWN_RANK, statistics
+from gpu_profile.analysis.table import Cell, Column, Table
+
+NO_RANGE = -1
+
+
+@dataclass(frozen=True)
+class Part:
+    """Kernel durations by (rank,) range, style, pid, tid and kernel; how many ranges hold them."""
+
+    by: str
+    samples: Samples
+    instances: dict[Key, int]
+
+
+def _part(database: Database, scope: Scope) -> Part:
+    ranges = load_ranges(database)
+    ops = launched(database, (KERNEL,), ("demangledName",), unmatched=True)
+    pairs = [_pairs(contained, ranges) for contained in by_thread(ranges, ops)]
+    lost = np.flatnonzero(ops["thread"] == MISSING)
+    index = np.concatenate([np.full(len(lost), NO_RANGE), *(pair[0] for pair in pairs)])
+    kernel = np.concatenate([lost, *(pair[1] for pair in pairs)])
+    name, style = _of_range(ranges.name, index), _of_range(ranges.style, index)
+    codes, found = distinct(name, style, ops["thread"][kernel], ops["demangledName"][kernel])
+    keys = _keys(database, ranges, found, scope)
+    samples = collect(keys, codes, (ops["end"] - ops["start"])[kernel])
+    return Part(scope.by, samples, _instances(keys, codes, index))
+
+
+def _pairs(contained: Contained, ranges: NvtxRanges) -> tuple[IntArray, IntArray]:
+    """Every (range, kernel inside of it) of a thread; NO_RANGE with the kernels of none."""
+    lengths = contained.behind - contained.first
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    inside = contained.ops[np.repeat(contained.first, lengths) + within]
+    free = contained.uncovered()
+    index = np.concatenate([np.repeat(contained.ranges, lengths), np.full(len(free), NO_RANGE)])
+    return index, np.concatenate([inside, free])
+
+
+def _of_range(column: IntArray, index: IntArray) -> IntArray:
+    return np.where(index == NO_RANGE, NO_RANGE, np.append(column, NO_RANGE)[index])
+
+
+def _keys(
+    database: Database, ranges: NvtxRanges, found: list[tuple[int, ...]], scope: Scope
+) -> list[Key]:
+    kernels = database.names(np.array([row[3] for row in found], np.int64))
+    threads = np.array([row[2] for row in found], np.int64)
+    owners = zip(pid_of(threads).tolist(), tid_of(threads).tolist(), strict=True)
+    keys: list[Key] = []
+    for (name, style, thread, kernel), (pid, tid) in zip(found, owners, strict=True):
+        group = (scope.ranks.get(pid, UNKNOWN_RANK),) if scope.by else ()
+        label = "" if name == NO_RANGE else ranges.names[name]
+        owner = (None, None) if thread == MISSING else (pid, tid)
+        keys.append((*group, label, STYLES.get(style, ""), *owner, kernels[kernel]))
+    return keys
+
+
+def _instances(keys: list[Key], codes: IntArray, index: IntArray) -> dict[Key, int]:
+    held = index != NO_RANGE
+    _, found = distinct(codes[held], index[held])
+    counts: dict[Key, int] = {}
+    for code, _ in found:
+        counts[keys[code]] = counts.get(keys[code], 0) + 1
+    return counts
+
+
+COLUMNS = (
+    *map(Column, ("NVTX Range", "Style", "PID", "TID", "NVTX Inst", "Kern Inst")),
+    Column("Total Time", "ns"),
+    *(Column(name, "ns") for name in ("Avg", "Med", "Min", "Max", "StdDev")),
+    Column("Kernel Name"),
+)
+
+
+def _merge(parts: Sequence[Part]) -> Table:
+    by = parts[0].by if parts else ""
+    instances: dict[Key, int] = {}
+    for part in parts:
+        for key, count in part.instances.items():
+            instances[key] = instances.get(key, 0) + count
+    rows = sorted(
+        summaries(pool(part.samples for part in parts)),
+        key=lambda row: (*sortable(row.key[:-1]), -row.total, row.key[-1]),
+    )
+    cells: list[tuple[Cell, ...]] = [
+        (
+            *row.key[:-1],
+            instances.get(row.key, 0),
+            row.count,
+            row.total,
+            *statistics(row),
+            row.key[-1],
+        )
+        for row in rows
+    ]
+    return Table("nvtx_kern_sum", (*GROUPS[by], *COLUMNS), tuple(cells))
+
+
+KERNELS = Analysis("nvtx_kern_sum", _part, _merge, HOST_BY)

@@ -1,0 +1,234 @@
+"""All that findings need to know of one rank: small, picklable, sums by window.
+
+Windows are those of RankStates: the whole span, then each step.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    NO_CALL,
+    Activity,
+)
+from gpu_profile.analysis.health import Health, rank_health
+from gpu_profile.analysis.host_ranges import NO_RANGE
+from gpu_profile.analysis.idle import (
+    LATENCY,
+    LAUNCH,
+    blocking_calls,
+    find_gaps,
+    ranges_at,
+    sync_shadow,
+)
+from gpu_profile.analysis.intervals import Intervals
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.states import RankStates, rank_states
+from gpu_profile.analysis.steps import Steps, find_steps
+
+# Smaller transfers are staged and return at once: the driver's own limit for pageable copies.
+STAGED_BYTES = 64 * 1024
+# Under this, launching a kernel costs the host more than the kernel itself costs the GPU.
+TINY_NS = 5_000
+# A launch that takes longer waits for room in the full launch queue: the host is far ahead.
+SLOW_LAUNCH_NS = 100_000
+
+Key = tuple[int, bool]
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """Of one kernel name; `alone`: of the launches that no communication overlapped."""
+
+    count: int
+    total: int
+    alone_count: int
+    alone_total: int
+
+
+@dataclass(frozen=True, eq=False)
+class CopyTime:
+    """Transfers above STAGED_BYTES of one direction and memory kind, by window; `rate` is their
+    median in GB/s."""
+
+    count: IntArray
+    bytes: IntArray
+    time: IntArray
+    exposed: IntArray
+    rate: float
+
+
+@dataclass(frozen=True, eq=False)
+class RankFacts:
+    """`kernels` by name; `copies` by (copyKind, pageable); `blockers`: per API name how often a
+    window's step called it and how long it held (ns), split (calls, ns, is a copy).
+    `gap_ranges`: idle ns by (cause, range that the host was in). `longest`: the longest gap by
+    cause, (ns, at ns). `tiny`: kernels below TINY_NS by window, `tiny_idle`: ns of gaps right
+    before them, by launching or latency. `host_active`: ns a step that the host was not blocked.
+    `sync_cost`: idle ns by window that synchronisation is to blame for.
+    """
+
+    report: str
+    states: RankStates
+    kernels: Mapping[str, KernelTime]
+    copies: Mapping[Key, CopyTime]
+    blockers: Mapping[str, tuple[IntArray, IntArray, bool]]
+    gap_ranges: Mapping[tuple[int, str], int]
+    longest: Mapping[int, tuple[int, int]]
+    kernel_count: IntArray
+    tiny: IntArray
+    tiny_idle: IntArray
+    host_active: IntArray
+    sync_cost: IntArray
+    gpu: str
+    host: str
+    health: Health
+
+
+def rank_facts(activity: Activity, offset_ns: int, report: str) -> RankFacts:
+    """Everything of one rank; times by window, in ns."""
+    steps, ops = find_steps(activity), activity.ops
+    gpu = Windows(np.r_[ops.start.min(), steps.start], np.r_[ops.end.max(), steps.end])
+    kernels = np.flatnonzero((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION))
+    tiny = kernels[ops.duration[kernels] < TINY_NS]
+    return RankFacts(
+        report=report,
+        states=rank_states(activity, offset_ns),
+        kernels=_kernels(activity),
+        copies=_copies(activity, gpu),
+        blockers=_blockers(activity, steps),
+        gap_ranges=_gap_ranges(activity),
+        longest=_longest(activity, offset_ns),
+        kernel_count=gpu.count(ops.start[kernels]),
+        tiny=gpu.count(ops.start[tiny]),
+        tiny_idle=_tiny_idle(activity, gpu, tiny),
+        host_active=_host_active(activity, steps),
+        sync_cost=gpu.sum(*sync_shadow(activity)),
+        gpu=activity.gpu,
+        host=activity.host,
+        health=rank_health(activity, report),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Spans of time, not necessarily disjoint."""
+
+    start: IntArray
+    end: IntArray
+
+    def sum(self, time: IntArray, weight: IntArray) -> IntArray:
+        """The sum of the weights of what happens in each window, given its times."""
+        order = np.argsort(time, kind="stable")
+        sums = np.r_[0, np.cumsum(weight[order])]
+        place = [np.searchsorted(time[order], edge) for edge in (self.start, self.end)]
+        return np.asarray(sums[place[1]] - sums[place[0]], np.int64)
+
+    def count(self, time: IntArray) -> IntArray:
+        return self.sum(time, np.ones(len(time), np.int64))
+
+
+def _kernels(activity: Activity) -> dict[str, KernelTime]:
+    ops = activity.ops
+    rows = np.flatnonzero(ops.kind == COMPUTE)
+    communication = ops.union(COMMUNICATION)
+    alone = communication.within(ops.start[rows], ops.end[rows]) == 0
+    names, place = np.unique(ops.name[rows], return_inverse=True)
+    duration = ops.duration[rows]
+    sums = [
+        np.bincount(place, weights=weight, minlength=len(names)).astype(np.int64)
+        for weight in (np.ones(len(rows)), duration, alone, duration * alone)
+    ]
+    texts = (activity.names[int(name)] for name in names)
+    return {
+        text: KernelTime(*map(int, row))
+        for text, row in zip(texts, zip(*sums, strict=True), strict=True)
+    }
+
+
+def _copies(activity: Activity, windows: Windows) -> dict[Key, CopyTime]:
+    ops = activity.ops
+    hidden = ops.union(COMPUTE)
+    large = (ops.kind == COPY) & (ops.bytes >= STAGED_BYTES)
+    found = {}
+    for kind in np.unique(ops.copy_kind[large]):
+        for pageable in (False, True):
+            rows = np.flatnonzero(large & (ops.copy_kind == kind) & (ops.pageable == pageable))
+            if not len(rows):
+                continue
+            start, end, size = ops.start[rows], ops.end[rows], ops.bytes[rows]
+            exposed = end - start - hidden.within(start, end)
+            found[int(kind), pageable] = CopyTime(
+                count=windows.count(start),
+                bytes=windows.sum(start, size),
+                time=windows.sum(start, end - start),
+                exposed=windows.sum(start, exposed),
+                rate=float(np.median(size / np.maximum(end - start, 1))),
+            )
+    return found
+
+
+def _blockers(activity: Activity, steps: Steps) -> dict[str, tuple[IntArray, IntArray, bool]]:
+    blocking = blocking_calls(activity)
+    name = activity.calls.name[blocking.call]
+    first, last = activity.calls.start.min(initial=0), activity.calls.end.max(initial=1)
+    edges = np.r_[steps.host_start[1:], steps.host_end[-1:]]
+    windows = Windows(np.r_[first, steps.host_start], np.r_[last, edges])
+    found = {}
+    for code in np.unique(name):
+        mine = name == code
+        start, held = blocking.start[mine], (blocking.end - blocking.start)[mine]
+        sums = windows.count(start), windows.sum(start, held)
+        found[activity.names[int(code)]] = (*sums, bool(blocking.copies[mine].any()))
+    return found
+
+
+def _gap_ranges(activity: Activity) -> dict[tuple[int, str], int]:
+    """Idle time by its cause and the range that the host was in while it lasted."""
+    gaps, ranges = find_gaps(activity), activity.ranges.of_user()
+    owner = ranges_at(activity, ranges, gaps)
+    name = np.full(len(owner), NO_RANGE)
+    name[owner != NO_RANGE] = ranges.name[owner[owner != NO_RANGE]]
+    # One small number a combination: equal rows of a matrix take numpy seconds to find.
+    names = ("", *ranges.names)
+    code = gaps.cause * len(names) + name + 1
+    sums = np.bincount(code, weights=gaps.end - gaps.start)
+    return {
+        (int(key) // len(names), names[int(key) % len(names)]): round(float(sums[key]))
+        for key in np.flatnonzero(sums)
+    }
+
+
+def _longest(activity: Activity, offset_ns: int) -> dict[int, tuple[int, int]]:
+    gaps = find_gaps(activity)
+    length, found = gaps.end - gaps.start, {}
+    for cause in np.unique(gaps.cause):
+        mine = np.flatnonzero(gaps.cause == cause)
+        longest = mine[np.argmax(length[mine])]
+        found[int(cause)] = (int(length[longest]), int(gaps.start[longest]) + offset_ns)
+    return found
+
+
+def _tiny_idle(activity: Activity, windows: Windows, tiny: IntArray) -> IntArray:
+    gaps = find_gaps(activity)
+    before = np.isin(gaps.cause, (LAUNCH, LATENCY)) & np.isin(gaps.next_op, tiny)
+    return windows.sum(gaps.start[before], (gaps.end - gaps.start)[before])
+
+
+def _host_active(activity: Activity, steps: Steps) -> IntArray:
+    """Each step's host time less what the host was held in blocking calls and full queues."""
+    if not len(steps):
+        return np.empty(0, np.int64)
+    calls, blocking = activity.calls, blocking_calls(activity)
+    launched = np.zeros(len(calls.start), bool)
+    launched[activity.ops.call[activity.ops.call != NO_CALL]] = True
+    launches = np.flatnonzero(launched)
+    late = calls.start[launches] + SLOW_LAUNCH_NS
+    held = Intervals.union(np.r_[blocking.start, late], np.r_[blocking.end, calls.end[launches]])
+    start = steps.host_start
+    end = np.r_[start[1:], steps.host_end[-1:]]
+    return np.asarray(end - start - held.within(start, end), np.int64)

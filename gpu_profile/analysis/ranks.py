@@ -1,0 +1,198 @@
+"""Which rank each process of a run's reports is, by the first source that tells all of them."""
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.schema import KERNEL, MEMCPY, MPI_TABLES, NVTX, OSRT, RUNTIME, pid_of
+
+# Set for each process by torchrun, Open MPI, MPICH and Intel MPI, PMIx, Slurm.
+RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+FILE_RANK = re.compile(r"rank[-_.]?(\d+)", re.IGNORECASE)
+LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
+NCCL_INIT = re.compile(r"^ncclCommInit")
+NCCL_RANK, NCCL_SIZE = "Rank", "No. of ranks"
+UNKNOWN = -1
+BLOB_HEADER = struct.Struct("<4Q")  # domain, schema, size of the payload, its offset
+
+
+@dataclass(frozen=True)
+class Process:
+    """`ranks` by source name; `gpu` is a GPU's bus location or ordinal, to order processes by."""
+
+    pid: int
+    gpu: str
+    ranks: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What one report says of its processes; small, and no other part of the environment."""
+
+    name: str
+    host: str
+    world: int
+    processes: tuple[Process, ...]
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """`by_report`: rank by pid, for each report. `source` says where they are from; `missing`
+    are the ranks below the world's size that no report holds."""
+
+    by_report: tuple[Mapping[int, int], ...]
+    source: str
+    missing: tuple[int, ...]
+
+
+def identity(database: Database) -> Identity:
+    """Read one report's evidence. A process counts if it used a GPU (or, without any, at all)."""
+    pids = _pids(database)
+    environment, nccl = _environment(database), _nccl(database)
+    known = {"MPI": _mpi(database), "NCCL": {pid: rank for pid, (rank, _) in nccl.items()}}
+    if len(pids) == 1:  # nsys around one rank: what it was started with is the rank's own
+        known["environment"] = _numbers(pids[0], environment, RANK_VARIABLES)
+        known["file name"] = _file_rank(pids[0], database.path.name, FILE_RANK)
+        known["file number"] = _file_rank(pids[0], database.path.name, LAST_NUMBER)
+    gpus = _gpus(database)
+    sizes = [size for _, size in nccl.values()]
+    sizes += _numbers(0, environment, SIZE_VARIABLES).values()
+    processes = (
+        Process(pid, gpus.get(pid, ""), {name: by[pid] for name, by in known.items() if pid in by})
+        for pid in pids
+    )
+    return Identity(database.path.name, hostname(database), max(sizes, default=0), tuple(processes))
+
+
+def assign(reports: Sequence[Identity]) -> Ranks:
+    """Every process gets a rank of its own. Sources: NCCL's initialisation, MPI, the recorded
+    environment, the file's name, then the order of hosts and GPUs."""
+    for source in ("NCCL", "MPI", "environment", "file name", "file number"):
+        found = [
+            {process.pid: process.ranks.get(source, UNKNOWN) for process in one.processes}
+            for one in reports
+        ]
+        ranks = [rank for by_pid in found for rank in by_pid.values()]
+        unique = UNKNOWN not in ranks and len(set(ranks)) == len(ranks) > 0
+        if unique and (source != "file number" or sorted(ranks) == list(range(len(ranks)))):
+            return _ranks(reports, found, source)
+    return _ranks(reports, _by_place(reports), "host and GPU")
+
+
+def _by_place(reports: Sequence[Identity]) -> list[dict[int, int]]:
+    owners = sorted(
+        (one.host, process.gpu, index, process.pid)
+        for index, one in enumerate(reports)
+        for process in one.processes
+    )
+    found: list[dict[int, int]] = [{} for _ in reports]
+    for rank, (_, _, index, pid) in enumerate(owners):
+        found[index][pid] = rank
+    return found
+
+
+def _ranks(reports: Sequence[Identity], found: list[dict[int, int]], source: str) -> Ranks:
+    present = {rank for by_pid in found for rank in by_pid.values()}
+    world = max([report.world for report in reports] + [max(present, default=-1) + 1])
+    return Ranks(tuple(found), source, tuple(sorted(set(range(world)) - present)))
+
+
+def hostname(database: Database) -> str:
+    for name, value in database.rows("TARGET_INFO_SYSTEM_ENV", "name", "value"):
+        if name == "Hostname":
+            return str(value)
+    return ""
+
+
+def _pids(database: Database) -> list[int]:
+    for table in (KERNEL, MEMCPY):
+        found = np.unique(database.load(table, "globalPid", sort=False)["globalPid"])
+        if len(found):
+            return sorted(pid_of(found).tolist())
+    for table in (*MPI_TABLES, NVTX, RUNTIME, OSRT):
+        found = np.unique(database.load(table, "globalTid", sort=False)["globalTid"])
+        if len(found):
+            return sorted(set(pid_of(found).tolist()))
+    return []
+
+
+def _environment(database: Database) -> dict[str, str]:
+    """The variables of RANK_VARIABLES and SIZE_VARIABLES, and no others."""
+    found = {}
+    for name, value in database.rows("META_DATA_CAPTURE", "name", "value"):
+        key, _, text = str(value).partition("=")
+        if str(name).endswith("ENVIRONMENT_VARIABLE") and key in (*RANK_VARIABLES, *SIZE_VARIABLES):
+            found[key] = text.strip('"')
+    return found
+
+
+def _numbers(pid: int, environment: Mapping[str, str], names: Sequence[str]) -> dict[int, int]:
+    values = (environment.get(name, "") for name in names)
+    numbers = [int(value) for value in values if value.isdigit()]
+    return {pid: numbers[0]} if numbers else {}
+
+
+def _file_rank(pid: int, name: str, pattern: re.Pattern[str]) -> dict[int, int]:
+    stem = re.sub(r"(\.sqlite|\.nsys-rep|\.gz)+$", "", name)
+    match = pattern.search(stem)
+    return {pid: int(match[1])} if match else {}
+
+
+def _mpi(database: Database) -> dict[int, int]:
+    rows = database.rows("MPI_RANKS", "globalTid", "rank")
+    return {int(str(thread)) >> 24 & 0xFFFFFF: int(str(rank)) for thread, rank in rows}
+
+
+def _gpus(database: Database) -> dict[int, str]:
+    """Where the first GPU that a process used sits; sorts as the GPUs of a host are numbered."""
+    places = {
+        str(gpu): str(bus) for gpu, bus in database.rows("TARGET_INFO_GPU", "id", "busLocation?")
+    }
+    devices = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
+    by_device = {(pid, cuda): places.get(str(gpu), str(gpu)) for pid, cuda, gpu in devices}
+    found: dict[int, str] = {}
+    contexts = database.rows("TARGET_INFO_CUDA_CONTEXT_INFO", "processId", "deviceId")
+    for pid, device in sorted(contexts, key=str):
+        found.setdefault(int(str(pid)), by_device.get((pid, device), str(device)))
+    return found
+
+
+def _nccl(database: Database) -> dict[int, tuple[int, int]]:
+    """(rank, number of ranks) by pid, of the largest communicator that was initialised while
+    nsys recorded. The payload is there only if exported with --include-blobs=true."""
+    fields = _init_fields(database)
+    if not fields or not database.has(NVTX, "binaryData", "textId"):
+        return {}
+    found: dict[int, tuple[int, int]] = {}
+    only = {"textId": database.ids(NCCL_INIT)}
+    for thread, blob in database.rows(NVTX, "globalTid", "binaryData", only=only):
+        pid = int(str(thread)) >> 24 & 0xFFFFFF
+        if isinstance(blob, bytes) and (pair := _pair(blob, fields)):
+            found[pid] = max(pair, found.get(pid, pair), key=lambda one: one[1])
+    return found
+
+
+def _init_fields(database: Database) -> dict[int, tuple[int, int]]:
+    """Offsets of rank and number of ranks in a payload, by schema."""
+    rows = database.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES", "schemaId", "name", "offset")
+    offsets = {(int(str(schema)), name): int(str(offset or 0)) for schema, name, offset in rows}
+    return {
+        schema: (offset, offsets[schema, NCCL_SIZE])
+        for (schema, name), offset in offsets.items()
+        if name == NCCL_RANK and (schema, NCCL_SIZE) in offsets
+    }
+
+
+def _pair(blob: bytes, fields: Mapping[int, tuple[int, int]]) -> tuple[int, int] | None:
+    if len(blob) < BLOB_HEADER.size:
+        return None
+    _, schema, size, start = BLOB_HEADER.unpack_from(blob)
+    if schema not in fields or start + size > len(blob) or size < max(fields[schema]) + 4:
+        return None
+    rank, count = (struct.unpack_from("<i", blob, start + offset)[0] for offset in fields[schema])
+    return (rank, count) if 0 <= rank < count else None

@@ -1,0 +1,22 @@
+"""Compute once an object, however many tables ask; forgotten together with the object."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+Owner = TypeVar("Owner")
+Value = TypeVar("Value")
+
+
+def once_each(function: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
+    """Keep the function's value for each object for as long as that object lives."""
+    known: WeakKeyDictionary[Owner, Value] = WeakKeyDictionary()
+
+    @wraps(function)
+    def remembered(owner: Owner) -> Value:
+        if owner not in known:
+            known[owner] = function(owner)
+        return known[owner]
+
+    return remembered

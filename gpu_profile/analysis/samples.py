@@ -1,0 +1,123 @@
+"""Per-step samples of one metric, and the kernels of a step: what two runs are compared by."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity import COMMUNICATION, COMPUTE, Activity, owners
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.host_ranges import NO_RANGE, Ranges, parents
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.shared import activities_of
+from gpu_profile.analysis.steps import Steps, find_steps, step_of
+from gpu_profile.errors import SettingsError
+
+METRICS = ("step", "range:NAME", "kernel:NAME")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`kind` is step, range or kernel; `name` of the range or kernel."""
+
+    kind: str
+    name: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "Metric":
+        """Raises SettingsError for anything but METRICS."""
+        kind, _, name = text.partition(":")
+        if (kind == "step" and not name) or (kind in ("range", "kernel") and name):
+            return cls(kind, name)
+        raise SettingsError(f"metric {text!r} is not known", f"use one of {', '.join(METRICS)}")
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}" if self.name else self.kind
+
+
+@dataclass(frozen=True, eq=False)
+class RankSamples:
+    """One rank. `times` (ns) of the metric and the `step` of each (-1: before any).
+
+    `kernels`: per name the launches and ns in each step (one column: in all, without steps).
+    """
+
+    rank: int
+    steps: Steps
+    times: IntArray
+    step: IntArray
+    kernels: Mapping[str, tuple[IntArray, IntArray]]
+
+
+def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
+    """A kernel's sample is its time in one step; a range's, the span of one instance on the GPU
+    (on the host if it launched nothing)."""
+    steps, kernels = find_steps(activity), _kernels(activity)
+    if metric.kind == "step":
+        times, step = steps.end - steps.start, np.arange(len(steps))
+    elif metric.kind == "range":
+        times, step = _range(activity, steps, metric.name)
+    else:
+        _, times = kernels.get(metric.name, (None, np.empty(0, np.int64)))
+        step = np.arange(len(times))
+    return RankSamples(activity.rank, steps, times, step, kernels)
+
+
+def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
+    """The partial of one report."""
+    return [rank_samples(activity, metric) for activity in activities_of(database, scope)]
+
+
+def sampling(metric: Metric) -> functools.partial[list[RankSamples]]:
+    """The partial as a function of a report and its scope, for a pool."""
+    return functools.partial(samples_of, metric=metric)
+
+
+def _kernels(activity: Activity) -> dict[str, tuple[IntArray, IntArray]]:
+    """Collectives too, though they hold the time waited."""
+    ops, steps = activity.ops, find_steps(activity)
+    step = step_of(activity.launched, steps.host_start, steps.host_end)
+    columns = len(steps) or 1
+    step = step if len(steps) else np.zeros(len(ops.start), np.int64)
+    kernel = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
+    rows = np.flatnonzero(kernel & (step >= 0) & (step < columns))
+    names, place = np.unique(ops.name[rows], return_inverse=True)
+    cell, size = place * columns + step[rows], len(names) * columns
+    counts = np.bincount(cell, minlength=size).reshape(-1, columns)
+    times = np.bincount(cell, weights=ops.duration[rows], minlength=size).reshape(-1, columns)
+    texts = [activity.names[int(name)] for name in names]
+    return {
+        text: (count.astype(np.int64), np.rint(time).astype(np.int64))
+        for text, count, time in zip(texts, counts, times, strict=True)
+    }
+
+
+def _range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray, IntArray]:
+    """Span of each instance's operations, those of ranges inside it included."""
+    ranges = activity.ranges
+    wanted = ranges.called(name)
+    if not len(wanted.start):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    domain = ranges.pick(np.flatnonzero(ranges.domain == wanted.domain[0]))
+    mine = domain.name == wanted.name[0]
+    first, last = _edges(activity, domain, mine)
+    rows = np.flatnonzero(mine)
+    launched = last[rows] > first[rows]
+    host = domain.end[rows] - domain.start[rows]
+    times = np.where(launched, last[rows] - first[rows], host)
+    return times, step_of(domain.start[rows], steps.host_start, steps.host_end)
+
+
+def _edges(activity: Activity, ranges: Ranges, mine: IntArray) -> tuple[IntArray, IntArray]:
+    """First start and last end of the operations in each of the ranges that are `mine`."""
+    first = np.full(len(ranges.start), np.iinfo(np.int64).max)
+    last = np.zeros_like(first)
+    level, outer = owners(activity, ranges), parents(ranges)
+    while np.any(level != NO_RANGE):
+        ops = np.flatnonzero((level != NO_RANGE) & mine[level])
+        np.minimum.at(first, level[ops], activity.ops.start[ops])
+        np.maximum.at(last, level[ops], activity.ops.end[ops])
+        level = np.where(level == NO_RANGE, NO_RANGE, outer[level])
+    return first, last

@@ -1,0 +1,182 @@
+"""A copy of a report without what tells where, as whom and with which secrets it was recorded.
+
+The copy is written anew, table by table: nothing of the original's free pages, triggers, views
+or indexes can come along, and a hostile file's own code never runs. The original is only read.
+"""
+
+import gzip
+import re
+import shutil
+import sqlite3
+import tempfile
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO
+
+from gpu_profile.analysis.redact import Redactor
+from gpu_profile.analysis.scrub_copy import Copied, copy_tables, open_pair
+from gpu_profile.analysis.scrub_rules import KINDS, RANK_VARIABLES, Found, Wish, redactor, survey
+from gpu_profile.analysis.scrub_verify import verify
+from gpu_profile.analysis.sqlite_store import AGAIN, check_file, damaged
+from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.errors import ReportError, SettingsError
+
+_COLUMNS = (
+    Column("Report"),
+    Column("Scrubbed"),
+    Column("Tables"),
+    Column("Rows"),
+    Column("Left out"),
+    Column("Size", "bytes"),
+    Column("Checked"),
+)
+_SPARE_BYTES = 1 << 30  # unpacking a hostile .gz must not fill the disk
+_REPORT_NAME = re.compile(r"(rank\d+)\..*?(\.sqlite(?:\.gz)?)$")
+
+
+def wish_of(
+    keep: Collection[str] = (),
+    also: Collection[str] = (),
+    hosts: Collection[str] = (),
+    users: Collection[str] = (),
+) -> Wish:
+    """The user's wish, checked. `keep`: kinds (KINDS) or environment variables' names.
+
+    `hosts`, `users`: names known from elsewhere (the run's own record). Raises SettingsError.
+    """
+    for word in keep:
+        if word not in KINDS and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", word):
+            known = ", ".join(KINDS)
+            raise SettingsError(f"--keep {word} is unknown", f"kinds are {known}; or a VARIABLE")
+    for text in also:
+        if len(text) < 3:
+            raise SettingsError("--also needs at least 3 characters", "give the whole string")
+    return Wish(frozenset(keep), tuple(sorted(set(also))), tuple(hosts), tuple(users))
+
+
+def scrub(
+    reports: Sequence[Path],
+    output: Path,
+    wish: Wish | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Table:
+    """Write a scrubbed copy of each report: into `output` as a folder, or, for one report, as
+    the file `output` (.sqlite or .sqlite.gz). Returns one row a report.
+
+    The same host has the same stand-in in all reports of one call. Raises ReportError for a
+    report that cannot be read, or when the copy's check finds anything: then no copy is left.
+    """
+    if not reports:
+        raise SettingsError("no report to scrub", "give --run or --report")
+    wish = wish or Wish()
+    founds = [_survey(report) for report in reports]
+    clean = redactor(founds, wish)
+    rows = []
+    for report, target in zip(reports, _targets(reports, output), strict=True):
+        tell(f"scrubbing {report.name}")
+        rows.append(_scrub_one(report, target, wish, clean))
+    return Table("scrub", _COLUMNS, tuple(rows))
+
+
+def _survey(report: Path) -> Found:
+    with _plain(report) as plain, closing(_reader(plain)) as source:
+        try:
+            return survey(source)
+        except sqlite3.DatabaseError as error:
+            raise damaged(report, error) from error
+
+
+def _reader(plain: Path) -> sqlite3.Connection:
+    reader = sqlite3.connect(f"{plain.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    reader.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    return reader
+
+
+def _targets(reports: Sequence[Path], output: Path) -> list[Path]:
+    is_file = output.name.endswith((".sqlite", ".sqlite.gz"))
+    if is_file and len(reports) > 1:
+        raise SettingsError(f"{output} is one file for {len(reports)} reports", "give a folder")
+    if is_file:
+        targets = [output]
+    else:
+        targets = [output / _REPORT_NAME.sub(r"\1\2", report.name) for report in reports]
+    if len({target.name for target in targets}) < len(targets):
+        targets = [
+            target.with_name(f"{number}.{target.name}") for number, target in enumerate(targets)
+        ]
+    for target in targets:
+        for report in reports:
+            if target.exists() and target.samefile(report):
+                raise SettingsError(f"{target} is the original", "give another --output")
+    return targets
+
+
+def _scrub_one(report: Path, target: Path, wish: Wish, clean: Redactor) -> tuple[Cell, ...]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".scrub-", dir=target.parent) as folder:
+        copy = Path(folder) / "copy.sqlite"
+        with _plain(report) as plain:
+            copied = _copy(report, plain, copy, wish, clean)
+        if what := verify(copy, clean):
+            raise ReportError(
+                f"the scrubbed copy of {report} still held {what}, so it was removed",
+                "give the string with --also, or report it as a bug of gpu-profile",
+            )
+        size = copy.stat().st_size
+        if target.suffix == ".gz":
+            copy = _pack(copy)
+        copy.replace(target)
+    return (report.name, str(target), copied.tables, copied.rows, copied.left_out, size, "yes")
+
+
+def _copy(report: Path, plain: Path, copy: Path, wish: Wish, clean: Redactor) -> Copied:
+    try:
+        with closing(open_pair(plain, copy)) as pair:
+            return copy_tables(pair, wish, clean)
+    except sqlite3.DatabaseError as error:
+        raise damaged(report, error) from error
+
+
+@contextmanager
+def _plain(report: Path) -> Iterator[Path]:
+    """The report as an uncompressed file, checked; a .gz is unpacked for the time being."""
+    if report.is_dir() or not report.exists():
+        what = "is a folder" if report.is_dir() else "does not exist"
+        raise ReportError(f"{report} {what}", "give a .sqlite or .sqlite.gz that nsys exported")
+    if report.suffix != ".gz":
+        check_file(report, report)
+        yield report
+        return
+    with tempfile.TemporaryDirectory(prefix="gpu-profile-") as folder:
+        plain = Path(folder) / "plain.sqlite"
+        try:
+            with gzip.open(report) as packed, plain.open("wb") as file:
+                _unpack(packed, file, report)
+        except (EOFError, OSError, zlib.error) as error:
+            raise ReportError(f"{report} is truncated or no gzip file: {error}", AGAIN) from error
+        check_file(plain, report)
+        yield plain
+
+
+def _unpack(packed: gzip.GzipFile, file: IO[bytes], report: Path) -> None:
+    while chunk := packed.read(1 << 24):
+        file.write(chunk)
+        if shutil.disk_usage(file.name).free < _SPARE_BYTES:
+            raise ReportError(f"unpacking {report} would fill the disk", "free some space in /tmp")
+
+
+def _pack(copy: Path) -> Path:
+    """Compressed without name and time: the same report gives the same bytes."""
+    packed = copy.with_suffix(".sqlite.gz")
+    with (
+        copy.open("rb") as plain,
+        packed.open("wb") as raw,
+        gzip.GzipFile("", "wb", 6, raw, mtime=0) as file,
+    ):
+        shutil.copyfileobj(plain, file, 1 << 20)
+    return packed
+
+
+__all__ = ["KINDS", "RANK_VARIABLES", "Wish", "scrub", "wish_of"]

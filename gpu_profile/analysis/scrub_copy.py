@@ -1,0 +1,123 @@
+"""Writing a report anew, every text through a redactor, nothing but plain tables and their rows."""
+
+import re
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from gpu_profile.analysis.redact import Redactor
+from gpu_profile.analysis.scrub_rules import NAMED_TABLES, SYSTEM_TABLE, Wish, clean_value
+from gpu_profile.analysis.scrub_strings import collect, condition
+
+_PLAIN_NAME = re.compile(r"\w{1,128}", re.ASCII)
+_PLAIN_TYPE = re.compile(r"[A-Za-z0-9 (),_]{0,40}")
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Tables and rows written; `left_out` are tables that are none of nsys' plain ones."""
+
+    tables: int
+    rows: int
+    left_out: int
+
+
+def open_pair(source: Path, target: Path) -> sqlite3.Connection:
+    """The new file as `main` with the original attached as `source`, which cannot be written."""
+    connection = sqlite3.connect(target.resolve().as_uri(), uri=True, isolation_level=None)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.execute("PRAGMA synchronous = OFF")
+    original = f"{source.resolve().as_uri()}?mode=ro&immutable=1"
+    connection.execute("ATTACH DATABASE ? AS source", (original,))
+    return connection
+
+
+def copy_tables(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> Copied:
+    """Copy every plain table of `source` into `main`, its texts and blobs redacted."""
+    _register(pair, wish, clean)
+    every = pair.execute(
+        "SELECT name, sql FROM source.sqlite_master WHERE type = 'table' "
+        "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY rowid"
+    ).fetchall()
+    plain = [name for name, sql in every if _is_plain(name, str(sql))]
+    columns = {table: {name for name, _, _ in _columns(pair, table)} for table in plain}
+    collect(pair, columns, wish)
+    rows = 0
+    for table in plain:
+        pair.execute("BEGIN")
+        rows += _copy_table(pair, table, wish)
+        pair.execute("COMMIT")
+    return Copied(len(plain), rows, len(every) - len(plain))
+
+
+def _register(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> None:
+    @lru_cache(maxsize=1 << 16)
+    def scrub_text(raw: bytes) -> str:
+        return clean.text(raw.decode("utf-8", "replace"))
+
+    def scrub_named(name: object, raw: bytes) -> str:
+        return clean_value(str(name), raw.decode("utf-8", "replace"), wish, clean)
+
+    functions: tuple[tuple[str, int, Callable[..., str | bytes]], ...] = (
+        ("scrub_text", 1, scrub_text),
+        ("scrub_named", 2, scrub_named),
+        ("scrub_blob", 1, clean.blob),
+    )
+    for name, count, function in functions:
+        pair.create_function(name, count, function, deterministic=True)
+
+
+def _is_plain(name: str, sql: str) -> bool:
+    virtual = re.match(r"\s*CREATE\s+VIRTUAL", sql, re.IGNORECASE)
+    return bool(_PLAIN_NAME.fullmatch(name)) and not virtual
+
+
+def _columns(pair: sqlite3.Connection, table: str) -> list[tuple[str, str, bool]]:
+    """(name, declared type, is the only primary key) of the columns that are stored."""
+    found = pair.execute(f'PRAGMA source.table_info("{table}")').fetchall()
+    keys = sum(1 for row in found if row[5])
+    return [
+        (row[1], row[2] if _PLAIN_TYPE.fullmatch(row[2]) else "", bool(row[5]) and keys == 1)
+        for row in found
+        if _PLAIN_NAME.fullmatch(row[1])
+    ]
+
+
+def _copy_table(pair: sqlite3.Connection, table: str, wish: Wish) -> int:
+    columns = _columns(pair, table)
+    declared = ", ".join(
+        f'"{name}" {kind}' + (" PRIMARY KEY" if key and kind.upper() == "INTEGER" else "")
+        for name, kind, key in columns
+    )
+    pair.execute(f'CREATE TABLE main."{table}" ({declared})')
+    texts = _text_columns(pair, table, [name for name, _, _ in columns])
+    values = ", ".join(
+        _expression(table, name) if name in texts else f'"{name}"' for name, _, _ in columns
+    )
+    where = condition(table, wish, {name for name, _, _ in columns})
+    names = ", ".join(f'"{name}"' for name, _, _ in columns)
+    query = f'INSERT INTO main."{table}" ({names}) SELECT {values} FROM source."{table}"{where}'
+    return pair.execute(query).rowcount
+
+
+def _text_columns(pair: sqlite3.Connection, table: str, names: list[str]) -> set[str]:
+    """SQLite lets any column hold text, whatever its declared type says."""
+    asked = ", ".join(f"max(typeof(\"{name}\") IN ('text', 'blob'))" for name in names)
+    found = pair.execute(f'SELECT {asked} FROM source."{table}"').fetchone()
+    return {name for name, has in zip(names, found, strict=True) if has}
+
+
+def _expression(table: str, name: str) -> str:
+    """Text goes by as bytes: what is not UTF-8 would otherwise stop the copy."""
+    text = f'scrub_text(CAST("{name}" AS BLOB))'
+    if table in (*NAMED_TABLES, SYSTEM_TABLE) and name == "value":
+        text = 'scrub_named("name", CAST("value" AS BLOB))'
+    if table == "StringIds" and name == "value":
+        text = f"CASE WHEN id IN (SELECT id FROM temp.kept) THEN {text} ELSE '<removed>' END"
+    return (
+        f"CASE typeof(\"{name}\") WHEN 'text' THEN {text} "
+        f'WHEN \'blob\' THEN scrub_blob("{name}") ELSE "{name}" END'
+    )

@@ -1,0 +1,174 @@
+"""What in an nsys export tells where, as whom and with which secrets it was recorded.
+
+Facts about the tables: NVIDIA's "SQLite Schema Reference"; META_DATA_CAPTURE holds the command
+line and the environment, TARGET_INFO_SYSTEM_ENV the host, ProcessStreams what programs printed.
+"""
+
+import itertools
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from gpu_profile.analysis.redact import ROOTS, SECRET, SECRET_NAME, Literal, Redactor, first_folders
+
+KINDS = ("environment", "arguments", "output", "paths", "users", "hosts", "processes")
+NAMED_TABLES = ("META_DATA_CAPTURE", "META_DATA_EXPORT", "EXPORT_META_DATA")
+SYSTEM_TABLE = "TARGET_INFO_SYSTEM_ENV"
+OUTPUT_TABLES = ("ProcessStreams", "ANALYSIS_FILE")
+
+# Without these nobody can tell a report's rank any more; they are kept when they are numbers.
+_RANK_WORDS = (
+    "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK OMPI_COMM_WORLD_RANK "
+    "OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK MPI_RANK "
+    "SLURM_PROCID SLURM_LOCALID SLURM_NTASKS SLURM_NODEID"
+)
+RANK_VARIABLES = tuple(_RANK_WORDS.split())
+
+_NAMED_RULES = (
+    ("environment", re.compile(r"ENVIRON|ENV_VAR|^DeviceEnvironment$", re.IGNORECASE)),
+    ("arguments", re.compile(r"ARGUMENT|COMMAND|CMDLINE", re.IGNORECASE)),
+    ("users", re.compile(r"USER(_?NAME|_?ID)?$|LOGIN", re.IGNORECASE)),
+    ("hosts", re.compile(r"HOST(_?NAME)?$|DEVICE_DISPLAY_NAME|ADDRESS$|MACHINE", re.IGNORECASE)),
+    ("paths", re.compile(r"PATH|_DIR$|DIR(ECTORY)?$|_FILE$", re.IGNORECASE)),
+)
+_USER_VARIABLES = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER", "MAIL")
+_HOST_WORDS = (
+    "HOSTNAME HOST SLURMD_NODENAME SLURM_SUBMIT_HOST SLURM_LAUNCH_NODE_IPADDR MASTER_ADDR "
+    "POD_NAME NODE_NAME KUBERNETES_SERVICE_HOST HYDRA_LAUNCHER_HOST"
+)
+_HOST_VARIABLES = frozenset(_HOST_WORDS.split())
+# Such names say nothing and stand inside other words; the fields that hold them are blanked.
+_EVERYDAY_WORDS = "localhost root user node host gpu admin ubuntu default none true false"
+_EVERYDAY = frozenset(_EVERYDAY_WORDS.split())
+# NAME="value" a row, NAME=value;NAME=value in one, JSON: as nsys of different years writes them.
+_BETWEEN = re.compile(r"[;\n\0]|[\"']\s*,\s*[\"']")
+_PAIR = re.compile(r"\W*([A-Za-z_]\w*)[\"']?\s*[=:]\s*[\"']?(.*?)[\"']?\s*\}?\s*$", re.DOTALL)
+_HOME = re.compile(r"/(?:home|Users)/([\w.-]+)")
+_SECRET_FLAG = re.compile(r"--?[\w-]+$")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """`keep`: kinds or environment variables to leave; `also`: further strings to remove."""
+
+    keep: frozenset[str] = frozenset()
+    also: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+
+    def drops(self, kind: str) -> bool:
+        return kind not in self.keep
+
+    @property
+    def variables(self) -> frozenset[str]:
+        return frozenset(RANK_VARIABLES) | (self.keep - set(KINDS))
+
+
+@dataclass
+class Found:
+    """What was read out of one report's own description."""
+
+    texts: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+    users: set[str] = field(default_factory=set)
+    secrets: set[str] = field(default_factory=set)
+
+
+def kind_of(name: str) -> str:
+    """Which kind of fact a (name, value) row of a description holds, "" for a harmless one."""
+    return next((kind for kind, pattern in _NAMED_RULES if pattern.search(name)), "")
+
+
+def variables(value: str) -> dict[str, str]:
+    """Environment variables out of a value, whichever way it holds them."""
+    found = (_PAIR.match(piece) for piece in _BETWEEN.split(value))
+    return {pair[1]: pair[2].strip() for pair in found if pair}
+
+
+def survey(source: sqlite3.Connection) -> Found:
+    """Hosts, users, secrets and paths that the report's own description names."""
+    found = Found()
+    for name, value in _named_rows(source):
+        found.texts.append(value)
+        found.users.update(_HOME.findall(value))
+        kind = kind_of(name)
+        if kind == "environment":
+            _survey_environment(variables(value), found)
+        elif kind == "hosts":
+            found.hosts.add(value)
+        elif kind == "users":
+            found.users.add(value)
+    found.secrets.update(_secret_arguments(list(_named_rows(source))))
+    return found
+
+
+def redactor(founds: Iterable[Found], wish: Wish) -> Redactor:
+    """One redactor for all reports of a run: the same host gets the same name everywhere."""
+    everything = list(founds)
+    hosts = sorted({host for found in everything for host in found.hosts} | set(wish.hosts))
+    users = sorted({user for found in everything for user in found.users} | set(wish.users))
+    secrets = sorted({secret for found in everything for secret in found.secrets})
+    literals = [Literal(secret, SECRET, word=False) for secret in secrets if len(secret) >= 6]
+    literals += [Literal(text, "<removed>", word=False) for text in wish.also]
+    names = {host: f"host{index}" for index, host in enumerate(filter(None, hosts))}
+    if wish.drops("hosts"):
+        literals += [Literal(host, name) for host, name in names.items() if _telling(host)]
+    if wish.drops("users"):
+        literals += [Literal(user, "<user>") for user in users if _telling(user)]
+    roots = first_folders(text for found in everything for text in found.texts)
+    return Redactor(tuple(literals), names, roots | ROOTS, wish.drops("paths"), wish.drops("hosts"))
+
+
+def clean_value(name: str, value: str, wish: Wish, clean: Redactor) -> str:
+    """The value that a (name, value) row of a description may keep."""
+    kind = kind_of(name)
+    if not kind or not wish.drops(kind) or value in ("", "true", "false") or value.isdigit():
+        return clean.text(value, everywhere=True)
+    if kind == "environment":
+        return _clean_environment(value, wish, clean)
+    if kind == "users":
+        return "<user>"
+    if kind == "hosts":
+        return clean.host_names.get(value, "<host>")
+    if kind == "paths" and value.strip("./") and name.upper().endswith(("DIR", "DIRECTORY")):
+        return "<path>"
+    return clean.text(value, everywhere=True)
+
+
+def _clean_environment(value: str, wish: Wish, clean: Redactor) -> str:
+    kept = {
+        name: text if name in wish.keep else text if text.isdigit() else ""
+        for name, text in variables(value).items()
+        if name in wish.variables
+    }
+    return ";".join(f"{name}={clean.text(text)}" for name, text in kept.items() if text)
+
+
+def _survey_environment(environment: dict[str, str], found: Found) -> None:
+    for name, value in environment.items():
+        if name in _USER_VARIABLES:
+            found.users.add(value)
+        elif name in _HOST_VARIABLES:
+            found.hosts.add(value)
+        elif SECRET_NAME.search(name) and not value.isdigit():
+            found.secrets.add(value)
+
+
+def _secret_arguments(rows: list[tuple[str, str]]) -> Iterator[str]:
+    """The argument behind `--token` and its like, which stands in a row of its own."""
+    for (name, flag), (_, value) in itertools.pairwise(rows):
+        if kind_of(name) == "arguments" and _SECRET_FLAG.match(flag) and SECRET_NAME.search(flag):
+            yield value
+
+
+def _named_rows(source: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    for table in (*NAMED_TABLES, SYSTEM_TABLE):
+        columns = {row[1] for row in source.execute(f'PRAGMA table_info("{table}")')}
+        if {"name", "value"} <= columns:
+            query = f'SELECT name, value FROM "{table}" WHERE value IS NOT NULL ORDER BY rowid'
+            yield from ((str(name), str(value)) for name, value in source.execute(query))
+
+
+def _telling(word: str) -> bool:
+    return len(word) >= 4 and word.lower() not in _EVERYDAY and not word.startswith("127.")

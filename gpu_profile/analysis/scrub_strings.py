@@ -1,0 +1,53 @@
+"""Which of a report's strings and processes have to do with what was profiled.
+
+nsys keeps the names, and in some versions the environments, of every process of the machine;
+its strings stand in one table, and many of them are referred to by no row at all.
+"""
+
+import re
+import sqlite3
+
+from gpu_profile.analysis.scrub_rules import OUTPUT_TABLES, Wish
+
+MACHINE = {"PROCESSES": "globalPid", "ThreadNames": "globalTid"}
+_NO_EVENTS = (*MACHINE, *OUTPUT_TABLES, "DIAGNOSTIC_EVENT")
+_PROCESS_MASK = ~0xFFFFFF  # the low 24 bits of a global id are the thread
+# nsys' CREATE TABLE statements say in a comment which columns are strings' ids.
+_REFERS = re.compile(r"^\s*\"?(\w+)\"?\s.*REFERENCES\s+StringIds", re.MULTILINE)
+_KNOWN_WORDS = "nameId textId jsonTextId demangledName shortName mangledName symbol module"
+_KNOWN = frozenset((*_KNOWN_WORDS.split(), "filenameId", "contentId"))
+
+Columns = dict[str, set[str]]
+
+
+def collect(pair: sqlite3.Connection, columns: Columns, wish: Wish) -> None:
+    """Fill temp.own, the processes with events, and temp.kept, the strings that stay."""
+    pair.execute("CREATE TEMP TABLE own (id INTEGER PRIMARY KEY)")
+    pair.execute("CREATE TEMP TABLE kept (id INTEGER PRIMARY KEY)")
+    for table, names in columns.items():
+        if table not in _NO_EVENTS:
+            for name in sorted(names & {"globalTid", "globalPid"}):
+                query = f'SELECT DISTINCT "{name}" & {_PROCESS_MASK} FROM source."{table}"'
+                pair.execute(f'INSERT OR IGNORE INTO temp.own {query} WHERE "{name}" NOTNULL')
+    for table, names in columns.items():
+        for name in sorted(_string_columns(pair, table) & names):
+            rows = f'FROM source."{table}"{condition(table, wish, names)}'
+            pair.execute(f'INSERT OR IGNORE INTO temp.kept SELECT DISTINCT "{name}" {rows}')
+    for table in OUTPUT_TABLES:
+        if "contentId" in columns.get(table, ()) and wish.drops("output"):
+            output = f'SELECT "contentId" FROM source."{table}"'
+            pair.execute(f"DELETE FROM temp.kept WHERE id IN ({output})")
+
+
+def condition(table: str, wish: Wish, columns: set[str]) -> str:
+    """Which rows stay: of a machine's processes only those with events."""
+    column = MACHINE.get(table)
+    if column not in columns or not wish.drops("processes"):
+        return ""
+    return f' WHERE "{column}" & {_PROCESS_MASK} IN (SELECT id FROM temp.own)'
+
+
+def _string_columns(pair: sqlite3.Connection, table: str) -> frozenset[str]:
+    query = "SELECT sql FROM source.sqlite_master WHERE type = 'table' AND name = ?"
+    (sql,) = pair.execute(query, (table,)).fetchone()
+    return _KNOWN | frozenset(map(str, _REFERS.findall(str(sql))))

@@ -1,0 +1,74 @@
+"""The proof of a scrubbed report: every value of it read again, then every byte of the file."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+
+from gpu_profile.analysis.redact import Redactor
+from gpu_profile.credentials import CREDENTIALS
+
+_CHUNK = 16 << 20
+_OVERLAP = 8 << 10  # no shape that matters is longer before it is recognised
+
+
+def verify(path: Path, clean: Redactor) -> str:
+    """What is still in the file, in words and where; "" when nothing is."""
+    return _in_values(path, clean) or _in_bytes(path, clean)
+
+
+def _in_values(path: Path, clean: Redactor) -> str:
+    """Values first: long ones lie in pieces over several pages, where bytes do not show them."""
+    leaks = lru_cache(maxsize=1 << 16)(clean.leaks)
+    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True)) as copy:
+        for table, column in _columns(copy):
+            query = f'SELECT "{column}" FROM "{table}" WHERE typeof("{column}") = \'text\''
+            for (text,) in copy.execute(query):
+                if what := leaks(text):
+                    return f"{what} in {table}.{column}"
+    return ""
+
+
+def _columns(copy: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    tables = copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (table,) in tables:
+        for row in copy.execute(f'PRAGMA table_info("{table}")').fetchall():
+            yield table, row[1]
+
+
+def _in_bytes(path: Path, clean: Redactor) -> str:
+    with path.open("rb") as file:
+        tail = b""
+        while chunk := file.read(_CHUNK):
+            if what := _in_chunk(tail + chunk, clean):
+                return f"{what} in the file's bytes before {file.tell()}"
+            tail = chunk[-_OVERLAP:]
+    return ""
+
+
+def _in_chunk(chunk: bytes, clean: Redactor) -> str:
+    for shape in CREDENTIALS:
+        pattern = re.compile(shape.pattern.encode())
+        for needle in shape.needles:
+            if any(pattern.search(chunk, at, at + _OVERLAP) for at in _places(chunk, needle)):
+                return shape.name
+    lowered = chunk.lower()
+    for literal in clean.literals:
+        needle = literal.value if not literal.word else literal.value.lower()
+        pattern = re.compile(literal.pattern.encode())
+        text = lowered if literal.word else chunk
+        if any(pattern.match(chunk, at) for at in _places(text, needle)):
+            return "a user, host or given string"
+    return ""
+
+
+def _places(chunk: bytes, needle: str) -> Iterator[int]:
+    """Where a needle stands; finding it is many times cheaper than matching its pattern."""
+    wanted = needle.encode()
+    at = chunk.find(wanted)
+    while at >= 0:
+        yield at
+        at = chunk.find(wanted, at + 1)

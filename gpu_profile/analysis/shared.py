@@ -1,0 +1,31 @@
+"""What several of our tables need of one report, made once and kept while it is open."""
+
+from gpu_profile.analysis.activity import Activity
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.load_activity import activities
+from gpu_profile.analysis.remember import once_each
+from gpu_profile.analysis.states import RankStates, rank_states
+
+
+@once_each
+def _known(database: Database) -> dict[tuple[tuple[int, int], ...], tuple[Activity, ...]]:
+    return {}
+
+
+def activities_of(database: Database, scope: Scope) -> tuple[Activity, ...]:
+    """The ranks of a report, read at most once for each way to number them."""
+    known, key = _known(database), tuple(sorted(scope.ranks.items()))
+    if key not in known:
+        known[key] = activities(database, scope)
+    return known[key]
+
+
+def states_of(database: Database, scope: Scope) -> list[RankStates]:
+    """Each rank's time by state, in the run's clock; small."""
+    return [rank_states(part, scope.offset_ns) for part in activities_of(database, scope)]
+
+
+def share(part: float, whole: float) -> float | None:
+    """Percent with a decimal or two, or None where there is nothing to share."""
+    return round(100 * part / whole, 2) if whole else None

@@ -1,0 +1,138 @@
+"""Where a rank's time went: each moment of its span is in exactly one state.
+
+RankStates is one rank's part, small and in the run's clock; `split` adds what only all ranks
+together can say: which of the communication was waiting.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
+from gpu_profile.analysis.collectives import Arrivals, Collectives, collectives_of, match
+from gpu_profile.analysis.idle import CAUSES, find_gaps
+from gpu_profile.analysis.intervals import Intervals
+from gpu_profile.analysis.messages import reduced_bytes
+from gpu_profile.analysis.remember import once_each
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.steps import Steps, find_steps
+
+# Exposed: not under compute. unsplit: of collectives without a partner in the reports given.
+EXPOSED = ("wait", "transfer", "unsplit")
+STATES = ("compute", *EXPOSED, "memory", *(f"idle_{cause}" for cause in CAUSES))
+
+
+@dataclass(frozen=True, eq=False)
+class RankStates:
+    """Times are in the run's clock. Windows: the whole span first, then each step.
+
+    `own` has the states that the rank knows alone (ns a window), and "busy", "communication"
+    and "hidden" (communication under compute), which overlap them. `exposed` is communication
+    that no compute hides. `reduced`: bytes that all-reduces moved, 0 where unknown.
+    """
+
+    rank: int
+    device: int
+    process: int
+    start: IntArray
+    end: IntArray
+    steps: Steps
+    own: Mapping[str, IntArray]
+    exposed: Intervals
+    collectives: Collectives
+    reduced: IntArray
+
+    @property
+    def span(self) -> int:
+        return int(self.end[0] - self.start[0])
+
+
+@once_each
+def _known(activity: Activity) -> dict[int, RankStates]:
+    return {}
+
+
+def rank_states(activity: Activity, offset_ns: int = 0) -> RankStates:
+    """One rank's part, made once for each offset."""
+    known = _known(activity)
+    if offset_ns not in known:
+        known[offset_ns] = _rank_states(activity, offset_ns)
+    return known[offset_ns]
+
+
+def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
+    ops, steps = activity.ops, find_steps(activity)
+    start = np.r_[ops.start.min(), steps.start]
+    end = np.r_[ops.end.max(), steps.end]
+    compute, communication = ops.union(COMPUTE), ops.union(COMMUNICATION)
+    memory = ops.union(COPY, SET).minus(ops.union(COMPUTE, COMMUNICATION))
+    exposed, gaps = communication.minus(compute), find_gaps(activity)
+    sets = {
+        "compute": compute,
+        "memory": memory,
+        **{f"idle_{cause}": gaps.of(number) for number, cause in enumerate(CAUSES)},
+        "busy": ops.union(),
+        "communication": communication,
+        "hidden": communication.meet(compute),
+    }
+    return RankStates(
+        rank=activity.rank,
+        device=activity.device,
+        process=activity.process,
+        start=start + offset_ns,
+        end=end + offset_ns,
+        steps=_shifted(steps, offset_ns),
+        own={name: pieces.within(start, end) for name, pieces in sets.items()},
+        exposed=_moved(exposed, offset_ns),
+        collectives=collectives_of(activity, offset_ns),
+        reduced=reduced_bytes(activity),
+    )
+
+
+def _moved(pieces: Intervals, by: int) -> Intervals:
+    return Intervals(pieces.start + by, pieces.end + by)
+
+
+def _shifted(steps: Steps, by: int) -> Steps:
+    times = (steps.host_start, steps.host_end, steps.start, steps.end)
+    return Steps(steps.source, *(time + by for time in times))
+
+
+@dataclass(frozen=True, eq=False)
+class RankSplit:
+    """A rank with its arrivals; `spent[state]` is ns a window for each of STATES."""
+
+    states: RankStates
+    arrivals: Arrivals
+    spent: Mapping[str, IntArray]
+
+    @property
+    def rank(self) -> int:
+        return self.states.rank
+
+
+def split(ranks: Sequence[RankStates], clock_error_ns: int = 0) -> tuple[RankSplit, ...]:
+    """All ranks in rank order, their exposed communication split; the states sum to the window."""
+    ordered = sorted(ranks, key=lambda part: (part.rank, part.device))
+    arrivals = match([part.collectives for part in ordered], clock_error_ns)
+    return tuple(_split(part, come) for part, come in zip(ordered, arrivals, strict=True))
+
+
+def _split(part: RankStates, arrivals: Arrivals) -> RankSplit:
+    """Where two communicators overlap, one that moves data makes the moment a transfer."""
+    own, matched = part.collectives, arrivals.matched
+    start, end = own.start[matched], own.end[matched]
+    last = np.clip(arrivals.last[matched], start, end)
+    moves = Intervals.union(last, end)
+    waits = Intervals.union(start, last)
+    transfer = part.exposed.meet(moves)
+    wait = part.exposed.meet(waits).minus(moves)
+    spent = {name: values for name, values in part.own.items() if name in STATES}
+    spent["wait"] = wait.within(part.start, part.end)
+    spent["transfer"] = transfer.within(part.start, part.end)
+    exposed = part.exposed.within(part.start, part.end)
+    spent["unsplit"] = exposed - spent["wait"] - spent["transfer"]
+    total = sum(spent[name] for name in STATES)
+    assert np.array_equal(total, part.end - part.start), "the states must fill the time"
+    return RankSplit(part, arrivals, spent)

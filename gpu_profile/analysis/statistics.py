@@ -1,0 +1,171 @@
+"""Exact statistics of durations and sizes that merge: what each report counted, pooled.
+
+A partial result keeps every distinct value once, with how often it came: exact medians and
+quantiles of many reports need no more, and it is far smaller than the events.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.table import Cell
+
+Key: TypeAlias = tuple[Cell, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Values by key: `keys[code[i]]` had `value[i]` `count[i]` times; sorted by code, value."""
+
+    keys: tuple[Key, ...]
+    code: IntArray
+    value: IntArray
+    count: IntArray
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One key's statistics; `stdev` is the sample's (n-1), 0 for a single value."""
+
+    key: Key
+    count: int
+    total: int
+    median: float
+    minimum: int
+    maximum: int
+    stdev: float
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+
+def distinct(*columns: IntArray) -> tuple[IntArray, list[tuple[int, ...]]]:
+    """Codes of the rows' combinations, and the combinations by code (in ascending order)."""
+    codes, found = _distinct(columns[0])
+    combinations: list[tuple[int, ...]] = [(int(value),) for value in found]
+    for column in columns[1:]:
+        inner, values = _distinct(column)
+        codes, found = _distinct(codes * len(values) + inner)
+        pairs = (divmod(int(both), len(values)) for both in found)
+        combinations = [(*combinations[first], int(values[second])) for first, second in pairs]
+    return codes, combinations
+
+
+def _distinct(column: IntArray) -> tuple[IntArray, IntArray]:
+    """np.unique with its inverse; without sorting where the values lie close together."""
+    if not len(column):
+        return column, column
+    low, high = int(column.min()), int(column.max())
+    if high - low > len(column) + 1_000_000:
+        values, codes = np.unique(column, return_inverse=True)
+        return codes, values
+    seen = np.zeros(high - low + 1, np.int64)
+    shifted = column - low if low else column
+    seen[shifted] = 1
+    return (np.cumsum(seen) - 1)[shifted], np.flatnonzero(seen) + low
+
+
+def collect(keys: Sequence[Key], code: IntArray, value: IntArray) -> Samples:
+    """Count the values; equal keys under several codes become one."""
+    place: dict[Key, int] = {}
+    merged = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
+    if len(place) < len(keys):
+        code = merged[code]
+    found = _packed(tuple(place), code, value)
+    if found is not None:
+        return found
+    order = np.lexsort((value, code))
+    return _counted(tuple(place), code[order], value[order], np.ones(len(code), np.int64))
+
+
+def _packed(keys: tuple[Key, ...], code: IntArray, value: IntArray) -> Samples | None:
+    """Counted as one integer of code and value, where both fit: much faster, in less memory."""
+    if not len(value):
+        return Samples(keys, code, value, value)
+    bits = int(value.max()).bit_length()
+    if int(value.min()) < 0 or int(code.max()).bit_length() + bits > 62:
+        return None
+    packed = code << bits
+    packed |= value
+    packed.sort()
+    first = np.ones(len(packed), bool)
+    np.not_equal(packed[1:], packed[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    found = packed[starts]
+    counts = np.diff(starts, append=len(packed))
+    return Samples(keys, found >> bits, found & ((1 << bits) - 1), counts)
+
+
+def _counted(keys: tuple[Key, ...], code: IntArray, value: IntArray, count: IntArray) -> Samples:
+    """Sorted rows with equal code and value made one."""
+    first = np.ones(len(code), bool)
+    first[1:] = (code[1:] != code[:-1]) | (value[1:] != value[:-1])
+    starts = np.flatnonzero(first)
+    counts = np.add.reduceat(count, starts) if len(starts) else count
+    return Samples(keys, code[starts], value[starts], counts)
+
+
+def pool(parts: Iterable[Samples]) -> Samples:
+    """All parts as one; the result does not depend on their order or on how they were cut."""
+    found = list(parts)
+    keys = tuple(sorted({key for part in found for key in part.keys}, key=sortable))
+    place = {key: index for index, key in enumerate(keys)}
+    if not found:
+        return Samples((), *(np.empty(0, np.int64) for _ in range(3)))
+    code = np.concatenate([_recoded(part, place) for part in found])
+    value = np.concatenate([part.value for part in found])
+    count = np.concatenate([part.count for part in found])
+    order = np.lexsort((value, code))
+    return _counted(keys, code[order], value[order], count[order])
+
+
+def _recoded(part: Samples, place: dict[Key, int]) -> IntArray:
+    return np.array([place[key] for key in part.keys], np.int64)[part.code]
+
+
+def sortable(key: Key) -> tuple[tuple[bool, Cell], ...]:
+    """A key to sort keys by, where cells may be None: these first."""
+    return tuple((cell is not None, "" if cell is None else cell) for cell in key)
+
+
+def summaries(samples: Samples) -> list[Summary]:
+    """Each key that has values, in the keys' order."""
+    starts = np.flatnonzero(np.diff(samples.code, prepend=-1))
+    if not len(starts):
+        return []
+    counts = np.add.reduceat(samples.count, starts)
+    totals = np.add.reduceat(samples.count * samples.value, starts)
+    lengths = np.diff(starts, append=len(samples.code))
+    off_mean = samples.value - np.repeat(totals / counts, lengths)
+    squares = np.add.reduceat(samples.count * off_mean**2, starts)
+    stdevs = np.sqrt(squares / np.maximum(counts - 1, 1))
+    medians = quantiles(samples, 0.5)
+    maxima = samples.value[starts + lengths - 1]
+    numbers = (counts, totals, medians, samples.value[starts], maxima, stdevs)
+    codes = samples.code[starts].tolist()
+    rows: Iterator[tuple[int, int, float, int, int, float]] = zip(
+        *(array.tolist() for array in numbers), strict=True
+    )
+    return [Summary(samples.keys[code], *row) for code, row in zip(codes, rows, strict=True)]
+
+
+def quantiles(samples: Samples, share: float) -> NDArray[np.float64]:
+    """Each key's quantile, linear between the two neighbours (0.5: the mean of the middle two)."""
+    starts = np.flatnonzero(np.diff(samples.code, prepend=-1))
+    if not len(starts):
+        return np.empty(0)
+    behind = np.cumsum(samples.count)
+    counts = np.add.reduceat(samples.count, starts)
+    place = share * (counts - 1)
+    low = np.floor(place).astype(np.int64)
+    base = behind[starts] - samples.count[starts]
+    high = np.minimum(low + 1, counts - 1)
+    lower = samples.value[np.searchsorted(behind, base + low, side="right")]
+    upper = samples.value[np.searchsorted(behind, base + high, side="right")]
+    result: NDArray[np.float64] = lower + (place - low) * (upper - lower)
+    return result

@@ -1,0 +1,150 @@
+"""The shape that most of nsys' tables share: one row a name, with statistics of its durations."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from gpu_profile.analysis.analysis import Analysis, Scope
+from gpu_profile.analysis.database import Columns, Database
+from gpu_profile.analysis.schema import IntArray, pid_of
+from gpu_profile.analysis.statistics import (
+    Key,
+    Samples,
+    Summary,
+    collect,
+    distinct,
+    pool,
+    summaries,
+)
+from gpu_profile.analysis.table import Cell, Column, Table
+
+GROUPS: Mapping[str, tuple[Column, ...]] = {
+    "": (),
+    "rank": (Column("Rank"),),
+    "device": (Column("Rank"), Column("Device")),
+    "stream": (Column("Rank"), Column("Device"), Column("Stream")),
+}
+GPU_COLUMNS = ("globalPid", "deviceId", "streamId")  # what GROUPS is made of, on a GPU operation
+HOST_COLUMNS = ("globalTid",)
+HOST_BY = ("rank",)
+GPU_BY = ("rank", "device", "stream")
+UNKNOWN_RANK = -1
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A partial result: samples whose keys begin with the group's cells (none without `by`)."""
+
+    by: str
+    samples: Samples
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A table's columns: (share of the total), total, count, five statistics, then the key.
+
+    `scale` multiplies the values (sizes are counted in bytes and shown in MB).
+    """
+
+    title: str
+    count: str
+    key: tuple[Column, ...]
+    total: str = "Total Time"
+    unit: str = "ns"
+    decimals: int = 1
+    scale: float = 1
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        share = (Column("Time", "%"),) if self.unit == "ns" else ()
+        names = ("Avg", "Med", "Min", "Max", "StdDev")
+        statistics = (Column(name, self.unit, self.decimals) for name in names)
+        total = Column(self.total, self.unit, self.decimals)
+        return (*share, total, Column(self.count), *statistics, *self.key)
+
+
+def needed(scope: Scope, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns to load for the scope's grouping, out of GPU_COLUMNS or HOST_COLUMNS."""
+    return tuple(columns[: len(GROUPS[scope.by])])
+
+
+def group(rows: Columns, scope: Scope, columns: Sequence[str]) -> list[IntArray]:
+    """The grouping columns of loaded rows: the rank, then device and stream as recorded."""
+    found = [rows[name] for name in needed(scope, columns)]
+    if found:
+        found[0] = ranks_of(pid_of(found[0]), scope)
+    return found
+
+
+def ranks_of(pids: IntArray, scope: Scope) -> IntArray:
+    codes, found = distinct(pids)
+    ranks = [scope.ranks.get(pid, UNKNOWN_RANK) for (pid,) in found]
+    return np.array(ranks, np.int64)[codes]
+
+
+def grouped(
+    rows: Columns,
+    scope: Scope,
+    value: IntArray,
+    columns: Sequence[str],
+    names: Sequence[IntArray],
+    label: Callable[[list[tuple[int, ...]]], list[Key]],
+) -> Grouped:
+    """Samples of `value` by group and name; `label` turns combinations of names into key cells."""
+    groups = group(rows, scope, columns)
+    codes, found = distinct(*groups, *names)
+    cut = len(groups)
+    labels = label([combination[cut:] for combination in found])
+    keys: list[Key] = [
+        (*combination[:cut], *cells) for combination, cells in zip(found, labels, strict=True)
+    ]
+    return Grouped(scope.by, collect(keys, codes, value))
+
+
+def merge(shape: Shape, parts: Sequence[Grouped]) -> Table:
+    """The table of all parts: longest total first, within each group where there are groups."""
+    by = parts[0].by if parts else ""
+    rows = summaries(pool(part.samples for part in parts))
+    width = len(GROUPS[by])
+    totals: dict[Key, int] = {}
+    for row in rows:
+        totals[row.key[:width]] = totals.get(row.key[:width], 0) + row.total
+    ordered = sorted(rows, key=lambda row: _order(row, width))
+    cells = (
+        (*row.key[:width], *_cells(shape, row, totals[row.key[:width]]), *row.key[width:])
+        for row in ordered
+    )
+    return Table(shape.title, (*GROUPS[by], *shape.columns), tuple(cells))
+
+
+def _order(row: Summary, width: int) -> tuple[Cell | tuple[str, ...], ...]:
+    return (*row.key[:width], -row.total, tuple(map(str, row.key[width:])))
+
+
+def _cells(shape: Shape, row: Summary, total: int) -> Iterable[Cell]:
+    if shape.unit == "ns":
+        share = 100 * row.total / total if total else 0.0
+        return (share, row.total, row.count, *statistics(row))
+    numbers = (row.mean, row.median, row.minimum, row.maximum, row.stdev)
+    return (row.total * shape.scale, row.count, *(number * shape.scale for number in numbers))
+
+
+def statistics(row: Summary) -> tuple[float, float, int, int, float]:
+    """Avg, Med, Min, Max, StdDev."""
+    return row.mean, row.median, row.minimum, row.maximum, row.stdev
+
+
+def summary(
+    shape: Shape, part: Callable[[Database, Scope], Grouped], by: tuple[str, ...]
+) -> Analysis:
+    return Analysis(shape.title, part, partial(merge, shape), by)
+
+
+def together(
+    parts: Sequence[Callable[[Database, Scope], Grouped]], database: Database, scope: Scope
+) -> Grouped:
+    """Several sources in one table."""
+    found = [part(database, scope).samples for part in parts]
+    return Grouped(scope.by, pool(found))

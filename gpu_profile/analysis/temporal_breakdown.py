@@ -1,0 +1,55 @@
+"""Where each rank's time went; the parts sum to the span."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+from gpu_profile.analysis.analysis import Analysis
+from gpu_profile.analysis.shared import share, states_of
+from gpu_profile.analysis.states import STATES, RankSplit, RankStates, split
+from gpu_profile.analysis.table import Cell, Column, Table
+
+LABELS = {
+    "compute": "Compute",
+    "wait": "Exposed Comm Wait",
+    "transfer": "Exposed Comm Transfer",
+    "unsplit": "Exposed Comm Unsplit",
+    "memory": "Exposed Memory",
+    "idle_launch": "Idle Launch",
+    "idle_stall": "Idle Stall",
+    "idle_sync": "Idle Sync",
+    "idle_copy": "Idle Copy",
+    "idle_queued": "Idle Queued",
+    "idle_latency": "Idle Latency",
+    "idle_profiler": "Idle Profiler",
+}
+COLUMNS = (
+    Column("Rank"),
+    Column("Device"),
+    Column("Span", "ns"),
+    *(Column(LABELS[state], "ns") for state in STATES),
+    Column("Busy", "%"),
+    Column("Comm Hidden", "%"),
+)
+
+
+def merge(parts: Sequence[Sequence[RankStates]]) -> Table:
+    """One row a rank. Exposed: not under compute. Wait: until the last rank had arrived.
+
+    Idle by cause: launch (the host issued work too slowly), stall (it issued none for over a
+    millisecond), sync and copy (a blocking call had used up its lead), queued (the work was
+    issued and waited for another stream), latency (it was, and the GPU took its few
+    microseconds), profiler.
+    """
+    ranks = split(list(chain.from_iterable(parts)))
+    return Table("temporal_breakdown", COLUMNS, tuple(_row(rank) for rank in ranks))
+
+
+def _row(rank: RankSplit) -> tuple[Cell, ...]:
+    part = rank.states
+    own = {name: int(values[0]) for name, values in part.own.items()}
+    times = (int(rank.spent[state][0]) for state in STATES)
+    busy, hidden = share(own["busy"], part.span), share(own["hidden"], own["communication"])
+    return (part.rank, part.device, part.span, *times, busy, hidden)
+
+
+TEMPORAL_BREAKDOWN = Analysis("temporal_breakdown", states_of, merge)

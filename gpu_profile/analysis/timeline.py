@@ -1,0 +1,223 @@
+"""A run as one Perfetto trace: every rank's streams, API calls, NVTX ranges, flows, counters.
+
+Reports are read one after the other and streamed out: the memory is that of the largest one.
+Opens in Perfetto's UI (ui.perfetto.dev, or a copy of it on one's own machine).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gpu_profile.analysis.activity import COMMUNICATION, COPY, NO_CALL, Activity
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.host_ranges import FOREVER
+from gpu_profile.analysis.load_activity import activities
+from gpu_profile.analysis.nesting import lanes, nests, ordered
+from gpu_profile.analysis.redact import Redactor
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.timeline_counters import Series, counters, gpu_metrics
+from gpu_profile.analysis.trace_format import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
+from gpu_profile.errors import ReportError
+
+_COLUMNS = tuple(
+    Column(name) for name in ("Rank", "Device", "Tracks", "Slices", "Flows", "Counter values")
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """One track to be: intervals sorted by start with their names and flow ids."""
+
+    title: str
+    start: IntArray
+    end: IntArray
+    name: IntArray
+    flow: IntArray
+    arrives: bool = False
+
+
+@dataclass
+class _Count:
+    tracks: int = 0
+    slices: int = 0
+    flows: int = 0
+    values: int = 0
+
+
+def timeline(
+    reports: Sequence[tuple[Path, Scope]],
+    output: Path,
+    clean: Redactor | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Table:
+    """Write the trace (gzipped Perfetto protobuf) and return what is in it, one row a rank.
+
+    Each report comes with its scope: ranks, and the offset to the run's common clock. Names go
+    through `clean`. Raises ReportError for a report that cannot be read, or when none holds any
+    GPU work; nothing is left then.
+    """
+    draft = output.with_name(f".{output.name}.part")
+    rows: list[tuple[Cell, ...]] = []
+    try:
+        with TraceWriter(draft) as trace:
+            for path, scope in reports:
+                tell(f"reading {path.name}")
+                with Database.open(path) as database:
+                    rows += _Report(trace, database, scope, clean or Redactor()).write(len(rows))
+        if not rows:
+            raise ReportError("the reports hold no GPU work", "record with --trace=cuda,nvtx")
+        draft.replace(output)
+    finally:
+        draft.unlink(missing_ok=True)
+    return Table("timeline", _COLUMNS, tuple(rows))
+
+
+class _Report:
+    """One report's part of the trace."""
+
+    def __init__(
+        self, trace: TraceWriter, database: Database, scope: Scope, clean: Redactor
+    ) -> None:
+        self._trace = trace
+        self._database = database
+        self._scope = scope
+        self._clean = clean
+        self._threads = _thread_names(database)
+
+    def write(self, flow_base: int) -> Iterator[tuple[Cell, ...]]:
+        """`flow_base`: how many ranks came before, so that flow ids differ between reports."""
+        ranks = activities(self._database, self._scope)
+        by_process: dict[int, list[Activity]] = {}
+        for activity in ranks:
+            by_process.setdefault(activity.process, []).append(activity)
+        for number, group in enumerate(by_process.values()):
+            yield from self._process(group, (flow_base + number + 1) << 40)
+        if metrics := gpu_metrics(self._database):
+            group_track = self._trace.process("GPU metrics")
+            for series in metrics:
+                self._counter(group_track, series)
+
+    def _process(self, group: list[Activity], flow_base: int) -> Iterator[tuple[Cell, ...]]:
+        """All devices of one process; the calls and ranges stand with the first of them."""
+        linked = np.zeros(len(group[0].calls.start), bool)
+        flows = [_op_flows(activity, flow_base, linked) for activity in group]
+        for index, activity in enumerate(group):
+            count = _Count()
+            parent = self._trace.process(f"rank {activity.rank}, GPU {activity.device}")
+            tracks = list(_streams(activity, flows[index]))
+            if index == 0:
+                tracks = [
+                    *self._ranges(activity),
+                    *self._calls(activity, linked, flow_base),
+                    *tracks,
+                ]
+            for slices in tracks:
+                self._slices(parent, slices, activity, count)
+            for series in counters(activity):
+                count.values += self._counter(parent, series)
+            count.flows = int(np.count_nonzero(flows[index]))
+            yield (
+                *(activity.rank, activity.device),
+                *(count.tracks, count.slices, count.flows, count.values),
+            )
+
+    def _ranges(self, activity: Activity) -> Iterator[Slices]:
+        ranges = activity.ranges
+        last = max(_last(activity.ops.end), _last(activity.calls.end), _last(ranges.start))
+        codes = self._codes(dict(enumerate(ranges.names)))
+        for thread in np.unique(ranges.thread):
+            mine = np.flatnonzero(ranges.thread == thread)
+            end = np.where(ranges.end[mine] == FOREVER, last, ranges.end[mine])
+            name = np.array([codes[int(code)] for code in ranges.name[mine]], np.int64)
+            title = f"NVTX, {self._thread(int(thread))}"
+            yield Slices(title, ranges.start[mine], end, name, np.full(len(mine), NO_FLOW))
+
+    def _calls(self, activity: Activity, linked: IntArray, flow_base: int) -> Iterator[Slices]:
+        calls = activity.calls
+        flow = np.where(linked, flow_base + np.arange(len(linked)) + 1, NO_FLOW)
+        for thread in np.unique(calls.thread):
+            mine = np.flatnonzero(calls.thread == thread)
+            title = f"CUDA API, {self._thread(int(thread))}"
+            yield Slices(title, calls.start[mine], calls.end[mine], calls.name[mine], flow[mine])
+
+    def _slices(self, parent: int, slices: Slices, activity: Activity, count: _Count) -> None:
+        order = ordered(slices.start, slices.end)
+        lane = np.zeros(1, np.int64)
+        if not nests(order):
+            lane = lanes(slices.start, slices.end)
+        code = slices.name
+        if not slices.title.startswith("NVTX"):
+            code = self._resolve(slices.name, activity.names)
+        for number in range(int(lane.max()) + 1):
+            title = slices.title + (f" ({number + 1})" if number else "")
+            track = self._trace.track(title, parent)
+            rows = np.flatnonzero(lane == number) if len(lane) > 1 else np.arange(len(code))
+            self._trace.write(track, self._events(slices, code, rows))
+            count.tracks += 1
+        count.slices += len(slices.start)
+
+    def _events(self, slices: Slices, code: IntArray, rows: IntArray) -> Events:
+        order = ordered(slices.start[rows], slices.end[rows])
+        row = rows[order.row]
+        flow = np.where(order.kind == BEGIN, slices.flow[row], NO_FLOW)
+        time = order.time + self._scope.offset_ns
+        return Events(time, order.kind, code[row], flow, slices.arrives)
+
+    def _counter(self, parent: int, series: Series) -> int:
+        track = self._trace.track(self._clean.text(series.title), parent, series.unit)
+        size = len(series.time)
+        kind, none = np.full(size, COUNTER), np.full(size, NO_FLOW)
+        time = series.time + self._scope.offset_ns
+        self._trace.write(track, Events(time, kind, none, none, value=series.value))
+        return size
+
+    def _resolve(self, ids: IntArray, names: Mapping[int, str]) -> IntArray:
+        unique, inverse = np.unique(ids, return_inverse=True)
+        codes = self._codes({int(key): names.get(int(key), "") for key in unique})
+        return np.array([codes[int(key)] for key in unique], np.int64)[inverse]
+
+    def _codes(self, names: Mapping[int, str]) -> dict[int, int]:
+        texts = {key: self._clean.text(text) or "(no name)" for key, text in names.items()}
+        numbers = self._trace.names(texts.values())
+        return {key: numbers[text] for key, text in texts.items()}
+
+    def _thread(self, thread: int) -> str:
+        number = thread & 0xFFFFFF
+        name = self._threads.get(thread, "")
+        return f"{self._clean.text(name)} {number}" if name else f"thread {number}"
+
+
+def _op_flows(activity: Activity, base: int, linked: IntArray) -> IntArray:
+    """Flow ids of operations: the first one of each call (a graph's launch has many)."""
+    ops = activity.ops
+    known = np.flatnonzero(ops.call != NO_CALL)
+    calls, first = np.unique(ops.call[known], return_index=True)
+    fresh = ~linked[calls]
+    linked[calls] = True
+    flow = np.full(len(ops.start), NO_FLOW)
+    flow[known[first[fresh]]] = base + calls[fresh] + 1
+    return flow
+
+
+def _streams(activity: Activity, flow: IntArray) -> Iterator[Slices]:
+    ops = activity.ops
+    for stream in np.unique(ops.stream):
+        mine = np.flatnonzero(ops.stream == stream)
+        kinds = set(np.unique(ops.kind[mine]).tolist())
+        what = {(COMMUNICATION,): " communication", (COPY,): " copies"}.get(tuple(kinds), "")
+        title = f"GPU stream {int(stream)}{what}"
+        yield Slices(title, ops.start[mine], ops.end[mine], ops.name[mine], flow[mine], True)
+
+
+def _thread_names(database: Database) -> dict[int, str]:
+    rows = database.rows("ThreadNames", "globalTid", "nameId")
+    names = database.names(np.array([int(str(row[1])) for row in rows if row[1]], np.int64))
+    return {int(str(thread)): names[int(str(name))] for thread, name in rows if thread and name}
+
+
+def _last(values: IntArray) -> int:
+    return int(values.max()) if len(values) else 0

@@ -1,0 +1,140 @@
+"""nsys' trace of GPU operations, one row each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.analysis import Analysis, Scope
+from gpu_profile.analysis.database import Columns, Database
+from gpu_profile.analysis.kernels import GRID_AND_BLOCK
+from gpu_profile.analysis.names import SET_LABEL, copy_label, memory_kind
+from gpu_profile.analysis.schema import KERNEL, MEMCPY, MEMSET, IntArray, pid_of
+from gpu_profile.analysis.summary import GPU_BY, GROUPS, UNKNOWN_RANK
+from gpu_profile.analysis.table import Cell, Column, Table
+
+COMMON = (
+    "start",
+    "end",
+    "correlationId",
+    "deviceId",
+    "contextId",
+    "greenContextId?",
+    "streamId",
+    "globalPid",
+)
+Row = tuple[Cell, ...]
+Cells = list[Sequence[Cell]]
+
+
+@dataclass(frozen=True)
+class Part:
+    by: str
+    rows: list[Row]
+
+
+COLUMNS = (
+    Column("Start", "ns"),
+    Column("Duration", "ns"),
+    *map(Column, ("CorrId", "GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ", "Reg/Trd")),
+    Column("StcSMem", "MB", 3),
+    Column("DymSMem", "MB", 3),
+    Column("Bytes", "MB", 3),
+    Column("Throughput", "MB/s", 3),
+    *map(Column, ("SrcMemKd", "DstMemKd", "Device", "Ctx", "GreenCtx", "Strm", "Name")),
+)
+
+
+def _part(database: Database, scope: Scope) -> Part:
+    rows: list[Row] = []
+    for table, own in ((KERNEL, _kernels), (MEMCPY, _copies), (MEMSET, _sets)):
+        rows += own(database, scope, _devices(database)) if database.has(table) else []
+    width = len(GROUPS[scope.by])
+    rows.sort(key=lambda row: int(str(row[width])))
+    return Part(scope.by, rows)
+
+
+def _kernels(database: Database, scope: Scope, devices: dict[tuple[int, int], str]) -> list[Row]:
+    own = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory", "demangledName")
+    rows = database.load(KERNEL, *COMMON, *GRID_AND_BLOCK, *own, sort=False)
+    names = database.names(rows["demangledName"])
+    launch = [rows[name].tolist() for name in (*GRID_AND_BLOCK, own[0])]
+    shared = [_megabytes(rows[name]) for name in own[1:3]]
+    empty: Cells = [[None] * len(rows["start"])] * 4
+    texts = [names[name] for name in rows["demangledName"].tolist()]
+    return _rows(rows, scope, devices, [*launch, *shared, *empty], texts)
+
+
+def _copies(database: Database, scope: Scope, devices: dict[tuple[int, int], str]) -> list[Row]:
+    rows = database.load(MEMCPY, *COMMON, "bytes", "copyKind", "srcKind", "dstKind", sort=False)
+    kinds = [[memory_kind(kind) for kind in rows[name].tolist()] for name in ("srcKind", "dstKind")]
+    texts = [copy_label(kind) for kind in rows["copyKind"].tolist()]
+    return _rows(rows, scope, devices, [*_bytes(rows), *kinds], texts)
+
+
+def _sets(database: Database, scope: Scope, devices: dict[tuple[int, int], str]) -> list[Row]:
+    rows = database.load(MEMSET, *COMMON, "bytes", "memKind", sort=False)
+    kinds: Cells = [[memory_kind(kind) for kind in rows["memKind"].tolist()]]
+    nothing: Cells = [[None] * len(rows["start"])]
+    texts = [SET_LABEL] * len(rows["start"])
+    return _rows(rows, scope, devices, [*_bytes(rows), *kinds, *nothing], texts)
+
+
+def _bytes(rows: Columns) -> Cells:
+    """Nothing of a launch, then size and throughput, which nsys counts with whole 1/s."""
+    duration = rows["end"] - rows["start"]
+    speed = 10**9 // np.maximum(duration, 1) * rows["bytes"] / 1e6
+    timed = zip(speed.tolist(), duration.tolist(), strict=True)
+    speeds: Sequence[Cell] = [value if time > 0 else None for value, time in timed]
+    launch: Cells = [[None] * len(duration)] * 9
+    return [*launch, _megabytes(rows["bytes"]), speeds]
+
+
+def _megabytes(values: IntArray) -> Sequence[Cell]:
+    cells: Sequence[Cell] = (values / 1e6).tolist()
+    return cells
+
+
+def _rows(
+    rows: Columns,
+    scope: Scope,
+    devices: dict[tuple[int, int], str],
+    own: Cells,
+    names: Sequence[Cell],
+) -> list[Row]:
+    pids, device = pid_of(rows["globalPid"]).tolist(), rows["deviceId"].tolist()
+    labels = [devices.get(pair, f"({pair[1]})") for pair in zip(pids, device, strict=True)]
+    times = ((rows["start"] + scope.offset_ns).tolist(), (rows["end"] - rows["start"]).tolist())
+    green = np.maximum(rows["greenContextId"], 0)
+    greens: Sequence[Cell] = [context or None for context in green.tolist()]
+    ids = (rows["contextId"].tolist(), greens, rows["streamId"].tolist())
+    groups = ([scope.ranks.get(pid, UNKNOWN_RANK) for pid in pids], device, ids[2])
+    columns: Cells = [
+        *groups[: len(GROUPS[scope.by])],
+        *times,
+        rows["correlationId"].tolist(),
+        *own,
+        labels,
+        *ids,
+        names,
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _devices(database: Database) -> dict[tuple[int, int], str]:
+    """ "NVIDIA H200 (0)" by (pid, CUDA ordinal): CUDA_VISIBLE_DEVICES renumbers by process."""
+    names = {gpu: str(name) for gpu, name in database.rows("TARGET_INFO_GPU", "id", "name")}
+    found = {}
+    for gpu, *key in database.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
+        cuda, pid = (int(str(number)) for number in key)
+        found[pid, cuda] = f"{names.get(gpu, 'GPU')} ({cuda})"
+    return found
+
+
+def _merge(parts: Sequence[Part]) -> Table:
+    by = parts[0].by if parts else ""
+    rows = tuple(row for part in parts for row in part.rows)
+    return Table("cuda_gpu_trace", (*GROUPS[by], *COLUMNS), rows)
+
+
+OPERATIONS = Analysis("cuda_gpu_trace", _part, _merge, GPU_BY)

@@ -1,0 +1,44 @@
+"""Parts of a table: the rows that a reader asks for."""
+
+import re
+
+from gpu_profile.analysis.summary import GROUPS
+from gpu_profile.analysis.table import Cell, Table
+from gpu_profile.errors import SettingsError
+
+
+def filtered(table: Table, pattern: str) -> Table:
+    """The rows in which a text matches the regular expression (case does not matter).
+
+    Shares stay those of the whole table. Raises SettingsError for a broken expression.
+    """
+    try:
+        wanted = re.compile(pattern, re.IGNORECASE)
+    except re.error as error:
+        hint = "it is a regular expression: escape ( [ * + ? . with \\"
+        raise SettingsError(f"--filter {pattern!r} cannot be read: {error}", hint) from error
+    keep = [row for row in table.rows if any(wanted.search(text) for text in _texts(row))]
+    return table.where(keep)
+
+
+def _texts(row: tuple[Cell, ...]) -> list[str]:
+    return [cell for cell in row if isinstance(cell, str)]
+
+
+def top(table: Table, count: int, by: str = "") -> Table:
+    """The first rows, of each group where the table is grouped."""
+    if count < 0:
+        raise SettingsError(f"--top {count} is less than none", "give a number of rows, 0 for all")
+    width, seen, keep = len(GROUPS[by]), dict[object, int](), []
+    for row in table.rows:
+        seen[row[:width]] = seen.get(row[:width], 0) + 1
+        if seen[row[:width]] <= count or not count:
+            keep.append(row)
+    return table.where(keep)
+
+
+def check_by(by: str, known: tuple[str, ...], name: str) -> None:
+    """Refuse a grouping that the analysis does not know."""
+    if by and by not in known:
+        hint = f"use --by {' or '.join(known)}" if known else "leave --by out"
+        raise SettingsError(f"{name} cannot be split by {by}", hint)

@@ -1,0 +1,117 @@
+"""Tables as text, CSV and JSON."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+
+from gpu_profile.analysis.table import Cell, Column, Table
+
+NAME_AT_LEAST = 20  # characters that a shortened name keeps, however narrow the terminal
+
+
+def to_csv(table: Table) -> str:
+    """Byte for byte what `nsys stats --format csv` writes for the same cells."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(map(str, table.columns))
+    writer.writerows(_shown(table))
+    return file.getvalue()
+
+
+def to_json(tables: Sequence[Table]) -> str:
+    """An object by title; each table is a list of objects by column ("Total Time (ns)").
+
+    Numbers are numbers, floats in full; a cell without a value is null.
+    """
+    names = [[str(column) for column in table.columns] for table in tables]
+    found = {
+        table.title: [dict(zip(name, row, strict=True)) for row in table.rows]
+        for table, name in zip(tables, names, strict=True)
+    }
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def to_text(table: Table, width: int = 120) -> str:
+    """A title and aligned columns in at most `width` characters, by shortening long texts."""
+    if not table.rows:
+        return f"{table.title}: no such events in the report\n"
+    grid = [[str(column) for column in table.columns], *_shown(table, separate=True)]
+    widths = _fit([max(map(len, column)) for column in zip(*grid, strict=True)], table, width)
+    right = [_is_number(table, index) for index in range(len(table.columns))]
+    lines = [_line(row, widths, right) for row in grid]
+    rule = "  ".join("-" * one for one in widths)
+    return "\n".join([table.title, "", lines[0], rule, *lines[1:], ""])
+
+
+def shown(cell: Cell, column: Column) -> str:
+    """A cell as nsys' CSV has it."""
+    if cell is None:
+        return ""
+    return f"{_up(cell, column):.{column.decimals}f}" if isinstance(cell, float) else str(cell)
+
+
+def _up(value: float, column: Column) -> float:
+    """nsys rounds a tie away from zero (127378.25 is 127378.3) where Python's rounds it to even.
+
+    Only an odd multiple of 2^-(decimals+1) is a tie that binary numbers can hold.
+    """
+    if value * 2 ** (column.decimals + 1) % 2 == 1:
+        return math.nextafter(value, math.copysign(math.inf, value))
+    return value
+
+
+def _shown(table: Table, separate: bool = False) -> list[list[str]]:
+    return [
+        [
+            _separated(cell, column) if separate else shown(cell, column)
+            for cell, column in zip(row, table.columns, strict=True)
+        ]
+        for row in table.rows
+    ]
+
+
+def _separated(cell: Cell, column: Column) -> str:
+    """With thousands separated where the column has a unit: ids are no quantities."""
+    if isinstance(cell, int) and column.unit:
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return f"{_up(cell, column):,.{column.decimals}f}"
+    return shown(cell, column).replace("\n", " ")
+
+
+def _is_number(table: Table, index: int) -> bool:
+    return any(isinstance(row[index], int | float) for row in table.rows)
+
+
+def _fit(widths: list[int], table: Table, width: int) -> list[int]:
+    """Give up characters of the widest text column, again and again, until the line fits."""
+    heads = [len(str(column)) for column in table.columns]
+    texts = [index for index in range(len(widths)) if not _is_number(table, index)]
+    excess = sum(widths) + 2 * (len(widths) - 1) - width
+    while excess > 0 and texts:
+        widest = max(texts, key=lambda index: widths[index])
+        least = max(NAME_AT_LEAST, heads[widest])
+        if widths[widest] <= least:
+            break
+        cut = min(excess, widths[widest] - least)
+        widths[widest] -= cut
+        excess -= cut
+    return widths
+
+
+def _line(row: list[str], widths: list[int], right: list[bool]) -> str:
+    cells = (
+        text.rjust(width) if number else _shortened(text, width).ljust(width)
+        for text, width, number in zip(row, widths, right, strict=True)
+    )
+    return "  ".join(cells).rstrip()
+
+
+def _shortened(text: str, width: int) -> str:
+    """Keep both ends: a kernel's name differs at the end as often as at the start."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) * 2 // 3
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
