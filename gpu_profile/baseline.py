@@ -1,0 +1,46 @@
+"""What a profile cost: the same job with and without nsys, by its steps or by its duration."""
+
+import json
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
+
+_FEWEST = 3
+
+
+def step_times_ms(output: Iterable[str]) -> list[float]:
+    """The `step_ms` of the JSON lines among a job's output: what our samples print."""
+    return list(_step_times(output))
+
+
+def _step_times(output: Iterable[str]) -> Iterator[float]:
+    for line in output:
+        start = line.find('{"step"')
+        if start < 0:
+            continue
+        try:
+            found = json.loads(line[start:])
+        except ValueError:
+            continue
+        if isinstance(found, dict) and isinstance(found.get("step_ms"), int | float):
+            yield float(found["step_ms"])
+
+
+def cost(
+    plain: Iterable[str], profiled: Iterable[str], plain_s: float, profiled_s: float
+) -> dict[str, float]:
+    """`ratio` and what it is of: median step times in ms where both print steps, else seconds."""
+    steps = step_times_ms(plain), step_times_ms(profiled)
+    if min(map(len, steps)) >= _FEWEST:
+        before, after = (statistics.median(each) for each in steps)
+        return {"step_ms": before, "profiled_step_ms": after, "ratio": after / before}
+    return {"wall_s": plain_s, "profiled_wall_s": profiled_s, "ratio": profiled_s / plain_s}
+
+
+def said(baseline: Mapping[str, float]) -> str:
+    """One line; empty where no baseline was run."""
+    if not baseline:
+        return ""
+    unit = "step_ms" if "step_ms" in baseline else "wall_s"
+    before, after = baseline[unit], baseline[f"profiled_{unit}"]
+    what = "ms a step" if unit == "step_ms" else "s in all"
+    return f"the profile cost {baseline['ratio']:.3f}x: {before:.2f} -> {after:.2f} {what}"

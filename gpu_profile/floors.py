@@ -1,0 +1,73 @@
+"""Bus bandwidths that were measured, and what a healthy system must reach. Used only when named."""
+
+from dataclasses import dataclass
+
+from gpu_profile.errors import SettingsError
+from gpu_profile.nccl_tests import size_text
+
+_SHARE = 0.9
+"""Of the measured value: the tolerance of nccl-tests' own NCCL_TESTS_MIN_BW (common.cu)."""
+
+_AWS = (
+    "github.com/aws-samples/awsome-distributed-training, micro-benchmarks/nccl-tests/README.md "
+    "at 0162aac"
+)
+_AWS_P6 = "github.com/awslabs/awsome-distributed-ai, micro-benchmarks/nccl-tests, untuned"
+_HERE = "tests/data/nccl-tests-all_reduce_perf-h200x4.txt: nccl-tests 2.19.6, NCCL 2.28.9, no NVLS"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """`measured` in GB/s, out of place, float, at `size` bytes over `nodes` full nodes."""
+
+    platform: str
+    nodes: int
+    size: int
+    measured: float
+    source: str
+    collective: str = "all_reduce"
+
+    @property
+    def busbw(self) -> float:
+        return round(_SHARE * self.measured, 2)
+
+
+def _row(platform: str, nodes: int, size: int, measured: float, source: str) -> Floor:
+    return Floor(platform=platform, nodes=nodes, size=size, measured=measured, source=source)
+
+
+FLOORS: tuple[Floor, ...] = (
+    _row("p4de.24xlarge", 2, 2**27, 64.31, _AWS),
+    _row("p4de.24xlarge", 2, 2**30, 76.79, _AWS),
+    _row("p4de.24xlarge", 2, 2**31, 78.33, _AWS),
+    _row("p5.48xlarge", 2, 2**27, 289.16, _AWS),
+    _row("p5.48xlarge", 2, 2**30, 436.95, _AWS),
+    _row("p5.48xlarge", 2, 2**31, 443.72, _AWS),
+    _row("p5.48xlarge", 2, 2**33, 479.28, _AWS),
+    _row("p5.48xlarge", 2, 2**34, 487.09, _AWS),
+    _row("p6-b200.48xlarge", 4, 2**30, 367.0, _AWS_P6),
+    _row("p6-b200.48xlarge", 4, 2**34, 377.0, _AWS_P6),
+    _row("p6-b300.48xlarge", 2, 2**34, 654.0, _AWS_P6),
+    _row("p6-b300.48xlarge", 2, 2**36, 751.0, _AWS_P6),
+    _row("h200x4", 1, 2**27, 329.06, _HERE),
+    _row("h200x4", 1, 2**29, 347.61, _HERE),
+    _row("h200x4", 1, 2**30, 353.75, "docs/nccl-tests.md"),
+)
+
+
+def floor(platform: str, size: int, *, collective: str = "all_reduce") -> Floor:
+    """The floor of this platform at this size. Raises SettingsError naming those there are."""
+    of_platform = [f for f in FLOORS if f.platform == platform and f.collective == collective]
+    if not of_platform:
+        names = ", ".join(dict.fromkeys(f.platform for f in FLOORS))
+        raise SettingsError(
+            f"No {collective} of {platform!r} was measured",
+            f"Give --min-busbw yourself, or name one of {names}",
+        )
+    for found in of_platform:
+        if found.size == size:
+            return found
+    sizes = ", ".join(size_text(f.size) for f in of_platform)
+    raise SettingsError(
+        f"{platform} was not measured at {size_text(size)}", f"Use --at with one of {sizes}"
+    )

@@ -1,0 +1,80 @@
+"""What an EC2 instance type offers a pod: one row a type.
+
+GPUs and EFA devices are those of AWS's own job samples for each type; memory and CPUs are the
+type's as it is sold. Where a node of yours offers less, `doctor --on mpijob` shows it.
+"""
+
+import difflib
+from dataclasses import dataclass
+
+from gpu_profile.errors import SettingsError
+
+_USABLE = 0.75
+"""Of the memory: the kubelet, daemon sets and hugepages keep the rest."""
+_SHARED = 0.25
+"""Of the usable memory that /dev/shm may take: data loaders and NCCL live there."""
+_HUGEPAGES_MIB = 5120
+"""What AWS's own EFA jobs ask for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instance:
+    """Counts are of the whole instance; `memory` is its GiB."""
+
+    name: str
+    gpus: int
+    efa: int
+    memory: int
+    cpus: int
+
+    @property
+    def memory_gib(self) -> int:
+        """What one pod may ask for."""
+        return int(self.memory * _USABLE)
+
+    @property
+    def shm_gib(self) -> int:
+        return max(1, int(self.memory_gib * _SHARED))
+
+    @property
+    def hugepages_mib(self) -> int:
+        return _HUGEPAGES_MIB if self.efa else 0
+
+
+def _row(name: str, gpus: int, efa: int, memory: int, cpus: int) -> Instance:
+    return Instance(name=name, gpus=gpus, efa=efa, memory=memory, cpus=cpus)
+
+
+INSTANCES: tuple[Instance, ...] = (
+    _row("p4d.24xlarge", 8, 4, 1152, 96),
+    _row("p4de.24xlarge", 8, 4, 1152, 96),
+    _row("p5.4xlarge", 1, 1, 256, 16),
+    _row("p5.48xlarge", 8, 32, 2048, 192),
+    _row("p5e.48xlarge", 8, 32, 2048, 192),
+    _row("p5en.48xlarge", 8, 16, 2048, 192),
+    _row("p6-b200.48xlarge", 8, 8, 2048, 192),
+    _row("p6-b300.48xlarge", 8, 16, 4096, 192),
+    _row("g5.8xlarge", 1, 1, 128, 32),
+    _row("g5.12xlarge", 4, 1, 192, 48),
+    _row("g5.24xlarge", 4, 1, 384, 96),
+    _row("g5.48xlarge", 8, 1, 768, 192),
+    _row("g6.8xlarge", 1, 1, 128, 32),
+    _row("g6.12xlarge", 4, 1, 192, 48),
+    _row("g6.24xlarge", 4, 1, 384, 96),
+    _row("g6.48xlarge", 8, 1, 768, 192),
+    _row("g6e.8xlarge", 1, 1, 256, 32),
+    _row("g6e.12xlarge", 4, 1, 384, 48),
+    _row("g6e.24xlarge", 4, 2, 768, 96),
+    _row("g6e.48xlarge", 8, 4, 1536, 192),
+)
+_BY_NAME = {instance.name: instance for instance in INSTANCES}
+
+
+def instance(name: str) -> Instance:
+    """The row of `name`; `ml.` in front, as SageMaker HyperPod writes it, is the same machine."""
+    found = _BY_NAME.get(name.removeprefix("ml."))
+    if found:
+        return found
+    near = difflib.get_close_matches(name, _BY_NAME, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(_BY_NAME)}"
+    raise SettingsError(f"KUBE_INSTANCE {name!r} is not in the table", hint)

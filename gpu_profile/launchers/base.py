@@ -1,0 +1,120 @@
+"""What a launcher is: commands out, text in. Nothing here or in a launcher runs anything."""
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from gpu_profile.command import Command, Steps
+from gpu_profile.errors import ToolError
+from gpu_profile.spec import Job, LauncherName
+
+
+class JobState(Enum):
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+    @property
+    def finished(self) -> bool:
+        return self in {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobStatus:
+    """`reason` is the engine's own word for why: a queue's, a pod's, a signal's."""
+
+    state: JobState
+    reason: str = ""
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NsysPlan:
+    """How nsys wraps a rank: options of `nsys profile` for all, and more on local rank 0.
+
+    `privileged`: they need CAP_SYS_ADMIN (CPU sampling, hardware counters).
+    """
+
+    options: tuple[str, ...]
+    first: tuple[str, ...] = ()
+    privileged: bool = False
+
+
+def rank_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
+    """The words after `profile.py` that run the job's command, each chosen rank under nsys."""
+    if job.profile is None:
+        return ("--plain", f"--output={output}", "--", *job.command)
+    ranks = job.profile.ranks
+    return (
+        f"--ranks={'all' if ranks is None else ','.join(map(str, sorted(ranks)))}",
+        f"--output={output}",
+        *(f"--first={option}" for option in plan.first),
+        *plan.options,
+        "--",
+        *job.command,
+    )
+
+
+def local_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
+    """The same where profile.py itself starts the job's processes on one node."""
+    processes = (f"--processes={job.resources.tasks_per_node}",) if job.ddp else ()
+    return (*processes, *rank_arguments(job, plan, output=output))
+
+
+def asked(question: Command) -> Steps[str]:
+    """The answer of one command; a ToolError where it has none."""
+    result = yield question
+    if result.returncode:
+        raise ToolError(f"nsys does not say its options: {result.said}", "See `invoke doctor`")
+    return result.stdout
+
+
+def nameless() -> Steps[str]:
+    """The identity of an nsys that may change under its name."""
+    yield from ()
+    return ""
+
+
+class Launcher(Protocol):
+    """One engine. Each method describes what to do as Steps, which process.drive runs.
+
+    `submit` must not depend on the answers of its own commands, so that --dry-run can print
+    them all: names and directories follow from the job's name.
+    """
+
+    @property
+    def name(self) -> LauncherName: ...
+
+    def gpus(self) -> Steps[int | None]:
+        """GPUs of a node that a job here would have; None where only the engine knows."""
+
+    def identity(self) -> Steps[str]:
+        """What names the nsys that jobs here use, such as an image's id; empty where nothing
+        does, and it has to be asked each time."""
+
+    def probe(self, job: Job) -> Steps[str]:
+        """What `nsys profile --help` says with the nsys that the job will use."""
+
+    def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
+        """Start the job, each chosen rank under nsys, and return its id."""
+
+    def status(self, job_id: str) -> Steps[JobStatus]: ...
+
+    def logs(self, job_id: str, *, follow: bool) -> Command: ...
+
+    def stop(self, job_id: str) -> Steps[None]:
+        """End the job so that nsys finalises its reports. Stopping a finished job is no error."""
+
+    def fetch(self, job_id: str, to: Path) -> Steps[None]:
+        """Copy the job's reports into `to`, leaving the originals where they are."""
+
+    def export(self, job_id: str, report: Path) -> Command | None:
+        """Export a fetched report to SQLite beside it with the job's own nsys; None where only
+        another nsys of this machine can."""
+
+    def cleanup(self, job_id: str) -> Steps[None]:
+        """Remove what the job left on the engine: called after its reports were validated."""

@@ -1,0 +1,143 @@
+"""Jobs in a container of the local Docker Engine."""
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from gpu_profile import container, nsys
+from gpu_profile.command import Command, Steps, command
+from gpu_profile.errors import SettingsError
+from gpu_profile.launchers.base import JobState, JobStatus, NsysPlan, asked, local_arguments
+from gpu_profile.settings import Settings
+from gpu_profile.spec import ImageRef, Job, LauncherName, Mount
+
+_FINALISE_S = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class DockerLauncher:
+    """The container is named by the run id, and stays until its reports were validated."""
+
+    name: ClassVar[LauncherName] = "docker"
+    image: ImageRef
+    report_dir: Path
+    options: tuple[str, ...] = ()
+    hostname: str = ""
+    owner: str = ""
+    """`uid:gid` that the reports are given to; empty where the engine's root may keep them."""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "DockerLauncher":
+        own_name = settings.network not in {"host", "none"}
+        return cls(
+            image=settings.image_ref,
+            report_dir=settings.report_dir.absolute(),
+            options=container.placement(settings),
+            hostname=platform.node().partition(".")[0] if own_name else "",
+            owner=_owner(),
+        )
+
+    def gpus(self) -> Steps[int | None]:
+        """Those of this machine, where the engine has NVIDIA's runtime to hand them on."""
+        info = yield command("docker", "info", "--format={{json .Runtimes}}")
+        if '"nvidia"' not in container.checked(info, "asking the engine").stdout:
+            return 0
+        listed = yield command("nvidia-smi", "--list-gpus")
+        return listed.stdout.count("UUID") if listed.returncode == 0 else 0
+
+    def identity(self) -> Steps[str]:
+        asked = yield command("docker", "image", "inspect", "--format={{.Id}}", str(self.image))
+        return container.checked(asked, f"looking for {self.image}").stdout.strip()
+
+    def probe(self, job: Job) -> Steps[str]:
+        return asked(self._tool("nsys", "profile", "--help"))
+
+    def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
+        run = Command(argv=self._run(job, plan), env=job.env, secrets=frozenset(job.env))
+        yield from container.started(run, job.name)
+        return job.name
+
+    def _run(self, job: Job, plan: NsysPlan) -> tuple[str, ...]:
+        """The job's `docker run`. Variables by name: their values reach it by its environment."""
+        return (
+            *("docker", "run", "--detach", "--pull=never", f"--name={job.name}"),
+            f"--label=gpu-profile.run={job.name}",
+            *([f"--hostname={self.hostname}"] if self.hostname else []),
+            *(container.mount_option(mount) for mount in (self._reports(), *job.mounts)),
+            *(f"--env={name}" for name in sorted(job.env)),
+            *gpu_options(job.resources.gpus_per_node),
+            *(["--cap-add=SYS_ADMIN"] if plan.privileged else []),
+            *(*self.options, str(self.image), "python3", "/profile.py"),
+            *local_arguments(job, plan, output=f"{container.REPORTS_INSIDE}/{job.name}"),
+        )
+
+    def status(self, job_id: str) -> Steps[JobStatus]:
+        state = container.parse_state((yield container.inspect(job_id)))
+        return _status(job_id, state)
+
+    def logs(self, job_id: str, *, follow: bool) -> Command:
+        return container.logs(job_id, follow=follow)
+
+    def stop(self, job_id: str) -> Steps[None]:
+        stop = command("docker", "stop", f"--time={_FINALISE_S}", job_id)
+        container.checked((yield stop), f"stopping {job_id}")
+
+    def fetch(self, job_id: str, to: Path) -> Steps[None]:
+        """The reports are in the mounted directory already; what is left is their owner."""
+        if self.owner:
+            own = self._tool("chown", "--recursive", self.owner, str(to))
+            container.checked((yield own), f"giving {to} to {self.owner}")
+
+    def export(self, job_id: str, report: Path) -> Command | None:
+        return self._tool(*nsys.export_command(("nsys",), report).argv)
+
+    def cleanup(self, job_id: str) -> Steps[None]:
+        remove = command("docker", "container", "rm", "--force", job_id)
+        container.checked((yield remove), f"removing {job_id}")
+
+    def _reports(self) -> Mount:
+        return Mount(source=self.report_dir, target=container.REPORTS_INSIDE)
+
+    def tool_in(self, directory: Path, *argv: str) -> tuple[str, ...]:
+        """One program of the image without network, seeing a directory where it lies."""
+        mount = Mount(source=directory, target=str(directory))
+        return (
+            *("docker", "run", "--rm", "--pull=never", "--network=none"),
+            *(container.mount_option(mount), str(self.image), *argv),
+        )
+
+    def _tool(self, *argv: str) -> Command:
+        return command(*self.tool_in(self.report_dir, *argv))
+
+
+def _owner() -> str:
+    """The user to give reports to: the container's root writes them."""
+    if not hasattr(os, "getuid") or os.getuid() == 0:
+        return ""
+    return f"{os.getuid()}:{os.getgid()}"
+
+
+def gpu_options(gpus: int | None) -> tuple[str, ...]:
+    """GPUs, and the pinned memory and stack that NCCL asks for with them."""
+    if gpus == 0:
+        return ()
+    return (
+        f"--gpus={'all' if gpus is None else gpus}",
+        *("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
+    )
+
+
+def _status(job_id: str, state: Mapping[str, Any] | None) -> JobStatus:
+    if state is None:
+        raise SettingsError(f"no container {job_id} on this engine", "`invoke reports` lists runs")
+    if state["Status"] in {"created", "restarting"}:
+        return JobStatus(state=JobState.PENDING, reason=state.get("Error", ""))
+    if state["Status"] in {"running", "paused", "removing"}:
+        return JobStatus(state=JobState.RUNNING)
+    code = int(state["ExitCode"])
+    reason = "out of memory" if state.get("OOMKilled") else str(state.get("Error") or "")
+    done = JobState.SUCCEEDED if code == 0 else JobState.FAILED
+    return JobStatus(state=done, reason=reason, exit_code=code)

@@ -1,0 +1,90 @@
+"""Jobs that live in a directory of some machine, kept by Container-Root/job.py there."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpu_profile.command import Command, Result, command
+from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
+from gpu_profile.launchers.base import JobState, JobStatus, NsysPlan, local_arguments
+from gpu_profile.spec import Job
+
+CONTAINER_ROOT = Path(__file__).resolve().parents[2] / "Container-Root"
+AGENT = (
+    *("find_nsys.py", "job.py", "job_files.py", "job_run.py", "job_spec.py", "job_state.py"),
+    *("machine_facts.py", "profile.py", "rank_env.py", "rank_processes.py"),
+    *("shelter.py", "start_ranks.py"),
+)
+"""What job.py needs beside it."""
+SAMPLES = ("bench_inference.py", "train.py")
+"""Our sample programs: `/train.py` in an image, beside job.py elsewhere."""
+STATES: Mapping[str, JobState] = {
+    "starting": JobState.PENDING,
+    "running": JobState.RUNNING,
+    "succeeded": JobState.SUCCEEDED,
+    "failed": JobState.FAILED,
+    "cancelled": JobState.CANCELLED,
+    "lost": JobState.FAILED,
+}
+_REFUSALS: Mapping[int, type[GpuProfileError]] = {2: SettingsError, 3: ToolError, 5: JobError}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """job.py and its siblings as this machine has them."""
+
+    python: str
+    root: Path = CONTAINER_ROOT
+
+    def call(self, script: str, *argv: str, stdin: str = "") -> Command:
+        return command(self.python, str(self.root / script), *argv, stdin=stdin)
+
+
+def spec(
+    job: Job, plan: NsysPlan, directory: str, *, cwd: str = "", nsys: str = "", env: bool = True
+) -> str:
+    """What `job.py start` reads. Not without `env`, it holds the job's variables' values."""
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if job.resources.gpus_per_node == 0 else {}
+    words = {
+        "arguments": local_arguments(job, plan, output=directory),
+        "cwd": cwd,
+        "env": hidden | (dict(job.env) if env else {}),
+        "nsys": nsys,
+    }
+    return json.dumps(words, indent=2) + "\n"
+
+
+def checked(result: Result, doing: str) -> Result:
+    """Raise what a refusal of job.py, or a machine without Python, means."""
+    if result.returncode:
+        kind = _REFUSALS.get(result.returncode, ToolError)
+        raise kind(f"{doing}: {result.said}", "See its message")
+    return result
+
+
+def answer(result: Result, doing: str) -> Any:  # noqa: ANN401 - JSON
+    """The JSON of job.py's last line."""
+    lines = checked(result, doing).stdout.strip().splitlines()
+    try:
+        return json.loads(lines[-1])
+    except (IndexError, ValueError) as error:
+        said = lines[-1][:200] if lines else "nothing"
+        raise ToolError(
+            f"{doing}: the answer was {said!r}", "Is it Python 3.8 or newer?"
+        ) from error
+
+
+def facts(result: Result, doing: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = answer(result, doing)
+    return found
+
+
+def parse_status(result: Result) -> JobStatus:
+    state = answer(result, "asking for the job")
+    return JobStatus(
+        state=STATES.get(state["state"], JobState.UNKNOWN),
+        reason=state.get("reason", ""),
+        exit_code=state.get("exit_code"),
+    )

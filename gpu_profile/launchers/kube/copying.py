@@ -1,0 +1,136 @@
+"""Bring reports out of pods: whole, checked, and never silently fewer than there were."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gpu_profile.command import Command, Steps, command
+from gpu_profile.errors import ReportError
+from gpu_profile.launchers.kube import pods
+from gpu_profile.launchers.kube.cluster import Cluster, Object
+
+_TRIES = 3
+_SETTLE_S = 180
+_NO_RUN = 96
+"""Exit code where the run never came to this pod."""
+# nsys outlives a rank that mpirun or a signal ended: it is still writing that rank's report.
+# Process 1 is the pod's own script, which names the directory too.
+_LIST = f"""cd "$1" || exit {_NO_RUN}
+for _ in $(seq {_SETTLE_S}); do
+  busy=
+  for process in /proc/[0-9]*; do
+    [ "$process" != /proc/1 ] || continue
+    case "$(tr '\\0' ' ' 2>/dev/null <"$process/cmdline")" in
+      *"--output=$1/"* | *"--output=$1 "* | *"$1/"*.qdstrm*) busy=1 ;;
+    esac
+  done
+  [ "$busy" ] || break
+  sleep 1
+done
+cksum -- *.nsys-rep *.qdstrm 2>/dev/null
+true"""
+_EXPORT = """cd "$1" && for report in *.nsys-rep; do
+  database=${report%.nsys-rep}.sqlite
+  if [ -e "$report" ] && ! [ -e "$database" ]; then
+    nsys export --type=sqlite --output="$database.part" "$report" >&2 &&
+      mv "$database.part" "$database"
+  fi
+done
+cksum -- *.sqlite 2>/dev/null"""
+Sums = dict[str, str]
+"""`CRC bytes` of files by name, as POSIX cksum prints them."""
+
+
+def container(pod: Object) -> str:
+    """The first one: what operators give its part of the job to."""
+    return str(pod["spec"]["containers"][0]["name"])
+
+
+def execute(cluster: Cluster, pod: Object, *argv: str) -> Command:
+    return cluster.kubectl(
+        "exec",
+        pods.name(pod),
+        f"--container={container(pod)}",
+        "--",
+        *argv,
+        namespace=pod["metadata"]["namespace"],
+    )
+
+
+def shell(cluster: Cluster, pod: Object, script: str, *words: str) -> Command:
+    return execute(cluster, pod, "sh", "-c", script, "gpu-profile", *words)
+
+
+def sums(text: str, directory: str = "") -> Sums:
+    """cksum's lines by file name; other lines are none of its."""
+    found: Sums = {}
+    for line in text.splitlines():
+        crc, _, rest = line.partition(" ")
+        size, _, name = rest.partition(" ")
+        if crc.isdecimal() and size.isdecimal() and name and "/" not in name[len(directory) :]:
+            found[name[len(directory) :]] = f"{crc} {size}"
+    return found
+
+
+def copy_reports(
+    cluster: Cluster, pod: Object, directory: str, to: Path, *, export: bool = True
+) -> Steps[str]:
+    """Copy a pod's reports; returns what went wrong, empty where nothing did."""
+    listed = yield shell(cluster, pod, _LIST, directory)
+    if listed.returncode == _NO_RUN:
+        return f"{pods.name(pod)} has no {directory}: it was made after the run began"
+    if listed.returncode:
+        return f"{pods.name(pod)} cannot be read: {listed.said}"
+    wanted = sums(listed.stdout)
+    if wanted and export:
+        wanted |= sums((yield shell(cluster, pod, _EXPORT, directory)).stdout)
+    for _ in range(_TRIES):
+        if not wanted:
+            return ""
+        said = yield from _copy(cluster, pod, directory, to, tuple(sorted(wanted)))
+        here = yield command("cksum", *(f"{to}/{name}" for name in sorted(wanted)))
+        got = sums(here.stdout, f"{to}/")
+        wanted = {name: total for name, total in wanted.items() if got.get(name) != total}
+    if not wanted:
+        return ""
+    return f"{', '.join(sorted(wanted))} of {pods.name(pod)} did not arrive whole: {said}"
+
+
+def _copy(
+    cluster: Cluster, pod: Object, directory: str, to: Path, names: Sequence[str]
+) -> Steps[str]:
+    """One stream through `exec`: kubectl cp follows no links and has cut files short in silence."""
+    archive = to / f".{pods.name(pod)}.tar"
+    tar = execute(cluster, pod, "tar", "-C", directory, "-cf", "-", "--", *names)
+    sent = yield Command(argv=tar.argv, stdout_file=archive)
+    unpacked = yield command("tar", "-C", str(to), "-xf", str(archive))
+    yield command("rm", "-f", "--", str(archive))
+    return sent.said if sent.returncode else unpacked.said
+
+
+def collect(
+    cluster: Cluster, found: Sequence[Object], directory: str, to: Path, missing: Sequence[str]
+) -> Steps[None]:
+    """Copy from every pod that can still be read, then say what could not be had, and why.
+
+    Raises ReportError that names each loss. What did arrive stays in `to`.
+    """
+    lost = [*missing, *_unreadable(found)]
+    live = [pod for pod in found if pods.is_running(pod)]
+    empty: list[str] = []
+    for pod in live:
+        said = yield from copy_reports(cluster, pod, directory, to)
+        (empty if directory in said else lost).extend([said] if said else [])
+    if len(empty) < len(live):  # where no pod has it, nothing was recorded yet
+        lost += empty
+    if lost:
+        raise ReportError(
+            f"not every report could be fetched: {'; '.join(lost)}",
+            f"{to} holds those that could; KUBE_PVC keeps reports apart from pods",
+        )
+
+
+def _unreadable(found: Sequence[Object]) -> Iterator[str]:
+    for pod in found:
+        if not pods.is_running(pod):
+            end = pods.ending(pod) or pods.phase(pod).lower()
+            yield f"{pods.name(pod)} on {pods.node(pod) or 'no node'} cannot be read ({end})"

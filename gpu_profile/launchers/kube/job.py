@@ -1,0 +1,155 @@
+"""What the three Kubernetes launchers do alike, given what is different: a Kind and a manifest."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from gpu_profile import nsys
+from gpu_profile.command import Command, Steps
+from gpu_profile.errors import SettingsError
+from gpu_profile.launchers.base import JobStatus, NsysPlan, nameless
+from gpu_profile.launchers.kube import copying, manifests, pods, probe, reader, state
+from gpu_profile.launchers.kube.cluster import Cluster, Object, checked, parsed, split_id
+from gpu_profile.launchers.kube.manifests import Manifest
+from gpu_profile.launchers.kube.node import STOP
+from gpu_profile.launchers.kube.options import PodOptions
+from gpu_profile.launchers.kube.state import Kind
+from gpu_profile.settings import Settings
+from gpu_profile.spec import Job, LauncherName
+
+T = TypeVar("T", bound="KubernetesJob")
+GPU = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesJob(ABC):
+    """A job of a custom resource. Its id is `namespace/name`."""
+
+    kind: ClassVar[Kind]
+    name: ClassVar[LauncherName]
+    cluster: Cluster
+    options: PodOptions
+
+    @classmethod
+    def from_settings(cls: type[T], settings: Settings) -> T:
+        return cls(
+            cluster=Cluster(context=settings.kube_context, namespace=settings.kube_namespace),
+            options=PodOptions.from_settings(settings),
+        )
+
+    @abstractmethod
+    def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
+        """The object that starts the job."""
+
+    @abstractmethod
+    def expected(self, job: Object) -> tuple[str, ...]:
+        """The names of the pods that hold reports, where they follow from the job's."""
+
+    def stop_script(self) -> str:
+        """sh that ends the ranks in a pod ($1: the reports' directory) so that nsys finalises."""
+        return STOP
+
+    def gpus(self) -> Steps[int | None]:
+        """The instance type's; otherwise the most that a node of the cluster offers."""
+        if self.options.instance:
+            return self.options.instance.gpus
+        words = [
+            f"--selector={','.join(f'{k}={v}' for k, v in self.options.node_selector.items())}"
+        ]
+        answer = yield self.cluster.get("nodes", *words)
+        if "orbidden" in answer.stderr:
+            raise SettingsError(
+                "this user may not list nodes, so their GPUs are not known",
+                "Say --gpus-per-node N, or --instance TYPE",
+            )
+        nodes = parsed(answer, "asking for the nodes' GPUs").get("items", ())
+        offered = [node["status"].get("allocatable", {}).get(GPU, 0) for node in nodes]
+        return max(map(int, offered), default=0)
+
+    def identity(self) -> Steps[str]:
+        return nameless()
+
+    def probe(self, job: Job) -> Steps[str]:
+        """An injector brings its own nsys, with options of its own."""
+        if self.options.injector:
+            return nsys.TYPICAL_HELP
+        return (yield from probe.ask(self.cluster, job, self.options))
+
+    def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
+        manifests.refuse_mounts(job)
+        create = self.cluster.create(self.manifest(job, plan))
+        made = checked((yield create), f"starting {job.name}").stdout.strip()
+        return made or f"{self.cluster.namespace}/{job.name}".lstrip("/")
+
+    def status(self, job_id: str) -> Steps[JobStatus]:
+        return state.status(self.cluster, self.kind, job_id)
+
+    def logs(self, job_id: str, *, follow: bool) -> Command:
+        namespace, name = split_id(job_id)
+        many = ("--prefix", "--tail=-1", "--max-log-requests=1000")
+        speakers = self.kind.speakers.format(name=name)
+        return self.cluster.kubectl(
+            "logs",
+            *((f"--selector={speakers}", *many) if "=" in speakers else (speakers,)),
+            f"--container={self.kind.container}",
+            *(["--follow"] if follow else []),
+            namespace=namespace,
+        )
+
+    def stop(self, job_id: str) -> Steps[None]:
+        """End the ranks, not the pods: they hold the reports. A job without pods is suspended."""
+        job = yield from state.get_job(self.cluster, self.kind, job_id)
+        finished = {self.kind.succeeded, self.kind.failed} & set(state.conditions(job))
+        if finished and not self.kind.holds:
+            return
+        yield from self._patch(job_id, {"metadata": {"annotations": {state.STOPPED: "true"}}})
+        found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
+        if not any(map(pods.is_running, found)):
+            yield from self._patch(job_id, {"spec": self.kind.suspend})
+        directory = state.annotation(job, "reports")
+        for pod in filter(pods.is_running, found):
+            yield copying.shell(self.cluster, pod, self.stop_script(), directory)
+
+    def _patch(self, job_id: str, change: Manifest) -> Steps[None]:
+        namespace, name = split_id(job_id)
+        patch = self.cluster.kubectl(
+            *("patch", self.kind.resource, name, "--type=merge", f"--patch={json.dumps(change)}"),
+            namespace=namespace,
+        )
+        checked((yield patch), f"stopping {job_id}")
+
+    def fetch(self, job_id: str, to: Path) -> Steps[None]:
+        job = yield from state.get_job(self.cluster, self.kind, job_id)
+        found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
+        stopped = bool(state.annotation(job, "stopped"))
+        gone = () if stopped else _gone(self.expected(job), found)
+        if state.annotation(job, "claim"):
+            lasting = not self.kind.holds
+            where = (self.cluster, self.options, job_id, job, found, to)
+            yield from reader.collect(*where, lasting=lasting)
+            return
+        directory = state.annotation(job, "reports")
+        yield from copying.collect(self.cluster, found, directory, to, gone)
+
+    def export(self, job_id: str, report: Path) -> Command | None:
+        """None: fetch brings the exports along, made where the job's own nsys is."""
+        return None
+
+    def cleanup(self, job_id: str) -> Steps[None]:
+        namespace, name = split_id(job_id)
+        delete = self.cluster.kubectl(
+            "delete",
+            self.kind.resource,
+            name,
+            *("--ignore-not-found", "--cascade=foreground", "--timeout=180s"),
+            namespace=namespace,
+        )
+        checked((yield delete), f"removing {job_id}")
+
+
+def _gone(expected: Sequence[str], found: Sequence[Object]) -> tuple[str, ...]:
+    there = {pods.name(pod) for pod in found}
+    return tuple(f"{name} is gone, its reports with it" for name in expected if name not in there)

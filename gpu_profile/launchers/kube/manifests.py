@@ -1,0 +1,153 @@
+"""The manifests in k8s/, and the edits that every kind of job shares. Data in, data out."""
+
+import copy
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+from gpu_profile.errors import SettingsError
+from gpu_profile.launchers.kube.options import PodOptions
+from gpu_profile.spec import Job
+
+Manifest: TypeAlias = dict[str, Any]
+
+PREFIX = "gpu-profile.io"
+DIRECTORY = Path(__file__).resolve().parents[3] / "k8s"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+
+def load(name: str) -> Manifest:
+    """A manifest of k8s/, as data. YAML's anchors become copies, which edits keep apart."""
+    document: Manifest = yaml.safe_load((DIRECTORY / name).read_text(encoding="utf-8"))
+    apart: Manifest = _apart(document)
+    return apart
+
+
+def _apart(node: Any) -> Any:  # noqa: ANN401 - any YAML
+    if isinstance(node, dict):
+        return {key: _apart(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_apart(value) for value in node]
+    return copy.copy(node)
+
+
+def describe(manifest: Manifest, job: Job, options: PodOptions, labels: Mapping[str, str]) -> None:
+    """Name, labels, and what status and fetch need to know on any machine."""
+    manifest["metadata"] = {
+        "name": job.name,
+        "labels": {
+            "app.kubernetes.io/managed-by": "gpu-profile",
+            **({QUEUE_LABEL: options.queue} if options.queue else {}),
+            **labels,
+        },
+        "annotations": {
+            f"{PREFIX}/reports": options.directory(job.name),
+            f"{PREFIX}/claim": options.pvc,
+            f"{PREFIX}/wait-seconds": str(options.wait_s),
+        },
+    }
+
+
+def refuse_mounts(job: Job) -> None:
+    if job.mounts:
+        raise SettingsError(
+            f"{job.mounts[0].source} is on this machine, which pods cannot mount",
+            "Put it into the image, or onto a volume: KUBE_PVC",
+        )
+
+
+def set_env(container: Manifest, values: Mapping[str, str]) -> None:
+    """Values by name, added to the container's or in their place."""
+    merged = {entry["name"]: entry for entry in container.get("env", ())}
+    merged |= {name: {"name": name, "value": value} for name, value in values.items()}
+    container["env"] = list(merged.values())
+
+
+def place(spec: Manifest, options: PodOptions) -> None:
+    """Where a pod may run, and as whom."""
+    if options.node_selector:
+        spec["nodeSelector"] = dict(options.node_selector)
+    spec["tolerations"] = [*spec.get("tolerations", ()), *map(dict, options.tolerations)]
+    if options.affinity:
+        spec["affinity"] = {**spec.get("affinity", {}), **options.affinity}
+    if options.priority_class:
+        spec["priorityClassName"] = options.priority_class
+    if options.service_account:
+        spec["serviceAccountName"] = options.service_account
+    if options.run_as_user:
+        spec["securityContext"] = pod_security(options)
+
+
+def pod_security(options: PodOptions) -> Manifest:
+    user = options.run_as_user
+    return {
+        "runAsUser": user,
+        "runAsGroup": user,
+        "fsGroup": user,
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security(options: PodOptions, *, privileged: bool) -> Manifest:
+    """Not root: what PodSecurity's `restricted` asks for. Privileged: what nsys' sampling does."""
+    if privileged:
+        return {"capabilities": {"add": ["SYS_ADMIN"]}}
+    if options.run_as_user:
+        return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return {}
+
+
+def edit_container(
+    container: Manifest, options: PodOptions, job: Job, *, privileged: bool = False
+) -> None:
+    container["image"] = str(job.image or options.image)
+    security = container_security(options, privileged=privileged)
+    if security:
+        container["securityContext"] = security
+
+
+def edit_worker(container: Manifest, options: PodOptions, job: Job) -> None:
+    """What a rank's container has beside: resources and the reports' mount."""
+    resources = options.resources(job)
+    container.pop("resources", None)
+    if resources:
+        container["resources"] = resources
+    edit_mounts(container, options, job)
+
+
+def edit_mounts(container: Manifest, options: PodOptions, job: Job) -> None:
+    for mount in container["volumeMounts"]:
+        if mount["name"] == "reports":
+            mount["mountPath"] = options.reports
+            if options.injector and options.pvc:  # whose reports have one directory for all runs
+                mount["subPath"] = job.name
+
+
+def inject(template: Manifest, options: PodOptions) -> None:
+    """The label that asks for injection, on a pod template."""
+    if options.injector:
+        key, value = options.injector.label
+        template.setdefault("metadata", {}).setdefault("labels", {})[key] = value
+
+
+def edit_volumes(spec: Manifest, options: PodOptions) -> None:
+    for volume in spec["volumes"]:
+        if volume["name"] == "reports" and options.pvc:
+            del volume["emptyDir"]
+            volume["persistentVolumeClaim"] = {"claimName": options.pvc}
+        if volume["name"] == "shm" and options.instance:
+            volume["emptyDir"]["sizeLimit"] = f"{options.instance.shm_gib}Gi"
+
+
+def spread(spec: Manifest, label: str, name: str) -> None:
+    """Point the template's spreading at this job's pods."""
+    for constraint in spec["topologySpreadConstraints"]:
+        constraint["labelSelector"]["matchLabels"] = {label: name}
+
+
+def exported(env: Iterable[str]) -> str:
+    """The job's own variables, which reach ranks beside the launcher's allow-list."""
+    return " ".join(sorted(env))

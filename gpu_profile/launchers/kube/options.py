@@ -1,0 +1,146 @@
+"""How pods are to be: what settings and a job's resources say, parsed once."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_profile.errors import SettingsError
+from gpu_profile.instances import Instance, instance
+from gpu_profile.launchers.kube.generations import INJECTED, Generation, generation
+from gpu_profile.settings import Settings
+from gpu_profile.spec import ImageRef, Job
+
+_REPORTS = "/wd"
+_HOLD_S = 3600
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_TOLERATION = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodOptions:
+    """Settings of every pod of a job. `pvc` is a claim's name; empty keeps reports in the pods."""
+
+    image: ImageRef
+    instance: Instance | None = None
+    pvc: str = ""
+    reports: str = _REPORTS
+    queue: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, str], ...] = ()
+    affinity: Mapping[str, Any] = field(default_factory=dict)
+    priority_class: str = ""
+    service_account: str = ""
+    run_as_user: int = 0
+    injector: Generation | None = None
+    wait_s: int = 600
+    hold_s: int = _HOLD_S
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "PodOptions":
+        claim, reports = parse_pvc(settings.kube_pvc)
+        return cls(
+            image=settings.image_ref,
+            instance=instance(settings.kube_instance) if settings.kube_instance else None,
+            pvc=claim,
+            reports=reports,
+            queue=settings.kube_queue,
+            node_selector=parse_selector(settings.kube_node_selector),
+            tolerations=parse_tolerations(settings.kube_tolerations),
+            affinity=parse_affinity(settings.kube_affinity),
+            priority_class=settings.kube_priority_class,
+            service_account=settings.kube_service_account,
+            run_as_user=parse_count("KUBE_RUN_AS_USER", settings.kube_run_as_user),
+            injector=_injector(settings.kube_injector),
+            wait_s=parse_count("KUBE_WAIT", settings.kube_wait),
+            hold_s=parse_count("KUBE_HOLD", settings.kube_hold),
+        )
+
+    def directory(self, name: str) -> str:
+        """Where a run's reports are inside a pod."""
+        return f"{self.reports}/{INJECTED if self.injector else name}"
+
+    def resources(self, job: Job) -> dict[str, dict[str, str | int]]:
+        """A worker's limits and requests, the same in both: EFA and hugepages must be.
+
+        With a share of an instance's GPUs comes that share of its EFA devices and memory.
+        """
+        asked = job.resources
+        gpus = asked.gpus_per_node or 0
+        amounts: dict[str, str | int] = {"nvidia.com/gpu": gpus} if gpus else {}
+        efa, hugepages, memory = asked.efa_per_node, 0, asked.memory_gb
+        if self.instance and gpus:
+            share = gpus / self.instance.gpus
+            efa = efa or int(self.instance.efa * share)
+            memory = memory or int(self.instance.memory_gib * share)
+        if efa:
+            amounts["vpc.amazonaws.com/efa"] = efa
+            hugepages = self.instance.hugepages_mib if self.instance else 5120
+        if hugepages:
+            amounts["hugepages-2Mi"] = f"{hugepages}Mi"
+        if memory:
+            amounts["memory"] = f"{memory}Gi"
+        if asked.cpus_per_task:
+            amounts["cpu"] = asked.cpus_per_task * (asked.tasks_per_node or 1)
+        elif hugepages and not memory:
+            amounts["memory"] = "32000Mi"  # hugepages are refused without memory or CPU beside
+        return {"limits": amounts, "requests": dict(amounts)} if amounts else {}
+
+
+def _injector(name: str) -> Generation | None:
+    return None if name == "none" else generation(name)
+
+
+def parse_pvc(text: str) -> tuple[str, str]:
+    """`NAME:/path` as the claim and where pods mount it."""
+    if not text:
+        return "", _REPORTS
+    claim, _, path = text.partition(":")
+    if not claim or not path.startswith("/") or path == "/":
+        raise SettingsError(f"KUBE_PVC {text!r} is no claim and path", "Use NAME:/path")
+    return claim, path.rstrip("/")
+
+
+def parse_selector(text: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise SettingsError(f"KUBE_NODE_SELECTOR {text!r} is no selector", "Use key=value,…")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def parse_tolerations(text: str) -> tuple[dict[str, str], ...]:
+    """`key[=value][:effect],…` as the API writes it."""
+    return tuple(_toleration(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _toleration(text: str) -> dict[str, str]:
+    match = _TOLERATION.fullmatch(text)
+    if match is None or (match["effect"] or "NoSchedule") not in _EFFECTS:
+        raise SettingsError(
+            f"KUBE_TOLERATIONS {text!r} is no toleration",
+            f"Use key[=value][:effect] with an effect of {', '.join(_EFFECTS)}",
+        )
+    found = {"key": match["key"], "operator": "Exists"}
+    if match["value"] is not None:
+        found |= {"operator": "Equal", "value": match["value"]}
+    return found | ({"effect": match["effect"]} if match["effect"] else {})
+
+
+def parse_affinity(text: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise SettingsError(f"KUBE_AFFINITY is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise SettingsError("KUBE_AFFINITY is no JSON object", 'Use {"nodeAffinity": {…}}')
+    return found
+
+
+def parse_count(key: str, text: str) -> int:
+    if not text.isdecimal():
+        raise SettingsError(f"{key} {text!r} is not a number", "Use 0, 1, 2, …")
+    return int(text)

@@ -1,0 +1,70 @@
+"""Ask the job's own nsys for its options: in a pod of the job's image, gone once it answered."""
+
+from gpu_profile.command import Steps
+from gpu_profile.errors import JobError
+from gpu_profile.launchers.kube import manifests, pods
+from gpu_profile.launchers.kube.cluster import Cluster, checked, checked_name, parsed
+from gpu_profile.launchers.kube.manifests import Manifest
+from gpu_profile.launchers.kube.options import PodOptions
+from gpu_profile.spec import Job
+
+
+def manifest(job: Job, options: PodOptions) -> Manifest:
+    """A pod as the job's pods will be, so that what stops them stops it first, at once."""
+    container: Manifest = {
+        "name": "nsys",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["nsys", "profile", "--help"],
+    }
+    spec: Manifest = {
+        "restartPolicy": "Never",
+        "tolerations": [
+            {"key": "nvidia.com/gpu", "operator": "Exists"},
+            {"key": "vpc.amazonaws.com/efa", "operator": "Exists"},
+        ],
+        "containers": [container],
+    }
+    manifests.place(spec, options)
+    manifests.edit_container(container, options, job)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": checked_name(job.name, "-probe") + "-probe",
+            "labels": {"app.kubernetes.io/managed-by": "gpu-profile"},
+        },
+        "spec": spec,
+    }
+
+
+def ask(cluster: Cluster, job: Job, options: PodOptions) -> Steps[str]:
+    """What `nsys profile --help` prints. Raises JobError with the reason where no pod runs."""
+    pod = manifest(job, options)
+    name = str(pod["metadata"]["name"])
+    checked((yield cluster.create(pod)), f"asking {job.image or options.image} for its nsys")
+    reason = yield from _wait(cluster, name, options.wait_s)
+    said = yield cluster.kubectl("logs", name)
+    yield cluster.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
+    if reason:
+        last = said.stdout.strip().splitlines()[-1:]
+        raise JobError(
+            ": ".join([f"nsys in {job.image or options.image} cannot be asked", reason, *last]),
+            "Check the image, and what the cluster lets run: `invoke doctor --on mpijob`",
+        )
+    return said.stdout
+
+
+def _wait(cluster: Cluster, name: str, seconds: int) -> Steps[str]:
+    """Until the pod ended well; otherwise why not, as soon as that is certain."""
+    trouble: pods.Trouble | None = None
+    for _ in range(seconds + 1):
+        answer = yield cluster.get("pod", name)
+        pod = parsed(answer, f"asking for {name}")
+        phase = pods.phase(pod) if pod else "Succeeded"
+        if phase in {"Succeeded", "Failed"}:
+            return "" if phase == "Succeeded" else pods.ending(pod) or "it failed"
+        trouble = pods.trouble(pod)
+        if trouble and trouble.hopeless:
+            return trouble.reason
+        yield cluster.pause(1)
+    return f"not running after {seconds} s: {trouble.reason if trouble else phase}"

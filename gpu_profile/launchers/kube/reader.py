@@ -1,0 +1,90 @@
+"""Reports on a claim: read by a pod of the job that still runs, or by one made for it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpu_profile.command import Steps
+from gpu_profile.errors import ReportError
+from gpu_profile.launchers.kube import copying, manifests, pods
+from gpu_profile.launchers.kube.cluster import Cluster, Object, checked, parsed, split_id
+from gpu_profile.launchers.kube.manifests import Manifest
+from gpu_profile.launchers.kube.options import PodOptions
+
+_WAIT_S = 300
+
+
+def manifest(job_id: str, image: str, options: PodOptions, claim: str, path: str) -> Manifest:
+    namespace, name = split_id(job_id)
+    container: Manifest = {
+        "name": "reader",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sleep", "3600"],
+        "volumeMounts": [{"name": "reports", "mountPath": path}],
+    }
+    spec: Manifest = {
+        "restartPolicy": "Never",
+        "containers": [container],
+        "volumes": [{"name": "reports", "persistentVolumeClaim": {"claimName": claim}}],
+    }
+    manifests.place(spec, options)
+    security = manifests.container_security(options, privileged=False)
+    if security:
+        container["securityContext"] = security
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{name}-reader", "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def collect(
+    cluster: Cluster,
+    options: PodOptions,
+    job_id: str,
+    job: Object,
+    found: Sequence[Object],
+    to: Path,
+    *,
+    lasting: bool,
+) -> Steps[None]:
+    """Copy the run's directory from its claim. Raises ReportError where it cannot be had."""
+    notes = job["metadata"]["annotations"]
+    claim, directory = (str(notes[f"{manifests.PREFIX}/{key}"]) for key in ("claim", "reports"))
+    # Pods that do not wait for the fetch may end while they are read.
+    pod = next((pod for pod in found if lasting and pods.is_running(pod)), None)
+    made = pod is None
+    if pod is None:
+        pod = yield from _start(cluster, options, job_id, found, claim, directory)
+    said = yield from copying.copy_reports(cluster, pod, directory, to)
+    if made:
+        yield cluster.kubectl(
+            *("delete", "pod", pods.name(pod), "--wait=false"),
+            namespace=pod["metadata"]["namespace"],
+        )
+    if said:
+        raise ReportError(
+            f"not every report could be fetched: {said}", f"The claim {claim} has them"
+        )
+
+
+def _start(
+    cluster: Cluster,
+    options: PodOptions,
+    job_id: str,
+    found: Sequence[Object],
+    claim: str,
+    directory: str,
+) -> Steps[Object]:
+    namespace, name = split_id(job_id)
+    image = str(found[0]["spec"]["containers"][0]["image"]) if found else str(options.image)
+    pod = manifest(job_id, image, options, claim, directory.rpartition("/")[0])
+    checked((yield cluster.create(pod)), f"reading the claim {claim}")
+    ready = cluster.kubectl(
+        *("wait", f"pod/{name}-reader", "--for=condition=Ready", f"--timeout={_WAIT_S}s"),
+        namespace=namespace,
+    )
+    checked((yield ready), f"reading the claim {claim}")
+    answer = yield cluster.get("pod", f"{name}-reader", namespace=namespace)
+    return parsed(answer, "asking for the reader")

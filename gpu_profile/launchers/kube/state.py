@@ -1,0 +1,192 @@
+"""How a job is: its own conditions first, then its pods', then the events'."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from gpu_profile.command import Result, Steps, command
+from gpu_profile.launchers.base import JobState, JobStatus
+from gpu_profile.launchers.kube import pods
+from gpu_profile.launchers.kube.cluster import Cluster, Object, checked, parsed, split_id
+from gpu_profile.launchers.kube.manifests import PREFIX
+
+_TRIES = 12
+_PAUSE_S = 5
+_AWAY = ("refused", "timeout", "Unable to connect", "EOF", "TLS handshake", "no route to host")
+_STAMP = "%Y-%m-%dT%H:%M:%SZ"
+_ENDED = re.compile(r"gpu-profile: (?P<pod>\S+) ended with (?P<code>\d+);")
+STOPPED = f"{PREFIX}/stopped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of job: what kubectl calls it and its pods, and what its conditions mean.
+
+    `workers` selects the pods that hold reports, `speakers` those whose output is the job's (or
+    names them), in `container`;
+    `leader` is in the name of the pod whose end is the job's. `suspend` is the spec of a job that
+    gives its pods back. `holds`: pods wait after the run, so that reports can be fetched.
+    """
+
+    resource: str
+    selector: str
+    workers: str
+    speakers: str
+    container: str
+    leader: str
+    suspend: Mapping[str, object]
+    succeeded: str = "Succeeded"
+    failed: str = "Failed"
+    suspended: str = "Suspended"
+    holds: bool = False
+
+
+def patient(cluster: Cluster, resource: str, *words: str, namespace: str) -> Steps[Result]:
+    """A get that lives through a minute of a cluster that is away."""
+    result = yield cluster.get(resource, *words, namespace=namespace)
+    for _ in range(_TRIES):
+        if not result.returncode or not any(word in result.stderr for word in _AWAY):
+            break
+        yield cluster.pause(_PAUSE_S)
+        result = yield cluster.get(resource, *words, namespace=namespace)
+    return result
+
+
+def get_job(cluster: Cluster, kind: Kind, job_id: str) -> Steps[Object]:
+    namespace, name = split_id(job_id)
+    result = yield from patient(cluster, kind.resource, name, namespace=namespace)
+    return parsed(result, f"asking for {job_id}")
+
+
+def get_pods(cluster: Cluster, selector: str, job_id: str) -> Steps[tuple[Object, ...]]:
+    """The job's pods, by name."""
+    namespace, name = split_id(job_id)
+    words = f"--selector={selector.format(name=name)}"
+    result = yield from patient(cluster, "pods", words, namespace=namespace)
+    items = parsed(result, f"asking for the pods of {job_id}").get("items", ())
+    return tuple(sorted(items, key=pods.name))
+
+
+def get_warnings(cluster: Cluster, job_id: str) -> Steps[tuple[str, ...]]:
+    namespace, name = split_id(job_id)
+    result = yield cluster.get("events", namespace=namespace)
+    if result.returncode:  # a role may leave events out; the rest is told without them
+        return ()
+    return pods.warnings(parsed(result, "reading events").get("items", ()), name)
+
+
+def conditions(job: Object) -> Mapping[str, Object]:
+    """The conditions that hold, by type."""
+    found = job.get("status", {}).get("conditions", ())
+    return {c["type"]: c for c in found if c.get("status") == "True"}
+
+
+def annotation(job: Object, key: str) -> str:
+    return str(job.get("metadata", {}).get("annotations", {}).get(f"{PREFIX}/{key}", ""))
+
+
+def status(cluster: Cluster, kind: Kind, job_id: str) -> Steps[JobStatus]:
+    """The job's state, with the reason where it waits or failed."""
+    job = yield from get_job(cluster, kind, job_id)
+    found = yield from get_pods(cluster, kind.selector, job_id)
+    stopped = bool(annotation(job, "stopped"))
+    holds = conditions(job)
+    if kind.succeeded in holds:
+        # A PyTorchJob has succeeded once its master has; workers may still write their reports.
+        writing = kind.holds and any(map(pods.is_running, found))
+        return JobStatus(state=JobState.RUNNING if writing else JobState.SUCCEEDED, exit_code=0)
+    if kind.failed in holds:
+        return _failed(kind, holds[kind.failed], found, stopped=stopped)
+    if kind.suspended in holds:
+        state = JobState.CANCELLED if stopped else JobState.PENDING
+        return JobStatus(state=state, reason="" if stopped else "suspended: waits in a queue")
+    ended = yield from _ended(cluster, kind, job_id, found)
+    if ended:
+        return _held(ended, stopped=stopped)
+    return (yield from _unfinished(cluster, kind, job_id, job, found))
+
+
+def _failed(kind: Kind, condition: Object, found: Sequence[Object], *, stopped: bool) -> JobStatus:
+    leaders = [pod for pod in found if kind.leader in pods.name(pod)]
+    end = next((pods.terminated(pod) for pod in leaders if pods.terminated(pod)), None)
+    endings = [f"{pods.name(pod)}: {said}" for pod in found if (said := pods.ending(pod))]
+    reason = "; ".join(endings) or str(condition.get("message", "")).rstrip(": ")
+    if not leaders:
+        reason = f"the pod of {kind.leader.strip('-')} is gone: {reason}"
+    return JobStatus(
+        state=JobState.CANCELLED if stopped else JobState.FAILED,
+        reason=reason,
+        exit_code=int(end["exitCode"]) if end else None,
+    )
+
+
+def _ended(
+    cluster: Cluster, kind: Kind, job_id: str, found: Sequence[Object]
+) -> Steps[Mapping[str, int]]:
+    """Exit codes of pods whose run is over, once all are: such a pod waits to be fetched from.
+
+    Its last line of output says so. Empty while one still works.
+    """
+    if not kind.holds or not found or not all(map(pods.is_running, found)):
+        return {}
+    namespace, name = split_id(job_id)
+    result = yield cluster.kubectl(
+        "logs",
+        f"--selector={kind.workers.format(name=name)}",
+        "--tail=1",
+        f"--container={kind.container}",
+        namespace=namespace,
+    )
+    codes = {m["pod"]: int(m["code"]) for m in _ENDED.finditer(result.stdout)}
+    return codes if len(codes) >= len(found) else {}
+
+
+def _held(codes: Mapping[str, int], *, stopped: bool) -> JobStatus:
+    bad = {pod: code for pod, code in codes.items() if code}
+    if stopped:
+        return JobStatus(state=JobState.CANCELLED, exit_code=next(iter(bad.values()), 0))
+    if not bad:
+        return JobStatus(state=JobState.SUCCEEDED, exit_code=0)
+    reason = ", ".join(f"{pod} ended with {code}" for pod, code in bad.items())
+    return JobStatus(state=JobState.FAILED, reason=reason, exit_code=next(iter(bad.values())))
+
+
+def _unfinished(
+    cluster: Cluster, kind: Kind, job_id: str, job: Object, found: Sequence[Object]
+) -> Steps[JobStatus]:
+    """Running, or pending for a reason; failed where it cannot or did not start in time."""
+    started = any(kind.leader in pods.name(pod) for pod in found)
+    if started and all(pods.phase(pod) == "Running" for pod in found):
+        return JobStatus(state=JobState.RUNNING)
+    if "Running" in conditions(job):  # pods may have ended that the operator has not looked at
+        return JobStatus(state=JobState.RUNNING)
+    wrong = pods.troubles(found)
+    said = yield from get_warnings(cluster, job_id)
+    hopeless = [trouble for trouble in wrong if trouble.hopeless]
+    refused = [line for line in said if "violates PodSecurity" in line]
+    if hopeless or (refused and not found):
+        return JobStatus(state=JobState.FAILED, reason=str([*hopeless, *refused][0]))
+    reason = pods.why(wrong, said) or "its pods were not made yet"
+    late = yield from _late(job)
+    if late:
+        return JobStatus(state=JobState.FAILED, reason=f"not running after {late} s: {reason}")
+    gone = [f"{pods.name(pod)}: {end}" for pod in found if (end := pods.ending(pod))]
+    if gone:
+        return JobStatus(state=JobState.RUNNING, reason="; ".join(gone))
+    return JobStatus(state=JobState.PENDING, reason=reason)
+
+
+def _late(job: Object) -> Steps[int]:
+    """The seconds that the job was given to start, if they are over and it never ran."""
+    allowed = annotation(job, "wait-seconds")
+    started = job.get("status", {}).get("startTime") or job["metadata"].get("creationTimestamp")
+    if not allowed or not started:
+        return 0
+    now = checked((yield command("date", "-u", f"+{_STAMP}")), "reading the clock").stdout.strip()
+    age = _time(now) - _time(started)
+    return int(allowed) if age > timedelta(seconds=int(allowed)) else 0
+
+
+def _time(stamp: str) -> datetime:
+    return datetime.strptime(stamp, _STAMP).replace(tzinfo=timezone.utc)

@@ -1,0 +1,86 @@
+"""Jobs of Kubeflow's MPI operator: mpirun starts a rank a GPU, each under its own nsys."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpu_profile.errors import SettingsError
+from gpu_profile.launchers.base import NsysPlan, rank_arguments
+from gpu_profile.launchers.kube import manifests
+from gpu_profile.launchers.kube.cluster import Object, checked_name, literal
+from gpu_profile.launchers.kube.job import KubernetesJob
+from gpu_profile.launchers.kube.manifests import Manifest
+from gpu_profile.launchers.kube.state import Kind
+from gpu_profile.spec import Job, LauncherName
+
+_JOB = "training.kubeflow.org/job-name"
+_ROLE = "training.kubeflow.org/job-role"
+# profile.py hands the signal on; `[.]` keeps this very sh out of what it finds.
+_STOP = """for process in /proc/[0-9]*; do
+  if tr '\\0' ' ' 2>/dev/null <"$process/cmdline" | grep -q "/profile[.]py .*--output=$1 "; then
+    kill -TERM "${process#/proc/}"
+  fi
+done"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MpiJobLauncher(KubernetesJob):
+    """Workers outlive mpirun (cleanPodPolicy None), so that reports are fetched from them."""
+
+    name: ClassVar[LauncherName] = "mpijob"
+    kind: ClassVar[Kind] = Kind(
+        resource="mpijobs.v2beta1.kubeflow.org",
+        selector=f"{_JOB}={{name}}",
+        workers=f"{_JOB}={{name}},{_ROLE}=worker",
+        speakers="job/{name}-launcher",
+        container="launcher",
+        leader="-launcher",
+        suspend={"runPolicy": {"suspend": True}},
+    )
+
+    def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
+        ranks = job.resources.tasks_per_node or 1
+        checked_name(job.name, f"-worker-{job.resources.nodes - 1}")
+        if self.options.injector:
+            raise SettingsError(
+                "an injector does not see the ranks of an MPIJob: sshd starts them",
+                "Set KUBE_INJECTOR=none, or use --on pytorchjob",
+            )
+        result = manifests.load("mpijob.yaml")
+        manifests.describe(result, job, self.options, {})
+        result["spec"]["slotsPerWorker"] = ranks
+        replicas = result["spec"]["mpiReplicaSpecs"]
+        replicas["Worker"]["replicas"] = job.resources.nodes
+        self._edit_worker(replicas["Worker"]["template"]["spec"], job, plan)
+        self._edit_launcher(replicas["Launcher"]["template"]["spec"], job, plan, ranks)
+        return result
+
+    def _edit_worker(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
+        container = spec["containers"][0]
+        manifests.place(spec, self.options)
+        manifests.spread(spec, _JOB, job.name)
+        manifests.edit_container(container, self.options, job, privileged=plan.privileged)
+        manifests.edit_worker(container, self.options, job)
+        manifests.edit_volumes(spec, self.options)
+
+    def _edit_launcher(self, spec: Manifest, job: Job, plan: NsysPlan, ranks: int) -> None:
+        container = spec["containers"][0]
+        output = self.options.directory(job.name)
+        manifests.place(spec, self.options)
+        manifests.edit_container(container, self.options, job)
+        needed = {
+            "WAIT_SECONDS": str(self.options.wait_s),
+            "RANKS_PER_HOST": str(ranks),
+            "REPORTS": output,
+            "EXPORT": manifests.exported(job.env),
+        }
+        manifests.set_env(container, {**job.env, **needed})
+        words = ("python3", "/profile.py", *rank_arguments(job, plan, output=output))
+        container["args"] = [job.name, *literal(words)]
+
+    def expected(self, job: Object) -> tuple[str, ...]:
+        name = job["metadata"]["name"]
+        workers = int(job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"])
+        return tuple(f"{name}-worker-{n}" for n in range(workers))
+
+    def stop_script(self) -> str:
+        return _STOP

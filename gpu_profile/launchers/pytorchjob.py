@@ -1,0 +1,65 @@
+"""Jobs of Kubeflow's training operator: in each pod a rank a GPU, each under its own nsys."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpu_profile.launchers.base import NsysPlan
+from gpu_profile.launchers.kube import manifests
+from gpu_profile.launchers.kube.cluster import Object, checked_name, literal
+from gpu_profile.launchers.kube.job import KubernetesJob
+from gpu_profile.launchers.kube.manifests import Manifest
+from gpu_profile.launchers.kube.node import node_env, node_words
+from gpu_profile.launchers.kube.state import Kind
+from gpu_profile.spec import Job, LauncherName
+
+_JOB = "training.kubeflow.org/job-name"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PyTorchJobLauncher(KubernetesJob):
+    """A master and workers, one pod a node, which wait after the run until they were read."""
+
+    name: ClassVar[LauncherName] = "pytorchjob"
+    kind: ClassVar[Kind] = Kind(
+        resource="pytorchjobs.v1.kubeflow.org",
+        selector=f"{_JOB}={{name}}",
+        workers=f"{_JOB}={{name}}",
+        speakers=f"{_JOB}={{name}}",
+        container="pytorch",
+        leader="-master-",
+        suspend={"runPolicy": {"suspend": True}},
+        holds=True,
+    )
+
+    def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
+        nodes = job.resources.nodes
+        checked_name(job.name, f"-worker-{nodes}")
+        result = manifests.load("pytorchjob.yaml")
+        manifests.describe(result, job, self.options, {})
+        result["spec"]["nprocPerNode"] = str(job.resources.tasks_per_node or 1)
+        replicas = result["spec"]["pytorchReplicaSpecs"]
+        for replica in replicas.values():
+            manifests.inject(replica["template"], self.options)
+            self._edit(replica["template"]["spec"], job, plan)
+        replicas["Worker"]["replicas"] = nodes - 1
+        if nodes == 1:
+            del replicas["Worker"]
+        return result
+
+    def _edit(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
+        container = spec["containers"][0]
+        manifests.place(spec, self.options)
+        manifests.spread(spec, _JOB, job.name)
+        manifests.edit_container(container, self.options, job, privileged=plan.privileged)
+        manifests.edit_worker(container, self.options, job)
+        manifests.edit_volumes(spec, self.options)
+        manifests.set_env(container, node_env(job, self.options))
+        container["args"] = [job.name, *literal(node_words(job, plan, self.options))]
+
+    def expected(self, job: Object) -> tuple[str, ...]:
+        name, replicas = job["metadata"]["name"], job["spec"]["pytorchReplicaSpecs"]
+        return tuple(
+            f"{name}-{role.lower()}-{n}"
+            for role, replica in sorted(replicas.items())
+            for n in range(int(replica.get("replicas", 1)))
+        )

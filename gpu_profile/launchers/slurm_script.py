@@ -1,0 +1,210 @@
+"""The sbatch script of a job: plain enough to read, keep and submit by hand."""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpu_profile.errors import SettingsError
+from gpu_profile.launchers.base import NsysPlan, rank_arguments
+from gpu_profile.launchers.jobdir import SAMPLES
+from gpu_profile.launchers.slurm_container import Container
+from gpu_profile.settings import Settings
+from gpu_profile.spec import Job
+
+_FINALISE_S = 120
+_PROBE_MINUTES = 5
+# Slurm may send a signal up to a minute early: leave short jobs to its own SIGTERM.
+_SHORTEST_WARNED_S = 600
+_HEAD = """\
+# The job's directory, and a link to it by the job's number.
+run={run}
+ln -sfn "${{run##*/}}" "${{run%/*}}/$SLURM_JOB_ID"
+
+# A requeued job keeps what its attempt before has recorded.
+if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then
+    mkdir -p "$run/attempt-$SLURM_RESTART_COUNT"
+    mv "$run"/*.nsys-rep "$run"/*.qdstrm "$run/attempt-$SLURM_RESTART_COUNT/" 2>/dev/null
+fi
+rm -f "$run/ended"
+"""
+_MEETING = """\
+# The tasks meet at the first node.
+MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))
+export MASTER_ADDR MASTER_PORT
+"""
+_FINDING = """\
+nsys=$(python3 "$run/find_nsys.py"{named}) || exit 3
+"""
+_STOPPING = """\
+# USR1: the time limit is near. USR2: `invoke stop`. The step is told, so that nsys finalises.
+finish() {
+    echo "$1" >"$run/ended"
+    scancel --signal=TERM "$SLURM_JOB_ID.0"
+}
+trap 'finish "time limit"' USR1
+trap 'finish "stopped"' USR2
+"""
+_WAITING = """\
+step=$!
+wait "$step"
+code=$?
+while kill -0 "$step" 2>/dev/null; do # a trap ended that wait
+    wait "$step"
+    code=$?
+done
+[ -e "$run/ended" ] || echo "exit code $code" >"$run/ended"
+exit "$code"
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """What an allocation is asked for beside the job's resources, and how it is used."""
+
+    partition: str = ""
+    account: str = ""
+    time: str = ""
+    modules: tuple[str, ...] = ()
+    container: Container = field(default_factory=Container)
+    torchrun: bool = False
+    sbatch_args: tuple[str, ...] = ()
+    workdir: str = ""
+    nsys: str = ""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Script":
+        return cls(
+            partition=settings.slurm_partition,
+            account=settings.slurm_account,
+            time=settings.slurm_time,
+            modules=tuple(settings.slurm_modules.split()),
+            container=Container(image=settings.slurm_image, tool=settings.slurm_container),
+            torchrun=settings.slurm_torchrun,
+            sbatch_args=tuple(shlex.split(settings.slurm_args)),
+            workdir=settings.slurm_workdir or _here(settings),
+            nsys=settings.nsys,
+        )
+
+    def on_a_node(self, shared: str) -> tuple[str, ...]:
+        """The words before a command that runs it as a short step of one task, in the image
+        where the job has one."""
+        asked = {"partition": self.partition, "account": self.account}
+        return (
+            *("srun", "--nodes=1", "--ntasks=1", "--quiet", f"--time={_PROBE_MINUTES}"),
+            *(f"--{name}={value}" for name, value in asked.items() if value),
+            *self.container.srun_options((shared,), ""),
+            *self.container.prefix((shared,), "", gpus=False),
+        )
+
+    def render(self, job: Job, plan: NsysPlan, directory: str) -> str:
+        """`directory` is the job's own, on a file system that the nodes share."""
+        modules = f"module load {shlex.join(self.modules)}\n" if self.modules else ""
+        workdir = f"cd {shlex.quote(self.workdir)} || exit 2\n" if self.workdir else ""
+        named = f" --nsys={shlex.quote(self.nsys)}" if self.nsys else ""
+        finding = _FINDING.format(named=named) if self._finds_nsys(job) else ""
+        step = " \\\n    ".join(map(" ".join, self._step(job, plan, directory)))
+        parts = (
+            "#!/bin/bash\n" + "".join(self._directives(job, directory)),
+            _HEAD.format(run=shlex.quote(directory)),
+            modules + workdir + finding,
+            _MEETING,
+            _STOPPING,
+            f"{step} &\n{_WAITING}",
+        )
+        return "\n".join(part for part in parts if part)
+
+    def _finds_nsys(self, job: Job) -> bool:
+        return job.profile is not None and not self.container.image
+
+    def _directives(self, job: Job, directory: str) -> Iterable[str]:
+        if "%" in directory:
+            raise SettingsError(f"SLURM_DIR {directory} holds a %", "Slurm would replace it")
+        for name, value in self._asked(job, directory).items():
+            yield f"#SBATCH --{name}={directive(value)}\n"
+        yield "#SBATCH --no-requeue\n"
+        if seconds(self.time) >= _SHORTEST_WARNED_S:
+            yield f"#SBATCH --signal=B:USR1@{_FINALISE_S}\n"
+        if self.sbatch_args:
+            yield f"#SBATCH {' '.join(map(directive, self.sbatch_args))}\n"
+
+    def _asked(self, job: Job, directory: str) -> Mapping[str, str]:
+        resources = job.resources
+        asked = {
+            "job-name": job.name,
+            "output": f"{directory}/output.log",
+            "open-mode": "append",
+            "nodes": str(resources.nodes),
+            "ntasks-per-node": "1" if self.torchrun else str(resources.tasks_per_node or 1),
+            "gpus-per-node": str(resources.gpus_per_node or ""),
+            "cpus-per-task": str(resources.cpus_per_task or ""),
+            "mem": f"{resources.memory_gb}G" if resources.memory_gb else "",
+            "time": self.time,
+            "partition": self.partition,
+            "account": self.account,
+        }
+        return {name: value for name, value in asked.items() if value}
+
+    def _step(self, job: Job, plan: NsysPlan, directory: str) -> Iterable[tuple[str, ...]]:
+        """The words of the step, a line each tuple. `$run` and `$nsys` are the script's own."""
+        mounts = tuple(dict.fromkeys(filter(None, (directory, self.workdir))))
+        cpus = job.resources.cpus_per_task
+        gpus = bool(job.resources.gpus_per_node)
+        inside = self.container.srun_options(mounts, self.workdir)
+        yield ("srun", "--kill-on-bad-exit=1", *([f"--cpus-per-task={cpus}"] if cpus else []))
+        if inside:
+            yield tuple(map(shlex.quote, inside))
+        prefix = self.container.prefix(mounts, self.workdir, gpus=gpus)
+        if prefix:
+            yield tuple(map(shlex.quote, prefix))
+        if self.torchrun:
+            yield _torchrun(job.resources.tasks_per_node or 1)
+        found = ('--nsys="$nsys"',) if self._finds_nsys(job) else ()
+        yield ("python3", '"$run/profile.py"', "--shelter", *found)
+        words = rank_arguments(job, plan, output="$run")
+        at = words.index("--")
+        yield tuple(
+            '--output="$run"' if w == "--output=$run" else shlex.quote(w) for w in words[:at]
+        )
+        yield ("--", *map(self._word, words[at + 1 :]))
+
+    def _word(self, word: str) -> str:
+        """Our samples are `/train.py` in our image, and come with the job without one."""
+        name = word.removeprefix("/")
+        sample = word.startswith("/") and name in SAMPLES and not self.container.image
+        return f'"$run/{name}"' if sample else shlex.quote(word)
+
+
+def _here(settings: Settings) -> str:
+    """A container sees only what is mounted: give it the directory that sbatch is run in."""
+    return str(Path.cwd()) if settings.slurm_image and not settings.slurm_login else ""
+
+
+def _torchrun(processes: int) -> tuple[str, ...]:
+    return (
+        *("torchrun", '--nnodes="$SLURM_JOB_NUM_NODES"', f"--nproc-per-node={processes}"),
+        *('--rdzv-id="$SLURM_JOB_ID"', "--rdzv-backend=c10d"),
+        *('--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"', "--no-python"),
+    )
+
+
+def directive(value: str) -> str:
+    """A word of an #SBATCH line, which knows quotes and backslashes, and where # is a comment."""
+    if "\n" in value or "\0" in value:
+        raise SettingsError(f"{value!r} holds a line break", "An #SBATCH line cannot")
+    if re.fullmatch(r"[\w@%+=:,./-]+", value):
+        return value
+    return '"' + re.sub(r'([\\"#])', r"\\\1", value) + '"'
+
+
+def seconds(limit: str) -> int:
+    """Slurm's time limit: minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s. 0: none, or not a time."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
+    if match is None:
+        return 0
+    days, first, second, third = (int(part or 0) for part in match.groups())
+    if match[1] is not None or match[4] is not None:
+        return days * 86400 + first * 3600 + second * 60 + third
+    return first * 60 + second

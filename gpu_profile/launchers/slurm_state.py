@@ -1,0 +1,123 @@
+"""Slurm's words for where a job is, in ours."""
+
+import re
+from collections.abc import Mapping
+
+from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
+from gpu_profile.launchers.base import JobState, JobStatus
+
+STATES: Mapping[str, JobState] = {
+    **dict.fromkeys(("PENDING", "CONFIGURING", "RESV_DEL_HOLD"), JobState.PENDING),
+    **dict.fromkeys(("REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"), JobState.PENDING),
+    **dict.fromkeys(("RUNNING", "COMPLETING", "SIGNALING"), JobState.RUNNING),
+    **dict.fromkeys(("RESIZING", "STAGE_OUT", "SUSPENDED", "STOPPED"), JobState.RUNNING),
+    "COMPLETED": JobState.SUCCEEDED,
+    **dict.fromkeys(("CANCELLED", "REVOKED"), JobState.CANCELLED),
+    **dict.fromkeys(("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"), JobState.FAILED),
+    **dict.fromkeys(("BOOT_FAIL", "DEADLINE", "PREEMPTED"), JobState.FAILED),
+}
+_REASONS: Mapping[str, str] = {
+    "TIMEOUT": "it ran over its time limit{limit}: ask for more by --time",
+    "NODE_FAIL": "a node failed{nodes}",
+    "OUT_OF_MEMORY": "it ran out of memory",
+    "BOOT_FAIL": "a node did not boot{nodes}",
+    "PREEMPTED": "it was preempted by another job",
+    "DEADLINE": "it could not end before its deadline",
+    "CANCELLED": "it was cancelled",
+}
+_ENDED: Mapping[str, tuple[JobState, str]] = {
+    "stopped": (JobState.CANCELLED, "it was stopped"),
+    "time limit": (
+        JobState.FAILED,
+        "its time limit{limit} was near, and it was ended so that nsys finalised:"
+        " ask for more by --time",
+    ),
+}
+_REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
+    ("partition", SettingsError, "`sinfo` lists the partitions: --partition"),
+    ("time limit", SettingsError, "Ask for less by --time"),
+    ("account", SettingsError, "Set SLURM_ACCOUNT to one of yours"),
+    ("nrecognized option", SettingsError, "Check --sbatch-args and `sbatch --version`"),
+    ("nvalid option", SettingsError, "Check --sbatch-args and `sbatch --version`"),
+    ("node configuration", SettingsError, "`sinfo --Node --long` lists what nodes have"),
+    ("node count", SettingsError, "`sinfo` lists how many nodes there are"),
+    ("Unable to contact", ToolError, "`scontrol ping` says whether the controller is up"),
+)
+
+
+def refusal(said: str) -> GpuProfileError:
+    """The error that sbatch's words mean."""
+    for words, kind, hint in _REFUSALS:
+        if words.lower() in said.lower():
+            return kind(f"Slurm refused the job: {said}", hint)
+    return JobError(f"Slurm refused the job: {said}", "See its message")
+
+
+def parse_scontrol(line: str) -> JobStatus:
+    """`scontrol show job ID --oneliner`. The job's own name, which comes first, has no spaces."""
+    facts = dict(re.findall(r" ([A-Z]\w*)=(\S*)", line))
+    return _status(
+        facts.get("JobState", ""),
+        code=facts.get("ExitCode", ""),
+        reason=facts.get("Reason", ""),
+        limit=facts.get("TimeLimit", ""),
+        nodes=facts.get("NodeList", ""),
+        restarts=int(facts.get("Restarts", "0")),
+    )
+
+
+SACCT_FORMAT = "State,ExitCode,Timelimit,NodeList,Restarts"
+
+
+def parse_sacct(output: str) -> JobStatus | None:
+    """`sacct --noheader --parsable2 --allocations --format=SACCT_FORMAT`; None without a row.
+
+    A cancelled job's state reads `CANCELLED by 1000`; the last row is the last attempt.
+    """
+    rows = [line.split("|") for line in output.splitlines() if line.count("|") >= 4]
+    if not rows:
+        return None
+    state, code, limit, nodes, restarts = rows[-1][:5]
+    return _status(
+        state.split(" ")[0].rstrip("+"),
+        code=code,
+        limit=limit,
+        nodes=nodes,
+        restarts=int(restarts) if restarts.isdecimal() else 0,
+    )
+
+
+def judged(status: JobStatus, ended: str) -> JobStatus:
+    """`status` in the light of what the job itself wrote at its end (`ended`), if it did."""
+    word = ended.strip()
+    if word in _ENDED and status.state is not JobState.SUCCEEDED:
+        state, reason = _ENDED[word]
+        return JobStatus(state=state, reason=reason.format(limit=""), exit_code=status.exit_code)
+    return status
+
+
+def from_ended(ended: str) -> JobStatus:
+    """What is left to say once Slurm has forgotten a job."""
+    match = re.fullmatch(r"exit code (\d+)", ended.strip())
+    if match:
+        code = int(match[1])
+        state = JobState.SUCCEEDED if code == 0 else JobState.FAILED
+        return JobStatus(state=state, exit_code=code)
+    if ended.strip() in _ENDED:
+        return judged(JobStatus(state=JobState.FAILED), ended)
+    return JobStatus(state=JobState.FAILED, reason="Slurm knows no such job any more")
+
+
+def _status(
+    word: str, *, code: str, limit: str = "", nodes: str = "", restarts: int = 0, reason: str = ""
+) -> JobStatus:
+    state = STATES.get(word, JobState.UNKNOWN)
+    waiting = state is JobState.PENDING
+    why = reason if waiting and reason != "None" else _REASONS.get(word, "")
+    why = why.format(limit=f" of {limit}" if limit else "", nodes=f" ({nodes})" if nodes else "")
+    if restarts:
+        again = f"requeued {restarts} times" if restarts > 1 else "requeued once"
+        why = f"{again}; {why}" if why else again
+    exit_code, _, signal = code.partition(":")
+    ended = int(exit_code or 0) or (128 + int(signal or 0) if signal not in ("", "0") else 0)
+    return JobStatus(state=state, reason=why, exit_code=ended if state.finished else None)

@@ -1,0 +1,159 @@
+"""Jobs of a remote GPU host (an EC2 instance), by OpenSSH and nothing else."""
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from gpu_profile.command import Command, Result, Steps
+from gpu_profile.errors import SettingsError
+from gpu_profile.launchers import jobdir
+from gpu_profile.launchers.base import JobState, JobStatus, NsysPlan, asked, nameless
+from gpu_profile.launchers.remote import Place
+from gpu_profile.settings import Settings
+from gpu_profile.spec import Job, LauncherName
+
+_JOB_ID = re.compile(r"(?P<host>(?:[^\[\]:]*@)?(?:\[[^\]]+\]|[^:]+)):(?P<directory>.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SshLauncher:
+    """The id is `user@address:directory`: all that another shell needs to find the job.
+
+    `directory` holds our runs there, one folder each; `workdir` is where jobs run; what is in
+    `sync` here is copied to it first. Relative paths there are of the home directory.
+    """
+
+    name: ClassVar[LauncherName] = "ssh"
+    host: str
+    report_dir: Path
+    options: tuple[str, ...] = ()
+    directory: str = ".gpu-profile"
+    workdir: str = ""
+    sync: Path | None = None
+    nsys: str = ""
+    rsync: bool = True
+    agent: jobdir.Agent = field(default_factory=lambda: jobdir.Agent(python=sys.executable))
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "SshLauncher":
+        return cls(
+            host=settings.ssh_host,
+            report_dir=settings.report_dir.absolute(),
+            options=tuple(shlex.split(settings.ssh_args)),
+            directory=_below_home(settings.ssh_dir),
+            workdir=_below_home(settings.ssh_workdir),
+            sync=_directory_here(settings.ssh_sync),
+            nsys=settings.nsys,
+            rsync=shutil.which("rsync") is not None,
+        )
+
+    def gpus(self) -> Steps[int | None]:
+        result = yield from self._asked("machine_facts.py", "--gpus")
+        return int(jobdir.answer(result, "counting GPUs"))
+
+    def facts(self) -> Steps[Mapping[str, Any]]:
+        result = yield from self._asked("machine_facts.py", f"--directory={self.directory}")
+        return jobdir.facts(result, f"asking {self.host}")
+
+    def copies(self) -> Steps[Mapping[str, Any]]:
+        result = yield from self._asked("find_nsys.py", *self._named(), "--json")
+        return jobdir.facts(result, f"asking {self.host}")
+
+    def identity(self) -> Steps[str]:
+        return nameless()
+
+    def probe(self, job: Job) -> Steps[str]:
+        return asked(self._script("find_nsys.py", *self._named(), "profile", "--help"))
+
+    def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
+        place, directory = self.place(), f"{self.directory}/{job.name}"
+        archive = self.report_dir / job.name / ".sent.tar"
+        yield from place.place_agent(self.agent, directory, archive)
+        workdir = self.workdir or (f"{directory}/work" if self.sync else "")
+        if self.sync:
+            yield from place.send(self.sync, workdir, archive, rsync=self.rsync)
+        yield self.agent.call("job.py", "discard", str(archive))
+        spec = jobdir.spec(job, plan, ".", cwd=workdir, nsys=self.nsys)
+        started = yield place.run("python3", f"{directory}/job.py", "start", directory, stdin=spec)
+        if place.hint(started) or place.away(started):
+            place.checked(started, f"starting {job.name} on {self.host}")
+        jobdir.checked(started, f"starting {job.name} on {self.host}")
+        return f"{self.host}:{directory}"
+
+    def status(self, job_id: str) -> Steps[JobStatus]:
+        """UNKNOWN while the host cannot be reached: the job goes on without us."""
+        place, _ = self._at(job_id)
+        result = yield self._verb(job_id, "status")
+        if place.away(result):
+            return JobStatus(state=JobState.UNKNOWN, reason=f"{place.host}: {result.said}")
+        if place.hint(result):
+            place.checked(result, f"asking {place.host}")
+        return jobdir.parse_status(result)
+
+    def logs(self, job_id: str, *, follow: bool) -> Command:
+        return self._verb(job_id, "logs", *(["--follow"] if follow else []))
+
+    def stop(self, job_id: str) -> Steps[None]:
+        place, _ = self._at(job_id)
+        place.checked((yield self._verb(job_id, "stop")), f"stopping {job_id}")
+
+    def fetch(self, job_id: str, to: Path) -> Steps[None]:
+        place, directory = self._at(job_id)
+        again = f"`invoke fetch --job ssh://{job_id}` goes on"
+        yield from place.fetch(directory, to, again, agent=self.agent, rsync=self.rsync)
+
+    def export(self, job_id: str, report: Path) -> Command | None:
+        """There: no nsys is needed here, and no other could be too old for the report."""
+        place, directory = self._at(job_id)
+        argv = ("python3", f"{directory}/job.py", "export", directory, report.name)
+        return place.run(*argv, stdout_file=report.with_suffix(".sqlite"))
+
+    def cleanup(self, job_id: str) -> Steps[None]:
+        """Our own directory of this run; the user's stays as the job left it."""
+        place, directory = self._at(job_id)
+        there = shlex.quote(directory)
+        remove = f"test ! -e {there} || python3 {there}/job.py remove {there}"
+        place.checked((yield place.shell(remove)), f"removing {job_id}")
+
+    def place(self) -> Place:
+        if not self.host:
+            raise SettingsError("no host to run on", "Use --host user@address, or set SSH_HOST")
+        return Place(host=self.host, options=self.options)
+
+    def _at(self, job_id: str) -> tuple[Place, str]:
+        """The host and the directory of a job. An IPv6 address is in brackets."""
+        match = _JOB_ID.fullmatch(job_id)
+        if match is None:
+            raise SettingsError(f"ssh://{job_id} names no job", "Use ssh://user@address:DIRECTORY")
+        return Place(host=match["host"], options=self.options), match["directory"]
+
+    def _verb(self, job_id: str, verb: str, *more: str) -> Command:
+        place, directory = self._at(job_id)
+        return place.run("python3", f"{directory}/job.py", verb, directory, *more)
+
+    def _named(self) -> tuple[str, ...]:
+        return (f"--nsys={self.nsys}",) if self.nsys else ()
+
+    def _asked(self, script: str, *argv: str) -> Steps[Result]:
+        return self.place().checked((yield self._script(script, *argv)), f"asking {self.host}")
+
+    def _script(self, name: str, *argv: str) -> Command:
+        """Run one of our files there without leaving it there."""
+        text = (self.agent.root / name).read_text(encoding="utf-8")
+        return self.place().run("python3", "-", *argv, stdin=text)
+
+
+def _below_home(path: str) -> str:
+    """ssh starts in the home directory; nothing there expands a tilde for us."""
+    return path.removeprefix("~/").rstrip("/") if path != "~" else ""
+
+
+def _directory_here(path: str) -> Path | None:
+    if path and not Path(path).is_dir():
+        raise SettingsError(f"--sync {path}: no such directory", "Name a directory of this machine")
+    return Path(path).absolute() if path else None

@@ -1,0 +1,77 @@
+"""Jobs of Kubeflow's Trainer v2: a runtime of the cluster's, patched."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gpu_profile.errors import SettingsError
+from gpu_profile.launchers.base import NsysPlan
+from gpu_profile.launchers.kube import manifests
+from gpu_profile.launchers.kube.cluster import Object, checked_name, literal
+from gpu_profile.launchers.kube.job import KubernetesJob
+from gpu_profile.launchers.kube.manifests import Manifest
+from gpu_profile.launchers.kube.node import node_env, node_words
+from gpu_profile.launchers.kube.state import Kind
+from gpu_profile.spec import Job, LauncherName
+
+_JOB = "jobset.sigs.k8s.io/jobset-name"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainJobLauncher(KubernetesJob):
+    """One pod a node, which waits after the run until it was read."""
+
+    name: ClassVar[LauncherName] = "trainjob"
+    kind: ClassVar[Kind] = Kind(
+        resource="trainjobs.v1alpha1.trainer.kubeflow.org",
+        selector=f"{_JOB}={{name}}",
+        workers=f"{_JOB}={{name}}",
+        speakers=f"{_JOB}={{name}}",
+        container="node",
+        leader="-node-0-0",
+        suspend={"suspend": True},
+        succeeded="Complete",
+        holds=True,
+    )
+
+    def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
+        checked_name(job.name, f"-node-0-{job.resources.nodes}-xxxxx")
+        self._refuse(plan)
+        result = manifests.load("trainjob.yaml")
+        manifests.describe(result, job, self.options, {})
+        trainer = result["spec"]["trainer"]
+        trainer["image"] = str(job.image or self.options.image)
+        trainer["numNodes"] = job.resources.nodes
+        trainer["numProcPerNode"] = job.resources.tasks_per_node or 1
+        trainer["resourcesPerNode"] = self.options.resources(job)
+        trainer["args"] = [job.name, *literal(node_words(job, plan, self.options))]
+        manifests.set_env(trainer, node_env(job, self.options))
+        manifests.inject(_pod_template(result), self.options)
+        self._edit_patch(_pod_template(result)["spec"], job)
+        return result
+
+    def _refuse(self, plan: NsysPlan) -> None:
+        """What a runtime patch cannot say is refused, not left out."""
+        hint = "Put it into the cluster's runtime, or use --on pytorchjob"
+        if plan.privileged:
+            raise SettingsError("a TrainJob cannot add CAP_SYS_ADMIN to its runtime", hint)
+        if self.options.priority_class:
+            raise SettingsError("a TrainJob cannot set KUBE_PRIORITY_CLASS", hint)
+
+    def _edit_patch(self, spec: Manifest, job: Job) -> None:
+        manifests.place(spec, self.options)
+        manifests.edit_mounts(spec["containers"][0], self.options, job)
+        manifests.edit_volumes(spec, self.options)
+        preferred = spec["affinity"].get("podAntiAffinity", {})
+        for term in preferred.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
+            term["podAffinityTerm"]["labelSelector"]["matchLabels"] = {_JOB: job.name}
+
+    def expected(self, job: Object) -> tuple[str, ...]:
+        """Its pods' names end in letters of the Job controller's choice."""
+        return ()
+
+
+def _pod_template(manifest: Mapping[str, Any]) -> Manifest:
+    jobs = manifest["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]
+    template: Manifest = jobs["replicatedJobs"][0]["template"]["spec"]["template"]
+    return template

@@ -1,0 +1,56 @@
+"""What this machine's own configuration says about downloads: pip's index, certificates.
+
+Builds use it as build secrets, so that mirrors and proxies of the machine work in the image's
+steps and leave no trace in the image.
+"""
+
+import configparser
+from dataclasses import dataclass
+
+from gpu_profile.command import Command, Steps, command
+
+_KEEP = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "retries")
+_CERTIFICATES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_SCRIPT = (
+    'for f in /etc/pip.conf "$HOME/.pip/pip.conf"'
+    ' "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" "${PIP_CONFIG_FILE:-}";'
+    ' do [ -r "$f" ] && cat -- "$f" && echo; done;'
+    ' echo "[environment]"; env | grep -E "^(PIP_|SSL_CERT_FILE=|REQUESTS_CA_BUNDLE=|CURL_CA_B)";'
+    " true"
+)
+PROBE: Command = command("sh", "-c", _SCRIPT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Downloads:
+    """`pip_conf` is a pip configuration file's text; `ca_bundle` a path on this machine."""
+
+    pip_conf: str = ""
+    ca_bundle: str = ""
+
+
+def downloads() -> Steps[Downloads]:
+    return parse((yield PROBE).stdout)
+
+
+def parse(text: str) -> Downloads:
+    """pip's files in their order of precedence, then the environment, which wins."""
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return Downloads()
+    found: dict[str, str] = {}
+    for section in ("global", "install"):
+        found |= dict(parser[section]) if section in parser else {}
+    environment = dict(parser["environment"]) if "environment" in parser else {}
+    for name, value in environment.items():
+        if name.startswith("pip_"):
+            found[name[4:].replace("_", "-")] = value
+    certificates = [environment.get(name.lower(), "") for name in _CERTIFICATES]
+    bundle = next(filter(None, [*certificates, found.get("cert", "")]), "")
+    kept = [f"{name} = {found[name]}" for name in _KEEP if found.get(name)]
+    return Downloads(
+        pip_conf="\n".join(["[global]", *kept, ""]) if kept else "",
+        ca_bundle=bundle,
+    )

@@ -1,0 +1,154 @@
+"""The NCCL tests as jobs: which binaries, which sizes, and what their results say."""
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_profile.errors import ReportError, SettingsError
+from gpu_profile.nccl_gate import check_bandwidth, check_correct, prove_efa
+from gpu_profile.nccl_tests import (
+    Measurement,
+    parse_json,
+    parse_output,
+    parse_size,
+    redact_json,
+    size_text,
+)
+from gpu_profile.spec import ImageRef, Job, Resources
+
+COLLECTIVES: tuple[str, ...] = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "alltoall",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "sendrecv",
+    "hypercube",
+)
+_MIN_SIZE, _STEP = 8, 2
+_WITH_JSON = (2, 17, 3)
+_DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """What `test --suite nccl` asks for. `min_busbw` in GB/s at `at` bytes; None is no gate."""
+
+    collectives: tuple[str, ...] = ("all_reduce",)
+    max_size: int = 2**30
+    min_busbw: float | None = None
+    at: int = 2**30
+    efa: bool = False
+    efa_nics: int | None = None
+    timeout_s: int = 600
+
+
+def parse_collectives(text: str) -> tuple[str, ...]:
+    """`all_reduce,all_gather`, or `all`. The `_perf` of the binaries may stay."""
+    names = [name.strip().removesuffix("_perf") for name in text.split(",") if name.strip()]
+    if names == ["all"]:
+        return COLLECTIVES
+    for name in names:
+        if name not in COLLECTIVES:
+            raise SettingsError(
+                f"{name!r} is not a collective", f"Use all or of {', '.join(COLLECTIVES)}"
+            )
+    if not names:
+        raise SettingsError("--collective names none", f"Use all or of {', '.join(COLLECTIVES)}")
+    return tuple(dict.fromkeys(names))
+
+
+def suite(
+    collective: str, *, min_busbw: float | None, at: str, max_size: str = "", efa: bool = False
+) -> Suite:
+    """Check the flags against each other before anything runs."""
+    size = parse_size(at)
+    top = parse_size(max_size) if max_size else max(size, 2**30)
+    if min_busbw is not None and min_busbw <= 0:
+        raise SettingsError(f"--min-busbw {min_busbw:g} is no floor", "Give it in GB/s, as in 400")
+    if size > top or size < _MIN_SIZE or size & (size - 1):
+        raise SettingsError(
+            f"{size_text(size)} would not be measured",
+            f"Sizes go from {_MIN_SIZE} by {_STEP} to {size_text(top)}: give --at one of them",
+        )
+    names = parse_collectives(collective)
+    return Suite(collectives=names, max_size=top, min_busbw=min_busbw, at=size, efa=efa)
+
+
+def argv(collective: str, asked: Suite, *, gpus_per_process: int) -> tuple[str, ...]:
+    """The binary's command line. One process drives all GPUs of a node (`-g N`), or MPI starts
+    one a GPU (`-g 1`)."""
+    return (
+        f"{collective}_perf",
+        *("-b", str(_MIN_SIZE)),
+        *("-e", str(asked.max_size)),
+        *("-f", str(_STEP)),
+        *("-g", str(gpus_per_process)),
+        *("-c", "1"),
+        *("-T", str(asked.timeout_s)),
+    )
+
+
+def writes_json(version: str) -> bool:
+    """Whether nccl-tests of this version (a tag, or a number) knows `-J`; older ones print their
+    usage and end well, having measured nothing."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)) >= _WITH_JSON
+
+
+def with_json(job: Job, collective: str, directory: str) -> Job:
+    """The same job writing its numbers into a file there too, for read_results."""
+    file = f"{directory}/{collective}.nccl.json"
+    return dataclasses.replace(job, command=(*job.command, "-J", file))
+
+
+def jobs(
+    asked: Suite, *, name: str, image: ImageRef | None, resources: Resources
+) -> tuple[Job, ...]:
+    """One job a collective, without nsys. Several nodes or tasks: the launcher's MPI starts one
+    process a GPU, otherwise one process drives them all."""
+    by_mpi = resources.nodes > 1 or (resources.tasks_per_node or 1) > 1
+    gpus = 1 if by_mpi else resources.gpus_per_node or 1
+    return tuple(
+        Job(
+            name=f"{name}-{collective.replace('_', '-')}",
+            command=argv(collective, asked, gpus_per_process=gpus),
+            image=image,
+            profile=None,
+            resources=resources,
+            env=_DEBUG if asked.efa else {},
+        )
+        for collective in asked.collectives
+    )
+
+
+def redact_results(directory: Path) -> None:
+    """Take the environment out of all JSON there: nccl-tests writes the whole of it."""
+    for path in sorted(directory.glob("*.nccl.json*")):
+        path.write_text(redact_json(path.read_text(errors="replace")))
+
+
+def read_results(directory: Path, collective: str) -> Measurement:
+    """What one job left in its run directory: the JSON where it was written, else the table."""
+    path = directory / f"{collective}.nccl.json"
+    if path.exists():
+        return parse_json(path.read_text())
+    log = directory / "output.log"
+    if not log.exists():
+        raise ReportError(f"{directory} has neither {path.name} nor output.log")
+    return parse_output(log.read_text(errors="replace"), f"{collective}_perf")[-1]
+
+
+def judge(measurements: Iterable[Measurement], asked: Suite, logs: Iterable[str] = ()) -> None:
+    """Raise GateError for the first thing that does not hold: answers, bandwidth, transport."""
+    for measurement in measurements:
+        check_correct(measurement)
+        if asked.min_busbw is not None:
+            check_bandwidth(measurement, asked.min_busbw, asked.at)
+    if asked.efa:
+        for log in logs:
+            prove_efa(log, nics=asked.efa_nics)

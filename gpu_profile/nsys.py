@@ -1,0 +1,222 @@
+"""The only place where nsys' options are made: `--name=value` words, from what its help lists."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpu_profile.command import Command
+from gpu_profile.errors import SettingsError
+from gpu_profile.nsys_help import TYPICAL_HELP as TYPICAL_HELP
+from gpu_profile.nsys_help import Options, checked, given, parse_options, spelling, values
+from gpu_profile.spec import Preset, ProfileSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Preset:
+    """What a preset asks for. `trace` goes with a GPU, `cpu_trace` where there is none."""
+
+    trace: tuple[str, ...]
+    cpu_trace: tuple[str, ...]
+    sample: str = "none"
+    graph: str = "graph:host-only"
+    gpu_metrics: bool = False
+    nic_metrics: bool = False
+
+
+# light needs no privilege and costs nothing measurable while the GPU is the limit; on a CPU-only
+# node CUDA is silent, so the operating system's calls are what there is to see.
+_PRESETS: Mapping[Preset, _Preset] = {
+    "light": _Preset(trace=("cuda", "nvtx"), cpu_trace=("nvtx", "osrt")),
+    "comm": _Preset(
+        trace=("cuda", "nvtx", "nccl", "mpi", "ucx"),
+        cpu_trace=("nvtx", "osrt", "mpi", "ucx"),
+        nic_metrics=True,
+    ),
+    "full": _Preset(
+        trace=("cuda", "nvtx", "osrt", "cublas", "cudnn", "nccl"),
+        cpu_trace=("nvtx", "osrt"),
+        sample="process-tree",
+        graph="node",
+        gpu_metrics=True,
+        nic_metrics=True,
+    ),
+}
+
+# The kinds of events that a report can be checked for, by the value of --trace that records them.
+_KINDS: Mapping[str, str] = {
+    "cuda": "cuda",
+    "cuda-sw": "cuda",
+    "cuda-hw": "cuda",
+    "nvtx": "nvtx",
+    "osrt": "osrt",
+    "mpi": "mpi",
+}
+
+
+def profile_options(spec: ProfileSpec, help_text: str, *, gpus: bool = True) -> tuple[str, ...]:
+    """The options of `nsys profile` for every rank, the user's own nsys_args last and verbatim.
+
+    Without `--output` and without the command: profile.py adds both. `gpus`: the job uses GPUs.
+    Raises SettingsError for what this nsys does not have, naming what it has.
+    """
+    return _options(spec, parse_options(help_text), gpus=gpus)
+
+
+def first_options(
+    spec: ProfileSpec, help_text: str, *, gpus: bool = True, efa: bool = False
+) -> tuple[str, ...]:
+    """What only local rank 0 collects: one collector a GPU, and NIC counters are the node's.
+
+    Asked for outright and missing: SettingsError. Only in the preset: left out where missing.
+    """
+    has = parse_options(help_text)
+    preset = _PRESETS[spec.preset]
+    words: list[str] = []
+    if (preset.gpu_metrics and gpus) if spec.gpu_metrics is None else spec.gpu_metrics:
+        name = spelling(has, "gpu-metrics-devices", "gpu-metrics-device", must=spec.gpu_metrics)
+        words += [f"--{name}=all"] if name else []
+    # nsys ends where it finds no driver for NICs: a preset asks only where there is EFA.
+    if (preset.nic_metrics and efa) if spec.nic_metrics is None else spec.nic_metrics:
+        name = spelling(has, "nic-metrics", must=spec.nic_metrics)
+        value = "lf" if re.search(r"\blf\b", has.get("nic-metrics", "")) else "true"
+        words += [f"--{name}={value}"] if name else []
+        words += ["--enable=efa_metrics"] if efa and "enable" in has else []
+    own = given(has, spec.nsys_args)
+    return tuple(word for word in words if _split(word)[0] not in own)
+
+
+def sample_window(spec: ProfileSpec, *, gpus: bool) -> ProfileSpec:
+    """`spec` for our own samples, which mark their window with cudaProfilerStart and Stop.
+
+    Any other program may never call them, and a range that is never reached records nothing:
+    no preset asks for one by itself.
+    """
+    asked = spec.capture_range or spec.delay_s is not None or spec.duration_s is not None
+    return spec if asked or not gpus else replace(spec, capture_range="cudaProfilerApi")
+
+
+def needs_privileges(options: Sequence[str]) -> bool:
+    """Whether a container needs SYS_ADMIN: for CPU sampling, context switches and counters.
+
+    Tracing CUDA, NVTX, OSRT, NCCL and MPI needs nothing.
+    """
+    names = ("sample", "cpuctxsw", "gpu-metrics-device", "gpu-metrics-devices")
+    chosen = dict(_split(option) for option in options)
+    return any(
+        chosen.get(name, "none") not in {"none", "false", ""}
+        for name in (*names, "event-sample", "ftrace", "gpuctxsw")
+    )
+
+
+def expected_kinds(spec: ProfileSpec, options: Sequence[str], *, gpus: bool) -> frozenset[str]:
+    """The kinds of events (`cuda`, `nvtx`, `osrt`, `mpi`) that a report must hold.
+
+    What the user asked for by name, all of it; otherwise what any program shows: CUDA where the
+    job uses GPUs, the operating system's calls where not. CUDA is never expected without a GPU.
+    """
+    traced = dict(_split(option) for option in options).get("trace", "").split(",")
+    kinds = {_KINDS[value] for value in traced if value in _KINDS}
+    if not gpus:
+        kinds.discard("cuda")
+    sure = kinds if spec.trace else kinds & ({"cuda"} if gpus else {"osrt"})
+    return frozenset(sure)
+
+
+def export_command(nsys: Sequence[str], report: Path) -> Command:
+    """Export one report to SQLite beside it. Rows come in any order (nsys 2025.6 and later)."""
+    output = f"--output={report.with_suffix('.sqlite')}"
+    return Command(
+        argv=(*nsys, "export", "--type=sqlite", "--force-overwrite=true", output, str(report))
+    )
+
+
+def _split(option: str) -> tuple[str, str]:
+    name, _, value = option.lstrip("-").partition("=")
+    return name, value
+
+
+def _options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[str, ...]:
+    wanted = {**_preset_options(spec, has, gpus=gpus), **_asked_options(spec, has)}
+    own = given(has, spec.nsys_args)
+    if own & {"output", "o", "force-overwrite", "f"}:
+        raise SettingsError(
+            "reports are named by rank and host", "Leave --output and --force-overwrite out"
+        )
+    # nsys refuses an option that is given twice.
+    ours = (f"--{name}={value}" for name, value in wanted.items() if name not in own)
+    return (*ours, *spec.nsys_args)
+
+
+def _preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str, str]:
+    """What the preset brings, as far as this nsys has it."""
+    preset = _PRESETS[spec.preset]
+    options = {
+        "trace": _trace(spec, has, preset.trace if gpus else preset.cpu_trace),
+        "sample": preset.sample,
+        # Left out, nsys traces context switches even without sampling, which needs privileges.
+        "cpuctxsw": preset.sample,
+        # Events make streams look dependent on each other, and each record costs.
+        "cuda-event-trace": "false",
+        "cuda-graph-trace": _graph(preset, has),
+        # Reports hold the whole environment otherwise, secrets included.
+        "discard-environment": "true",
+        "wait": "primary",
+    }
+    cuda_only = {"cuda-event-trace", "cuda-graph-trace"}
+    return {k: v for k, v in options.items() if k in has and (gpus or k not in cuda_only)}
+
+
+def _trace(spec: ProfileSpec, has: Options, wanted: Sequence[str]) -> str:
+    listed = values(has, "trace")
+    trace = [value for value in wanted if value in listed]
+    if _windowed(spec) and "cuda-sw" in listed:
+        # Blackwell's hardware trace, which plain `cuda` is there, can lose a window's kernels.
+        trace = ["cuda-sw" if value == "cuda" else value for value in trace]
+    return ",".join(trace)
+
+
+def _graph(preset: _Preset, has: Options) -> str:
+    """Tracing launches made by device code is dear: leave it out where nsys can."""
+    granularity, _, _ = preset.graph.partition(":")
+    return preset.graph if "host-only" in has.get("cuda-graph-trace", "") else granularity
+
+
+def _windowed(spec: ProfileSpec) -> bool:
+    return bool(spec.capture_range or spec.duration_s is not None)
+
+
+def _asked_options(spec: ProfileSpec, has: Options) -> dict[str, str]:
+    """What the user asked for by name, checked against what this nsys has."""
+    if spec.nvtx_domain_include and spec.nvtx_domain_exclude:
+        raise SettingsError("NVTX domains are both included and excluded", "Give one of the two")
+    asked = {
+        "trace": checked(has, "trace", spec.trace),
+        "sample": checked(has, "sample", spec.sample),
+        "cpuctxsw": spec.sample,
+        "capture-range": checked(has, "capture-range", spec.capture_range),
+        # nsys' own default ends the job at the end of the range.
+        "capture-range-end": spec.capture_range_end or ("stop" if spec.capture_range else ""),
+        "delay": _seconds(spec.delay_s),
+        "duration": _seconds(spec.duration_s),
+        # nsys would end the job together with the recording.
+        "kill": "none" if _windowed(spec) and "shutdown" not in spec.capture_range_end else "",
+        "nvtx-domain-include": spec.nvtx_domain_include,
+        "nvtx-domain-exclude": spec.nvtx_domain_exclude,
+        "cuda-graph-trace": spec.cuda_graph_trace,
+        "export": checked(has, "export", spec.export),
+        "stats": "true" if spec.stats else "",
+        **_functions(spec, has),
+    }
+    return {spelling(has, name, must=True): value for name, value in asked.items() if value}
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def _functions(spec: ProfileSpec, has: Options) -> dict[str, str]:
+    if spec.python_functions_trace is None:
+        return {}
+    name = spelling(has, "python-functions-trace", "python-nvtx-annotations", must=True)
+    return {name: str(spec.python_functions_trace)}

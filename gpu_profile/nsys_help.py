@@ -1,0 +1,109 @@
+"""What one nsys can do, read from what its `nsys profile --help` prints.
+
+Option names and values moved between versions, so the help text of the very nsys that will run
+decides, never its version number.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from gpu_profile.errors import SettingsError
+
+Options: TypeAlias = Mapping[str, str]
+"""Option name without dashes (`trace`, and `t` for short) -> its help text."""
+
+_OPTION = re.compile(
+    r"^[ \t]{0,4}(?:\([^)]*\)[ \t]*)?(?:-(?P<short>\w),[ \t]*)?"
+    r"--(?P<name>[a-z][a-z0-9-]*(?:\[[a-z|]+\])?)(?=[=\[<\s]|$)",
+    re.MULTILINE,
+)
+
+
+_SHORT = {"sample": "s", "capture-range": "c", "delay": "y", "duration": "d"}
+_TYPICAL = """
+backtrace capture-range capture-range-end command-file cpu-core-events cpuctxsw cuda-event-trace
+cuda-flush-interval cuda-memory-usage cudabacktrace delay discard-environment duration enable
+env-var event-sample export flush-on-cudaprofilerstop force-overwrite ftrace gpu-metrics-devices
+gpu-metrics-frequency gpu-metrics-set gpuctxsw inherit-environment kill mpi-impl nic-metrics
+nvtx-capture nvtx-domain-exclude nvtx-domain-include osrt-threshold output python-backtrace
+python-functions-trace python-sampling python-sampling-frequency pytorch resolve-symbols sample
+samples-per-backtrace sampling-frequency session-new show-output stats stop-on-exit wait
+"""
+TYPICAL_HELP = "".join(
+    f"-{_SHORT[name]}, --{name}=\n" if name in _SHORT else f"--{name}=\n"
+    for name in _TYPICAL.split()
+) + (
+    "--cuda-graph-trace=<granularity>[:host-only]\n"
+    "-t, --trace= 'cuda' 'nvtx' 'osrt' 'cublas' 'cudnn' 'mpi' 'ucx'\n"
+)
+"""What a dry run assumes, which asks no nsys: the names of a recent one's options."""
+
+
+def parse_options(help_text: str) -> Options:
+    """Each option with its part of the help text. Raises SettingsError where it lists none."""
+    matches = list(_OPTION.finditer(help_text))
+    if not matches:
+        raise SettingsError(
+            "`nsys profile --help` lists no options", "Check that NSYS names a working nsys"
+        )
+    ends = [match.start() for match in matches[1:]] + [len(help_text)]
+    found: dict[str, str] = {}
+    for match, end in zip(matches, ends, strict=True):
+        for name in _names(match):
+            found.setdefault(name, help_text[match.start() : end])
+    return found
+
+
+def _names(match: re.Match[str]) -> Iterator[str]:
+    """One line may stand for two options: `--nvtx-domain-[include|exclude]=`."""
+    stem, bracket, choices = match["name"].partition("[")
+    yield from (stem + choice for choice in choices.rstrip("]").split("|")) if bracket else (stem,)
+    if match["short"]:
+        yield match["short"]
+
+
+def values(has: Options, option: str) -> tuple[str, ...]:
+    """The values that the option's help lists, in its order: quoted ones, or a plain list."""
+    listed = re.split(r"Default|Select the|If |When ", has.get(option, ""), maxsplit=1)[0]
+    quoted = re.findall(r"'([\w.:\[\]-]+)'", listed)
+    plain = re.search(r"(?:values|formats) are:?([^\n.]+)", listed)
+    words = quoted or re.findall(r"[\w-]+", plain[1] if plain else "")
+    return tuple(dict.fromkeys(word for word in words if word not in {"or", "and"}))
+
+
+def checked(has: Options, option: str, value: str) -> str:
+    """`value`, or a refusal that lists the values this nsys has for the option."""
+    listed = values(has, option)
+    for word in value.split(",") if listed else ():
+        if word and word not in listed:
+            raise SettingsError(
+                f"this nsys has no --{option}={word}", f"It has {', '.join(listed)}"
+            )
+    return value
+
+
+def spelling(has: Options, *names: str, must: bool | None) -> str:
+    """The first of `names` that this nsys has; where none: "", or a refusal if it `must`."""
+    for name in names:
+        if name in has:
+            return name
+    if not must:
+        return ""
+    near = difflib.get_close_matches(names[0], [name for name in has if len(name) > 1])
+    raise SettingsError(
+        f"this nsys has no --{names[0]}",
+        f"The nearest it has: {', '.join(f'--{name}' for name in near) or 'none'}",
+    )
+
+
+def given(has: Options, nsys_args: Sequence[str]) -> frozenset[str]:
+    """The options that a user's own words set, by long name. Refuses what this nsys has not."""
+    names: set[str] = set()
+    for word in nsys_args:
+        if word.startswith("-"):
+            name = word[2:].partition("=")[0] if word.startswith("--") else word[1:2]
+            spelling(has, name, must=True)
+            names |= {long for long in has if has[long] == has[name]}
+    return frozenset(names)

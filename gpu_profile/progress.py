@@ -1,0 +1,44 @@
+"""Show how a long thing is going: one line that changes on a terminal, few lines elsewhere."""
+
+import shutil
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TextIO
+
+_QUIET_S = 15.0
+
+
+@dataclass
+class Progress:
+    """Talks on stderr, so that stdout stays the command's own output."""
+
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    _started: float = field(default_factory=time.monotonic)
+    _phase: str = ""
+    _said_at: float = float("-inf")
+    _open: bool = False
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        self._close()
+        print(line, file=self.stream, flush=True)
+
+    def show(self, phase: str, last_line: str = "") -> None:
+        """The present state: phase, elapsed time and the job's last line."""
+        now = time.monotonic()
+        text = f"{phase} {now - self._started:.0f} s"
+        if self.stream.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            shown = f"{text}  {last_line}"[:width]
+            print(f"\r\x1b[2K{shown}", end="", file=self.stream, flush=True)
+            self._open = True
+        elif phase != self._phase or now - self._said_at >= _QUIET_S:
+            print(f"{text}  {last_line}".rstrip(), file=self.stream, flush=True)
+            self._said_at = now
+        self._phase = phase
+
+    def _close(self) -> None:
+        if self._open:
+            print("\r\x1b[2K", end="", file=self.stream)
+            self._open = False

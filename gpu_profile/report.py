@@ -1,0 +1,93 @@
+"""Find a run's reports, and tell a report that counts from a file that does not."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_profile.errors import ReportError
+from gpu_profile.rundir import OUTPUT_FILE
+
+_FILE = re.compile(r"rank(?P<rank>\d+)\.(?P<host>.+)\.nsys-rep")
+_KIND_TABLES: Mapping[str, tuple[str, ...]] = {
+    "cuda": (
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        "CUPTI_ACTIVITY_KIND_MEMSET",
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    ),
+    "nvtx": ("NVTX_EVENTS",),
+    "osrt": ("OSRT_API",),
+    "mpi": (
+        "MPI_COLLECTIVES_EVENTS",
+        "MPI_P2P_EVENTS",
+        "MPI_START_WAIT_EVENTS",
+        "MPI_OTHER_EVENTS",
+    ),
+}
+KINDS = frozenset(_KIND_TABLES)
+"""The kinds of events that can be counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    path: Path
+    rank: int
+    host: str
+
+    @property
+    def sqlite(self) -> Path:
+        return self.path.with_suffix(".sqlite")
+
+
+def find_reports(directory: Path) -> tuple[Report, ...]:
+    """The reports of a run directory, by rank."""
+    matches = ((path, _FILE.fullmatch(path.name)) for path in directory.iterdir())
+    found = (
+        Report(path=path, rank=int(match["rank"]), host=match["host"])
+        for path, match in matches
+        if match
+    )
+    return tuple(sorted(found, key=lambda report: (report.rank, report.host)))
+
+
+def count_events(rows_by_table: Mapping[str, int]) -> dict[str, int]:
+    """Rows by kind of event, from the rows of an export's tables."""
+    return {
+        kind: sum(rows_by_table.get(table, 0) for table in tables)
+        for kind, tables in _KIND_TABLES.items()
+    }
+
+
+def check_events(report: Report, events: Mapping[str, int], expected: Iterable[str]) -> None:
+    """Raise ReportError, with the likely cause, where a kind that was asked for has no event."""
+    missing = [kind for kind in expected if not events.get(kind)]
+    if missing:
+        raise ReportError(
+            f"{report.path} holds no {' and no '.join(missing)} events", _CAUSES[missing[0]]
+        )
+
+
+_CAUSES: Mapping[str, str] = {
+    "cuda": "The job never started CUDA in the recorded window, a capture range was not reached,"
+    " or another CUPTI user (torch.profiler) ran. On Blackwell try --trace cuda-sw,nvtx",
+    "nvtx": "The program marked no NVTX range in the recorded window",
+    "osrt": "The program made no long system call in the recorded window",
+    "mpi": "The program called no MPI in the recorded window",
+}
+
+
+def check_ranks(reports: tuple[Report, ...], expected: Iterable[int], directory: Path) -> None:
+    """Raise ReportError, saying what there is instead, where a chosen rank left no report."""
+    missing = sorted(set(expected) - {report.rank for report in reports})
+    if not missing:
+        return
+    ranks = ", ".join(map(str, missing))
+    unfinished = sorted(path.name for path in directory.glob("*.qdstrm"))
+    if unfinished:
+        raise ReportError(
+            f"rank {ranks} left a recording that was not imported: {', '.join(unfinished)}",
+            f"An nsys with its importer reads it: `nsys import` or QdstrmImporter, in {directory}",
+        )
+    hint = f"See {directory / OUTPUT_FILE} for nsys' own words"
+    raise ReportError(f"no report of rank {ranks} in {directory}", hint)

@@ -1,0 +1,239 @@
+"""The one flow of a run, the same on every launcher: submit, wait, fetch, validate, record."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+from gpu_profile import __version__, nsys, process, redact, report, rundir
+from gpu_profile.analysis.database import Database
+from gpu_profile.command import Result
+from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportError
+from gpu_profile.launchers.base import JobState, JobStatus, Launcher, NsysPlan
+from gpu_profile.progress import Progress
+from gpu_profile.report import Report
+from gpu_profile.rundir import OUTPUT_FILE, ReportFacts, Run
+from gpu_profile.spec import Handle, Job
+
+_STOP_S = 150.0
+_POLL_S = (0.2, 2.0)
+
+
+@dataclass
+class Runner:
+    """A launcher, the directory of one run, and what to tell the user meanwhile."""
+
+    launcher: Launcher
+    directory: Path
+    progress: Progress
+    keep: bool = False
+    _since: float = field(default_factory=time.monotonic)
+
+    def start(self, job: Job, plan: NsysPlan, kinds: tuple[str, ...]) -> Run:
+        """Submit, and record what was submitted."""
+        run = _record(job, self.launcher, plan, kinds)
+        rundir.save(run, self.directory)
+        with self._recorded(run):
+            job_id = process.drive(self.launcher.submit(job, plan))
+        handle = Handle(launcher=self.launcher.name, id=job_id)
+        return self._save(run, phase="running", handle=str(handle))
+
+    def finish(self, run: Run) -> Run:
+        """Wait, fetch, validate and clean up. Raises what the run came to, after recording it."""
+        job_id = Handle.parse(run.handle).id
+        with self._recorded(run):
+            try:
+                status = self._wait(job_id, run)
+            except KeyboardInterrupt:
+                return self._interrupted(job_id, run)
+        run = self._save(
+            run, phase="fetching", exit_code=status.exit_code, seconds=self._seconds(run, "run")
+        )
+        with self._recorded(run):
+            self._fetch(job_id, run, status)
+        return self._judged(job_id, run, status)
+
+    def _fetch(self, job_id: str, run: Run, status: JobStatus) -> None:
+        """What cannot be fetched is said beside why the job failed, if it did."""
+        try:
+            process.drive(self.launcher.fetch(job_id, self.directory))
+        except KeyboardInterrupt:
+            again = f"`invoke fetch --job {run.id}` goes on"
+            raise Interrupted(f"interrupted; {run.handle} still has its reports", again) from None
+        except ReportError as error:
+            failure = _job_failure(status, self.directory)
+            if failure is None:
+                raise
+            raise JobError(f"{failure.what}; {error.what}", error.hint) from error
+
+    def _judged(self, job_id: str, run: Run, status: JobStatus) -> Run:
+        """What the run came to: its own failure first, then its reports'."""
+        failure = _job_failure(status, self.directory)
+        try:
+            run = self._validated(job_id, run)
+        except ReportError as error:
+            failure = failure or error
+        phase = "failed" if failure else "done"
+        seconds = self._seconds(run, "fetch and validate")
+        run = self._save(run, phase=phase, error=str(failure or ""), seconds=seconds)
+        if not self.keep and not isinstance(failure, ReportError):
+            process.drive(self.launcher.cleanup(job_id))
+        if failure:
+            raise failure
+        return run
+
+    def _interrupted(self, job_id: str, run: Run) -> Run:
+        """End the job so that nsys finalises, and bring home what there is."""
+        self.progress.say(
+            "stopping the job so that nsys finalises its reports; Ctrl-C again leaves"
+        )
+        process.drive(self.launcher.stop(job_id))
+        status = self._wait(job_id, run, until=time.monotonic() + _STOP_S)
+        process.drive(self.launcher.fetch(job_id, self.directory))
+        with contextlib.suppress(ReportError):
+            run = self._validated(job_id, run, partial=True)
+        run = self._save(run, phase="interrupted", exit_code=status.exit_code)
+        if not self.keep:
+            process.drive(self.launcher.cleanup(job_id))
+        found = ", ".join(facts.file for facts in run.reports) or "no report"
+        raise Interrupted(f"the run was interrupted; {self.directory} holds {found}")
+
+    def _wait(self, job_id: str, run: Run, until: float = float("inf")) -> JobStatus:
+        """Follow the job to its end, its output going to output.log."""
+        started = time.monotonic()
+        output = self.directory / OUTPUT_FILE
+        with contextlib.ExitStack() as follow:
+            following = False
+            while time.monotonic() < until:
+                status = process.drive(self.launcher.status(job_id))
+                if status.state.finished:
+                    break
+                if status.state is JobState.RUNNING and not following:
+                    logs = self.launcher.logs(job_id, follow=True)
+                    follow.enter_context(process.in_background(logs, output))
+                    following = True
+                self.progress.show(_phase(status), _last_line(output))
+                elapsed = time.monotonic() - started
+                time.sleep(min(max(elapsed / 20, _POLL_S[0]), _POLL_S[1]))
+            else:
+                raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
+        _complete(output, process.run(self.launcher.logs(job_id, follow=False)))
+        return status
+
+    def _validated(self, job_id: str, run: Run, *, partial: bool = False) -> Run:
+        """Export and count each report. Raises ReportError where one is missing or empty."""
+        if not run.ranks:
+            return run
+        self.progress.show("reading reports")
+        reports = report.find_reports(self.directory)
+        facts = tuple(self._facts(job_id, found) for found in reports)
+        run = self._save(run, reports=facts)
+        if not partial:
+            report.check_ranks(reports, run.ranks, self.directory)
+        for found, fact in zip(reports, facts, strict=True):
+            report.check_events(found, fact.events, run.kinds)
+        return run
+
+    def _facts(self, job_id: str, found: Report) -> ReportFacts:
+        self._export(job_id, found)
+        with Database.open(found.sqlite) as database:
+            events = report.count_events(database.event_counts())
+        return ReportFacts(
+            file=found.path.name,
+            rank=found.rank,
+            host=found.host,
+            bytes=found.path.stat().st_size,
+            events=events,
+        )
+
+    def _export(self, job_id: str, found: Report) -> None:
+        if found.sqlite.exists():
+            return
+        export = self.launcher.export(job_id, found.path)
+        if export is None:
+            export = nsys.export_command(_local_nsys(found), found.path)
+        result = process.run(export)
+        if result.returncode or not found.sqlite.exists():
+            found.sqlite.unlink(missing_ok=True)  # a stream that was cut would pass for an export
+            raise ReportError(f"{found.path} cannot be read: {result.said}", "The file is kept")
+
+    def _seconds(self, run: Run, phase: str) -> dict[str, float]:
+        """The phases' durations so far, the one that just ended included."""
+        before, self._since = self._since, time.monotonic()
+        return {**run.seconds, phase: round(self._since - before, 3)}
+
+    def _save(self, run: Run, **changes: object) -> Run:
+        run = dataclasses.replace(run, **changes)  # type: ignore[arg-type]
+        rundir.save(run, self.directory)
+        return run
+
+    @contextlib.contextmanager
+    def _recorded(self, run: Run) -> Iterator[None]:
+        """Write an error of ours into run.json on its way out."""
+        try:
+            yield
+        except GpuProfileError as error:
+            if not isinstance(error, Interrupted):
+                self._save(run, phase="failed", error=str(error))
+            raise
+
+
+def _complete(output: Path, whole: Result) -> None:
+    """Keep what was followed, in its order, unless the job's log has more; without credentials."""
+    followed = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+    logged = whole.stdout + whole.stderr if whole.returncode == 0 else ""
+    longer = max(followed, logged, key=len)
+    output.write_text(redact.text(longer), encoding="utf-8")
+
+
+def _local_nsys(found: Report) -> tuple[str, ...]:
+    if process.which("nsys") is None:
+        raise ReportError(f"{found.path} was fetched, not read: no nsys here", "Set NSYS to one")
+    return ("nsys",)
+
+
+def _record(job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...]) -> Run:
+    resources = job.resources
+    world = resources.nodes * (resources.tasks_per_node or 1)
+    chosen = job.profile.ranks if job.profile else frozenset()
+    return Run(
+        id=job.name,
+        launcher=launcher.name,
+        command=redact.argv(job.command),
+        nsys=redact.argv((*plan.options, *plan.first)) if job.profile else (),
+        image=str(job.image or ""),
+        started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        spec={"resources": dataclasses.asdict(resources), "env": sorted(job.env)},
+        versions={"gpu-profile": __version__},
+        ranks=tuple(rank for rank in range(world) if chosen is None or rank in chosen),
+        kinds=kinds if job.profile else (),
+    )
+
+
+def _job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:
+    if status.state is JobState.SUCCEEDED:
+        return None
+    code = "" if status.exit_code is None else f" with exit code {status.exit_code}"
+    reason = f": {status.reason}" if status.reason else ""
+    last = _last_line(directory / OUTPUT_FILE)
+    return JobError(
+        f"the job {status.state.value}{code}{reason}"
+        + (f"; its last line: {last}" if last else ""),
+        f"See {directory / OUTPUT_FILE}",
+    )
+
+
+def _phase(status: JobStatus) -> str:
+    return f"{status.state.value} ({status.reason})" if status.reason else status.state.value
+
+
+def _last_line(output: Path) -> str:
+    with contextlib.suppress(OSError):
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - 4096))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].strip() if lines else ""
+    return ""

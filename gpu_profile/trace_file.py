@@ -1,0 +1,113 @@
+"""The JSON that nsys' --python-functions-trace reads: which functions to mark as NVTX ranges."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_profile.command import Command, Steps
+from gpu_profile.errors import SettingsError, ToolError
+
+_TARGET = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(?:\.\w+)*)")
+_COLOR = re.compile(r"(?:#|0[xX])(?P<rgb>[0-9a-fA-F]{6})")
+
+# Run by the job's own interpreter, where the functions are. It prints, as its last line, one list
+# a target: [] if the function is there, else what is wrong and the names that are there instead.
+_CHECK = """
+import importlib, json, sys
+def look(module, function):
+    try:
+        found = importlib.import_module(module)
+    except BaseException as error:
+        return [f"{module} cannot be imported: {type(error).__name__}: {error}", []]
+    for name in function.split("."):
+        if not hasattr(found, name):
+            return [f"{module} has no {function}", [n for n in dir(found) if n[:1] != "_"]]
+        found = getattr(found, name)
+    return [] if callable(found) else [f"{module}:{function} is no function", []]
+print()
+print(json.dumps([look(*target) for target in json.load(sys.stdin)]))
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One function, or one method of a class: `package.module:Class.method`."""
+
+    module: str
+    function: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Target":
+        """Raises SettingsError for what is no module:function, and for the script itself."""
+        match = _TARGET.fullmatch(text)
+        if match is None:
+            raise SettingsError(
+                f"{text!r} is no function", "Use package.module:function or module:Class.method"
+            )
+        if match["module"] == "__main__":
+            raise SettingsError(
+                "functions of __main__ cannot be traced: nsys marks a function when its module is"
+                " imported, and the script itself never is",
+                "Move the function into a module that the script imports",
+            )
+        return cls(match["module"], match["function"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attributes:
+    """How the ranges look in the timeline. `color` is 0xRRGGBB or #RRGGBB."""
+
+    domain: str = ""
+    category: str = ""
+    color: str = ""
+
+    def entries(self) -> Mapping[str, str]:
+        color = _COLOR.fullmatch(self.color)
+        if self.color and color is None:
+            raise SettingsError(f"{self.color!r} is no colour", "Use 0xRRGGBB, as in 0x76B900")
+        entries = {"domain": self.domain, "category": self.category}
+        entries["color"] = f"0x{color['rgb'].upper()}" if color else ""
+        return {name: value for name, value in entries.items() if value}
+
+
+def trace_file(words: Iterable[str], attributes: Attributes, *, python: str) -> Steps[str]:
+    """The file's text for `module:function` words, once `python` has imported each of them.
+
+    `python` is the job's interpreter, run in the directory that the job is started from. Raises
+    SettingsError for a function that is not there, naming the nearest that are.
+    """
+    targets = tuple(dict.fromkeys(Target.parse(word) for word in words))
+    if not targets:
+        raise SettingsError("no function to trace", "Give package.module:function …")
+    text = render(targets, attributes)
+    asked = json.dumps([[target.module, target.function] for target in targets])
+    done = yield Command(argv=(python, "-c", _CHECK), stdin=asked)
+    if done.returncode:
+        raise ToolError(f"{python} cannot look for the functions: {done.said}", "See its message")
+    for target, answer in zip(targets, json.loads(done.stdout.splitlines()[-1]), strict=True):
+        if answer:
+            raise SettingsError(answer[0], _nearest(target, answer[1]))
+    return text
+
+
+def render(targets: Sequence[Target], attributes: Attributes) -> str:
+    """One entry a module, in the order given."""
+    entries: list[dict[str, Any]] = [
+        {
+            "module": module,
+            **attributes.entries(),
+            "functions": [target.function for target in targets if target.module == module],
+        }
+        for module in dict.fromkeys(target.module for target in targets)
+    ]
+    return json.dumps(entries, indent=4, ensure_ascii=False) + "\n"
+
+
+def _nearest(target: Target, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(target.function.rpartition(".")[2], names)
+    if near:
+        return f"The nearest it has: {', '.join(near)}"
+    return "Check the name, and that the job's own Python and directory are used"
