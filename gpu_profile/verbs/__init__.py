@@ -1,0 +1,221 @@
+"""The user's verbs: one row each. tasks.py turns the rows into Invoke's tasks.
+
+A verb's module is imported when the verb runs, so that listing the verbs costs nothing.
+"""
+
+from gpu_profile.verbs.kubernetes_rows import KUBERNETES
+from gpu_profile.verbs.verb import Option, Options, Verb
+
+__all__ = ["VERBS", "Option", "Options", "Verb"]
+
+_FORMAT = Option("format", "text", "text, csv or json")
+_DRY_RUN = Option("dry-run", False, "print exactly what would run, and run nothing")
+_SETTINGS = (
+    Option("set", (), "KEY=value: a setting of .env for this call; may be given again"),
+    Option("with-dependencies", False, "enable what the enabled components need"),
+)
+_ON = Option("on", "", "docker, host, ssh, slurm, mpijob, pytorchjob, trainjob", "LAUNCHER")
+_JOB = Option("job", "", "handle or run id of a job; default: the local container")
+_RUN = Option("run", "", "run id or handle; default: the latest run")
+_REPORT = Option("report", (), "a report's file or directory; may be given again")
+_OUTPUT = Option("output", "", "file to write")
+_UNLOCKED = Option("unlocked", False, "build without the lock file's checksums")
+_YES = Option("yes", False, "do not ask")
+
+_WHERE = (
+    _ON,
+    Option("host", "", "ssh: user@address", "SSH_HOST"),
+    Option("workdir", "", "host, ssh: directory that the job runs in", "SSH_WORKDIR"),
+    Option("sync", "", "ssh: directory to copy there first", "SSH_SYNC"),
+    Option("login", "", "slurm: user@address of a log-in node", "SLURM_LOGIN"),
+    Option("partition", "", "slurm: partition", "SLURM_PARTITION"),
+    Option("time", "", "slurm: time limit", "SLURM_TIME"),
+    Option("modules", "", "slurm: modules to load", "SLURM_MODULES"),
+    Option("sbatch-args", "", "slurm: more options for sbatch", "SLURM_ARGS"),
+    Option("namespace", "", "Kubernetes: namespace", "KUBE_NAMESPACE"),
+    Option("context", "", "Kubernetes: context", "KUBE_CONTEXT"),
+    Option("instance", "", "Kubernetes: EC2 instance type", "KUBE_INSTANCE"),
+    Option("pvc", "", "Kubernetes: NAME:/path for the reports", "KUBE_PVC"),
+    Option("queue", "", "Kubernetes: Kueue's local queue", "KUBE_QUEUE"),
+)
+_SHAPE = (
+    Option("nodes", 1, "nodes"),
+    Option("gpus", "all", "GPUs a node: N, all, or 0 for none"),
+    Option("gpus-per-node", "", "the same, in the words of Slurm and Kubernetes"),
+    Option("image", "", "image to run, instead of the settings'"),
+    Option("name", "", "name of the run"),
+)
+_PROFILE = (
+    Option("ddp", False, "one process a GPU, with torchrun's variables"),
+    Option("processes", 0, "processes a node; default: one a GPU, two without GPUs"),
+    Option("ranks", "all", "ranks to profile: all, 0,3 or 0-3"),
+    Option("preset", "light", "light, comm or full"),
+    Option("trace", "", "nsys: what to trace"),
+    Option("sample", "", "nsys: CPU sampling"),
+    Option("capture-range", "", "nsys: none, cudaProfilerApi or nvtx"),
+    Option("capture-range-end", "", "nsys: stop, stop-shutdown, repeat[:N], …"),
+    Option("delay", 0.0, "nsys: seconds before recording"),
+    Option("duration", 0.0, "nsys: seconds of recording; the job goes on"),
+    Option("python-functions-trace", "", "nsys: JSON file of functions to trace"),
+    Option("nvtx-domain-include", "", "nsys: NVTX domains to record"),
+    Option("nvtx-domain-exclude", "", "nsys: NVTX domains to leave out"),
+    Option("cuda-graph-trace", "", "nsys: graph or node"),
+    Option("gpu-metrics", False, "hardware counters, on local rank 0"),
+    Option("nic-metrics", False, "network counters, on local rank 0"),
+    Option("stats", False, "nsys: print its own tables at the end"),
+    Option("export", "", "nsys: export in the job"),
+    Option("nsys-args", "", "more nsys options, last, as they are"),
+    Option("strict", False, "refuse where a preset would degrade"),
+    Option("env", (), "NAME or NAME=value for the job; may be given again"),
+    Option("mount", (), "SOURCE:TARGET[:ro] in the container; may be given again"),
+    Option("baseline", False, "run without nsys first, and say what the profile costs"),
+    Option("detach", False, "return once it is submitted"),
+    Option("keep", False, "leave the job's remains on its engine"),
+)
+_TABLES = (
+    Option("table", "", "names, separated by commas"),
+    Option("by", "", "rank, device or stream"),
+    Option("top", 0, "rows of each table; 0: all"),
+    Option("filter", "", "rows whose text matches this pattern"),
+    Option("scheduler", "", "address of a Dask scheduler that reads the reports"),
+)
+_REGISTRY = (_DRY_RUN, *_SETTINGS)
+_READ = (_RUN, _REPORT, *_SETTINGS[:1])
+
+VERBS: tuple[Verb, ...] = (
+    Verb(
+        "quickstart",
+        "start",
+        "Set up what is missing, build, profile the sample training, and read it.",
+        (_YES, *_SETTINGS),
+    ),
+    Verb(
+        "doctor",
+        "machine",
+        "Say what this machine, or the remote one, can do, and what to do about the rest.",
+        (Option("fix", False, "do what can be done here"), _YES, _FORMAT, *_WHERE, *_SETTINGS),
+    ),
+    Verb(
+        "config",
+        "start",
+        "Show every setting and its source.",
+        (Option("format", "text", "text, csv, json, or env for a fresh .env"), *_SETTINGS),
+    ),
+    Verb("render", "image", "Print the Dockerfile.", _SETTINGS),
+    Verb(
+        "lock",
+        "lock",
+        "Resolve versions, digests and checksums into gpu-profile.lock.",
+        (Option("check", False, "only report drift, offline"), *_SETTINGS),
+    ),
+    Verb(
+        "build",
+        "image",
+        "Build the image.",
+        (
+            _DRY_RUN,
+            _UNLOCKED,
+            Option("rebuild-base", False, "make the embedded base anew"),
+            Option("cache-from", "", "registry to take cached steps from"),
+            Option("cache-to", "", "registry to give them to"),
+            Option("sbom", False, "attach an SPDX bill of materials"),
+            *_SETTINGS,
+        ),
+    ),
+    Verb("image-size", "image", "Show the image's size by component.", (_FORMAT, *_SETTINGS)),
+    Verb("login", "registry", "Log the docker CLI in to the registry.", (_YES, *_REGISTRY)),
+    Verb("push", "registry", "Push the image, and print its digest.", _REGISTRY),
+    Verb("pull", "registry", "Pull the image.", _REGISTRY),
+    Verb(
+        "test",
+        "test",
+        "Run the image's own checks, or the NCCL tests with their gate.",
+        (
+            Option("suite", "image", "image or nccl"),
+            Option("collective", "all_reduce", "nccl: names, separated by commas"),
+            Option("min-busbw", 0.0, "nccl: GB/s to reach"),
+            Option("at", "1G", "nccl: at this message size"),
+            Option("floor", "", "nccl: instance type whose measured floor is the gate"),
+            Option("junit", "", "file for a JUnit report"),
+            _DRY_RUN,
+            *_WHERE,
+            *_SHAPE,
+            *_SETTINGS,
+        ),
+    ),
+    Verb("run", "container", "Start the local container.", (_DRY_RUN, *_SETTINGS)),
+    Verb("exec", "container", "Run the words behind -- in it, or a shell.", _SETTINGS),
+    Verb("status", "container", "Show a job, or the local container.", (_JOB, *_WHERE, *_SETTINGS)),
+    Verb(
+        "logs",
+        "container",
+        "Show the output of a job, or of the local container.",
+        (_JOB, Option("follow", False, "until it ends"), *_WHERE, *_SETTINGS),
+    ),
+    Verb(
+        "stop",
+        "container",
+        "End a job so that nsys finalises, or the local container.",
+        (_JOB, *_WHERE, *_SETTINGS),
+    ),
+    Verb(
+        "profile",
+        "job",
+        "Run the words behind -- under nsys, and bring the reports home.",
+        (_DRY_RUN, *_PROFILE, *_WHERE, *_SHAPE, *_SETTINGS),
+    ),
+    Verb("fetch", "job", "Bring the reports of a job here.", (_JOB, *_WHERE, *_SETTINGS)),
+    Verb("reports", "job", "List runs and their reports.", (_FORMAT, *_SETTINGS[:1])),
+    Verb("stats", "read", "Print nsys' tables, without nsys.", (*_READ, *_TABLES, _FORMAT)),
+    Verb("diagnose", "read", "Say what costs time, and what to try.", (*_READ, _FORMAT)),
+    Verb("html", "read", "Write one page of a run.", (*_READ, _OUTPUT)),
+    Verb("timeline", "read", "Write a Perfetto trace of a run.", (*_READ, _OUTPUT)),
+    Verb(
+        "compare",
+        "read",
+        "Compare two runs, and fail on a regression.",
+        (
+            Option("base", "", "run id or directory to compare with"),
+            Option("new", "", "run id or directory to judge"),
+            Option("fail-over", "5%", "slower by this much, and significantly, fails"),
+            Option("metric", "step", "step, range:NAME or kernel:NAME"),
+            Option("format", "text", "text, json, markdown or junit"),
+            _OUTPUT,
+            *_SETTINGS[:1],
+        ),
+    ),
+    Verb(
+        "scrub",
+        "read",
+        "Copy a report without environment, secrets, paths and hosts.",
+        (
+            *_READ,
+            _OUTPUT,
+            Option("keep", (), "text to leave in; may be given again"),
+            Option("also", (), "text to take out as well; may be given again"),
+        ),
+    ),
+    Verb("trace-file", "trace", "Write what --python-functions-trace reads, of the words behind.", (
+        _OUTPUT,
+        Option("domain", "", "NVTX domain"),
+        Option("category", "", "NVTX category"),
+        Option("color", "", "colour, as 0xRRGGBB"),
+    )),
+    Verb(
+        "counters",
+        "machine",
+        "Allow GPU counters to every user, or undo it.",
+        (
+            Option("allow", False, "allow them"),
+            Option("restrict", False, "undo it"),
+            _YES,
+            _DRY_RUN,
+            *_WHERE,
+            *_SETTINGS,
+        ),
+    ),
+    *KUBERNETES,
+    Verb("check", "project", "Lint, types and tests.", (
+        Option("require", (), "fail where this part is missing; may be given again"),
+    )),
+)  # fmt: skip

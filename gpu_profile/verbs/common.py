@@ -1,0 +1,124 @@
+"""What several verbs share: settings from the flags, the run they mean, how a table is shown."""
+
+import difflib
+import importlib
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from gpu_profile import process, rundir, settings
+from gpu_profile.analysis.table import Table
+from gpu_profile.command import Command
+from gpu_profile.errors import GpuProfileError, SettingsError
+from gpu_profile.launchers.base import Launcher
+from gpu_profile.settings import Settings
+from gpu_profile.spec import Handle, LauncherName
+from gpu_profile.verbs import VERBS, Options, Verb
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDS = Path(".gpu-profile") / "images.json"
+"""The digests that push was told, by tag."""
+
+
+def load_settings(verb: Verb, options: Options) -> Settings:
+    """The settings of .env here, under the environment, `--set` and the flags that name a key."""
+    flags = [
+        f"{option.setting}={options[option.name.replace('-', '_')]}"
+        for option in verb.options
+        if option.setting and options[option.name.replace("-", "_")]
+    ]
+    return settings.load(
+        Path(".env"),
+        options["environ"],
+        [*options["set"], *flags],
+        with_dependencies=bool(options.get("with_dependencies")),
+    )
+
+
+def call(name: str, options: Options, **flags: object) -> None:
+    """Another verb, as if typed with these flags and the same --set."""
+    verb = next(verb for verb in VERBS if verb.name == name)
+    defaults = {option.name.replace("-", "_"): option.default for option in verb.options}
+    shared = {key: options[key] for key in ("set", "environ", "with_dependencies")}
+    module = importlib.import_module(f"gpu_profile.verbs.{verb.module}")
+    getattr(module, verb.function)(verb, {**defaults, **shared, "words": (), **flags})
+
+
+def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
+    from gpu_profile.launchers import LAUNCHERS  # all of them: only verbs that start jobs pay
+
+    return LAUNCHERS[name](chosen)
+
+
+def job_of(options: Options, chosen: Settings) -> tuple[Launcher, str] | None:
+    """The launcher and id that --job means, by handle or run id; None without the flag."""
+    wanted = str(options["job"])
+    if not wanted:
+        return None
+    if "://" not in wanted:
+        wanted = rundir.load(rundir.find(chosen.report_dir, wanted)).handle
+    handle = Handle.parse(wanted)
+    return launcher_of(handle.launcher, chosen), handle.id
+
+
+def nearest(flag: str, name: str, known: Iterable[str]) -> NoReturn:
+    """Refuse a name with the one that was probably meant, and all there are."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    guess = f"Did you mean {near[0]}? " if near else ""
+    raise SettingsError(f"{flag} {name!r} is not known", f"{guess}There are {', '.join(names)}")
+
+
+def words(options: Options, flag: str) -> tuple[str, ...]:
+    """A flag's value as shell words."""
+    text = str(options[flag])
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise SettingsError(f"--{flag.replace('_', '-')} {text!r}: {error}") from error
+
+
+def whole_number(flag: str, text: str) -> int:
+    if not text.isdecimal():
+        raise SettingsError(f"{flag} {text!r} is not a number", "Use 0, 1, 2, …")
+    return int(text)
+
+
+def show_commands(commands: Iterable[Command]) -> None:
+    """What --dry-run prints: each command as a line to paste, its input below it."""
+    for command in commands:
+        print(command)
+        if command.stdin:
+            print(command.stdin.rstrip("\n"))
+
+
+def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:
+    """Run on the user's terminal; a failure is one line of that kind."""
+    code = process.run_attached(command)
+    if code:
+        raise kind(f"`{command}` exited with {code}", "See its message above")
+
+
+def confirmed(question: str, options: Options) -> bool:
+    """The user's yes: by --yes, or on a terminal."""
+    if options.get("yes"):
+        return True
+    return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
+
+
+def show(tables: Sequence[Table], form: str) -> None:
+    """Print tables as text (sized to the terminal), CSV or JSON."""
+    from gpu_profile.analysis import writers
+
+    if form == "json":
+        sys.stdout.write(writers.to_json(tables))
+    elif form == "csv":
+        sys.stdout.write("\n".join(writers.to_csv(table) for table in tables))
+    elif form == "text":
+        width = shutil.get_terminal_size((120, 40)).columns
+        sys.stdout.write("\n".join(writers.to_text(table, width) for table in tables))
+    else:
+        raise SettingsError(f"--format {form!r} is not known", "Use text, csv or json")

@@ -1,0 +1,75 @@
+"""run, exec, logs, status, stop: the local container, or any job by its handle."""
+
+import sys
+
+from gpu_profile import container, process
+from gpu_profile.command import Command, Steps
+from gpu_profile.launchers.base import JobStatus
+from gpu_profile.launchers.docker import DockerLauncher, gpu_options
+from gpu_profile.verbs import Options, Verb
+from gpu_profile.verbs.common import job_of, load_settings, show_commands
+from gpu_profile.verbs.lock import versioned
+
+
+def run(verb: Verb, options: Options) -> None:
+    chosen = versioned(load_settings(verb, options))
+    engine = DockerLauncher.from_settings(chosen)
+    gpus = 0 if options["dry_run"] else process.drive(engine.gpus())
+    steps = container.start(chosen, chosen.image_ref, gpu_options(gpus and None))
+    if options["dry_run"]:
+        show_commands(process.plan(steps))
+    else:
+        print(process.drive(steps))
+
+
+def exec(verb: Verb, options: Options) -> None:
+    """A shell where no words are given. The program's exit code becomes ours."""
+    chosen = load_settings(verb, options)
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    argv = options["words"] or ("bash",)
+    _attached(container.execute(chosen.container, argv, terminal=terminal))
+
+
+def logs(verb: Verb, options: Options) -> None:
+    chosen = load_settings(verb, options)
+    job = job_of(options, chosen)
+    follow = bool(options["follow"])
+    if job:
+        _attached(job[0].logs(job[1], follow=follow))
+    else:
+        _attached(container.logs(chosen.container, follow=follow))
+
+
+def status(verb: Verb, options: Options) -> None:
+    chosen = load_settings(verb, options)
+    job = job_of(options, chosen)
+    if job:
+        print(_said(process.drive(job[0].status(job[1]))))
+    else:
+        print(process.drive(_container_status(chosen.container)))
+
+
+def stop(verb: Verb, options: Options) -> None:
+    chosen = load_settings(verb, options)
+    job = job_of(options, chosen)
+    if job:
+        process.drive(job[0].stop(job[1]))
+        print(f"{options['job']} stopped; `invoke fetch --job {options['job']}` brings its reports")
+    else:
+        print(process.drive(container.stop(chosen.container)))
+
+
+def _attached(command: Command) -> None:
+    code = process.run_attached(command)
+    if code:
+        sys.exit(code)
+
+
+def _said(status: JobStatus) -> str:
+    code = "" if status.exit_code is None else f", exit code {status.exit_code}"
+    return f"{status.state.value}{code}{f': {status.reason}' if status.reason else ''}"
+
+
+def _container_status(name: str) -> Steps[str]:
+    state = container.parse_state((yield container.inspect(name)))
+    return f"{name}: {state['Status']}" if state else f"{name}: not there"

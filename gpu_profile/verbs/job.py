@@ -1,0 +1,145 @@
+"""profile, fetch, reports: a job from its command line to its validated reports."""
+
+import dataclasses
+from pathlib import Path
+
+from gpu_profile import baseline, nsys, process, rundir
+from gpu_profile.analysis.table import Column, Table
+from gpu_profile.errors import SettingsError
+from gpu_profile.launchers.base import Launcher, NsysPlan
+from gpu_profile.progress import Progress
+from gpu_profile.rundir import OUTPUT_FILE, Run
+from gpu_profile.runner import Runner
+from gpu_profile.settings import Settings
+from gpu_profile.spec import Handle, Job, ProfileSpec
+from gpu_profile.verbs import Options, Verb
+from gpu_profile.verbs.common import call, launcher_of, load_settings, show, show_commands
+from gpu_profile.verbs.job_spec import job_from, nsys_plan, plan_for, with_image
+from gpu_profile.verbs.lock import versioned
+
+_NO_NSYS = NsysPlan(options=())
+
+
+def profile(verb: Verb, options: Options) -> None:
+    chosen = versioned(with_image(load_settings(verb, options), options))
+    launcher = launcher_of(chosen.launcher, chosen)
+    job = job_from(options, chosen, launcher)
+    if options["dry_run"]:
+        _show(job, launcher)
+        return
+    plan, kinds = nsys_plan(job, launcher, chosen, strict=bool(options["strict"]))
+    plain = _baseline(job, launcher, chosen) if options["baseline"] else None
+    runner, run = _started(job, plan, kinds, launcher, chosen, keep=bool(options["keep"]))
+    if options["detach"]:
+        print(run.handle)
+        return
+    run = _costed(runner, runner.finish(run), plain)
+    _summarise(run, runner.directory)
+    print()
+    call("stats", options, run=str(runner.directory), top=10, table=_first_table(run))
+
+
+def _show(job: Job, launcher: Launcher) -> None:
+    """What would run, with the options of a typical nsys: asking the job's own runs something."""
+    job = dataclasses.replace(job, env=dict.fromkeys(job.env, "***"))
+    question = process.plan(launcher.probe(job))[0]
+    print(f"# nsys' options follow what this says, here a typical answer: {question}")
+    plan, _ = plan_for(job, job.profile or ProfileSpec(), nsys.TYPICAL_HELP)
+    show_commands(process.plan(launcher.submit(job, plan)))
+
+
+def _started(
+    job: Job,
+    plan: NsysPlan,
+    kinds: tuple[str, ...],
+    launcher: Launcher,
+    chosen: Settings,
+    *,
+    keep: bool = False,
+) -> tuple[Runner, Run]:
+    """Submit the job into a run directory of its own."""
+    directory = rundir.create(chosen.report_dir, job.name)
+    progress = Progress()
+    runner = Runner(launcher=launcher, directory=directory, progress=progress, keep=keep)
+    run = runner.start(dataclasses.replace(job, name=directory.name), plan, kinds)
+    progress.say(f"{run.handle} submitted; its run directory is {directory}")
+    return runner, run
+
+
+def _baseline(job: Job, launcher: Launcher, chosen: Settings) -> tuple[list[str], float]:
+    """The same job without nsys: its output's lines and how many seconds it ran."""
+    plain = dataclasses.replace(job, name=f"{job.name}-plain", profile=None)
+    runner, run = _started(plain, _NO_NSYS, (), launcher, chosen)
+    run = runner.finish(run)
+    return _output(runner.directory), run.seconds["run"]
+
+
+def _output(directory: Path) -> list[str]:
+    return (directory / OUTPUT_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _costed(runner: Runner, run: Run, plain: tuple[list[str], float] | None) -> Run:
+    """Note in the run's record what the profile cost."""
+    if plain is None:
+        return run
+    found = baseline.cost(plain[0], _output(runner.directory), plain[1], run.seconds["run"])
+    run = dataclasses.replace(run, baseline=found)
+    rundir.save(run, runner.directory)
+    return run
+
+
+def _first_table(run: Run) -> str:
+    """The table that a reader wants first: kernels where there are GPUs, otherwise ranges."""
+    kinds = {kind for facts in run.reports for kind, count in facts.events.items() if count}
+    tables = {"cuda": "cuda_gpu_kern_sum", "nvtx": "nvtx_sum", "mpi": "mpi_event_sum"}
+    return next((table for kind, table in tables.items() if kind in kinds), "osrt_sum")
+
+
+def fetch(verb: Verb, options: Options) -> None:
+    """By run id or handle; a handle of another machine's run gets a directory here."""
+    chosen = load_settings(verb, options)
+    if not options["job"]:
+        raise SettingsError("fetch needs a job", "Use --job HANDLE or --job RUN-ID")
+    directory = _directory_of(str(options["job"]), chosen)
+    run = rundir.load(directory)
+    launcher = launcher_of(run.launcher, chosen)
+    run = Runner(launcher=launcher, directory=directory, progress=Progress()).finish(run)
+    _summarise(run, directory)
+
+
+def _directory_of(wanted: str, chosen: Settings) -> Path:
+    try:
+        return rundir.find(chosen.report_dir, wanted)
+    except SettingsError:
+        if "://" not in wanted:
+            raise
+    handle = Handle.parse(wanted)
+    directory = rundir.create(chosen.report_dir, Path(handle.id).name)
+    record = Run(
+        id=directory.name, launcher=handle.launcher, command=(), handle=wanted, phase="running"
+    )
+    rundir.save(record, directory)
+    return directory
+
+
+def _summarise(run: Run, directory: Path) -> None:
+    for facts in run.reports:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in facts.events.items() if count)
+        print(f"{directory / facts.file}: {facts.bytes / 1e6:.1f} MB, {kinds} events")
+    if run.baseline:
+        print(baseline.said(run.baseline))
+
+
+def reports(verb: Verb, options: Options) -> None:
+    chosen = load_settings(verb, options)
+    names = ("Run", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
+    rows = [_row(rundir.load(directory)) for directory in rundir.runs(chosen.report_dir)]
+    table = Table("runs", tuple(Column(name) for name in names), tuple(rows))
+    show([table], str(options["format"]))
+
+
+def _row(run: Run) -> tuple[str | int | float | None, ...]:
+    size = round(sum(facts.bytes for facts in run.reports) / 1e6, 1)
+    cost = f"{run.baseline['ratio']:.3f}x" if run.baseline else ""
+    command = " ".join(run.command)
+    return (run.id, run.phase, run.launcher, run.exit_code, len(run.reports), size, cost, command)

@@ -1,0 +1,162 @@
+"""The flags of profile -> a Job, and the nsys options that its own nsys has."""
+
+import dataclasses
+from datetime import datetime, timezone
+from pathlib import Path
+
+from gpu_profile import host_doctor, nsys, process, report, rundir
+from gpu_profile.degrade import degraded
+from gpu_profile.digests import recorded
+from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.launchers.base import Launcher, NsysPlan
+from gpu_profile.launchers.host import HostLauncher
+from gpu_profile.launchers.kube.job import KubernetesJob
+from gpu_profile.launchers.ssh import SshLauncher
+from gpu_profile.progress import Progress
+from gpu_profile.settings import Settings
+from gpu_profile.spec import ImageRef, Job, Mount, ProfileSpec, Resources, parse_ranks
+from gpu_profile.verbs import Options
+from gpu_profile.verbs.common import RECORDS, whole_number, words
+
+SAMPLE = ("python3", "/train.py")
+
+
+def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
+    """The job that the flags describe. Asks the launcher for GPUs where the flags leave it open."""
+    command = options["words"] or SAMPLE
+    resources = _resources(options, launcher)
+    now = datetime.now(timezone.utc)
+    return Job(
+        name=rundir.run_id(command, now, str(options["name"])),
+        command=tuple(command),
+        image=_image(options, chosen),
+        profile=_profile_spec(options),
+        resources=resources,
+        ddp=bool(options["ddp"]) or (resources.tasks_per_node or 1) > 1,
+        env=_environment(options),
+        mounts=tuple(_mount(text) for text in options["mount"]),
+    )
+
+
+def _profile_spec(options: Options) -> ProfileSpec:
+    same = (
+        *("preset", "trace", "sample", "capture_range", "capture_range_end", "cuda_graph_trace"),
+        *("nvtx_domain_include", "nvtx_domain_exclude", "stats", "export"),
+    )
+    functions = str(options["python_functions_trace"])
+    return ProfileSpec(
+        **{name: options[name] for name in same},
+        delay_s=options["delay"] or None,
+        duration_s=options["duration"] or None,
+        python_functions_trace=Path(functions) if functions else None,
+        gpu_metrics=options["gpu_metrics"] or None,
+        nic_metrics=options["nic_metrics"] or None,
+        ranks=parse_ranks(str(options["ranks"])),
+        nsys_args=words(options, "nsys_args"),
+    )
+
+
+def _resources(options: Options, launcher: Launcher) -> Resources:
+    gpus = _gpus(options, launcher)
+    without_gpus = 2 if options["nodes"] == 1 else 1
+    spread = options["ddp"] or launcher.name == "slurm"
+    processes = options["processes"] or (gpus or without_gpus if spread else 1)
+    return Resources(nodes=options["nodes"], gpus_per_node=gpus, tasks_per_node=processes)
+
+
+def _gpus(options: Options, launcher: Launcher) -> int:
+    wanted = str(options["gpus_per_node"] or options["gpus"])
+    there = None if options["dry_run"] or wanted == "0" else process.drive(launcher.gpus())
+    if wanted != "all":
+        count = whole_number("--gpus", wanted)
+        if there is not None and count > there:
+            raise ToolError(
+                f"{count} GPUs asked for, {there} there", "Use --gpus all, or 0 for a CPU run"
+            )
+        return count
+    if there == 0:
+        Progress().say("no GPU here: running on CPU, with gloo between processes")
+    return there or 0
+
+
+def _environment(options: Options) -> dict[str, str]:
+    """`NAME=value`, or NAME alone for the value it has here."""
+    environment = {}
+    for text in options["env"]:
+        name, equals, value = text.partition("=")
+        if not equals and name not in options["environ"]:
+            raise SettingsError(f"--env {name}: not set here", "Use --env NAME=value")
+        environment[name] = value if equals else options["environ"][name]
+    return environment
+
+
+def _mount(text: str) -> Mount:
+    source, colon, rest = text.partition(":")
+    target, _, mode = rest.partition(":")
+    if not colon or not target.startswith("/") or mode not in ("", "ro", "rw"):
+        raise SettingsError(f"--mount {text!r} is no mount", "Use SOURCE:/TARGET[:ro]")
+    return Mount(source=Path(source).absolute(), target=target, read_only=mode == "ro")
+
+
+def with_image(chosen: Settings, options: Options) -> Settings:
+    if not options["image"]:
+        return chosen
+    if chosen.launcher == "slurm":  # may be a file of the cluster's
+        return dataclasses.replace(chosen, slurm_image=str(options["image"]))
+    image = ImageRef.parse(str(options["image"]))
+    return dataclasses.replace(
+        chosen, registry=image.registry, image=image.name, version=image.tag or "latest"
+    )
+
+
+def _image(options: Options, chosen: Settings) -> ImageRef | None:
+    """Where others pull it, by the digest that push was told: a tag may have moved."""
+    if chosen.launcher in {"host", "ssh", "slurm"}:
+        return None
+    if options["image"]:
+        return ImageRef.parse(str(options["image"]))
+    local = chosen.launcher == "docker"
+    return chosen.image_ref if local else recorded(RECORDS, chosen.image_ref)
+
+
+def nsys_plan(
+    job: Job, launcher: Launcher, chosen: Settings, *, strict: bool = False
+) -> tuple[NsysPlan, tuple[str, ...]]:
+    """The nsys options that this job's own nsys has, and the events they must record."""
+    if job.profile is None:
+        return NsysPlan(options=()), ()
+    spec = job.profile
+    if isinstance(launcher, KubernetesJob) and not spec.export:
+        spec = dataclasses.replace(spec, export="sqlite")  # by the nsys that recorded it
+    if isinstance(launcher, HostLauncher | SshLauncher):
+        facts = process.drive(launcher.facts())
+        spec, said = degraded(spec, host_doctor.lacking(facts), strict=strict)
+        for line in said:
+            Progress().say(line)
+    return plan_for(job, spec, _help_text(job, launcher))
+
+
+def _help_text(job: Job, launcher: Launcher) -> str:
+    """What the job's nsys says of its options; asked once of an nsys that has a name."""
+    identity = process.drive(launcher.identity())
+    cache = RECORDS.with_name(f"nsys-{identity.replace(':', '-')}.txt")
+    if identity and cache.exists():
+        return cache.read_text(encoding="utf-8")
+    said = process.drive(launcher.probe(job))
+    if identity:
+        cache.parent.mkdir(exist_ok=True)
+        cache.write_text(said, encoding="utf-8")
+    return said
+
+
+def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tuple[str, ...]]:
+    gpus = bool(job.resources.gpus_per_node)
+    if job.command[: len(SAMPLE)] == SAMPLE:
+        spec = nsys.sample_window(spec, gpus=gpus)
+    options = nsys.profile_options(spec, help_text, gpus=gpus)
+    first = nsys.first_options(spec, help_text, gpus=gpus, efa=bool(job.resources.efa_per_node))
+    plan = NsysPlan(
+        options=options, first=first, privileged=nsys.needs_privileges((*options, *first))
+    )
+    kinds = nsys.expected_kinds(spec, options, gpus=gpus) & report.KINDS
+    return plan, tuple(sorted(kinds))

@@ -1,0 +1,84 @@
+"""k8s.install-operator, k8s.injector: what only Kubernetes has."""
+
+from pathlib import Path
+
+from gpu_profile import injector as injectors
+from gpu_profile import operators, process
+from gpu_profile.command import Steps
+from gpu_profile.errors import SettingsError
+from gpu_profile.injector import Injection
+from gpu_profile.launchers.kube.cluster import Cluster
+from gpu_profile.launchers.kube.generations import Generation, generation
+from gpu_profile.settings import Settings
+from gpu_profile.verbs import Options, Verb
+from gpu_profile.verbs.common import load_settings, show_commands, words
+from gpu_profile.verbs.machine import show_checks
+
+_ACTIONS = ("install", "status", "on", "off", "uninstall")
+
+
+def install_operator(verb: Verb, options: Options) -> None:
+    chosen = load_settings(verb, options)
+    wanted = operators.operator(str(options["operator"]))
+    replace = bool(options["replace_mpijob_v1"])
+    cluster = Cluster(context=chosen.kube_context)
+    _do(operators.install(cluster, wanted, str(options["from"]), replace_v1=replace), options)
+
+
+def injector(verb: Verb, options: Options) -> None:
+    """install, uninstall: the chart. on, off: a namespace's label. status: all of it."""
+    chosen = load_settings(verb, options)
+    action = str(options["action"])
+    if action not in _ACTIONS:
+        raise SettingsError(f"k8s.injector {action!r}", f"Use one of {', '.join(_ACTIONS)}")
+    kind = generation(str(options["generation"]))
+    cluster = Cluster(context=chosen.kube_context, namespace=str(options["release_namespace"]))
+    if action == "status":
+        show_checks(process.drive(injectors.status(cluster, kind)), str(options["format"]))
+        return
+    _do(_action(action, cluster, kind, chosen, options), options)
+
+
+def _action(
+    action: str, cluster: Cluster, kind: Generation, chosen: Settings, options: Options
+) -> Steps[str]:
+    if action == "install":
+        return injectors.install(cluster, kind, str(options["chart"]), _injection(options))
+    if action == "uninstall":
+        return injectors.uninstall(cluster, kind)
+    if not chosen.kube_namespace:
+        raise SettingsError(f"k8s.injector {action} needs a namespace", "Say --namespace NAME")
+    return injectors.switch(cluster, kind, chosen.kube_namespace, on=action == "on")
+
+
+def _injection(options: Options) -> Injection:
+    match = str(options["match"]) or (
+        injectors.match_of(options["words"]) if options["words"] else ""
+    )
+    if not match:
+        raise SettingsError(
+            "no process to inject into", "Say --match PATTERN, or the job's command behind --"
+        )
+    given = str(options["values"])
+    return Injection(
+        match=match,
+        options=words(options, "nsys_args") or injectors.LIGHT,
+        delay_s=options["delay"],
+        duration_s=options["duration"],
+        image=str(options["image"]),
+        values=injectors.parse_values(_text(Path(given))) if given else {},
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}", "Name a file of helm values") from error
+
+
+def _do(steps: Steps[str], options: Options) -> None:
+    if options["dry_run"]:
+        show_commands(process.plan(steps))
+    else:
+        print(process.drive(steps))

@@ -1,0 +1,84 @@
+"""doctor: what this machine, or the remote one, can do, and what to do about the rest."""
+
+from collections.abc import Iterable
+
+from gpu_profile import counters as counter_access
+from gpu_profile import engine, host_doctor, kubernetes_doctor, process
+from gpu_profile.analysis.table import Column, Table
+from gpu_profile.engine import Check
+from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.launchers.host import HostLauncher
+from gpu_profile.launchers.kube.job import KubernetesJob
+from gpu_profile.launchers.remote import Place
+from gpu_profile.launchers.slurm import SlurmLauncher
+from gpu_profile.launchers.ssh import SshLauncher
+from gpu_profile.settings import Settings
+from gpu_profile.verbs import Options, Verb
+from gpu_profile.verbs.common import confirmed, launcher_of, load_settings, show
+
+_ENGINE = {"docker client", "docker engine", "docker buildx"}
+
+
+def doctor(verb: Verb, options: Options) -> None:
+    chosen = load_settings(verb, options)
+    if chosen.launcher == "docker" and options["fix"]:
+        _fix_engine(options)
+    found = _checks(chosen)
+    show_checks(found, str(options["format"]))
+    missing = [check for check in found if not check.ok and check.name in _ENGINE]
+    if missing:
+        raise ToolError(f"{missing[0].name}: {missing[0].found or 'missing'}", missing[0].advice)
+
+
+def _checks(chosen: Settings) -> tuple[Check, ...]:
+    launcher = launcher_of(chosen.launcher, chosen)
+    if isinstance(launcher, KubernetesJob):
+        steps = kubernetes_doctor.checks(launcher.cluster, launcher.name, launcher.kind)
+        return process.drive(steps)
+    if isinstance(launcher, HostLauncher | SshLauncher | SlurmLauncher):
+        return process.drive(host_doctor.checks(launcher))
+    return engine.checks(process.drive(engine.probe()))
+
+
+def counters(verb: Verb, options: Options) -> None:
+    """Let every user of a host read GPU counters, or undo it, after showing how and asking."""
+    chosen = load_settings(verb, options)
+    if bool(options["allow"]) == bool(options["restrict"]):
+        raise SettingsError("counters needs one of --allow and --restrict")
+    launcher = launcher_of(chosen.launcher, chosen)
+    if not isinstance(launcher, HostLauncher | SshLauncher):
+        raise SettingsError("counters are a host's", "Use --on host, or --on ssh --host …")
+    place = launcher.place() if isinstance(launcher, SshLauncher) else Place()
+    root = False if options["dry_run"] else bool(process.drive(launcher.facts())["root"])
+    change = counter_access.allow if options["allow"] else counter_access.restrict
+    for command in process.plan(change(place, root=root)):
+        print(f"  {command}" + (f"  <<< {command.stdin.strip()}" if command.stdin else ""))
+    if options["dry_run"]:
+        return
+    if not confirmed("Do this?", options):
+        raise ToolError("nothing was changed", "`./inv counters … --yes` does it")
+    process.drive(change(place, root=root))
+    print(f"{counter_access.AFTERWARDS}.")
+
+
+def show_checks(checks: Iterable[Check], form: str) -> None:
+    rows = tuple(
+        (check.name, "ok" if check.ok else "missing", check.found, "" if check.ok else check.advice)
+        for check in checks
+    )
+    columns = (Column("What"), Column("State"), Column("Found"), Column("What to do"))
+    show([Table("doctor", columns, rows)], form)
+
+
+def _fix_engine(options: Options) -> None:
+    """Install and start an engine, after showing how and asking."""
+    found = process.drive(engine.probe())
+    if all(check.ok for check in engine.checks(found) if check.name in _ENGINE):
+        return
+    commands = process.drive(engine.plan_fix(found))
+    print("No usable Docker Engine here. To install and start one:")
+    for command in commands:
+        print(f"  {command}")
+    if not confirmed("Do this?", options):
+        raise ToolError("nothing was installed", "As root: `./inv doctor --fix --yes`")
+    process.drive(engine.apply(commands))

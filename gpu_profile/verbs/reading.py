@@ -1,0 +1,109 @@
+"""What the reading verbs share: a run's reports, with their ranks and clocks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpu_profile import baseline, nsys, process, rundir, sources
+from gpu_profile.analysis.analysis import Analysis
+from gpu_profile.analysis.parallel import Source, partials
+from gpu_profile.analysis.survey import SURVEY, Run, run_of
+from gpu_profile.errors import GpuProfileError, ReportError, ToolError
+from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.progress import Progress
+from gpu_profile.settings import Settings
+from gpu_profile.verbs import Options
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The readable reports, each with its scope; `run` has ranks and clocks."""
+
+    paths: tuple[Path, ...]
+    sources: tuple[Source, ...]
+    run: Run
+    scheduler: str = ""
+
+    def of(self, analyses: Sequence[Analysis]) -> list[list[Any]]:
+        """The partials of each report that could be read, in order."""
+        said = partials(self.sources, analyses, scheduler=self.scheduler, tell=Progress().say)
+        return [answer for answer in said if not isinstance(answer, GpuProfileError)]
+
+
+def reading(options: Options, chosen: Settings, *, by: str = "") -> Reading:
+    """Open what --run or --report names. A report that cannot be read is named and left out."""
+    progress = Progress()
+    paths = tuple(_readable(path, chosen) for path in find(options, chosen))
+    every = [Source(str(path)) for path in paths]
+    scheduler = str(options.get("scheduler", ""))
+    answers = partials(every, [SURVEY], scheduler=scheduler, tell=progress.say)
+    kept = []
+    for path, source, answer in zip(paths, every, answers, strict=True):
+        if isinstance(answer, GpuProfileError):
+            if len(every) == 1:
+                raise answer
+            progress.say(f"left out: {answer}")
+        else:
+            kept.append((path, source, answer[0]))
+    if not kept:
+        raise ReportError("no report could be read", "The reasons are above")
+    run = run_of([survey for _, _, survey in kept], by)
+    for note in (*run.notes(), *_cost(paths[0].parent)):
+        progress.say(f"note: {note}")
+    scoped = tuple(
+        replace(s, scope=scope) for (_, s, _), scope in zip(kept, run.scopes, strict=True)
+    )
+    return Reading(tuple(path for path, _, _ in kept), scoped, run, scheduler)
+
+
+def _cost(place: Path) -> list[str]:
+    """What the profile itself cost, where its run measured that."""
+    if not (place / rundir.RUN_FILE).is_file():
+        return []
+    said = baseline.said(rundir.load(place).baseline)
+    return [said] if said else []
+
+
+def find(options: Options, chosen: Settings) -> tuple[Path, ...]:
+    """The report files that --report names, or those of --run, or of the latest run."""
+    if options["report"]:
+        return sources.find(options["report"])
+    return sources.find([str(directory(options, chosen))])
+
+
+def directory(options: Options, chosen: Settings) -> Path:
+    """The run's directory; a path to one will do for its id."""
+    wanted = str(options["run"])
+    return (
+        Path(wanted)
+        if Path(wanted, rundir.RUN_FILE).is_file()
+        else rundir.find(chosen.report_dir, wanted)
+    )
+
+
+def _readable(path: Path, chosen: Settings) -> Path:
+    """The report, or its export, which is made beside it with an nsys of this machine."""
+    if path.suffix != ".nsys-rep":
+        return path
+    target = path.with_suffix(".sqlite")
+    failures = []
+    for prefix in _exporters(path, chosen):
+        result = process.run(nsys.export_command(prefix, path))
+        if result.returncode == 0 and target.exists():
+            return target
+        failures.append(result.said)
+    if not failures:
+        raise ToolError(f"{path} needs an nsys to export it", "Set NSYS, or `invoke build`")
+    raise ReportError(f"{path} cannot be exported: {failures[-1]}", "Its own nsys version can")
+
+
+def _exporters(path: Path, chosen: Settings) -> list[tuple[str, ...]]:
+    """nsys as settings or PATH have it, then the image's, seeing the report where it lies."""
+    found: list[tuple[str, ...]] = [
+        (name,) for name in (chosen.nsys, process.which("nsys")) if name
+    ]
+    if process.which("docker") is None:
+        return found
+    launcher = DockerLauncher.from_settings(chosen)
+    return [*found, launcher.tool_in(path.parent.absolute(), "nsys")]

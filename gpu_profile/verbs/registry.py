@@ -1,0 +1,118 @@
+"""login, push, pull: the image's way to a registry and back."""
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpu_profile import login as logins
+from gpu_profile import process, registry
+from gpu_profile import push as pushes
+from gpu_profile.command import Command
+from gpu_profile.engine_api import LayerEvent
+from gpu_profile.errors import RegistryError, SettingsError
+from gpu_profile.progress import Progress
+from gpu_profile.registry import Registry
+from gpu_profile.settings import Settings
+from gpu_profile.verbs import Options, Verb
+from gpu_profile.verbs.common import RECORDS, confirmed, load_settings, run_or_raise
+from gpu_profile.verbs.lock import versioned
+
+
+def login(verb: Verb, options: Options) -> None:
+    chosen = load_settings(verb, options)
+    where = _registry(chosen)
+    config = _docker_config(options)
+    auth = None if options["dry_run"] else registry.authorization(where)
+    plan = logins.plan(where, auth, config, process.which)
+    print(f"This {plan.says}.")
+    if options["dry_run"]:
+        return
+    if plan.writes_secret and not confirmed("Go on?", options):
+        raise SettingsError("nothing was written", "Use --yes where there is no terminal")
+    if plan.config is not None:
+        logins.write_config(config, plan.config)
+    elif plan.command is not None and plan.command.stdin:
+        said = process.run(plan.command)
+        if said.returncode:
+            raise RegistryError(f"docker login: {said.said}", "See REGISTRY")
+    elif plan.command is not None:
+        run_or_raise(plan.command, RegistryError)
+
+
+def push(verb: Verb, options: Options) -> None:
+    asked = load_settings(verb, options)
+    where = _registry(asked)
+    chosen = versioned(asked)
+    if options["dry_run"]:
+        print(f"docker push {chosen.image_ref}  # credentials of {where.host} for this call only")
+        return
+    pushed = pushes.publish(
+        chosen.image_ref,
+        where,
+        RECORDS,
+        show=_Layers(),
+        immutable=chosen.ecr_immutable_tags,
+        scan=chosen.ecr_scan_on_push,
+        named_by_inputs=asked.version == "auto",
+    )
+    print(pushed)
+
+
+def pull(verb: Verb, options: Options) -> None:
+    chosen = versioned(load_settings(verb, options))
+    if options["dry_run"]:
+        print(f"docker pull {chosen.image_ref}")
+        return
+    where = _registry(chosen) if chosen.registry else None
+    print(pushes.pull(chosen.image_ref, where, show=_Layers()))
+
+
+@contextlib.contextmanager
+def lent(chosen: Settings, options: Options, command: Command) -> Iterator[Command]:
+    """The command as one that may see ECR's token while the body runs, where it speaks of that
+    registry: a base image from there, a cache there."""
+    where = _registry(chosen) if chosen.registry else None
+    words = [chosen.base_image, *(w for w in command.argv if not w.startswith("--tag="))]
+    if where is None or not where.is_ecr or not any(where.host in word for word in words):
+        yield command
+        return
+    auth = registry.authorization(where)
+    assert auth is not None
+    with logins.temporary_config(auth, _docker_config(options)) as env:
+        yield dataclasses.replace(command, env={**command.env, **env})
+
+
+def _docker_config(options: Options) -> Path:
+    home = Path(options["environ"].get("DOCKER_CONFIG") or Path.home() / ".docker")
+    return home / "config.json"
+
+
+def _registry(chosen: Settings) -> Registry:
+    where = registry.parse(chosen.registry, chosen.ecr_registry)
+    if where.is_ecr and chosen.aws_region not in ("", where.region):
+        raise SettingsError(
+            f"AWS_REGION is {chosen.aws_region}, and REGISTRY is in {where.region}", "Mend one"
+        )
+    return where
+
+
+class _Layers:
+    """Per-layer progress: a line that changes on a terminal, ends of layers elsewhere."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+        self._sizes: dict[str, tuple[int, int]] = {}
+
+    def __call__(self, event: LayerEvent) -> None:
+        if event.total:
+            self._sizes[event.layer] = (event.current, event.total)
+        if event.layer and event.status in {"Pushed", "Pull complete", "Layer already exists"}:
+            self._progress.say(f"{event.layer}: {event.status.lower()}")
+        elif not event.layer and event.status and "digest" not in event.status.lower():
+            self._progress.say(event.status)
+        elif sys.stderr.isatty():
+            done = sum(current for current, _ in self._sizes.values())
+            total = sum(total for _, total in self._sizes.values())
+            self._progress.show(f"{done / 1e6:.0f} of {total / 1e6:.0f} MB in")

@@ -1,0 +1,44 @@
+"""quickstart, config: before the first run, and the first run."""
+
+import json
+import sys
+
+from gpu_profile import rundir, settings
+from gpu_profile.analysis.table import Column, Table
+from gpu_profile.settings import KEYS
+from gpu_profile.verbs import Options, Verb
+from gpu_profile.verbs.common import call, load_settings, show
+
+
+def quickstart(verb: Verb, options: Options) -> None:
+    """doctor, build, profile, stats, page: each as the verb of its own that it is."""
+    chosen = load_settings(verb, options)
+    for name, flags in (
+        ("doctor", {"fix": True, "yes": options["yes"], "format": "text"}),
+        ("build", {"unlocked": True}),
+        ("profile", {"ddp": True}),
+        ("stats", {"top": 10}),
+        ("html", {}),
+    ):
+        print(f"\n== invoke {name}", flush=True)
+        call(name, options, **flags)
+    directory = rundir.find(chosen.report_dir)
+    print(f"\nAll of it is in {directory}:")
+    for path in sorted(directory.iterdir()):
+        print(f"  {path}")
+
+
+def config(verb: Verb, options: Options) -> None:
+    if options["format"] == "env":
+        sys.stdout.write(settings.template())
+        return
+    chosen = load_settings(verb, options)
+    rows = tuple(
+        (key.name, settings.shown(chosen.value(key)), chosen.sources[key.name]) for key in KEYS
+    )
+    if options["format"] == "json":
+        found = {name: {"value": value, "source": source} for name, value, source in rows}
+        print(json.dumps(found, indent=2))
+    else:
+        columns = (Column("Key"), Column("Value"), Column("Source"))
+        show([Table("settings", columns, rows)], str(options["format"]))

@@ -1,0 +1,53 @@
+"""test: the image's own checks through pytest, or the NCCL tests on any launcher."""
+
+import dataclasses
+import sys
+
+from gpu_profile import process
+from gpu_profile.command import Command
+from gpu_profile.errors import GateError, SettingsError, ToolError
+from gpu_profile.settings import Settings
+from gpu_profile.spec import ImageRef
+from gpu_profile.verbs import Options, Verb
+from gpu_profile.verbs.common import ROOT, load_settings, show_commands
+from gpu_profile.verbs.lock import versioned
+
+
+def test(verb: Verb, options: Options) -> None:
+    chosen = versioned(load_settings(verb, options))
+    suite = str(options["suite"])
+    if suite == "nccl":
+        from gpu_profile.verbs.nccl import run_suite
+
+        run_suite(chosen, options, _image(options, chosen))
+    elif suite == "image":
+        _checks(options, chosen)
+    else:
+        raise SettingsError(f"--suite {suite!r} is not known", "Use image or nccl")
+
+
+def _image(options: Options, chosen: Settings) -> ImageRef:
+    return ImageRef.parse(str(options["image"])) if options["image"] else chosen.image_ref
+
+
+def _checks(options: Options, chosen: Settings) -> None:
+    if chosen.launcher != "docker":
+        raise SettingsError(
+            f"--on {chosen.launcher} runs no image checks", "They run in local Docker: --on docker"
+        )
+    image = dataclasses.replace(_image(options, chosen), digest="")
+    junit = (f"--junitxml={options['junit']}",) if options["junit"] else ()
+    command = Command(
+        argv=(
+            *(sys.executable, "-m", "pytest", str(ROOT / "tests" / "image"), "--require=image"),
+            *(f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}"),
+            *(f"--image={image}", *junit, *options["words"]),
+        )
+    )
+    if options["dry_run"]:
+        show_commands([command])
+        return
+    if process.run(Command(argv=(sys.executable, "-c", "import pytest"))).returncode:
+        raise ToolError("pytest is not installed here", "`./inv check` installs it into .venv")
+    if process.run_attached(command):
+        raise GateError(f"{image} failed its checks", "The failed ones are named above")

@@ -1,0 +1,23 @@
+"""trace-file: the JSON that nsys' --python-functions-trace reads."""
+
+import sys
+from pathlib import Path
+
+from gpu_profile import process
+from gpu_profile.trace_file import Attributes
+from gpu_profile.trace_file import trace_file as made
+from gpu_profile.verbs import Options, Verb
+
+
+def trace_file(_verb: Verb, options: Options) -> None:
+    """Checked by importing with the Python that is first on PATH: the job's, most likely."""
+    attributes = Attributes(
+        **{name: str(options[name]) for name in ("domain", "category", "color")}
+    )
+    python = process.which("python3") or sys.executable
+    text = process.drive(made(options["words"], attributes, python=python))
+    if options["output"]:
+        Path(str(options["output"])).write_text(text, encoding="utf-8")
+        print(f"{options['output']}: use it as --python-functions-trace {options['output']}")
+    else:
+        sys.stdout.write(text)

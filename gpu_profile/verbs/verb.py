@@ -1,0 +1,37 @@
+"""What a verb is: a row of names, flags and words of help."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Options: TypeAlias = Mapping[str, Any]
+"""The parsed flags by name, with "-" as "_"; "words" holds what stood behind `--`."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A flag. Its kind is its default's; a list default may be given many times.
+
+    `setting` names the .env key that the flag overrides. A positional one is said without its
+    name.
+    """
+
+    name: str
+    default: bool | int | float | str | tuple[str, ...]
+    doc: str
+    setting: str = ""
+    positional: bool = False
+
+
+@dataclass(frozen=True)
+class Verb:
+    """`module`.`function` (the name with "_") does it; both take the parsed Options."""
+
+    name: str
+    module: str
+    doc: str
+    options: tuple[Option, ...] = ()
+
+    @property
+    def function(self) -> str:
+        return self.name.rpartition(".")[2].replace("-", "_")
