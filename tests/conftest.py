@@ -1,0 +1,150 @@
+"""What the tests share: real parts asked for by name, fake programs, hostile names."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import command
+from gpu_profile.settings import KEYS
+
+PARTS = (
+    "chromium",
+    "dask",
+    "docker",
+    "image",
+    "kubernetes",
+    "mpi",
+    "nsys",
+    "registry",
+    "slurm",
+    "sshd",
+)
+HOSTILE_NAMES = (
+    "with space",
+    "single'quote",
+    'double"quote',
+    "; echo pwned",
+    "$(touch pwned)",
+    "new\nline",
+    "ünïcødé",
+    "-leading-dash",
+    "back\\slash",
+    "%q{HOME} 100%",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"fail, and do not skip, where this part is missing: all, {', '.join(PARTS)}",
+    )
+    parser.addoption("--image", default="", help="the image under test; default: the settings'")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for part in PARTS:
+        config.addinivalue_line("markers", f"{part}: needs {part} on this machine")
+    config.addinivalue_line("markers", "slow: takes a minute or more")
+    # The shell's own settings would win over the `.env` that a test writes.
+    for key in KEYS:
+        if not key.name.endswith("_proxy"):
+            os.environ.pop(key.name, None)
+    wanted = set(config.getoption("--require"))
+    if unknown := wanted - {*PARTS, "all"}:
+        raise pytest.UsageError(
+            f"--require {', '.join(sorted(unknown))}: use all, {', '.join(PARTS)}"
+        )
+
+
+@pytest.fixture(scope="session")
+def require(pytestconfig: pytest.Config) -> Callable[[str, object], None]:
+    """`require("docker", reason_if_missing)`: skip with the reason, or fail under --require."""
+    wanted = set(pytestconfig.getoption("--require"))
+
+    def check(part: str, missing: object) -> None:
+        assert part in PARTS
+        if not missing:
+            return
+        if wanted & {part, "all"}:
+            pytest.fail(f"{part} is required: {missing}", pytrace=False)
+        pytest.skip(f"{part}: {missing}")
+
+    return check
+
+
+def _missing_program(name: str) -> str:
+    return "" if shutil.which(name) else f"{name} is not installed"
+
+
+@pytest.fixture(scope="session")
+def docker(require: Callable[[str, object], None]) -> None:
+    """A Docker Engine with buildx that answers."""
+    require("docker", _missing_program("docker"))
+    engine = process.run(command("docker", "info", "--format={{.ServerVersion}}"))
+    require("docker", engine.returncode and engine.said)
+    buildx = process.run(command("docker", "buildx", "version"))
+    require("docker", buildx.returncode and "buildx is missing")
+
+
+@pytest.fixture(scope="session")
+def image(docker: None, require: Callable[[str, object], None], pytestconfig: pytest.Config) -> str:
+    """The name of the image under test, which is on the engine."""
+    name = str(pytestconfig.getoption("--image")) or "gpu-profile:latest"
+    found = process.run(command("docker", "image", "inspect", "--format={{.Id}}", name))
+    require("image", found.returncode and f"{name} is not built; `invoke build` makes it")
+    return name
+
+
+@pytest.fixture(params=HOSTILE_NAMES, ids=repr)
+def hostile_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def fake_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Callable[[], list[list[str]]]]:
+    """`calls = fake_tool("docker", "echo said; exit 3")`: a script first on PATH.
+
+    `calls()` returns the words of each call so far.
+    """
+    directory = tmp_path / "bin"
+
+    def make(name: str, body: str = "") -> Callable[[], list[list[str]]]:
+        directory.mkdir(exist_ok=True)
+        log = directory / f"{name}.calls"
+        script = directory / name
+        record = f"""{{ printf '%s\\0' "$@"; printf '\\1'; }} >> '{log}'"""
+        script.write_text(f"#!/usr/bin/env bash\n{record}\n{body}\n")
+        script.chmod(0o755)
+
+        def calls() -> list[list[str]]:
+            text = log.read_text() if log.exists() else ""
+            return [call.split("\0")[:-1] for call in text.split("\1")[:-1]]
+
+        return calls
+
+    monkeypatch.setenv("PATH", str(directory), prepend=":")
+    return make
+
+
+@pytest.fixture(scope="session")
+def golden(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
+    """`golden("name", text)`: equal to tests/golden/name, whole. GOLDEN=write renews the files."""
+    directory = pytestconfig.rootpath / "tests" / "golden"
+
+    def check(name: str, text: str) -> None:
+        path = directory / name
+        if os.environ.get("GOLDEN") == "write":
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"no golden file {path}; GOLDEN=write makes it"
+        assert text == path.read_text(encoding="utf-8")
+
+    return check

@@ -1,0 +1,28 @@
+"""The image holds what it was locked to: its manifest, read from what is installed, against the
+versions in its labels and in the lock beside the settings."""
+
+import json
+from pathlib import Path
+
+from gpu_profile import lock, manifest, process
+from gpu_profile.command import command
+from tests.image.checks import in_container
+
+
+def _installed(image: str) -> dict[str, str]:
+    return manifest.components(in_container(image, "cat", str(manifest.PATH)).stdout)
+
+
+def test_versions_are_those_of_the_labels(image: str) -> None:
+    told = process.run(
+        command("docker", "image", "inspect", "--format={{json .Config.Labels}}", image)
+    )
+    pinned = manifest.pinned_by_labels(json.loads(told.stdout))
+    if pinned.get("NSYS_SOURCE") != "nvidia":
+        pinned.pop("NSYS_VERSION", None)  # the version is NVIDIA's
+    assert manifest.differences(_installed(image), pinned) == ()
+
+
+def test_versions_are_those_of_the_lock(image: str) -> None:
+    pinned = manifest.pinned_by_lock(lock.read(Path(lock.NAME)))
+    assert manifest.differences(_installed(image), pinned) == ()

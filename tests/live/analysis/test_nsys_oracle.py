@@ -1,0 +1,74 @@
+"""A recording made here by a real nsys, and the tables that the same nsys prints for it."""
+
+import csv
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.nsys_tables import ANALYSES
+from gpu_profile.analysis.survey import run_of, survey
+from gpu_profile.analysis.writers import to_csv
+from gpu_profile.command import Command, command
+
+pytestmark = pytest.mark.nsys
+
+BUSY = """
+import pathlib, sys, threading, time
+def work():
+    for _ in range(40):
+        pathlib.Path(sys.argv[1]).write_text("x" * 1000)
+        time.sleep(0.001)
+threads = [threading.Thread(target=work) for _ in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+def run(argv: Command) -> None:
+    done = process.run(argv)
+    assert done.returncode == 0, done.said
+
+
+@pytest.fixture(scope="module")
+def report(nsys: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("oracle")
+    output = folder / "rank5"
+    what = (sys.executable, "-c", BUSY, str(folder / "file"))
+    options = ("--trace=osrt,nvtx", "--sample=none", "--cpuctxsw=none", f"--output={output}")
+    run(command(nsys, "profile", *options, *what, RANK="3", WORLD_SIZE="4"))
+    target = f"--output={output}.sqlite"
+    run(command(nsys, "export", "--type=sqlite", target, f"{output}.nsys-rep"))
+    return output.with_suffix(".sqlite")
+
+
+def test_osrt_sum_is_what_nsys_prints(nsys: str, report: Path) -> None:
+    output = report.with_name("table")
+    where = ("--force-export=false", "--format=csv", f"--output={output}")
+    run(command(nsys, "stats", *where, "--report=osrt_sum", str(report)))
+    expected = output.with_name("table_osrt_sum.csv").read_text()
+    with Database.open(report) as database:
+        ours = to_csv(ANALYSES["osrt_sum"].table(database))
+    assert _rounded(ours) == _rounded(expected)
+
+
+def test_a_real_recording_says_its_rank(report: Path) -> None:
+    with Database.open(report) as database:
+        run_found = run_of([survey(database)])
+    assert list(run_found.scopes[0].ranks.values()) == [3]
+    assert (run_found.ranks.source, run_found.ranks.missing) == ("environment", (0, 1, 2))
+
+
+def _rounded(text: str) -> list[list[object]]:
+    """Averages without their last digit: nsys up to 2025 rounded 0.05 up, later ones do not."""
+    return [[_number(cell) for cell in row] for row in csv.reader(io.StringIO(text))]
+
+
+def _number(cell: str) -> object:
+    try:
+        return pytest.approx(float(cell), abs=0.1001)
+    except ValueError:
+        return cell

@@ -1,0 +1,137 @@
+"""A real Dask scheduler with two workers on loopback, one of them killed in the middle."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.kernels import KERNELS
+from gpu_profile.analysis.parallel import Source, analyse
+from gpu_profile.analysis.step_sum import STEP_SUM
+
+pytestmark = pytest.mark.dask
+
+ROOT = Path(__file__).parents[3]
+DATA = ROOT / "tests" / "data" / "h200x4-ddp"
+ANALYSES = [KERNELS, STEP_SUM]
+
+
+@dataclass
+class Cluster:
+    """A scheduler and its workers, each a process of ours."""
+
+    folder: Path
+    children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    address: str = ""
+
+    def start(self, *words: str) -> Path:
+        log = self.folder / f"{len(self.children)}.log"
+        environ = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        with log.open("wb") as file:
+            child = subprocess.Popen(
+                (sys.executable, "-m", "distributed.cli." + words[0], *words[1:]),
+                stdout=file,
+                stderr=file,
+                env=environ,
+                cwd=self.folder,
+            )
+        self.children.append(child)
+        return log
+
+    def stop(self) -> None:
+        for child in reversed(self.children):
+            child.terminate()
+        for child in self.children:
+            try:
+                child.wait(10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+
+def _found(log: Path, pattern: str, timeout_s: float = 60) -> str:
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        if found := re.search(pattern, log.read_text(errors="replace")):
+            return found[0]
+        time.sleep(0.2)
+    raise TimeoutError(log.read_text(errors="replace"))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, require: Callable[[str, object], None]) -> Iterator[Cluster]:
+    try:
+        import distributed  # noqa: F401
+    except ImportError as error:
+        require("dask", error)
+    made = Cluster(tmp_path)
+    try:
+        log = made.start("dask_scheduler", "--host=127.0.0.1", "--port=0", "--no-dashboard")
+        made.address = _found(log, r"tcp://127\.0\.0\.1:\d+")
+        for _ in range(2):
+            log = made.start(
+                *("dask_worker", made.address, "--no-nanny", "--nthreads=1", "--no-dashboard"),
+                "--host=127.0.0.1",
+            )
+            _found(log, "Registered to")
+        yield made
+    finally:
+        made.stop()
+
+
+def test_same_bytes_with_a_worker_killed_in_the_middle(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpu_profile.analysis.parallel.QUIET_S", -1.0)
+    sources = [Source(str(DATA / f"rank{rank % 4}.sqlite.gz")) for rank in range(24)]
+    victim = cluster.children[-1]
+    said: list[str] = []
+
+    def tell(line: str) -> None:
+        said.append(line)
+        if len(said) == 6:
+            victim.kill()
+
+    found = analyse(sources, ANALYSES, scheduler=cluster.address, tell=tell)
+    assert victim.wait(10) != 0
+    assert said[-1] == "24 of 24 reports read"
+    assert found == analyse(sources, ANALYSES, workers=1)
+
+
+def test_an_unreadable_report_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    bad = tmp_path / "rank7.sqlite"
+    bad.write_bytes(b"")
+    sources = [Source(str(bad)), Source(str(DATA / "rank0.sqlite.gz"))]
+    found = analyse(sources, ANALYSES, scheduler=cluster.address)
+    assert [source.name for source, _ in found.refused] == ["rank7.sqlite"]
+    assert found.tables["cuda_gpu_kern_sum"].rows
+
+
+SIXTY_FOUR = """
+import resource, sys
+from gpu_profile.analysis.kernels import KERNELS
+from gpu_profile.analysis.step_sum import STEP_SUM
+from gpu_profile.analysis.parallel import Source, analyse
+count = int(sys.argv[2])
+analyse([Source(sys.argv[1])] * count, [KERNELS, STEP_SUM], workers=1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_the_memory_of_64_ranks_is_that_of_one() -> None:
+    """One process reads 64 reports one after the other: its peak hardly grows."""
+    report = str(DATA / "rank0.sqlite.gz")
+
+    def peak(count: int) -> int:
+        words = (sys.executable, "-c", SIXTY_FOUR, report, str(count))
+        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return int(subprocess.run(words, check=True, capture_output=True, env=environ).stdout)
+
+    one, all_of_them = peak(1), peak(64)
+    assert all_of_them < 1.25 * one

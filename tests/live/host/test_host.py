@@ -1,0 +1,106 @@
+"""profile --on host with a real nsys: all ranks, one dying, Ctrl-C, refusals."""
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live.hosts import BEAT, Invoked, await_true, error_line
+
+pytestmark = pytest.mark.nsys
+
+
+@pytest.fixture
+def invoked(tmp_path: Path, nsys: str) -> Invoked:
+    return Invoked(tmp_path, {**os.environ, "NSYS": nsys})
+
+
+def test_each_rank_leaves_a_report_and_the_job_its_exit_code(invoked: Invoked) -> None:
+    done = invoked.run(
+        *("profile", "--on", "host", "--ddp", "--processes", "2", "--gpus", "0"),
+        *("--", "python3", "-c", BEAT + "time.sleep(0.5)"),
+    )
+    assert done.returncode == 0, done.stderr
+    record = invoked.record()
+    assert [report["rank"] for report in record["reports"]] == [0, 1]
+    assert all(report["events"]["osrt"] > 0 for report in record["reports"])
+    output = (invoked.latest() / "output.log").read_text()
+    assert "up 0" in output
+    assert "[1] up 1" in output
+
+
+def test_one_rank_dying_ends_the_others_and_all_reports_are_kept(invoked: Invoked) -> None:
+    dies = BEAT + "time.sleep(2)\nsys.exit(7) if os.environ['RANK'] == '1' else time.sleep(600)"
+    started = time.monotonic()
+    done = invoked.run(
+        *("profile", "--on", "host", "--ddp", "--processes", "2", "--gpus", "0"),
+        *("--", "python3", "-c", dies),
+    )
+    assert time.monotonic() - started < 90
+    assert done.returncode == 5
+    assert "rank 1 ended with exit code 7" in error_line(done)
+    assert len(list(invoked.latest().glob("*.nsys-rep"))) == 2
+
+
+def test_ctrl_c_finalises_fetches_and_exits_130(invoked: Invoked) -> None:
+    child = invoked.start(
+        *("profile", "--on", "host", "--gpus", "0"),
+        *("--", "python3", "-c", BEAT + "time.sleep(600)"),
+    )
+    await_true(lambda: list(invoked.runs.glob("*/job.log")))
+    await_true(lambda: "up" in (invoked.latest() / "job.log").read_text())
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=90)
+    assert child.returncode == 130, said
+    assert list(invoked.latest().glob("*.nsys-rep"))
+
+
+def test_a_job_is_found_again_by_its_handle(invoked: Invoked) -> None:
+    words = ("--on", "host", "--gpus", "0", "--", "python3", "-c", BEAT + "time.sleep(600)")
+    handle = invoked.detached(*words)
+    assert handle.startswith("host:///")
+    assert "running" in invoked.run("status", "--job", handle).stdout
+    job_log = Path(handle.removeprefix("host://")) / "job.log"
+    await_true(lambda: "up" in job_log.read_text())
+    assert "up" in invoked.run("logs", "--job", handle).stdout
+    for _ in range(2):
+        assert invoked.run("stop", "--job", handle).returncode == 0
+    assert "cancelled" in invoked.run("status", "--job", handle).stdout
+    assert list(job_log.parent.glob("*.nsys-rep"))
+
+
+def test_two_runs_at_once_keep_apart(invoked: Invoked) -> None:
+    words = ("profile", "--on", "host", "--gpus", "0", "--", "python3", "-c", "print(1)")
+    children = [invoked.start(*words) for _ in range(2)]
+    for child in children:
+        _, said = child.communicate(timeout=120)
+        assert child.returncode == 0, said
+    assert len(list(invoked.runs.glob("*/rank0.*.nsys-rep"))) == 2
+
+
+def test_a_full_disk_is_named(invoked: Invoked, small_disk: Path) -> None:
+    fill = BEAT + f"open({str(small_disk / 'fill')!r}, 'wb').write(bytes(10**7))"
+    invoked = Invoked(small_disk, invoked.environ)
+    done = invoked.run("profile", "--on", "host", "--gpus", "0", "--", "python3", "-c", fill)
+    assert done.returncode in {3, 5, 6}
+    assert re.search(r"full|o space", error_line(done))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words", "code", "said"),
+    [
+        ({"NSYS": "/nowhere/nsys"}, ("--", "true"), 3, "no nsys on this machine"),
+        ({}, ("--", "no-such-program"), 5, "no program 'no-such-program'"),
+        ({}, ("--gpus", "4", "--", "true"), 3, "4 GPUs asked for"),
+    ],
+)
+def test_refusals(
+    invoked: Invoked, settings: dict[str, str], words: tuple[str, ...], code: int, said: str
+) -> None:
+    invoked = Invoked(invoked.runs, {**invoked.environ, **settings})
+    done = invoked.run("profile", "--on", "host", *words)
+    assert done.returncode == code, done.stderr
+    assert said in error_line(done)

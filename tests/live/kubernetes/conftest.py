@@ -1,0 +1,172 @@
+"""A cluster that KUBECONFIG names, its operators, the image where its nodes can pull it.
+
+`up` and `operators` beside this file make such a cluster on one machine.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import Command, Result, command
+from gpu_profile.verbs.common import ROOT
+
+CRDS = {
+    "mpijob": "mpijobs.kubeflow.org",
+    "pytorchjob": "pytorchjobs.kubeflow.org",
+    "trainjob": "trainjobs.trainer.kubeflow.org",
+}
+Kubectl = Callable[..., Result]
+
+
+def kubectl(*words: str, stdin: str = "") -> Result:
+    return process.run(command("kubectl", "--request-timeout=60s", *words, stdin=stdin))
+
+
+def must(result: Result) -> str:
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="session")
+def kubernetes(require: Callable[[str, object], None]) -> None:
+    """A cluster of two or more nodes that answers."""
+    require("kubernetes", not shutil.which("kubectl") and "kubectl is not installed")
+    require("kubernetes", "KUBECONFIG" not in os.environ and "KUBECONFIG is not set")
+    nodes = kubectl("get", "nodes", "--output=name")
+    require("kubernetes", nodes.returncode and nodes.said)
+    require("kubernetes", len(nodes.stdout.split()) < 2 and "two nodes are needed")
+
+
+@pytest.fixture(scope="session")
+def operators(kubernetes: None, require: Callable[[str, object], None]) -> None:
+    for crd in CRDS.values():
+        found = kubectl("get", "crd", crd)
+        require("kubernetes", found.returncode and f"{crd} is not installed")
+
+
+@pytest.fixture(params=sorted(CRDS))
+def launcher(request: pytest.FixtureRequest, operators: None) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def registry_address(
+    docker: None,
+    require: Callable[[str, object], None],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    """An open registry on loopback, which the nodes of a cluster on this machine reach too."""
+    require("registry", not shutil.which("docker-registry") and "docker-registry is not installed")
+    directory = tmp_path_factory.mktemp("registry")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    config = directory / "registry.yml"
+    config.write_text(
+        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {directory}/blobs}}}}\n"
+        f"http: {{addr: '{address}'}}\n"
+    )
+    with (directory / "log").open("wb") as log:
+        server = subprocess.Popen(("docker-registry", "serve", str(config)), stdout=log, stderr=log)
+    time.sleep(1)
+    yield address
+    server.kill()
+    server.wait()
+    shutil.rmtree(directory / "blobs", ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def cluster_image(kubernetes: None, request: pytest.FixtureRequest) -> str:
+    """The image under test by digest. One of a registry (--image) is what the nodes pull;
+    a local one is pushed to a registry on loopback first."""
+    given = str(request.config.getoption("--image"))
+    if "/" in given:
+        return given
+    image: str = request.getfixturevalue("image")
+    address: str = request.getfixturevalue("registry_address")
+    name, _, tag = image.rpartition(":")
+    pushed = f"{address}/{name}:{tag}"
+    must(process.run(command("docker", "tag", image, pushed)))
+    must(process.run(command("docker", "push", "--quiet", pushed)))
+    words = ("docker", "image", "inspect", "--format={{json .RepoDigests}}", pushed)
+    digests = json.loads(must(process.run(command(*words))))
+    must(process.run(command("docker", "rmi", pushed)))
+    return str(next(digest for digest in digests if digest.startswith(address)))
+
+
+@pytest.fixture
+def namespace(kubernetes: None, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of the test's own, left to be deleted behind its back."""
+    name = f"gp-{os.getpid()}-{abs(hash(request.node.nodeid)) % 10**8}"
+    must(kubectl("create", "namespace", name))
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The verbs, in a namespace and a report directory of the test's own."""
+
+    namespace: str
+    image: str
+    directory: Path
+
+    def argv(self, *words: str) -> tuple[str, ...]:
+        """A call of a verb; words behind `--` are the job's."""
+        root = ("--search-root", str(ROOT))
+        here = ("env", f"--chdir={self.directory}", f"KUBE_NAMESPACE={self.namespace}")
+        return (*here, sys.executable, "-m", "invoke", *root, *words)
+
+    def invoke(self, *words: str) -> Result:
+        return process.run(Command(argv=self.argv(*words)))
+
+    def profile(self, launcher: str, *words: str) -> Result:
+        """`profile` on two nodes, a process each."""
+        where = (f"--on={launcher}", "--nodes=2", "--gpus=0", f"--image={self.image}")
+        return self.invoke("profile", *where, *words)
+
+    def started(self, launcher: str, *words: str) -> str:
+        """The handle of a detached run."""
+        done = self.profile(launcher, "--detach", *words)
+        return must(done).strip().splitlines()[-1]
+
+    def kubectl(self, *words: str, stdin: str = "") -> Result:
+        return kubectl(f"--namespace={self.namespace}", *words, stdin=stdin)
+
+    def pods(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(must(self.kubectl("get", "pods", "-ojson")))[
+            "items"
+        ]
+        return found
+
+    def reports(self) -> list[str]:
+        return sorted(path.name for path in self.directory.glob("*/*.nsys-rep"))
+
+    def record(self) -> dict[str, Any]:
+        (path,) = self.directory.glob("*/run.json")
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    def wait_for(self, text: str, handle: str, seconds: float = 120) -> None:
+        """Until the job's output has `text`."""
+        end = time.monotonic() + seconds
+        while text not in (said := self.invoke("logs", "--job", handle).stdout):
+            assert time.monotonic() < end, said
+            time.sleep(1)
+
+
+@pytest.fixture
+def cluster(namespace: str, operators: None, cluster_image: str, tmp_path: Path) -> Cluster:
+    (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
+    return Cluster(namespace=namespace, image=cluster_image, directory=tmp_path)

@@ -1,0 +1,44 @@
+"""Reports on a claim outlive their pods: pods need not wait, and a lost node loses nothing."""
+
+import json
+
+import pytest
+
+from tests.live.kubernetes.conftest import Cluster, must
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
+
+
+def claim(cluster: Cluster) -> str:
+    """A claim that pods of both nodes write to: a directory, for the nodes share a machine."""
+    size = {"storage": "1Gi"}
+    volume = {
+        "capacity": size,
+        "accessModes": ["ReadWriteMany"],
+        "persistentVolumeReclaimPolicy": "Delete",
+        "storageClassName": "",
+        "hostPath": {"path": str(cluster.directory / "volume"), "type": "DirectoryOrCreate"},
+    }
+    wanted = {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "",
+        "volumeName": cluster.namespace,
+        "resources": {"requests": size},
+    }
+    for kind, name, spec in (
+        ("PersistentVolume", cluster.namespace, volume),
+        ("PersistentVolumeClaim", "reports", wanted),
+    ):
+        manifest = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        must(cluster.kubectl("create", "--filename=-", stdin=json.dumps(manifest)))
+    return "reports:/reports"
+
+
+@pytest.mark.parametrize("launcher", ["mpijob", "pytorchjob"])
+def test_reports_come_off_the_claim(cluster: Cluster, launcher: str) -> None:
+    words = (f"--pvc={claim(cluster)}", "--", "sh", "-c", "sleep 1")
+    done = cluster.profile(launcher, *words)
+    assert done.returncode == 0, done.stderr
+    assert [name.split(".")[0] for name in cluster.reports()] == ["rank0", "rank1"]
+    assert len(list((cluster.directory / "volume").glob("*/*.nsys-rep"))) == 2
+    must(cluster.kubectl("delete", "pv", cluster.namespace, "--wait=false"))

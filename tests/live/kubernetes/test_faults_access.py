@@ -1,0 +1,155 @@
+"""Rights that lack, connections that break, users who press Ctrl-C: nothing lost in silence."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import Command, Result
+from tests.live.kubernetes.conftest import Cluster, kubectl, must
+from tests.live.kubernetes.proxy import Proxy, proxied
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
+RULES = (
+    ("kubeflow.org", "mpijobs", ("create", "get", "patch", "delete")),
+    ("", "pods", ("create", "get", "list", "delete")),
+    ("", "pods/log", ("get",)),
+    ("", "pods/exec", ("create",)),
+    ("", "events", ("list",)),
+)
+
+
+def config_view() -> dict[str, object]:
+    found: dict[str, object] = json.loads(
+        must(kubectl("config", "view", "--raw", "--minify", "--flatten", "--output=json"))
+    )
+    return found
+
+
+def role(cluster: Cluster, without: tuple[str, str]) -> None:
+    """A service account that may do all that a job needs, but one thing."""
+    rules = [
+        {
+            "apiGroups": [group],
+            "resources": [resource],
+            "verbs": [verb for verb in verbs if (verb, resource) != without],
+        }
+        for group, resource, verbs in RULES
+    ]
+    rules = [rule for rule in rules if rule["verbs"]]
+    subjects = [{"kind": "ServiceAccount", "name": "user", "namespace": cluster.namespace}]
+    api = "rbac.authorization.k8s.io"
+    reference = {"apiGroup": api, "kind": "Role", "name": "user"}
+    for manifest in (
+        {"apiVersion": "v1", "kind": "ServiceAccount"},
+        {"apiVersion": f"{api}/v1", "kind": "Role", "rules": rules},
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": "RoleBinding",
+            "subjects": subjects,
+            "roleRef": reference,
+        },
+    ):
+        text = json.dumps({**manifest, "metadata": {"name": "user"}})
+        must(cluster.kubectl("create", "--filename=-", stdin=text))
+
+
+def as_user(cluster: Cluster, *words: str) -> Result:
+    """A verb with the service account's rights."""
+    view = config_view()
+    token = must(cluster.kubectl("create", "token", "user")).strip()
+    view["users"] = [{"name": view["users"][0]["name"], "user": {"token": token}}]  # type: ignore[index]
+    path = cluster.directory / "kubeconfig"
+    path.write_text(json.dumps(view))
+    return process.run(Command(argv=cluster.argv(*words), env={"KUBECONFIG": str(path)}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "lacking",
+    [("create", "mpijobs"), ("get", "mpijobs"), ("list", "pods"), ("create", "pods/exec")],
+    ids=" ".join,
+)
+def test_a_right_that_lacks_is_named(cluster: Cluster, lacking: tuple[str, str]) -> None:
+    role(cluster, lacking)
+    where = ("--on=mpijob", "--nodes=2", "--gpus=0", f"--image={cluster.image}")
+    done = as_user(cluster, "profile", *where, "--", "sh", "-c", "sleep 1")
+    assert done.returncode in (3, 6), done.stderr
+    assert "forbidden" in done.stderr.lower()
+    doctor = as_user(cluster, "doctor", "--on=mpijob", "--format=json")
+    assert " ".join(lacking) in doctor.stdout.replace("mpijobs.kubeflow.org", "mpijobs")
+    rights = must(cluster.kubectl("get", "mpijobs", "--output=name"))
+    assert bool(rights) == (lacking != ("create", "mpijobs")), "what ran is kept until it was read"
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    server = urlsplit(config_view()["clusters"][0]["cluster"]["server"])  # type: ignore[index]
+    with proxied((str(server.hostname), server.port or 443)) as found:
+        yield found
+
+
+def through(cluster: Cluster, proxy: Proxy) -> dict[str, str]:
+    """The environment of verbs whose kubectl goes through the proxy."""
+    view = config_view()
+    there = view["clusters"][0]["cluster"]  # type: ignore[index]
+    name = urlsplit(there["server"]).hostname
+    there |= {"server": f"https://127.0.0.1:{proxy.port}", "tls-server-name": name}
+    path = Path(cluster.directory) / "kubeconfig"
+    path.write_text(json.dumps(view))
+    return {"KUBECONFIG": str(path)}
+
+
+@pytest.mark.slow
+def test_connections_cut_while_following_and_copying(cluster: Cluster, proxy: Proxy) -> None:
+    where = ("--on=mpijob", "--nodes=2", "--gpus=0", f"--image={cluster.image}")
+    words = ("profile", *where, "--", "sh", "-c", "echo started; sleep 8; echo done")
+    finished = threading.Event()
+
+    def cut() -> None:
+        while not finished.wait(1.5):
+            proxy.cut()
+
+    threading.Thread(target=cut, daemon=True).start()
+    done = process.run(Command(argv=cluster.argv(*words), env=through(cluster, proxy)))
+    finished.set()
+    if done.returncode:  # cut at the very submission, or again and again: then it must say so
+        assert done.returncode in (3, 5, 6), done.stderr
+        assert "Traceback" not in done.stderr
+        return
+    assert len(cluster.reports()) == 2
+    (output,) = cluster.directory.glob("*/output.log")
+    assert output.read_text().count("done") == 2
+
+
+@pytest.mark.parametrize("phase", ["pending", "running"])
+def test_ctrl_c_brings_home_what_there_is(cluster: Cluster, phase: str) -> None:
+    where = ("--on=mpijob", "--nodes=2", "--gpus=0", f"--image={cluster.image}")
+    words = ("profile", *where, "--", "sh", "-c", "echo started; sleep 60")
+    child = subprocess.Popen(
+        ("env", "--default-signal=INT", *cluster.argv(*words)),  # a test in the background has none
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with child:
+        assert child.stderr
+        for line in child.stderr:
+            if line.startswith(phase):
+                break
+        if phase == "running":
+            time.sleep(15)
+        os.killpg(child.pid, signal.SIGINT)
+        said = child.stderr.read()
+    assert child.returncode == 130, said
+    assert "the run was interrupted" in said
+    assert phase == "pending" or len(cluster.reports()) == 2
+    assert must(cluster.kubectl("get", "mpijobs", "--output=name")) == ""

@@ -1,0 +1,80 @@
+"""k8s.injector against a stand-in for NVIDIA's chart, which is not to be had here.
+
+The chart beside this file does to a labelled pod what NVIDIA documents; helm, the admission
+webhook, the labels and the pods are real.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.kubernetes.conftest import Cluster, must
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
+CHART = Path(__file__).parent / "injector-stand-in"
+TRAIN = ("python3", "/train.py", "--layers=1", "--width=64", "--steps=3", "--warmup=1")
+
+
+@pytest.fixture
+def injector(
+    cluster: Cluster, require: Callable[[str, object], None]
+) -> Iterator[Callable[..., str]]:
+    """`injector("install", …)`: the verb, with the stand-in's release in the test's namespace."""
+    require("kubernetes", not shutil.which("helm") and "helm is not installed")
+
+    def call(action: str, *words: str) -> str:
+        where = f"--release-namespace={cluster.namespace}"
+        return must(cluster.invoke("k8s.injector", action, where, *words))
+
+    yield call
+    call("uninstall")
+
+
+def install(injector: Callable[..., str], image: str, *words: str) -> None:
+    options = "--trace=nvtx,osrt --sample=none --cpuctxsw=none"
+    injector(
+        "install",
+        *(f"--chart={CHART}", f"--image={image}", f"--nsys-args={options}", *words),
+        *("--", *TRAIN),
+    )
+
+
+def checks(injector: Callable[..., str]) -> dict[str, str]:
+    (rows,) = json.loads(injector("status", "--format=json")).values()
+    return {row["What"]: row["Found"] for row in rows}
+
+
+@pytest.mark.parametrize("launcher", ["pytorchjob", "trainjob"])
+def test_a_jobs_own_label_has_its_ranks_profiled(
+    cluster: Cluster, injector: Callable[..., str], launcher: str
+) -> None:
+    install(injector, cluster.image)
+    done = cluster.profile(launcher, "--ddp", "--set", "KUBE_INJECTOR=devtools", "--", *TRAIN)
+    assert done.returncode == 0, done.stderr
+    assert [name.split(".")[0] for name in cluster.reports()] == ["rank0", "rank1"]
+
+
+def test_install_status_on_off_uninstall(cluster: Cluster, injector: Callable[..., str]) -> None:
+    install(injector, cluster.image)
+    install(injector, cluster.image)
+    release = "devtools-sidecar-injector"
+    found = checks(injector)
+    assert found[release] == "deployed"
+    assert release in found["webhook"]
+    assert cluster.namespace not in found["namespaces"]
+    injector("on", f"--namespace={cluster.namespace}")
+    assert cluster.namespace in checks(injector)["namespaces"]
+    assert "nvidia-devtools-binaries" in init_containers(cluster, "labelled")
+    injector("off", f"--namespace={cluster.namespace}")
+    assert init_containers(cluster, "unlabelled") == []
+    injector("uninstall")
+    assert checks(injector)[release] == ""
+
+
+def init_containers(cluster: Cluster, name: str) -> list[str]:
+    words = ("run", name, f"--image={cluster.image}", "--dry-run=server", "--output=json", "true")
+    spec = json.loads(must(cluster.kubectl(*words)))["spec"]
+    return [container["name"] for container in spec.get("initContainers", ())]

@@ -1,0 +1,162 @@
+"""The page in a real browser: no console errors, no overflow, controls by mouse and keyboard."""
+
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_profile.analysis.page import write_page
+from gpu_profile.analysis.parallel import Source
+from tests.live.page.browser import Browser
+
+pytestmark = pytest.mark.chromium
+
+DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    output = tmp_path_factory.mktemp("page") / "run.html"
+    write_page([Source(str(DATA / "all-ranks-one-report.sqlite.gz"))], output, workers=1)
+    return output.as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser(
+    tmp_path_factory: pytest.TempPathFactory, require: Callable[[str, object], None]
+) -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    require("chromium", "" if program else "no chromium on PATH")
+    with Browser(str(program), tmp_path_factory.mktemp("profile")) as made:
+        yield made
+
+
+def _ready(browser: Browser) -> None:
+    browser.run("""new Promise((done) => {
+      const look = () => document.querySelector(".time").dataset.ready ? done()
+        : setTimeout(look, 30);
+      look();
+    })""")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_fits_and_says_nothing_on_the_console(
+    browser: Browser, page: str, width: int, dark: bool, tmp_path: Path
+) -> None:
+    browser.open(page, width=width, dark=dark)
+    _ready(browser)
+    assert browser.run("document.documentElement.scrollWidth") == width
+    browser.screenshot(tmp_path / "page.png")
+    assert struct.unpack(">I", (tmp_path / "page.png").read_bytes()[16:20]) == (width,)
+    assert browser.problems == []
+
+
+def test_no_text_is_too_small_or_cut_off(browser: Browser, page: str) -> None:
+    browser.open(page, width=390)
+    _ready(browser)
+    small = browser.run("""[...document.querySelectorAll("main *")]
+      .filter((e) => e.childElementCount === 0 && e.textContent.trim() && e.offsetParent)
+      .filter((e) => parseFloat(getComputedStyle(e).fontSize) < 11)
+      .map((e) => e.outerHTML.slice(0, 80))""")
+    assert small == []
+
+
+def test_contrast_of_text_on_bars(browser: Browser, page: str) -> None:
+    """WCAG's 3:1 for the bold short labels, in both schemes."""
+    for dark in (False, True):
+        browser.open(page, dark=dark)
+        found = browser.run("""(() => {
+          const light = (colour) => {
+            const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map((v) => {
+              const c = v / (colour.startsWith("color(") ? 1 : 255);
+              return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+            });
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          };
+          return [...document.querySelectorAll(".part")].filter((e) => e.textContent)
+            .filter((e) => getComputedStyle(e).backgroundColor !== "rgba(0, 0, 0, 0)")
+            .map((e) => {
+              const style = getComputedStyle(e);
+              const [a, b] = [light(style.color), light(style.backgroundColor)];
+              return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+            });
+        })()""")
+        assert found
+        assert min(found) >= 3
+
+
+def _view(browser: Browser) -> Any:
+    return browser.run("[timeline.t0, timeline.t1]")
+
+
+def test_the_timeline_answers_keys_buttons_and_the_pointer(browser: Browser, page: str) -> None:
+    browser.open(page)
+    _ready(browser)
+    whole = _view(browser)
+    browser.run("document.querySelector('.lanes').focus()")
+    browser.key("+", 187)
+    browser.key("ArrowRight", 39)
+    near = _view(browser)
+    assert near[1] - near[0] == pytest.approx(0.6 * (whole[1] - whole[0]))
+    browser.run("document.querySelector('[data-key=\"0\"]').click()")
+    assert _view(browser) == whole
+    browser.run("""(() => { const steps = document.getElementById("timeline-step");
+      steps.value = "5"; steps.dispatchEvent(new Event("change")); })()""")
+    assert 14e6 < _view(browser)[1] - _view(browser)[0] < 20e6
+    said = browser.run("describe(timeline, timeline.left + 300, 4 + 3 * LANE + 5)")
+    assert "step" in said
+    browser.run("timeline.show(100e6, 101e6)")
+    held = browser.run("describe(timeline, timeline.left + 600, 4 + timeline.block + LANE + 5)")
+    assert "AllReduce" in held
+    assert "waiting for another rank" in held
+    assert "every operation" in browser.run("document.getElementById('timeline-view').textContent")
+    assert browser.problems == []
+
+
+def test_every_operation_is_in_the_data(browser: Browser, page: str) -> None:
+    browser.open(page)
+    _ready(browser)
+    counts = browser.run("timeline.data.ranks.map((r) => r.lanes.map((l) => l.start.length))")
+    assert counts == [[6320, 60, 1561]] * 4
+    busy = browser.run("""timeline.data.ranks.map((r) =>
+      r.lanes[1].end.reduce((sum, end, row) => sum + end - r.lanes[1].start[row], 0))""")
+    assert busy == [7_061_640, 242_286_615, 240_206_896, 250_022_931]
+
+
+def test_tables_sort_and_search(browser: Browser, page: str) -> None:
+    browser.open(page)
+    browser.run("document.querySelectorAll('#tables details').forEach((d) => { d.open = true; })")
+    first = "document.querySelector('#tables tbody tr').cells[1].dataset.value"
+    largest = float(browser.run(first))
+    browser.run("document.querySelectorAll('#tables thead button')[1].click()")
+    assert float(browser.run(first)) == largest
+    browser.run("document.querySelectorAll('#tables thead button')[1].click()")
+    assert float(browser.run(first)) < largest
+    shown = browser.run("""(() => {
+      const field = document.querySelector("#tables .search");
+      field.value = "nccl allreduce";
+      field.dispatchEvent(new Event("input"));
+      const rows = [...document.querySelector("#tables tbody").rows];
+      return rows.filter((row) => !row.hidden).length;
+    })()""")
+    assert shown == 1
+
+
+def test_it_prints(browser: Browser, page: str, tmp_path: Path) -> None:
+    browser.open(page)
+    _ready(browser)
+    browser.pdf(tmp_path / "page.pdf")
+    assert (tmp_path / "page.pdf").stat().st_size > 50_000
+    assert browser.problems == []
+
+
+def test_nothing_is_asked_of_a_network(browser: Browser, page: str) -> None:
+    browser.open(page)
+    _ready(browser)
+    asked = browser.run("performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert asked == []

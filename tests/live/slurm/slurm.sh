@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# A real Slurm of our own on this machine: one controller and two nodes, two CPUs each. As root.
+#   tests/live/slurm/slurm.sh start DIR    prints the path of slurm.conf, for SLURM_CONF
+#   tests/live/slurm/slurm.sh stop DIR
+# It lives in DIR, with its own munge key, socket and ports; the machine's own stays as it is.
+set -euo pipefail
+
+readonly verb=${1:?usage: slurm.sh start|stop DIR} target=${2:?usage: slurm.sh start|stop DIR}
+mkdir -p "${target}"
+dir=$(cd "${target}" && pwd -P)
+readonly dir
+export PATH=${PATH}:/usr/sbin SLURM_CONF=${dir}/slurm.conf
+
+die() {
+    printf 'slurm.sh: %s\n' "$*" >&2
+    exit 3
+}
+
+free_ports() {
+    python3 - <<'END'
+import socket
+sockets = [socket.socket() for _ in range(3)]
+for s in sockets:
+    s.bind(("127.0.0.1", 0))
+print(*(s.getsockname()[1] for s in sockets))
+END
+}
+
+write_configs() {
+    local controller=$1 first=$2 second=$3 host
+    host=$(hostname -s)
+    cat >"${SLURM_CONF}" <<END
+ClusterName=gpu-profile-test
+SlurmctldHost=${host}(127.0.0.1)
+SlurmctldPort=${controller}
+SlurmUser=root
+AuthInfo=socket=${dir}/munge.sock
+StateSaveLocation=${dir}/state
+SlurmctldPidFile=${dir}/slurmctld.pid
+SlurmctldLogFile=${dir}/slurmctld.log
+SlurmdPidFile=${dir}/slurmd.%n.pid
+SlurmdLogFile=${dir}/slurmd.%n.log
+SlurmdSpoolDir=${dir}/spool.%n
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+JobCompType=jobcomp/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=30
+InactiveLimit=0
+KillWait=90
+MinJobAge=300
+SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0
+NodeName=n1 NodeHostname=${host} NodeAddr=127.0.0.1 Port=${first} CPUs=2 RealMemory=1000
+NodeName=n2 NodeHostname=${host} NodeAddr=127.0.0.1 Port=${second} CPUs=2 RealMemory=1000
+PartitionName=main Nodes=n[1-2] Default=YES MaxTime=60 DefaultTime=10 State=UP OverSubscribe=NO
+END
+}
+
+# Each in a session of its own, its process id in DIR/NAME.id: that is what stop ends.
+launch() {
+    local name=$1
+    shift
+    setsid "$@" </dev/null >"${dir}/${name}.out" 2>&1 &
+    printf '%s\n' "$!" >"${dir}/${name}.id"
+}
+
+await() {
+    local what=$1
+    shift
+    for _ in $(seq 150); do
+        "$@" >/dev/null 2>&1 && return
+        sleep 0.2
+    done
+    die "${what} did not start: see ${dir}"
+}
+
+both_idle() { [[ $(sinfo --noheader --Node --states=idle | wc -l) -eq 2 ]]; }
+
+start() {
+    local program
+    [[ ${EUID} -eq 0 ]] || die 'slurmd needs root'
+    for program in munged slurmctld slurmd; do
+        command -v "${program}" >/dev/null || die "no ${program}: install slurm-wlm and munge"
+    done
+    mkdir -p "${dir}/state" "${dir}/spool.n1" "${dir}/spool.n2"
+    # munged trusts no directory that others may write to, /tmp included, unless forced.
+    [[ -f ${dir}/munge.key ]] || (umask 077 && head -c 1024 /dev/urandom >"${dir}/munge.key")
+    chmod 0711 "${dir}"
+    # shellcheck disable=SC2046  # three words are meant
+    write_configs $(free_ports)
+    launch munged munged --foreground --force --key-file="${dir}/munge.key" \
+        --socket="${dir}/munge.sock" --pid-file="${dir}/munged.pid" \
+        --log-file="${dir}/munged.log" --seed-file="${dir}/munged.seed"
+    await munged test -S "${dir}/munge.sock"
+    launch slurmctld slurmctld -D -c
+    await slurmctld scontrol ping
+    launch slurmd.n1 slurmd -D -N n1
+    launch slurmd.n2 slurmd -D -N n2
+    await 'both nodes' both_idle
+    printf '%s\n' "${SLURM_CONF}"
+}
+
+stop() {
+    local name file
+    for name in slurmd.n2 slurmd.n1 slurmctld munged; do
+        file=${dir}/${name}.id
+        [[ -s ${file} ]] || continue
+        kill "$(cat "${file}")" 2>/dev/null || true
+        rm -f "${file}"
+    done
+}
+
+case ${verb} in
+    start) start ;;
+    stop) stop ;;
+    *) die "unknown verb ${verb}" ;;
+esac

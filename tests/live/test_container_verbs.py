@@ -1,0 +1,70 @@
+"""run, exec, logs, status, stop of the local container, as the ancestor's users know them."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import Command, Result
+from gpu_profile.verbs.common import ROOT
+
+pytestmark = [pytest.mark.docker, pytest.mark.image]
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def invoke(image: str, tmp_path: Path) -> Iterator[Invoke]:
+    """The verbs on a container of this test's own."""
+    name, _, tag = image.rpartition(":")
+    env = {"IMAGE": name, "VERSION": tag, "CONTAINER": f"gpu-profile-test-{os.getpid()}"}
+    (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
+
+    def call(*words: str) -> Result:
+        argv = (sys.executable, "-m", "invoke", "--search-root", str(ROOT), *words)
+        return process.run(Command(argv=("env", "--chdir", str(tmp_path), *argv), env=env))
+
+    yield call
+    call("stop")
+
+
+def test_the_container_starts_once_and_stops_once(invoke: Invoke) -> None:
+    assert "not there" in invoke("status").stdout
+    assert "started from" in invoke("run").stdout
+    assert "runs already" in invoke("run").stdout
+    assert "running" in invoke("status").stdout
+    assert invoke("logs").returncode == 0
+    assert "stopped" in invoke("stop").stdout
+    assert "does not run" in invoke("stop").stdout
+
+
+def test_words_and_exit_code_survive_exec(invoke: Invoke, hostile_name: str) -> None:
+    invoke("run")
+    said = invoke(
+        "exec", "--", "python3", "-c", "import sys; print(ascii(sys.argv[1]))", hostile_name
+    )
+    assert said.stdout.strip() == ascii(hostile_name), said.stderr
+    assert invoke("exec", "--", "sh", "-c", "exit 42").returncode == 42
+
+
+def test_exec_without_a_container_says_what_to_do(invoke: Invoke) -> None:
+    refused = invoke("exec", "--", "true")
+    assert refused.returncode != 0
+    assert "No such container" in refused.stderr
+
+
+def test_a_port_that_is_taken_is_a_line(invoke: Invoke, tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with (tmp_path / ".env").open("a") as env:
+            env.write(f"PORT_MAP='-p 127.0.0.1:{port}:80'\n")
+        refused = invoke("run")
+    assert refused.returncode == 2, refused.stderr
+    assert "PORT_MAP" in refused.stderr

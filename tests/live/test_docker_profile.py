@@ -1,0 +1,134 @@
+"""The whole path on a real engine: profile, detach, status, logs, stop, fetch, and what fails."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import Command, Result
+from gpu_profile.verbs.common import ROOT
+
+pytestmark = [pytest.mark.docker, pytest.mark.image]
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def invoke(image: str, tmp_path: Path) -> Invoke:
+    """`invoke("profile", …)` with the image under test and a report directory of its own."""
+    (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
+    name, _, tag = image.rpartition(":")
+
+    def call(*words: str) -> Result:
+        argv = (sys.executable, "-m", "invoke", "--search-root", str(ROOT), *words)
+        env = {"IMAGE": name, "VERSION": tag}
+        return process.run(Command(argv=("env", "--chdir", str(tmp_path), *argv), env=env))
+
+    return call
+
+
+def run_record(directory: Path) -> dict[str, object]:
+    (path,) = directory.glob("*/run.json")
+    record: dict[str, object] = json.loads(path.read_text())
+    return record
+
+
+def reports(directory: Path) -> list[str]:
+    return sorted(path.name.split(".")[0] for path in directory.glob("*/*.nsys-rep"))
+
+
+def test_two_ranks_leave_two_validated_reports(invoke: Invoke, tmp_path: Path) -> None:
+    done = invoke("profile", "--ddp", "--processes", "2")
+    assert done.returncode == 0, done.stderr
+    assert reports(tmp_path) == ["rank0", "rank1"]
+    record = run_record(tmp_path)
+    assert record["phase"] == "done"
+    assert [facts["rank"] for facts in record["reports"]] == [0, 1]  # type: ignore[attr-defined]
+    for facts in record["reports"]:  # type: ignore[attr-defined]
+        assert facts["events"]["osrt"]
+        assert facts["events"]["nvtx"] > 30, "the sample names its steps and their phases"
+    assert "nvtx" in done.stdout
+    assert process.run(
+        Command(argv=("docker", "container", "inspect", str(record["id"])))
+    ).returncode, "the container is gone once its reports count"
+
+
+def test_only_the_chosen_rank_is_profiled(invoke: Invoke, tmp_path: Path) -> None:
+    done = invoke("profile", "--ddp", "--processes", "2", "--ranks", "1")
+    assert done.returncode == 0, done.stderr
+    assert reports(tmp_path) == ["rank1"]
+
+
+def test_a_detached_job_is_followed_by_its_handle(invoke: Invoke, tmp_path: Path) -> None:
+    handle = invoke("profile", "--detach", "--", "sleep", "5").stdout.strip()
+    assert handle.startswith("docker://")
+    assert invoke("status", "--job", handle).stdout.strip() == "running"
+    early = invoke("logs", "--job", handle, "--follow")
+    assert early.returncode == 0
+    fetched = invoke("fetch", "--job", handle)
+    assert fetched.returncode == 0, fetched.stderr
+    assert reports(tmp_path) == ["rank0"]
+
+
+def test_stop_lets_nsys_finalise(invoke: Invoke, tmp_path: Path) -> None:
+    handle = invoke("profile", "--detach", "--", "sleep", "300").stdout.strip()
+    time.sleep(2)
+    assert invoke("stop", "--job", handle).returncode == 0
+    fetched = invoke("fetch", "--job", handle)
+    assert fetched.returncode == 5, fetched.stderr
+    assert reports(tmp_path) == ["rank0"]
+
+
+def test_ctrl_c_brings_the_reports_home(image: str, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
+    name, _, tag = image.rpartition(":")
+    argv = (sys.executable, "-m", "invoke", "--search-root", str(ROOT), "profile")
+    env = {**os.environ, "IMAGE": name, "VERSION": tag}
+    words = [*argv, "--", "sh", "-c", "echo begun; exec sleep 300"]
+    with subprocess.Popen(words, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as run:
+        _wait_for(lambda: "begun" in "".join(p.read_text() for p in tmp_path.glob("*/output.log")))
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=200)
+    assert run.returncode == 130, said
+    assert "the run was interrupted" in said
+    assert reports(tmp_path) == ["rank0"]
+    assert run_record(tmp_path)["phase"] == "interrupted"
+
+
+def _wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not come"
+        time.sleep(0.2)
+
+
+FAILURES = {
+    "a program that is not there": (("nope-42",), 5, "nope-42"),
+    "a program that fails": (("sh", "-c", "echo the reason; exit 42"), 5, "exit code 42"),
+    "a program that dies by a signal": (("sh", "-c", "kill -SEGV $$"), 5, "exit code 139"),
+}
+
+
+@pytest.mark.parametrize(("words", "code", "said"), FAILURES.values(), ids=FAILURES.keys())
+def test_a_job_that_fails_is_one_line(
+    invoke: Invoke, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    failed = invoke("profile", "--", *words)
+    assert failed.returncode == code, failed.stderr
+    assert said in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert run_record(tmp_path)["phase"] == "failed"
+
+
+def test_words_reach_the_job_unchanged(invoke: Invoke, tmp_path: Path, hostile_name: str) -> None:
+    script = "import sys; print(ascii(sys.argv[1]))"
+    done = invoke("profile", "--name", hostile_name, "--", "python3", "-c", script, hostile_name)
+    (output,) = tmp_path.glob("*/output.log")
+    assert ascii(hostile_name) in output.read_text(), done.stderr

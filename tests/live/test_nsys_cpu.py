@@ -1,0 +1,169 @@
+"""profile.py around a real nsys, on a machine without a GPU: what the fake one stands for."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import nsys as options
+from gpu_profile import process
+from gpu_profile.command import command
+from gpu_profile.spec import PRESETS, Preset, ProfileSpec
+from gpu_profile.trace_file import Attributes, trace_file
+from tests.unit.wrapper import Wrapper, python
+
+pytestmark = pytest.mark.nsys
+QUIET = ("--trace=osrt", "--sample=none", "--cpuctxsw=none")
+BUSY = "import time; print('ready', flush=True)\nfor _ in range({tenths}): time.sleep(0.1)"
+
+
+@pytest.fixture
+def wrapper(nsys: str, tmp_path: Path) -> Wrapper:
+    return Wrapper(tmp_path, Path(nsys))
+
+
+@pytest.fixture(scope="session")
+def help_text(nsys: str) -> str:
+    return process.run(command(nsys, "profile", "--help")).stdout
+
+
+def events(wrapper: Wrapper, table: str) -> int:
+    """Rows of a table of the one report, exported by nsys itself."""
+    (report,) = wrapper.out.glob("*.nsys-rep")
+    done = process.run(options.export_command((str(wrapper.nsys),), report))
+    assert done.returncode == 0, done.said
+    with sqlite3.connect(report.with_suffix(".sqlite")) as database:
+        found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        rows = database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] if found else 0
+    database.close()
+    return int(rows)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_each_preset_is_accepted_and_records(
+    wrapper: Wrapper, help_text: str, preset: Preset
+) -> None:
+    spec = ProfileSpec(preset=preset)
+    words = options.profile_options(spec, help_text, gpus=False)
+    first = (f"--first={word}" for word in options.first_options(spec, help_text, gpus=False))
+    done = wrapper.run(*words, *first, "--", *python(BUSY.format(tenths=5)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert options.expected_kinds(spec, words, gpus=False) == {"osrt"}
+    assert events(wrapper, "OSRT_API") > 0
+
+
+def test_options_for_gpus_are_accepted_without_one(wrapper: Wrapper, help_text: str) -> None:
+    spec = ProfileSpec(capture_range="cudaProfilerApi")
+    done = wrapper.run(*options.profile_options(spec, help_text), "--", "true")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nsys wrote no report: a window was never reached" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("raise SystemExit(42)", 42),
+        ("import os; os.kill(os.getpid(), 9)", 137),
+    ],
+)
+def test_the_jobs_exit_code(wrapper: Wrapper, code: str, expected: int) -> None:
+    assert wrapper.run(*QUIET, "--", *python(code)).returncode == expected
+    assert wrapper.reports() == ["rank0.nsys-rep"]
+
+
+def test_a_window_ends_and_the_jobs_exit_code_is_still_ours(wrapper: Wrapper) -> None:
+    """nsys itself ends with the window, with code 0, while the job goes on."""
+    code = f"{BUSY.format(tenths=30)}\nraise SystemExit(7)"
+    started = time.monotonic()
+    done = wrapper.run(*QUIET, "--duration=1", "--kill=none", "--", *python(code))
+    assert done.returncode == 7
+    assert time.monotonic() - started > 3
+    assert wrapper.reports() == ["rank0.nsys-rep"]
+
+
+def test_a_job_that_nsys_ended_as_asked(wrapper: Wrapper) -> None:
+    done = wrapper.run(*QUIET, "--duration=1", "--", *python(BUSY.format(tenths=100)))
+    assert (done.returncode, wrapper.reports()) == (0, ["rank0.nsys-rep"])
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("words", [(), ("--processes=2",), ("--duration=1", "--kill=none")])
+def test_a_signal_costs_no_report(
+    wrapper: Wrapper, signum: signal.Signals, words: tuple[str, ...]
+) -> None:
+    """With the window, it comes while nsys finalises: a signal to nsys would end that."""
+    process_ = wrapper.start(*QUIET, *words, "--", *python(BUSY.format(tenths=150)))
+    assert process_.stdout is not None
+    ready = (line for line in process_.stdout if "ready" in line)
+    ranks = 2 if "--processes=2" in words else 1
+    for _ in range(ranks):
+        next(ready)
+    time.sleep(1)
+    process_.send_signal(signum)
+    process_.stdout.read()
+    process_.stdout.close()
+    expected = signal.SIGINT if signum == signal.SIGINT else signal.SIGTERM
+    assert process_.wait(60) == 128 + expected
+    assert wrapper.reports() == ["rank0.nsys-rep", "rank1.nsys-rep"][:ranks]
+
+
+def test_a_job_that_ignores_the_signal_is_ended_and_reported(wrapper: Wrapper) -> None:
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    started = wrapper.start(*QUIET, "--grace=20", "--", *python(deaf + BUSY.format(tenths=600)))
+    assert started.stdout is not None
+    next(line for line in started.stdout if "ready" in line)
+    started.send_signal(signal.SIGTERM)
+    started.stdout.read()
+    started.stdout.close()
+    assert started.wait(40) == 137
+    assert wrapper.reports() == ["rank0.nsys-rep"]
+
+
+def test_nothing_but_the_allowed_environment_is_in_the_report(wrapper: Wrapper) -> None:
+    child = "import subprocess; subprocess.run(['env'])"
+    wrapper.run(*QUIET, "--pass-env=MY_MODE", "--", *python(child), API_TOKEN="hunter2xyz")
+    assert events(wrapper, "OSRT_API") > 0
+    (exported,) = wrapper.out.glob("*.sqlite")
+    assert b"hunter2xyz" not in exported.read_bytes()
+
+
+@pytest.fixture
+def annotated() -> str:
+    """A python3 whose nvtx package this machine's nsys can read: NVTX_PYTHON, or python3."""
+    interpreter = os.environ.get("NVTX_PYTHON") or shutil.which("python3") or "python3"
+    if process.run(command(interpreter, "-c", "import nvtx")).returncode:
+        pytest.skip(f"nsys: {interpreter} has no nvtx package; NVTX_PYTHON names one that has")
+    return interpreter
+
+
+def test_repeated_windows_are_a_report_each(
+    wrapper: Wrapper, help_text: str, annotated: str
+) -> None:
+    code = "import nvtx\nfor _ in range(3):\n    with nvtx.annotate('window'): pass"
+    spec = ProfileSpec(
+        trace="nvtx",
+        capture_range="nvtx",
+        capture_range_end="repeat:2",
+        nsys_args=("--nvtx-capture=window@*", "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0"),
+    )
+    words = options.profile_options(spec, help_text, gpus=False)
+    done = wrapper.run(*words, "--", annotated, "-c", code)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = sorted(path.name.split(".", 2)[-1] for path in wrapper.out.glob("rank0.*"))
+    assert names == ["1.nsys-rep", "2.nsys-rep"]
+
+
+def test_functions_of_a_trace_file_are_recorded(
+    wrapper: Wrapper, help_text: str, annotated: str
+) -> None:
+    file = wrapper.directory / "functions.json"
+    steps = trace_file(["json:dumps"], Attributes(domain="mine"), python=annotated)
+    file.write_text(process.drive(steps))
+    spec = ProfileSpec(trace="nvtx", python_functions_trace=file)
+    words = options.profile_options(spec, help_text, gpus=False)
+    wrapper.run(*words, "--", annotated, "-c", "import json; json.dumps([1])")
+    assert events(wrapper, "NVTX_EVENTS") > 0

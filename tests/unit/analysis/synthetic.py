@@ -1,0 +1,174 @@
+"""Reports made by code: a small model of hosts, GPUs and collectives, written as nsys exports."""
+
+import sqlite3
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TABLES = {
+    "META_DATA_EXPORT": "name TEXT, value TEXT",
+    "StringIds": "id INTEGER PRIMARY KEY, value TEXT",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": "start INT, end INT, eventClass INT, globalTid INT,"
+    " correlationId INT, nameId INT, returnValue INT",
+    "CUPTI_ACTIVITY_KIND_KERNEL": "start INT, end INT, deviceId INT, streamId INT,"
+    " correlationId INT, globalPid INT, demangledName INT, shortName INT",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "start INT, end INT, deviceId INT, streamId INT,"
+    " correlationId INT, globalPid INT, bytes INT, copyKind INT, srcKind INT, dstKind INT",
+    "CUPTI_ACTIVITY_KIND_MEMSET": "start INT, end INT, deviceId INT, streamId INT,"
+    " correlationId INT, globalPid INT, bytes INT, value INT, memKind INT",
+    "NVTX_EVENTS": "start INT, end INT, eventType INT, globalTid INT, domainId INT, text TEXT,"
+    " textId INT, binaryData TEXT",
+    "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId INT, schemaId INT, name TEXT, offset INT",
+    "PROFILER_OVERHEAD": "start INT, end INT, globalTid INT, nameId INT, returnValue INT",
+    "TARGET_INFO_GPU": "id INT, name TEXT",
+    "TARGET_INFO_CUDA_DEVICE": "gpuId INT, cudaId INT, pid INT",
+    "DIAGNOSTIC_EVENT": "timestamp INT, severity INT, text TEXT",
+}
+Row = tuple[object, ...]
+
+
+@dataclass
+class Recording:
+    """Rows by table; times in ns."""
+
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in TABLES})
+    names: dict[str, int] = field(default_factory=dict)
+
+    def add(self, table: str, *row: object) -> None:
+        self.rows[table].append(row)
+
+    def name(self, text: str) -> int:
+        return self.names.setdefault(text, len(self.names) + 1)
+
+    def save(self, path: Path) -> Path:
+        """Write the export; a table without rows is absent, as nsys has it."""
+        self.rows["META_DATA_EXPORT"] = [("EXPORT_SCHEMA_VERSION", "3.20.3")]
+        self.rows["StringIds"] = [(number, text) for text, number in self.names.items()]
+        with sqlite3.connect(path) as connection:
+            for table, columns in TABLES.items():
+                rows = self.rows[table]
+                if rows or table == "StringIds":
+                    connection.execute(f"CREATE TABLE {table} ({columns})")
+                    marks = ",".join("?" * (columns.count(",") + 1))
+                    connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+        connection.close()
+        return path
+
+
+US = 1_000
+MS = 1_000_000
+STREAM, NCCL_STREAM = 7, 19
+SCHEMA = 16777221
+
+
+@dataclass
+class Rank:
+    """One process on one GPU: a host that issues work in order, and a GPU that runs it.
+
+    The host is at `now`; the GPU's stream is free at `free`. `launch_us` is what a launch costs.
+    """
+
+    recording: Recording
+    rank: int
+    launch_us: float = 6.0
+    now: int = 0
+    free: int = 0
+    calls: int = 0
+
+    @property
+    def process(self) -> int:
+        return (1 << 48) | ((100 + self.rank) << 24)
+
+    @property
+    def thread(self) -> int:
+        return self.process | (100 + self.rank)
+
+    def call(self, name: str, length: float) -> int:
+        """A CUDA call of `length` us; its correlation id."""
+        self.calls += 1
+        end = self.now + int(length * US)
+        ids = (self.thread, self.calls, self.recording.name(name), 0)
+        self.recording.add("CUPTI_ACTIVITY_KIND_RUNTIME", self.now, end, 0, *ids)
+        self.now = end
+        return self.calls
+
+    def work(self, host_us: float) -> None:
+        """The host does something that is no CUDA call."""
+        self.now += int(host_us * US)
+
+    def kernel(self, length: float, name: str = "gemm") -> None:
+        """Launch a kernel that takes `length` us on the GPU."""
+        asked = self.now
+        call = self.call("cudaLaunchKernel_v7000", self.launch_us)
+        start = max(self.free + US, asked + 4 * US)
+        self.free = start + int(length * US)
+        code = self.recording.name(name)
+        place = (self.rank, STREAM, call, self.process, code, code)
+        self.recording.add("CUPTI_ACTIVITY_KIND_KERNEL", start, self.free, *place)
+
+    def copy_on_device(self, megabytes: float) -> None:
+        """Copy within the GPU's memory at 2 TB/s."""
+        asked, size = self.now, int(megabytes * 1e6)
+        call = self.call("cudaMemcpyAsync_v3020", self.launch_us)
+        start = max(self.free + US, asked + 4 * US)
+        self.free = start + int(size / 2000)
+        place = (self.rank, STREAM, call, self.process, size, 8, 2, 2)
+        self.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, self.free, *place)
+
+    def copy(self, megabytes: float, gb_per_s: float = 50.0, pageable: bool = False) -> None:
+        """Copy to the device; from pageable memory the host waits until it is done."""
+        asked, size = self.now, int(megabytes * 1e6)
+        start = max(self.free + US, asked + 4 * US)
+        self.free = start + int(size / gb_per_s)
+        held = (self.free - asked) / US if pageable else self.launch_us
+        call = self.call("cudaMemcpyAsync_v3020", held)
+        place = (self.rank, STREAM, call, self.process, size, 1, 0 if pageable else 1, 2)
+        self.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, self.free, *place)
+
+    def synchronize(self) -> None:
+        """Wait for the GPU."""
+        self.call("cudaStreamSynchronize_v3020", max(self.free - self.now, 0) / US + 3)
+
+    def range(self, name: str, start: int) -> None:
+        """An NVTX range from `start` until now."""
+        row = (start, self.now, 59, self.thread, 0, name, None, None)
+        self.recording.add("NVTX_EVENTS", *row)
+
+
+def tell_size(rank: Rank, start: int, size: int) -> None:
+    """NCCL's range from `start` until now, with the message's size as its payload."""
+    blob = struct.pack("<4Q2Q", 1, SCHEMA, 16, 32, 77, size)
+    rows = (start, rank.now, 59, rank.thread, 1, "ncclAllReduce", None, blob)
+    rank.recording.add("NVTX_EVENTS", *rows)
+    entries = rank.recording.rows["NVTX_PAYLOAD_SCHEMA_ENTRIES"]
+    entries[:] = [(1, SCHEMA, "NCCL communicator ID", None), (1, SCHEMA, "Message size [bytes]", 8)]
+
+
+def all_reduce(ranks: Sequence[Rank], transfer_us: float = 100.0, size: int = 0) -> None:
+    """Every rank's kernel waits for the last one and ends with it; the stream waits for it.
+
+    With a `size` (bytes), NCCL tells it.
+    """
+    arrivals, calls = [], []
+    for rank in ranks:
+        asked = rank.now
+        calls.append(rank.call("cudaLaunchKernelExC_v11060", rank.launch_us))
+        arrivals.append(max(rank.free + US, asked + 4 * US))
+        if size:
+            tell_size(rank, asked - US, size)
+    end = max(arrivals) + int(transfer_us * US)
+    for rank, call, start in zip(ranks, calls, arrivals, strict=True):
+        code = rank.recording.name("ncclDevKernel_AllReduce_Sum_f32_RING_LL")
+        place = (rank.rank, NCCL_STREAM, call, rank.process, code, code)
+        rank.recording.add("CUPTI_ACTIVITY_KIND_KERNEL", start, end, *place)
+        rank.free = end
+
+
+def ranks_of(count: int) -> list[Rank]:
+    """Ranks in one recording, which begin within microseconds."""
+    recording = Recording()
+    for number in range(count):
+        recording.add("TARGET_INFO_GPU", number, "NVIDIA H200")
+        recording.add("TARGET_INFO_CUDA_DEVICE", number, number, 100 + number)
+    return [Rank(recording, number, now=number * US) for number in range(count)]

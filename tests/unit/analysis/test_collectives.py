@@ -1,0 +1,101 @@
+"""Which kernels of different ranks are one collective."""
+
+from pathlib import Path
+
+import numpy as np
+
+from gpu_profile.analysis.collectives import UNMATCHED, Arrivals, Collectives, match
+from gpu_profile.analysis.comm_sum import COMM_SUM
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.schema import IntArray
+from tests.unit.analysis.scenarios import Training
+
+REDUCE, GATHER = "ncclDevKernel_AllReduce", "ncclDevKernel_AllGather"
+
+
+def lane(start: IntArray, end: IntArray, stream: int = 1, name: str = REDUCE) -> Collectives:
+    same = np.full(len(start), stream)
+    nil = np.zeros(len(start), np.int64)
+    return Collectives(start, end, same, nil, (name,), nil)
+
+
+def together(*parts: Collectives) -> Collectives:
+    """Several streams of one rank, in time order."""
+    names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+    codes = np.concatenate([np.full(len(part), names.index(part.names[0])) for part in parts])
+    start, end, stream = (
+        np.concatenate([getattr(part, key) for part in parts]) for key in ("start", "end", "stream")
+    )
+    order = np.argsort(start)
+    nil = np.zeros(len(start), np.int64)
+    return Collectives(start[order], end[order], stream[order], codes[order], names, nil)
+
+
+def collective(seed: int, late: int = 0, count: int = 30) -> tuple[IntArray, IntArray]:
+    """Starts up to 300 us apart by rank (plus `late` ns), and common ends 100 us after."""
+    random = np.random.default_rng(seed)
+    base = np.arange(count) * 2_000_000
+    return base + random.integers(0, 300_000, count) + late, base + 500_000 + late
+
+
+def groups(found: tuple[Arrivals, ...]) -> list[set[int]]:
+    return [set(arrivals.group.tolist()) for arrivals in found]
+
+
+def test_the_last_rank_ends_the_wait() -> None:
+    end = np.arange(10) * 1_000_000 + 900_000
+    ranks = [lane(end - early, end) for early in (500_000, 400_000, 100_000)]
+    found = match(ranks)
+    assert groups(found) == [{0}, {0}, {0}]
+    assert np.array_equal(found[0].last, end - 100_000)
+    assert found[2].late.tolist() == [300_000] * 10
+    assert found[0].late.tolist() == [-400_000] * 10
+    assert found[1].ranks.tolist() == [3] * 10
+
+
+def test_a_capture_that_began_late_is_shifted_into_place() -> None:
+    start, end = collective(1)
+    other, _ = collective(2)
+    found = match([lane(start, end), lane(other[3:], end[3:])])
+    assert found[0].group.tolist() == [UNMATCHED] * 3 + [0] * 27
+    assert found[1].group.tolist() == [0] * 27
+    assert np.array_equal(found[0].order[3:], found[1].order)
+
+
+def test_pairs_that_only_run_side_by_side_are_two_communicators() -> None:
+    one, other = 0, 150_000
+    ranks = [
+        lane(collective(seed, late)[0], collective(seed, late)[1])
+        for seed, late in ((1, one), (2, one), (3, other), (4, other))
+    ]
+    assert groups(match(ranks)) == [{0}, {0}, {1}, {1}]
+
+
+def test_streams_are_told_apart_whatever_their_order() -> None:
+    reduce = [lane(*collective(seed), stream=1) for seed in (1, 2)]
+    gather = [lane(*collective(seed, 900_000), stream=9, name=GATHER) for seed in (3, 4)]
+    found = match([together(reduce[0], gather[0]), together(gather[1], reduce[1])])
+    assert all(arrivals.matched.all() for arrivals in found)
+    assert groups(found) == [{0, 1}, {0, 1}]
+
+
+def test_one_rank_alone_is_unmatched() -> None:
+    start, end = collective(1)
+    (found,) = match([lane(start, end)])
+    assert not found.matched.any()
+    assert match([]) == ()
+
+
+def test_clocks_that_disagree_are_matched_only_with_their_error_known() -> None:
+    start, end = collective(1)
+    shifted, ends = collective(2, late=200_000)
+    assert not match([lane(start, end), lane(shifted, ends)])[0].matched.any()
+    assert match([lane(start, end), lane(shifted, ends)], 300_000)[0].matched.all()
+
+
+def test_sizes_come_from_nccls_own_payload(tmp_path: Path) -> None:
+    training = Training(ranks=2, transfer_us=100, message=8_000_000)
+    with Database.open(training.save(tmp_path)) as database:
+        table = COMM_SUM.table(database)
+    assert table.column("Moved") == (96.0, 96.0)
+    assert table.column("Alg BW") == table.column("Bus BW") == (80.0, 80.0)

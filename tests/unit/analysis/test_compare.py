@@ -1,0 +1,181 @@
+"""The gate: silent for the same thing, loud for a slower one, honest about too few steps."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.compare import Comparison, compare, percent
+from gpu_profile.analysis.compare_text import write
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.significance import difference
+from gpu_profile.errors import ReportError, SettingsError
+from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import Rank, Recording
+
+DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+SCHEMA_TIMES = {
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "NVTX_EVENTS",
+}
+
+
+def compared(base: Path, new: Path, metric: str = "step", fail_over: float = 0.05) -> Comparison:
+    with Database.open(base) as one, Database.open(new) as other:
+        return compare([(one, Scope())], [(other, Scope())], metric, fail_over)
+
+
+def stretched(recording: Recording, factor: float) -> Recording:
+    """Everything takes `factor` times as long."""
+    for table in SCHEMA_TIMES:
+        rows = recording.rows[table]
+        times = [(int(str(row[0])) * factor, int(str(row[1])) * factor) for row in rows]
+        rows[:] = [(int(a), int(b), *row[2:]) for (a, b), row in zip(times, rows, strict=True)]
+    return recording
+
+
+@contextmanager
+def half(step_from: int, step_to: int, folder: Path) -> Iterator[Path]:
+    """The recorded run with its steps from..to only."""
+    import gzip
+    import sqlite3
+
+    path = folder / f"steps{step_from}.sqlite"
+    packed = DATA / "all-ranks-one-report.sqlite.gz"
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "DELETE FROM NVTX_EVENTS WHERE text = 'step' AND rowid NOT IN (SELECT id FROM ("
+            "SELECT rowid AS id, row_number() OVER (PARTITION BY globalTid ORDER BY start) AS n"
+            " FROM NVTX_EVENTS WHERE text = 'step') WHERE n > ? AND n <= ?)",
+            (step_from, step_to),
+        )
+    connection.close()
+    yield path
+
+
+def noisy(rank: Rank) -> None:
+    """Uneven steps, the same each time."""
+    rank.kernel(100 + 37 * (rank.calls % 11))
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return Training(steps=24, data=noisy).record().save(tmp_path / "base.sqlite")
+
+
+def test_a_run_is_no_slower_than_itself(base: Path) -> None:
+    result = compared(base, base)
+    assert result.verdict == "pass"
+    assert not result.regressed
+    assert result.kernels.rows == ()
+
+
+def test_two_halves_of_the_recorded_run_pass(tmp_path: Path) -> None:
+    with half(0, 10, tmp_path) as first, half(10, 20, tmp_path) as second:
+        for metric in ("step", "range:forward", "range:backward", "kernel:Kernel2"):
+            assert compared(first, second, metric).verdict == "pass", metric
+
+
+def test_a_slowed_copy_fails(base: Path, tmp_path: Path) -> None:
+    slow = stretched(Training(steps=24, data=noisy).record(), 1.1).save(tmp_path / "slow.sqlite")
+    result = compared(base, slow)
+    assert result.regressed
+    assert result.difference is not None
+    assert result.difference.change == pytest.approx(0.1, abs=0.01)
+    assert compared(base, slow, fail_over=0.15).verdict == "pass"
+    assert compared(slow, base).verdict == "improvement"
+
+
+def test_the_same_input_gives_the_same_bytes(base: Path, tmp_path: Path) -> None:
+    slow = stretched(Training(steps=24, data=noisy).record(), 1.03).save(tmp_path / "slow.sqlite")
+    for form in ("text", "json", "markdown", "junit"):
+        assert write(compared(base, slow), form) == write(compared(base, slow), form)
+
+
+def test_noise_is_no_regression() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(20):
+        base, new = random.normal(100, 10, 30), random.normal(100, 10, 30)
+        found = difference(base, new)
+        assert found is not None
+        assert not (found.significant and found.change > 0.05)
+
+
+def test_a_clear_change_is_significant() -> None:
+    random = np.random.default_rng(2)
+    found = difference(random.normal(100, 2, 30), random.normal(108, 2, 30))
+    assert found is not None
+    assert found.significant
+    assert 0.05 < found.low < found.change < found.high < 0.11
+
+
+def test_a_run_that_drifts_is_not_trusted() -> None:
+    rising = np.linspace(100, 120, 30)
+    found = difference(rising, np.linspace(108, 128, 30))
+    assert found is not None
+    assert not found.significant
+
+
+def test_too_few_steps_are_undecided(tmp_path: Path) -> None:
+    few = Training(steps=4).record().save(tmp_path / "few.sqlite")
+    result = compared(few, few)
+    assert result.verdict == "undecided"
+    assert "5 are needed" in str(result)
+
+
+def test_kernels_appear_vanish_and_change(base: Path, tmp_path: Path) -> None:
+    def other(rank: Rank) -> None:
+        noisy(rank)
+        rank.kernel(500, "flash")
+
+    new = Training(steps=24, data=other, layers=44).record().save(tmp_path / "new.sqlite")
+    rows = {row[0]: row for row in compared(base, new).kernels.rows}
+    assert rows["flash"][1:4] == ("appeared", 0, 1)
+    assert rows["gemm"][1:4] == ("changed", 41, 45)
+    back = {row[0]: row[1] for row in compared(new, base).kernels.rows}
+    assert back["flash"] == "vanished"
+
+
+def test_formats(base: Path, tmp_path: Path) -> None:
+    slow = stretched(Training(steps=24, data=noisy).record(), 1.1).save(tmp_path / "slow.sqlite")
+    result = compared(base, slow)
+    document = json.loads(write(result, "json"))
+    assert document["verdict"] == "regression"
+    assert document["interval"][0] > 0
+    suite = ElementTree.fromstring(write(result, "junit"))
+    assert (suite.get("failures"), suite.get("skipped")) == ("1", "0")
+    assert suite.find("testcase/failure") is not None
+    assert "| base | 23 |" in write(result, "markdown")
+    assert write(result, "text").startswith("step: regression, +10.0")
+
+
+@pytest.mark.parametrize("metric", ["steps", "range", "kernel:", "step:x", ""])
+def test_an_unknown_metric_is_refused(metric: str, base: Path) -> None:
+    with pytest.raises(SettingsError, match="is not known"):
+        compared(base, base, metric)
+
+
+def test_a_metric_that_is_not_there_is_refused(base: Path) -> None:
+    with pytest.raises(ReportError, match=r"the base run has no kernel:gem\. there is gemm"):
+        compared(base, base, "kernel:gem")
+    with pytest.raises(ReportError, match="the base run has no range:nowhere"):
+        compared(base, base, "range:nowhere")
+
+
+@pytest.mark.parametrize(("text", "value"), [("5%", 0.05), ("5", 0.05), (" 0.5 %", 0.005)])
+def test_percent(text: str, value: float) -> None:
+    assert percent(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "nan", "five", "inf"])
+def test_a_bad_percentage_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="is not a percentage"):
+        percent(text)

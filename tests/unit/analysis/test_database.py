@@ -1,0 +1,127 @@
+"""Reading: pages against SQL, probing, filters, forms of export."""
+
+import gzip
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.cells import Unsupported
+from gpu_profile.analysis.database import MISSING, Database
+from gpu_profile.analysis.pages import PageReader
+from gpu_profile.analysis.schema import KERNEL, NVTX, RUNTIME, pid_of, process_of, tid_of
+from gpu_profile.analysis.sqlite_store import SqliteStore
+from tests.unit.analysis.make import kernel, make_report, process, thread
+
+REPORT = Path(__file__).parents[2] / "data" / "h200x4-ddp" / "all-ranks-one-report.sqlite.gz"
+
+
+def rootpage(path: Path, table: str) -> int:
+    connection = sqlite3.connect(path)
+    query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+    (page,) = connection.execute(query, (table,)).fetchone()
+    connection.close()
+    return int(page)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "all.sqlite"
+    with gzip.open(REPORT) as packed, path.open("wb") as file:
+        shutil.copyfileobj(packed, file)
+    return path
+
+
+def test_pages_and_sql_agree_on_every_integer_column(plain: Path) -> None:
+    store = SqliteStore(plain)
+    compared = 0
+    for table, columns in store.tables.items():
+        for column in columns:
+            try:
+                ours = store._from_pages(table, [column], {})
+            except Unsupported:
+                continue
+            assert np.array_equal(ours[0], store._from_sql(table, [column], {})[0])
+            compared += 1
+    store.close()
+    assert compared > 150
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0, 1, -1, 127, 128, -128, -129, 255, 256, 2**15 - 1, 2**15, -(2**15) - 1],
+        [2**23, -(2**23) - 1, 2**31, -(2**31) - 1, 2**47, -(2**47) - 1, 2**63 - 1, -(2**63)],
+        [None, 5, None],
+        list(range(5000)),
+    ],
+)
+@pytest.mark.parametrize("page_size", [512, 4096, 65536])
+def test_pages_hold_every_width_of_integer(
+    tmp_path: Path, values: list[int | None], page_size: int
+) -> None:
+    path = tmp_path / "x.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA page_size = {page_size}")
+    connection.execute("CREATE TABLE t (before TEXT, x INTEGER)")
+    rows = [("x" * (index % 50), value) for index, value in enumerate(values)]
+    connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+    connection.commit()
+    connection.close()
+    (found,) = PageReader(path).integers(rootpage(path, "t"), [(1,)], {})
+    assert found.tolist() == [MISSING if value is None else value for value in values]
+
+
+@pytest.mark.parametrize("row", [("x" * 60, 1), ("x" * 9000, 1), ("", 1.5), ("", "text")])
+def test_what_pages_cannot_tell_is_left_to_sqlite(tmp_path: Path, row: tuple[object, ...]) -> None:
+    path = tmp_path / "x.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE t (before, x)")
+    connection.execute("INSERT INTO t VALUES (?, ?)", row)
+    connection.commit()
+    connection.close()
+    with pytest.raises(Unsupported):
+        PageReader(path).integers(rootpage(path, "t"), [(1,)], {})
+
+
+def test_long_texts_before_a_column_do_not_hide_it(tmp_path: Path) -> None:
+    rows = [(5, 9, 59, thread(7), None, 0, "long " * 2000, None, None)]
+    with Database.open(make_report(tmp_path / "r.sqlite", {NVTX: rows})) as database:
+        assert database.load(NVTX, "start", "eventType")["eventType"].tolist() == [59]
+        codes, texts = database.texts(NVTX, "text")
+    assert (codes.tolist(), texts) == ([0], ["long " * 2000])
+
+
+def test_rows_come_sorted_and_filtered(tmp_path: Path) -> None:
+    rows = [kernel(30, 40, 2), kernel(10, 20, 1), kernel(10, 15, 1), kernel(50, 60, 3)]
+    with Database.open(make_report(tmp_path / "r.sqlite", {KERNEL: rows}, "abc")) as database:
+        found = database.load(KERNEL, "start", "end", "end-start", only={"demangledName": (1, 2)})
+        raw = database.load(KERNEL, "start", sort=False)
+        names = database.names(database.load(KERNEL, "demangledName")["demangledName"])
+    assert found["start"].tolist() == [10, 10, 30]
+    assert found["end-start"].tolist() == [5, 10, 10]
+    assert raw["start"].tolist() == [30, 10, 10, 50]
+    assert names == {1: "a", 2: "b", 3: "c"}
+
+
+def test_absent_tables_and_optional_columns(tmp_path: Path) -> None:
+    with Database.open(make_report(tmp_path / "r.sqlite", {KERNEL: [kernel(1, 2)]})) as database:
+        assert database.load(RUNTIME, "start", "end")["end"].tolist() == []
+        assert database.rows("TARGET_INFO_GPU", "id") == []
+        assert database.load(KERNEL, "clusterX?", "start")["clusterX"].tolist() == [MISSING]
+        assert database.rows(KERNEL, "start", "clusterX?") == [(1, None)]
+        assert database.event_counts() == {KERNEL: 1}
+
+
+def test_packed_ids() -> None:
+    ids = np.array([thread(954, 1021)])
+    assert (pid_of(ids)[0], tid_of(ids)[0], process_of(ids)[0]) == (954, 1021, process(954))
+
+
+def test_nothing_is_written_beside_the_report(plain: Path) -> None:
+    before = sorted(plain.parent.iterdir()), plain.read_bytes()
+    with Database.open(plain) as database:
+        database.load(KERNEL, "start")
+    assert (sorted(plain.parent.iterdir()), plain.read_bytes()) == before

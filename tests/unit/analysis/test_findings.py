@@ -1,0 +1,86 @@
+"""What diagnose says of the recorded runs: what was found in them by hand."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis import diagnose as diagnosing
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.diagnose import Diagnosis, diagnose
+
+DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+
+
+def of(*names: str) -> Diagnosis:
+    databases = [Database.open(DATA / f"{name}.sqlite.gz") for name in names]
+    try:
+        return diagnose(*databases)
+    finally:
+        for database in databases:
+            database.close()
+
+
+@pytest.fixture(scope="module")
+def one_report() -> Diagnosis:
+    return of("all-ranks-one-report")
+
+
+def test_rank_0_is_the_straggler_because_of_its_host(one_report: Diagnosis) -> None:
+    assert [(f.kind, f.ranks, f.cause) for f in one_report.findings] == [
+        ("host_bound", (0,), "launch"),
+        ("straggler", (0,), "host"),
+    ]
+
+
+def test_its_evidence_says_that_all_reduce_waits(one_report: Diagnosis) -> None:
+    straggler = one_report.findings[1]
+    assert straggler.evidence[:2] == (
+        "rank 0 arrived last in 57 of 57 collectives",
+        "ranks 1-3: exposed collectives are 6.86 ms a step of wait and 0.25 ms of transfer, "
+        "so not the network",
+    )
+    # The others' hosts need 11 to 13 ms a step, rank 0's needs 15.3.
+    assert 3.5 < straggler.ms_per_step < 4.5
+
+
+def test_four_reports_have_no_straggler() -> None:
+    """By hand: ranks 0, 2 and 3 come last in 19, 10 and 31 of 60; every host is late, prepares
+    7 ms of data a step, and copies its batch from pageable memory."""
+    diagnosis = of(*(f"rank{rank}" for rank in range(4)))
+    assert [(f.kind, f.cause) for f in diagnosis.findings] == [
+        ("host_bound", "launch"),
+        ("idle", "data"),
+        ("pageable_copy", "pageable"),
+    ]
+    assert diagnosis.findings[0].ranks == diagnosis.findings[2].ranks == (0, 1, 2, 3)
+    assert any("comes last steadily" in note for note in diagnosis.unjudged)
+
+
+def test_one_rank_of_four_says_what_it_cannot_judge() -> None:
+    diagnosis = of("rank2")
+    assert "straggler" not in {finding.kind for finding in diagnosis.findings}
+    assert any(note.startswith("stragglers: the reports hold one") for note in diagnosis.unjudged)
+    assert any("cannot be told apart" in note for note in diagnosis.unjudged)
+
+
+def test_findings_are_ordered_by_what_could_be_won(one_report: Diagnosis) -> None:
+    gains = [finding.ms_per_step for finding in one_report.findings]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_a_part_is_small_and_pickles() -> None:
+    with Database.open(DATA / "all-ranks-one-report.sqlite.gz") as database:
+        part = diagnosing.partial(database, Scope())
+    packed = pickle.dumps(part)
+    assert len(packed) < 1_000_000
+    again = diagnosing.merge([pickle.loads(packed)])
+    assert again.to_json() == diagnosing.merge([part]).to_json()
+
+
+def test_the_text_is_complete(one_report: Diagnosis) -> None:
+    text = one_report.to_text()
+    assert text.startswith("1. host_bound on 0: launch, 8.")
+    assert text.count("\n1. ") + text.count("\n2. ") == 1
+    assert one_report.to_table().column("Kind") == ("host_bound", "straggler")

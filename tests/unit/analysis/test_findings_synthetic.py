@@ -1,0 +1,193 @@
+"""One thing wrong at a time: what diagnose says, and that it says nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.diagnose import Diagnosis, diagnose
+from gpu_profile.analysis.finding import KINDS
+from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import Rank
+
+ALL = (0, 1, 2, 3)
+
+
+def diagnosed(training: Training, folder: Path) -> Diagnosis:
+    with Database.open(training.save(folder)) as database:
+        return diagnose(database)
+
+
+def told(diagnosis: Diagnosis) -> set[tuple[str, tuple[int, ...], str]]:
+    return {(f.kind, f.ranks, f.cause) for f in diagnosis.findings}
+
+
+def sleeps(rank: Rank) -> None:
+    rank.work(12_000)
+
+
+def copies(rank: Rank) -> None:
+    rank.copy(200, gb_per_s=50)
+
+
+def computes(rank: Rank) -> None:
+    for _ in range(10):
+        rank.kernel(300)
+
+
+def copies_pageable(rank: Rank) -> None:
+    rank.copy(20, gb_per_s=10, pageable=True)
+
+
+def asks(rank: Rank) -> None:
+    rank.synchronize()
+    rank.work(60)
+
+
+def loops(rank: Rank) -> None:
+    for _ in range(30):
+        rank.work(4)
+        rank.kernel(2, "add")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_a_healthy_run_is_told_nothing(ranks: int, tmp_path: Path) -> None:
+    diagnosis = diagnosed(Training(ranks=ranks), tmp_path)
+    assert diagnosis.findings == ()
+    assert diagnosis.to_text().startswith("Nothing found")
+    assert json.loads(diagnosis.to_json()) == []
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (Training(only={2: computes}), {("straggler", (2,), "compute")}),
+        (Training(only={1: copies}), {("straggler", (1,), "copy")}),
+        (
+            Training(only={3: sleeps}),
+            {("straggler", (3,), "host"), ("idle", (3,), "data")},
+        ),
+        (Training(ranks=2, only={1: computes}), {("straggler", (1,), "compute")}),
+        (Training(only={0: computes, 1: computes}), {("straggler", (0, 1), "compute")}),
+        (Training(kernel_us=8, host_us=30, transfer_us=30), {("host_bound", ALL, "launch")}),
+        (Training(data=sleeps), {("idle", ALL, "data")}),
+        (Training(data=copies_pageable), {("pageable_copy", ALL, "pageable")}),
+        (Training(layer=asks), {("synchronization", ALL, "sync")}),
+        (
+            Training(kernel_us=8, layers=30, layer=loops),
+            {("tiny_kernels", ALL, "launch"), ("host_bound", ALL, "launch")},
+        ),
+        (Training(transfer_us=2000), {("exposed_communication", ALL, "transfer")}),
+        (
+            Training(data=lambda rank: rank.copy(8, gb_per_s=2)),
+            {("low_bandwidth", ALL, "copy")},
+        ),
+    ],
+    ids=[
+        "compute straggler",
+        "copy straggler",
+        "host straggler",
+        "one of two ranks",
+        "two of four ranks",
+        "host-bound",
+        "data loading",
+        "pageable copies",
+        "synchronisation",
+        "tiny kernels",
+        "exposed transfer",
+        "slow link",
+    ],
+)
+def test_what_is_wrong_is_told_and_no_more(
+    training: Training, expected: set[tuple[str, tuple[int, ...], str]], tmp_path: Path
+) -> None:
+    assert told(diagnosed(training, tmp_path)) == expected
+
+
+@pytest.mark.parametrize(("megabytes", "slow"), [(400, False), (20, True)])
+def test_all_reduces_far_under_nvlink(megabytes: float, slow: bool, tmp_path: Path) -> None:
+    """2 ms a step for what DDP then copies out of its buckets: 300 or 15 GB/s of bus bandwidth."""
+    training = Training(transfer_us=2000, after=lambda rank: rank.copy_on_device(megabytes))
+    kinds = {(f.kind, f.cause) for f in diagnosed(training, tmp_path).findings}
+    assert (("low_bandwidth", "links") in kinds) is slow
+
+
+def test_one_rank_with_a_slow_link(tmp_path: Path) -> None:
+    def batch(rank: Rank) -> None:
+        rank.copy(25, gb_per_s=12 if rank.rank == 1 else 50)
+
+    found = told(diagnosed(Training(data=batch), tmp_path))
+    assert ("low_bandwidth", (1,), "copy") in found
+    assert found <= {("low_bandwidth", (1,), "copy"), ("straggler", (1,), "copy")}
+
+
+def test_the_straggler_costs_what_was_put_in(tmp_path: Path) -> None:
+    (finding,) = diagnosed(Training(only={2: computes}), tmp_path).findings
+    assert finding.ms_per_step == pytest.approx(3.0, rel=0.1)
+    assert "rank 2 arrived last in 11 of 11 collectives" in finding.evidence
+
+
+def test_jitter_makes_no_straggler(tmp_path: Path) -> None:
+    """Each step another rank is late: the others wait, and nobody is to blame."""
+    turn = dict.fromkeys(ALL, 0)
+
+    def now_and_then(rank: Rank) -> None:
+        turn[rank.rank] += 1
+        if turn[rank.rank] % 4 == rank.rank:
+            computes(rank)
+
+    diagnosis = diagnosed(Training(steps=24, data=now_and_then), tmp_path)
+    assert diagnosis.findings == ()
+    assert any("none of them comes last steadily" in note for note in diagnosis.unjudged)
+
+
+def test_one_hiccup_makes_no_straggler(tmp_path: Path) -> None:
+    steps = iter(range(100))
+
+    def once(rank: Rank) -> None:
+        if next(steps) == 7:
+            rank.work(80_000)
+
+    assert diagnosed(Training(only={1: once}), tmp_path).findings == ()
+
+
+def test_lost_kernels_are_told(tmp_path: Path) -> None:
+    recording = Training().record()
+    kernels = recording.rows["CUPTI_ACTIVITY_KIND_KERNEL"]
+    kernels[:] = [row for number, row in enumerate(kernels) if number % 20]
+    with Database.open(recording.save(tmp_path / "lost.sqlite")) as database:
+        found = [f for f in diagnose(database).findings if f.kind == "capture"]
+    assert [(f.ranks, f.cause) for f in found] == [(ALL, "lost_events")]
+
+
+def test_nsys_own_word_of_loss_is_told_and_its_routine_warnings_are_not(tmp_path: Path) -> None:
+    recording = Training().record()
+    recording.add("DIAGNOSTIC_EVENT", 0, 2, "Not all CUDA events might have been collected.")
+    with Database.open(recording.save(tmp_path / "fine.sqlite")) as database:
+        assert diagnose(database).findings == ()
+    recording.add("DIAGNOSTIC_EVENT", 1, 2, "1200 CUDA events were dropped: see /tmp/a/b.log")
+    with Database.open(recording.save(tmp_path / "dropped.sqlite")) as database:
+        (finding,) = diagnose(database).findings
+    assert finding.evidence == ("dropped.sqlite: 1200 CUDA events were dropped: see (path)",)
+
+
+def test_steps_without_ranges_are_found_by_their_kernels(tmp_path: Path) -> None:
+    training = Training(step_range="", data=lambda rank: rank.kernel(50, "shuffle"))
+    assert diagnosed(training, tmp_path).findings == ()
+
+
+def test_json_has_the_promised_keys(tmp_path: Path) -> None:
+    (finding,) = json.loads(diagnosed(Training(only={2: computes}), tmp_path).to_json())
+    assert list(finding) == ["kind", "ranks", "cause", "ms_per_step", "evidence", "advice"]
+    assert finding["kind"] in KINDS
+
+
+def test_a_report_without_gpu_work_is_not_judged(tmp_path: Path) -> None:
+    rank = Rank(Training(steps=0).record(), 0)
+    rank.work(1000)
+    rank.range("step", 0)
+    with Database.open(rank.recording.save(tmp_path / "host.sqlite")) as database:
+        diagnosis = diagnose(database)
+    assert diagnosis.findings == ()
+    assert diagnosis.unjudged[0] == "anything: the reports hold no GPU work"

@@ -1,0 +1,59 @@
+"""Sets of time against a count of every nanosecond."""
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.intervals import NOTHING, Intervals
+from gpu_profile.analysis.schema import IntArray
+
+SIZE = 400
+
+
+def random_set(seed: int) -> tuple[Intervals, np.ndarray]:
+    """A set, and whether each of SIZE nanoseconds is in it."""
+    random = np.random.default_rng(seed)
+    start = random.integers(0, SIZE - 20, 25)
+    end = start + random.integers(0, 20, 25)
+    inside = np.zeros(SIZE, bool)
+    for one, other in zip(start, end, strict=True):
+        inside[one:other] = True
+    return Intervals.union(start, end), inside
+
+
+def mask(pieces: Intervals) -> np.ndarray:
+    inside = np.zeros(SIZE, bool)
+    for start, end in zip(pieces.start, pieces.end, strict=True):
+        assert end > start
+        assert not inside[max(start - 1, 0) : end + 1].any()  # neither touching nor overlapping
+        inside[start:end] = True
+    return inside
+
+
+def times(*values: int) -> IntArray:
+    return np.array(values, np.int64)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sets_are_what_counting_says(seed: int) -> None:
+    (one, in_one), (other, in_other) = random_set(seed), random_set(seed + 100)
+    assert np.array_equal(mask(one), in_one)
+    assert np.array_equal(mask(one.minus(other)), in_one & ~in_other)
+    assert np.array_equal(mask(one.meet(other)), in_one & in_other)
+    assert one.total == in_one.sum()
+    start = np.arange(0, SIZE - 50, 7)
+    counted = [in_one[at : at + 50].sum() for at in start]
+    assert one.within(start, start + 50).tolist() == counted
+
+
+def test_touching_pieces_are_one() -> None:
+    pieces = Intervals.union(times(5, 0, 10), times(10, 5, 12))
+    assert (pieces.start.tolist(), pieces.end.tolist()) == ([0], [12])
+    assert len(pieces.gaps().start) == 0
+
+
+def test_nothing() -> None:
+    some = Intervals.union(times(1), times(4))
+    assert NOTHING.total == NOTHING.minus(some).total == NOTHING.meet(some).total == 0
+    assert some.minus(NOTHING).total == 3
+    assert Intervals.union(times(3), times(3)).total == 0
+    assert NOTHING.within(times(0), times(9)).tolist() == [0]

@@ -1,0 +1,57 @@
+"""Our tables against what nsys 2025.3.1 printed for the same recordings: the same bytes."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.nsys_tables import ANALYSES
+from gpu_profile.analysis.writers import to_csv
+from tests.unit.analysis.make import make_report, thread
+
+DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+REPORTS = ("rank0", "rank1", "rank2", "rank3", "all-ranks-one-report")
+RECORDED = sorted(
+    (report, path) for report in REPORTS for path in (DATA / "nsys-stats").glob(f"{report}_*.csv*")
+)
+
+
+@pytest.mark.parametrize(
+    ("report", "path"), RECORDED, ids=[path.name.partition(".")[0] for _, path in RECORDED]
+)
+def test_a_table_is_what_nsys_prints(report: str, path: Path) -> None:
+    name = path.name.partition(".")[0].removeprefix(f"{report}_")
+    raw = path.read_bytes()
+    expected = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+    with Database.open(DATA / f"{report}.sqlite.gz") as database:
+        assert to_csv(ANALYSES[name].table(database)) == expected
+
+
+def test_every_recorded_table_is_compared() -> None:
+    assert len(RECORDED) >= 11 * 4 + 3 + 6
+
+
+def test_mpi_calls_as_nsys_prints_them(tmp_path: Path) -> None:
+    """Recorded from nsys 2025.3.1 over a report with these rows."""
+    names = ("MPI_Allreduce", "MPI_Send", "MPI_Wait", "MPI_Init", "MPI_Barrier")
+    here = thread(7)
+    tables = {
+        "MPI_COLLECTIVES_EVENTS": [
+            (3000 + i * 50, 3017 + i * 51, here, (1, 5)[i % 2]) for i in range(20)
+        ],
+        "MPI_P2P_EVENTS": [(100 + i * 50, 107 + i * 51, here, 2) for i in range(0, 40, 4)],
+        "MPI_START_WAIT_EVENTS": [(9000 + i * 50, 9001 + i * 51, here, 3) for i in range(9)],
+        "MPI_OTHER_EVENTS": [(1, 99, here, 4)],
+    }
+    report = make_report(tmp_path / "mpi.sqlite", tables, names)
+    with Database.open(report) as database:
+        lines = to_csv(ANALYSES["mpi_event_sum"].table(database)).splitlines()
+    assert lines[0].endswith("StdDev (ns),Source,Name")
+    assert [line.partition(",")[2] for line in lines[1:]] == [
+        "270,10,27.0,27.0,18,36,6.1,collectives,MPI_Barrier",
+        "260,10,26.0,26.0,17,35,6.1,collectives,MPI_Allreduce",
+        "250,10,25.0,25.0,7,43,12.1,p2p,MPI_Send",
+        "98,1,98.0,98.0,98,98,0.0,other,MPI_Init",
+        "45,9,5.0,5.0,1,9,2.7,start-wait,MPI_Wait",
+    ]

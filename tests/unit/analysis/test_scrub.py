@@ -1,0 +1,263 @@
+"""A scrubbed copy holds the events and nothing that tells where, as whom, with which secrets."""
+
+import gzip
+import hashlib
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.kernels import KERNELS
+from gpu_profile.analysis.redact import Redactor
+from gpu_profile.analysis.scrub import scrub, wish_of
+from gpu_profile.analysis.scrub_rules import variables
+from gpu_profile.analysis.step_sum import STEP_SUM
+from gpu_profile.analysis.temporal_breakdown import TEMPORAL_BREAKDOWN
+from gpu_profile.errors import GpuProfileError, ReportError
+
+DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+
+# Made by hand, of the right shape and worth nothing.
+AWS = "AKIA" + "Q3EGRIPPLEWATER2"
+HUGGING_FACE = "hf_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"
+GITHUB = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abcDEF123-_x"
+PEM = (
+    "-----BEGIN RSA "
+    + "PRIVATE KEY-----\nMIIEow"
+    + "A1b2" * 600
+    + "\n-----END RSA PRIVATE KEY-----"
+)
+ENVIRONMENT = ";".join(
+    (
+        "RANK=3",
+        "WORLD_SIZE=8",
+        "USER=carolyn",
+        "HOSTNAME=trainbox-17",
+        "HOME=/home/carolyn",
+        f"AWS_ACCESS_KEY_ID={AWS}",
+        "MY_API_KEY=correct-horse-battery",
+    )
+)
+GONE = (
+    *(AWS, HUGGING_FACE, GITHUB, JWT, "MIIEow", "carolyn", "trainbox-17", "/home/", "/fsx/"),
+    *(
+        "correct-horse-battery",
+        "hunter2hunter2",
+        "project-orion",
+        "printed by the job",
+        "ip-10-3-2-1",
+    ),
+)
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    """A real report with everything planted that must not leave."""
+    path = tmp_path / "rank0.trainbox-17.sqlite"
+    path.write_bytes(gzip.decompress((DATA / "rank0.sqlite.gz").read_bytes()))
+    with closing(sqlite3.connect(path)) as plant:
+        _plant(plant)
+        plant.commit()
+    return path
+
+
+def _plant(plant: sqlite3.Connection) -> None:
+    system = "UPDATE TARGET_INFO_SYSTEM_ENV SET value = ? WHERE name = ?"
+    plant.execute(system, (ENVIRONMENT, "DeviceEnvironment"))
+    plant.execute(system, ("trainbox-17", "Hostname"))
+    captured = [
+        ("PROCESS_0:ENVIRONMENT_VARIABLE_0", f'HF_TOKEN="{HUGGING_FACE}"'),
+        ("PROCESS_0:ARGUMENT_7", "/home/carolyn/project-orion/train.py"),
+        ("PROCESS_0:ARGUMENT_8", "--password"),
+        ("PROCESS_0:ARGUMENT_9", "hunter2hunter2"),
+        ("PROCESS_0:ARGUMENT_10", f"--url=https://bot:{GITHUB}@example.com/x"),
+        ("PROCESS_0:WORKING_DIR", "/home/carolyn"),
+        ("PROCESS_0:USER_NAME", "carolyn"),
+    ]
+    plant.executemany("INSERT INTO META_DATA_CAPTURE (name, value) VALUES (?, ?)", captured)
+    strings = [
+        (90_001, "range for carolyn on trainbox-17 /fsx/project-orion/data.bin"),
+        (90_002, f"Authorization: Bearer {JWT}"),
+        (90_003, PEM),
+        (90_004, "/model/layers.0/attn/MatMul"),
+        (90_005, "from ip-10-3-2-1.ec2.internal"),
+    ]
+    plant.executemany("INSERT INTO StringIds (id, value) VALUES (?, ?)", strings)
+    # Referred to by a range each, or they would go as nobody's strings.
+    ranges = [(place, number) for place, (number, _) in enumerate(strings, 2)]
+    plant.executemany("UPDATE NVTX_EVENTS SET textId = ?2, text = NULL WHERE rowid = ?1", ranges)
+    other = [(91_001, "MAIL=/var/mail/bob"), (91_002, "OTHER_JOB=project-orion")]
+    plant.executemany("INSERT INTO StringIds (id, value) VALUES (?, ?)", other)
+    plant.execute(
+        "UPDATE StringIds SET value = 'printed by the job' "
+        "WHERE id = (SELECT contentId FROM ProcessStreams LIMIT 1)"
+    )
+    plant.execute("UPDATE NVTX_EVENTS SET text = ? WHERE rowid = 1", (f"step {AWS}",))
+
+
+def _scrubbed(report: Path, **wish: tuple[str, ...]) -> Path:
+    output = report.parent / "out.sqlite"
+    scrub([report], output, wish_of(**wish))
+    return output
+
+
+def _values(path: Path, query: str) -> list[object]:
+    with closing(sqlite3.connect(path)) as copy:
+        return [row[0] for row in copy.execute(query)]
+
+
+def test_nothing_planted_is_left_in_the_bytes(report: Path) -> None:
+    raw = _scrubbed(report).read_bytes()
+    assert [text for text in GONE if text.encode() in raw] == []
+
+
+def test_the_original_is_not_touched(report: Path) -> None:
+    before = hashlib.sha256(report.read_bytes()).digest()
+    _scrubbed(report)
+    assert hashlib.sha256(report.read_bytes()).digest() == before
+    assert sorted(path.name for path in report.parent.iterdir()) == ["out.sqlite", report.name]
+
+
+def test_events_names_and_ranks_stay(report: Path) -> None:
+    output = _scrubbed(report)
+    for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
+        query = f"SELECT start FROM {table} ORDER BY rowid"
+        assert _values(output, query) == _values(report, query)
+    kernels = (
+        "SELECT value FROM StringIds WHERE id IN "
+        "(SELECT demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL)"
+    )
+    assert _values(output, kernels) == _values(report, kernels)
+    environment = _values(
+        output, "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'DeviceEnvironment'"
+    )
+    assert environment == ["RANK=3;WORLD_SIZE=8"]
+    assert _values(output, "SELECT value FROM StringIds WHERE id = 90004") == [
+        "/model/layers.0/attn/MatMul"
+    ]
+    with Database.open(output) as database:
+        assert database.event_counts()["CUPTI_ACTIVITY_KIND_KERNEL"] > 5000
+
+
+def test_the_scrubbed_report_has_the_same_tables(report: Path) -> None:
+    with Database.open(report) as before, Database.open(_scrubbed(report)) as after:
+        for analysis in (KERNELS, TEMPORAL_BREAKDOWN, STEP_SUM):
+            assert analysis.table(after) == analysis.table(before)
+
+
+def test_the_same_host_has_one_stand_in_over_all_reports(report: Path, tmp_path: Path) -> None:
+    other = tmp_path / "rank1.trainbox-17.sqlite"
+    shutil.copy(report, other)
+    table = scrub([report, other], tmp_path / "out")
+    assert table.column("Report") == (report.name, other.name)
+    query = "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'"
+    names = [_values(tmp_path / "out" / f"rank{rank}.sqlite", query) for rank in (0, 1)]
+    assert names[0] == names[1]
+    assert str(names[0][0]).startswith("host")
+
+
+def test_same_input_same_bytes(report: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "rank0.sqlite.gz"
+    packed.write_bytes(gzip.compress(report.read_bytes()))
+    outputs = [tmp_path / "a.sqlite.gz", tmp_path / "b.sqlite.gz"]
+    for output in outputs:
+        scrub([packed], output)
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_keep_and_also(report: Path) -> None:
+    output = _scrubbed(report, keep=("hosts", "USER"), also=("optimizer",))
+    raw = output.read_bytes()
+    assert b"trainbox-17" in raw
+    assert b"optimizer" not in raw
+    assert b"correct-horse-battery" not in raw
+
+
+def test_a_given_string_that_is_part_of_the_schema_is_said_and_no_copy_stays(report: Path) -> None:
+    with pytest.raises(ReportError, match="still held a user, host or given string"):
+        _scrubbed(report, also=("demangledName",))
+    assert not (report.parent / "out.sqlite").exists()
+
+
+def test_a_hostile_file_does_not_run_its_code(report: Path) -> None:
+    with closing(sqlite3.connect(report)) as plant:
+        plant.executescript(f"""
+            CREATE TABLE "odd""name" (x TEXT DEFAULT '{AWS}');
+            CREATE VIEW spy AS SELECT '{AWS}';
+            CREATE INDEX secrets ON StringIds(value) WHERE value <> '{GITHUB}';
+            CREATE TABLE loose (a INTEGER, b BLOB);
+            INSERT INTO loose VALUES ('{GITHUB}', CAST('xx{AWS} ' AS BLOB));
+            CREATE TRIGGER bite AFTER INSERT ON loose BEGIN DELETE FROM StringIds; END;
+        """)
+    output = _scrubbed(report)
+    raw = output.read_bytes()
+    assert AWS.encode() not in raw
+    assert GITHUB.encode() not in raw
+    assert _values(output, "SELECT count(*) FROM sqlite_master WHERE type <> 'table'") == [0]
+    assert _values(output, "SELECT length(b) FROM loose") == [len(AWS) + 3]
+
+
+def _refused(path: Path) -> Iterator[tuple[Path, bytes, str]]:
+    whole = gzip.decompress((DATA / "rank0.sqlite.gz").read_bytes())
+    yield path / "short.sqlite", whole[:9000], "truncated"
+    yield path / "empty.sqlite", b"", "empty"
+    yield path / "foreign.sqlite", b"hello" * 100, "no SQLite file"
+    yield path / "packed.sqlite.gz", gzip.compress(whole)[:2000], "truncated"
+    yield path / "broken.sqlite", whole[:4096] + b"\xff" * (len(whole) - 4096), "damaged"
+
+
+def test_refusals_name_the_file(tmp_path: Path) -> None:
+    for path, content, reason in _refused(tmp_path):
+        path.write_bytes(content)
+        with pytest.raises(ReportError, match=reason) as refused:
+            scrub([path], tmp_path / "out")
+        assert path.name in str(refused.value)
+        assert not list(tmp_path.glob("out/*"))
+
+
+@pytest.mark.parametrize(
+    ("keep", "also", "said"),
+    [(("everything",), (), "--keep everything is unknown"), ((), ("x",), "at least 3 characters")],
+)
+def test_refused_wishes(keep: tuple[str, ...], also: tuple[str, ...], said: str) -> None:
+    with pytest.raises(GpuProfileError, match=said):
+        wish_of(keep, also)
+
+
+def test_the_original_is_no_output(report: Path) -> None:
+    with pytest.raises(GpuProfileError, match="is the original"):
+        scrub([report], report)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void at::native::elementwise_kernel<(int)128, (int)2>(int, T3)",
+        "tokens=4096, batch 8",
+        "mask-rcnn/backbone 1/2",
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+        "/model/layers.0/attn/MatMul",
+        "12.4.127.1 MB/s",
+    ],
+)
+def test_names_of_work_are_left_alone(text: str) -> None:
+    assert Redactor().text(text) == text
+    assert Redactor().leaks(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ('RANK="1"', {"RANK": "1"}),
+        ("A=1;B=two words;C=", {"A": "1", "B": "two words", "C": ""}),
+        ('{"A": "1", "TOKEN": "x y"}', {"A": "1", "TOKEN": "x y"}),
+        ("A=1\0B=x=y\0", {"A": "1", "B": "x=y"}),
+    ],
+)
+def test_environments_are_read_however_nsys_writes_them(value: str, found: dict[str, str]) -> None:
+    assert variables(value) == found

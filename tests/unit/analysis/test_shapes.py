@@ -1,0 +1,107 @@
+"""Reports of other shapes than one process with one GPU: the analyses hold their ground."""
+
+from pathlib import Path
+
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.diagnose import diagnose, merge, partial
+from gpu_profile.analysis.load_activity import activities
+from gpu_profile.analysis.ours import OURS
+from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import Rank, Recording, ranks_of
+
+KERNEL, RUNTIME = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"
+NVTX = "NVTX_EVENTS"
+
+
+def computes(rank: Rank) -> None:
+    for _ in range(10):
+        rank.kernel(300)
+
+
+def part_of(recording: Recording, rank: int) -> Recording:
+    """What one rank's own report would hold of the run."""
+    place = {KERNEL: 5, "CUPTI_ACTIVITY_KIND_MEMCPY": 5, RUNTIME: 3, NVTX: 3}
+    part = Recording(names=recording.names)
+    for table, rows in recording.rows.items():
+        column = place.get(table)
+        mine = [row for row in rows if column is None or _pid(row[column]) == 100 + rank]
+        part.rows[table] = mine
+    return part
+
+
+def _pid(global_id: object) -> int:
+    return int(str(global_id)) >> 24 & 0xFFFFFF
+
+
+def test_sixty_four_ranks_in_as_many_reports(tmp_path: Path) -> None:
+    training = Training(ranks=64, steps=6, layers=6, only={17: computes})
+    recording = training.record()
+    parts = []
+    for rank in range(64):
+        path = part_of(recording, rank).save(tmp_path / f"rank{rank}.sqlite")
+        with Database.open(path) as database:
+            parts.append(partial(database, Scope({100 + rank: rank})))
+    found = merge(parts)
+    assert [(f.kind, f.ranks, f.cause) for f in found.findings] == [("straggler", (17,), "compute")]
+    assert merge(parts[::-1]).to_json() == found.to_json()
+
+
+def test_one_report_and_many_say_the_same(tmp_path: Path) -> None:
+    recording = Training(only={2: computes}).record()
+    paths = [part_of(recording, rank).save(tmp_path / f"rank{rank}.sqlite") for rank in range(4)]
+    with Database.open(recording.save(tmp_path / "all.sqlite")) as database:
+        whole = diagnose(database)
+    databases = [Database.open(path) for path in paths]
+    assert diagnose(*databases).to_json() == whole.to_json()
+    for database in databases:
+        database.close()
+
+
+def test_a_rank_whose_capture_ends_early_is_told(tmp_path: Path) -> None:
+    recording = Training(steps=16).record()
+    end = sorted(int(str(row[1])) for row in recording.rows[KERNEL])[
+        len(recording.rows[KERNEL]) // 2
+    ]
+    for table, column in ((KERNEL, 5), (RUNTIME, 3), (NVTX, 3)):
+        recording.rows[table] = [
+            row
+            for row in recording.rows[table]
+            if _pid(row[column]) != 103 or int(str(row[1])) <= end
+        ]
+    with Database.open(recording.save(tmp_path / "short.sqlite")) as database:
+        found = [f for f in diagnose(database).findings if f.kind == "capture"]
+    assert ((3,), "cut_short") in [(f.ranks, f.cause) for f in found]
+
+
+def test_one_process_on_two_gpus_has_two_rows(tmp_path: Path) -> None:
+    rank = ranks_of(1)[0]
+    for _ in range(5):
+        rank.kernel(100)
+    rows = rank.recording.rows[KERNEL]
+    rows += [(*row[:2], 1, *row[3:]) for row in rows]
+    with Database.open(rank.recording.save(tmp_path / "two.sqlite")) as database:
+        table = OURS["temporal_breakdown"].table(database)
+    assert table.column("Device") == (0, 1)
+
+
+def test_a_mere_context_on_a_second_gpu_is_no_rank(tmp_path: Path) -> None:
+    rank = ranks_of(1)[0]
+    for _ in range(50):
+        rank.kernel(100)
+    first = rank.recording.rows[KERNEL][0]
+    rank.recording.rows[KERNEL].append((*first[:2], 1, *first[3:]))
+    with Database.open(rank.recording.save(tmp_path / "context.sqlite")) as database:
+        assert [activity.device for activity in activities(database, Scope())] == [0]
+
+
+def test_operations_without_their_calls(tmp_path: Path) -> None:
+    """A report without the CUDA API has kernels all the same."""
+    recording = Training().record()
+    recording.rows[RUNTIME] = []
+    with Database.open(recording.save(tmp_path / "bare.sqlite")) as database:
+        rows = {name: len(analysis.table(database).rows) for name, analysis in OURS.items()}
+        causes = {finding.cause for finding in diagnose(database).findings}
+    assert rows["temporal_breakdown"] == 4
+    assert rows["launch_sum"] == 0
+    assert causes == {"lost_events"}

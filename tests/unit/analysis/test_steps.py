@@ -1,0 +1,89 @@
+"""How steps are found."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.activity import Activity
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.load_activity import activities
+from gpu_profile.analysis.steps import find_steps, first_steady
+from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import Rank
+
+DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+
+
+def first(path: Path) -> Activity:
+    with Database.open(path) as database:
+        return activities(database, Scope())[0]
+
+
+def trained(training: Training, folder: Path) -> Activity:
+    return first(training.save(folder))
+
+
+@pytest.mark.parametrize("name", ["step", "Iteration", "train_step", "ProfilerStep#7", "batch 3"])
+def test_a_range_that_says_so(name: str, tmp_path: Path) -> None:
+    steps = find_steps(trained(Training(step_range=name), tmp_path))
+    assert steps.source.startswith("range ")
+    assert len(steps) == 12
+
+
+def test_a_range_without_a_telling_name_that_fills_the_time(tmp_path: Path) -> None:
+    steps = find_steps(trained(Training(step_range="gubbins"), tmp_path))
+    assert (steps.source, len(steps)) == ("range gubbins", 12)
+
+
+def test_an_optimizer_step_is_no_step(tmp_path: Path) -> None:
+    def adam(rank: Rank) -> None:
+        start = rank.now
+        rank.kernel(20, "adam")
+        rank.range("optimizer.step", start)
+
+    steps = find_steps(trained(Training(step_range="", after=adam), tmp_path))
+    assert steps.source.startswith("period of ")
+
+
+def test_the_period_of_the_recorded_run_agrees_with_its_ranges() -> None:
+    activity = first(DATA / "rank0.sqlite.gz")
+    nameless = replace(activity, ranges=activity.ranges.pick(np.empty(0, np.int64)))
+    marked, found = find_steps(activity), find_steps(nameless)
+    assert found.source == "period of 291 kernels"
+    assert len(found) == len(marked) - 1  # the last one has no next one to end at
+    assert np.median(found.end - found.start) == pytest.approx(
+        np.median(marked.end - marked.start), rel=0.02
+    )
+
+
+def test_kernels_without_a_period_are_no_steps(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+
+    def any_kernel(rank: Rank) -> None:
+        rank.kernel(50, f"kernel{random.integers(9)}")
+
+    training = Training(ranks=1, step_range="", layers=37, layer=any_kernel)
+    activity = trained(training, tmp_path)
+    nameless = replace(activity, ranges=activity.ranges.pick(np.empty(0, np.int64)))
+    assert len(find_steps(nameless)) == 0
+
+
+def test_steps_fill_the_time_between_them() -> None:
+    steps = find_steps(first(DATA / "rank2.sqlite.gz"))
+    assert np.array_equal(steps.end[:-1], steps.start[1:])
+
+
+@pytest.mark.parametrize(
+    ("times", "dropped"),
+    [
+        ([10, 10, 10, 10, 10], 1),
+        ([90, 40, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10], 2),
+        ([10, 10, 10], 0),
+        ([40] * 6 + [10] * 6, 3),
+    ],
+)
+def test_warm_up(times: list[int], dropped: int) -> None:
+    assert first_steady(np.array(times)) == dropped

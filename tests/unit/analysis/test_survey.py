@@ -1,0 +1,126 @@
+"""Ranks and clocks of a run's reports."""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.clocks import Clock, align
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.schema import KERNEL, NVTX
+from gpu_profile.analysis.survey import Run, run_of, survey
+from tests.unit.analysis.make import Rows, kernel, make_report, thread
+
+DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+
+
+def run(*paths: Path) -> Run:
+    surveys = []
+    for path in paths:
+        with Database.open(path) as database:
+            surveys.append(survey(database))
+    return run_of(surveys)
+
+
+def ranks(found: Run) -> list[list[int]]:
+    return [list(scope.ranks.values()) for scope in found.scopes]
+
+
+def report(path: Path, more: dict[str, Rows] | None = None, pid: int = 7) -> Path:
+    return make_report(
+        path, {KERNEL: [kernel(1, 2, pid=pid)], **(more or {})}, ["ncclCommInitRank"]
+    )
+
+
+def environment(**variables: str) -> dict[str, Rows]:
+    rows = [
+        ("PROCESS_0:ENVIRONMENT_VARIABLE", f'{key}="{value}"') for key, value in variables.items()
+    ]
+    return {"META_DATA_CAPTURE": rows}
+
+
+def initialised(rank: int, size: int) -> dict[str, Rows]:
+    payload = struct.pack("<4Q", 1, 99, 24, 32) + struct.pack("<Qiii4x", 5, size, rank, 0)
+    return {
+        NVTX: [(1, 2, 59, thread(7), None, 1, None, 1, payload)],
+        "NVTX_PAYLOAD_SCHEMA_ENTRIES": [(99, "No. of ranks", 8), (99, "Rank", 12)],
+    }
+
+
+def test_ranks_by_file_name_are_numbers(tmp_path: Path) -> None:
+    paths = [report(tmp_path / f"rank{rank}.host.sqlite") for rank in (10, 2)]
+    found = run(*paths)
+    assert (ranks(found), found.ranks.source) == ([[10], [2]], "file name")
+    assert found.ranks.missing == (0, 1, 3, 4, 5, 6, 7, 8, 9)
+    assert "no report of rank 0, 1, 3" in found.notes()[0]
+
+
+def test_nccl_knows_better_than_the_environment_and_that_than_the_name(tmp_path: Path) -> None:
+    plain = {**initialised(3, 4), **environment(RANK="1", WORLD_SIZE="2")}
+    found = run(report(tmp_path / "rank0.sqlite", plain))
+    assert (ranks(found), found.ranks.source) == ([[3]], "NCCL")
+    assert found.ranks.missing == (0, 1, 2)
+    found = run(report(tmp_path / "rank9.sqlite", environment(RANK="1", WORLD_SIZE="2")))
+    assert (ranks(found), found.ranks.source) == ([[1]], "environment")
+    assert found.ranks.missing == (0,)
+
+
+def test_mpi_tells_the_ranks_of_one_report(tmp_path: Path) -> None:
+    kernels = [kernel(1, 2, pid=7), kernel(1, 2, pid=8)]
+    tables: dict[str, Rows] = {KERNEL: kernels, "MPI_RANKS": [(thread(7), 1), (thread(8), 0)]}
+    found = run(make_report(tmp_path / "all.sqlite", tables))
+    assert (dict(found.scopes[0].ranks), found.ranks.source) == ({7: 1, 8: 0}, "MPI")
+
+
+def test_a_source_that_tells_two_the_same_is_not_believed(tmp_path: Path) -> None:
+    paths = [report(tmp_path / f"{name}.sqlite", environment(RANK="0")) for name in ("n1", "n0")]
+    found = run(*paths)
+    assert (ranks(found), found.ranks.source) == ([[1], [0]], "file number")
+
+
+def test_one_report_with_a_number_in_its_name_misses_no_others(tmp_path: Path) -> None:
+    found = run(report(tmp_path / "job42.sqlite"))
+    assert (ranks(found), found.ranks.missing, found.notes()) == ([[0]], (), [])
+
+
+def test_the_recorded_ranks_share_a_clock() -> None:
+    found = run(*(DATA / f"rank{rank}.sqlite.gz" for rank in (2, 0, 3, 1)))
+    assert ranks(found) == [[2], [0], [3], [1]]
+    assert found.alignment.method == "one host"
+    assert found.alignment.residual_ns is not None
+    assert found.alignment.residual_ns < 10_000
+
+
+def test_the_processes_of_one_report_are_ranked_by_gpu() -> None:
+    found = run(DATA / "all-ranks-one-report.sqlite.gz")
+    assert dict(found.scopes[0].ranks) == {954: 0, 955: 1, 956: 2, 957: 3}
+
+
+def clock(host: str, utc: int, ends: list[int]) -> Clock:
+    return Clock(host, utc, {"ncclDevKernel_AllReduce": np.array(ends, np.int64)})
+
+
+ENDS = [1000_000 * i + 137 * i * i for i in range(40)]
+
+
+@pytest.mark.parametrize("lost", [0, 3])
+def test_collectives_bring_two_hosts_to_one_clock(lost: int) -> None:
+    other = [end - 5_000_000_000 + 20_000_000 for end in ENDS][lost:]
+    found = align([clock("a", 10**18, ENDS), clock("b", 10**18 + 5_000_000_000, other)])
+    assert (found.offsets, found.method, found.residual_ns) == (
+        (0, 4_980_000_000),
+        "collectives",
+        0,
+    )
+
+
+def test_without_common_collectives_utc_is_all_there_is() -> None:
+    found = align([clock("a", 10**18, ENDS), Clock("b", 10**18 + 5, {})])
+    assert (found.offsets, found.method, found.residual_ns) == ((0, 5), "UTC", None)
+
+
+def test_collectives_that_do_not_fit_are_not_believed() -> None:
+    wild = [end * 3 for end in ENDS]
+    found = align([clock("a", 10**18, ENDS), clock("b", 10**18 + 5, wild)])
+    assert found.method == "UTC"

@@ -1,0 +1,207 @@
+"""The Perfetto trace: what is in the file is what is in the reports, nested and in order."""
+
+import gzip
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.nesting import lanes, nests, ordered
+from gpu_profile.analysis.timeline import timeline
+from gpu_profile.analysis.trace_format import BEGIN, COUNTER, END, INSTANT
+from gpu_profile.errors import ReportError
+
+DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+ALL = DATA / "all-ranks-one-report.sqlite.gz"
+TWO = [(DATA / f"rank{rank}.sqlite.gz", Scope(offset_ns=rank)) for rank in range(2)]
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """(field number, value) of a protocol buffer: varints, fixed64 as bytes, messages as bytes."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        tag = varint()
+        if tag & 7 == 0:
+            yield tag >> 3, varint()
+        else:
+            size = 8 if tag & 7 == 1 else varint()
+            yield tag >> 3, data[at : at + size]
+            at += size
+
+
+class Parsed:
+    """Every track event by track, and the tracks' names."""
+
+    def __init__(self, path: Path) -> None:
+        self.events: dict[int, list[tuple[int, int, dict[int, Any]]]] = {}
+        self.tracks: dict[int, str] = {}
+        self.names: dict[int, str] = {}
+        for _, packet in _fields(gzip.decompress(path.read_bytes())):
+            self._packet(dict(_fields(packet)))
+
+    def _packet(self, packet: dict[int, Any]) -> None:
+        if 60 in packet:
+            track = dict(_fields(packet[60]))
+            text = track.get(2) or dict(_fields(track[3]))[6]
+            self.tracks[track[1]] = text.decode()
+        for _, entry in _fields(packet.get(12, b"")):
+            name = dict(_fields(entry))
+            self.names[name[1]] = name[2].decode()
+        if 11 in packet:
+            event = dict(_fields(packet[11]))
+            self.events.setdefault(event[11], []).append((packet[8], event[9], event))
+
+    def slices(self) -> Iterator[tuple[str, str, int]]:
+        """(track, name, duration); fails where an end has no begin or time runs back."""
+        for track, events in self.events.items():
+            stack: list[tuple[int, str]] = []
+            last = 0
+            for time, kind, event in events:
+                assert time >= last
+                last = time
+                if kind == BEGIN:
+                    stack.append((time, self.names[event[10]]))
+                elif kind == END:
+                    begin, name = stack.pop()
+                    yield self.tracks[track], name, time - begin
+            assert not stack
+
+    def flows(self, field: int) -> Counter[bytes]:
+        found = [event[2].get(field) for events in self.events.values() for event in events]
+        return Counter(flow for flow in found if flow)
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> Parsed:
+    output = tmp_path_factory.mktemp("timeline") / "run.pftrace.gz"
+    timeline([(ALL, Scope())], output)
+    return Parsed(output)
+
+
+def _rows(table: str) -> int:
+    with closing(sqlite3.connect(":memory:")) as memory:
+        memory.deserialize(gzip.decompress(ALL.read_bytes()))
+        return int(memory.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def test_every_event_is_a_slice_with_its_duration(parsed: Parsed) -> None:
+    slices = list(parsed.slices())
+    on_gpu = [duration for track, _, duration in slices if track.startswith("GPU stream")]
+    tables = [f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET")]
+    assert len(on_gpu) == sum(map(_rows, tables))
+    with closing(sqlite3.connect(":memory:")) as memory:
+        memory.deserialize(gzip.decompress(ALL.read_bytes()))
+        spans = [
+            memory.execute(f"SELECT sum(end - start) FROM {table}").fetchone()[0]
+            for table in tables
+        ]
+    assert sum(on_gpu) == sum(spans)
+    calls = [track for track, _, _ in slices if track.startswith("CUDA API")]
+    assert len(calls) == _rows("CUPTI_ACTIVITY_KIND_RUNTIME")
+
+
+def test_flows_leave_once_and_arrive_once(parsed: Parsed) -> None:
+    leaving, arriving = parsed.flows(47), parsed.flows(48)
+    assert leaving == arriving
+    assert set(leaving.values()) == {1}
+    assert len(leaving) == 31_764
+
+
+def test_ranks_streams_threads_and_counters_have_names(parsed: Parsed) -> None:
+    names = Counter(parsed.tracks.values())
+    for name in ("rank 0, GPU 0", "rank 3, GPU 3", "NVTX, python 954"):
+        assert names[name] == 1
+    for name in ("GPU stream 7", "GPU stream 19 communication", "GPU operations queued"):
+        assert names[name] == 4
+    kinds = Counter(kind for events in parsed.events.values() for _, kind, _ in events)
+    assert kinds[COUNTER] > 1000
+    assert "NCCL:ncclAllReduce" in parsed.names.values()
+
+
+def test_several_reports_with_offsets_are_the_same_bytes_each_time(tmp_path: Path) -> None:
+    table = timeline(TWO, tmp_path / "a.pftrace.gz")
+    timeline(TWO, tmp_path / "b.pftrace.gz")
+    assert (tmp_path / "a.pftrace.gz").read_bytes() == (tmp_path / "b.pftrace.gz").read_bytes()
+    parsed = Parsed(tmp_path / "a.pftrace.gz")
+    assert len(list(parsed.slices())) == sum(int(str(cell)) for cell in table.column("Slices"))
+    assert set(parsed.flows(47).values()) == {1}
+
+
+def test_gpu_metrics_become_counters(tmp_path: Path) -> None:
+    report = tmp_path / "metrics.sqlite"
+    report.write_bytes(gzip.decompress((DATA / "rank0.sqlite.gz").read_bytes()))
+    with closing(sqlite3.connect(report)) as plant:
+        plant.executescript("""
+            CREATE TABLE GPU_METRICS (timestamp INT, typeId INT, metricId INT, value INT);
+            INSERT INTO GPU_METRICS VALUES (200, 259, 7, 61), (100, 259, 7, 40);
+            CREATE TABLE TARGET_INFO_GPU_METRICS (typeId INT, metricId INT, metricName TEXT);
+            INSERT INTO TARGET_INFO_GPU_METRICS VALUES (259, 7, 'SMs Active');
+        """)
+    timeline([(report, Scope())], tmp_path / "out.gz")
+    parsed = Parsed(tmp_path / "out.gz")
+    track = next(key for key, name in parsed.tracks.items() if name == "GPU 3: SMs Active")
+    values = [np.frombuffer(event[44], "<f8")[0] for _, _, event in parsed.events[track]]
+    assert values == [40.0, 61.0]
+
+
+def test_an_unreadable_report_leaves_no_trace(tmp_path: Path) -> None:
+    bad = tmp_path / "rank1.sqlite"
+    bad.write_bytes(b"not a database")
+    with pytest.raises(ReportError, match=r"rank1\.sqlite is no SQLite file"):
+        timeline([TWO[0], (bad, Scope())], tmp_path / "out.gz")
+    assert [path.name for path in tmp_path.iterdir()] == ["rank1.sqlite"]
+
+
+def test_a_report_without_gpu_work_is_refused(tmp_path: Path) -> None:
+    report = tmp_path / "rank0.sqlite"
+    report.write_bytes(gzip.decompress((DATA / "rank0.sqlite.gz").read_bytes()))
+    with closing(sqlite3.connect(report)) as plant:
+        for kind in ("KERNEL", "MEMCPY", "MEMSET"):
+            plant.execute(f"DROP TABLE CUPTI_ACTIVITY_KIND_{kind}")
+    with pytest.raises(ReportError, match="hold no GPU work"):
+        timeline([(report, Scope())], tmp_path / "out.gz")
+    assert not (tmp_path / "out.gz").exists()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "good"),
+    [
+        ([0, 10, 20], [10, 20, 30], True),
+        ([0, 1, 2, 6], [9, 5, 3, 9], True),
+        ([0, 0, 0], [9, 9, 4], True),
+        ([0, 5], [6, 9], False),
+        ([0, 4, 4], [4, 4, 8], True),
+    ],
+)
+def test_nesting(start: list[int], end: list[int], good: bool) -> None:
+    order = ordered(np.array(start), np.array(end))
+    assert nests(order) is good
+    assert list(np.diff(order.time) >= 0) == [True] * (len(order.time) - 1)
+    assert (INSTANT in order.kind.tolist()) is any(np.equal(start, end))
+
+
+def test_lanes_hold_no_overlap() -> None:
+    start = np.sort(np.random.default_rng(7).integers(0, 1000, 300))
+    end = start + np.random.default_rng(8).integers(1, 60, 300)
+    lane = lanes(start, end)
+    for number in range(int(lane.max()) + 1):
+        mine = lane == number
+        assert np.all(start[mine][1:] >= end[mine][:-1])

@@ -1,0 +1,86 @@
+"""Tables shown: nsys' rounding, JSON, text that fits; groups, top, filter."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.analysis import Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.nsys_tables import ANALYSES
+from gpu_profile.analysis.table import Column, Table
+from gpu_profile.analysis.views import filtered, top
+from gpu_profile.analysis.writers import to_csv, to_json, to_text
+
+REPORT = Path(__file__).parents[2] / "data" / "h200x4-ddp" / "all-ranks-one-report.sqlite.gz"
+SCOPE = {954: 0, 955: 1, 956: 2, 957: 3}
+LONG = "void at::native::vectorized_elementwise_kernel<(int)4, at::native::FillFunctor<float>>"
+SMALL = Table("t", (Column("Time", "ns"), Column("Name")), ((12345, LONG), (None, "short")))
+
+
+@pytest.fixture(scope="module")
+def by_rank() -> Table:
+    with Database.open(REPORT) as database:
+        return ANALYSES["cuda_gpu_kern_sum"].table(database, scope=Scope(SCOPE, by="rank"))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (127378.25, "127378.3"),
+        (128715.65, "128715.6"),
+        (0.25, "0.3"),
+        (-0.25, "-0.3"),
+        (2.0, "2.0"),
+    ],
+)
+def test_ties_round_away_from_zero_as_nsys_does(value: float, shown: str) -> None:
+    assert to_csv(Table("t", (Column("x"),), ((value,),))) == f"x\n{shown}\n"
+
+
+def test_csv_quotes_what_needs_it_and_leaves_the_absent_empty() -> None:
+    assert to_csv(SMALL).splitlines()[1:] == [f'12345,"{LONG}"', ",short"]
+
+
+def test_json_has_numbers_and_nulls() -> None:
+    assert json.loads(to_json([SMALL])) == {
+        "t": [{"Time (ns)": 12345, "Name": LONG}, {"Time (ns)": None, "Name": "short"}]
+    }
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_text_fits_and_keeps_both_ends_of_a_name(width: int) -> None:
+    lines = to_text(SMALL, width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert "12,345" in lines[4]
+    assert lines[4].endswith("<float>>" if width > 40 else ">>")
+
+
+def test_an_empty_table_says_so() -> None:
+    assert to_text(SMALL.where([])) == "t: no such events in the report\n"
+
+
+def test_groups_come_first_and_add_up(by_rank: Table) -> None:
+    assert str(by_rank.columns[0]) == "Rank"
+    assert by_rank.column("Rank") == tuple(sorted(map(int, map(str, by_rank.column("Rank")))))
+    rank_0 = [float(str(row[1])) for row in by_rank.rows if row[0] == 0]
+    assert sum(rank_0) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_every_grouping_of_every_table_has_its_columns(name: str) -> None:
+    with Database.open(REPORT) as database:
+        for by in ANALYSES[name].by:
+            table = ANALYSES[name].table(database, scope=Scope(SCOPE, by=by))
+            width = {"rank": 1, "device": 2, "stream": 3}[by]
+            heads = [str(column) for column in table.columns[:width]]
+            assert heads == ["Rank", "Device", "Stream"][:width]
+            assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_top_is_of_each_group_and_filter_of_texts(by_rank: Table) -> None:
+    assert top(by_rank, 2, "rank").column("Rank") == (0, 0, 1, 1, 2, 2, 3, 3)
+    assert len(top(by_rank, 2).rows) == 2
+    assert top(by_rank, 0).rows == by_rank.rows
+    nccl = filtered(by_rank, "^NCCLDEV")
+    assert nccl.column("Rank") == (0, 1, 2, 3)

@@ -1,0 +1,49 @@
+"""What profile.py sees of nsys, as real ones were seen to behave (tests/live/test_nsys_cpu.py).
+
+`nsys profile --name=value… COMMAND…` runs the command in a session of its own, hands the first
+SIGINT or SIGTERM on to it, gives its report up at the second, and exits with its exit code.
+The report here is JSON: its own words and the environment. `--fake=WORD` asks for a fault.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def main(words: list[str]) -> int:
+    if words == ["--version"]:
+        print("NVIDIA Nsight Systems version 2099.1.0")
+        return 0
+    assert words[0] == "profile", words
+    count = next(n for n, word in enumerate(words[1:], 1) if not word.startswith("-"))
+    options = dict(word.partition("=")[::2] for word in words[1:count])
+    target = subprocess.Popen(words[count:], start_new_session=True)
+    signals = 0
+
+    def hand_on(signum: int, _frame: object) -> None:
+        nonlocal signals
+        signals += 1
+        if target.poll() is None:
+            target.send_signal(signum)
+
+    signal.signal(signal.SIGINT, hand_on)
+    signal.signal(signal.SIGTERM, hand_on)
+    if "--duration" in options:
+        time.sleep(float(options["--duration"]))
+        target.terminate()
+    code = target.wait()
+    time.sleep(0.2)
+    if signals < 2 and "--fake" not in options:
+        record = json.dumps({"words": words, "environment": dict(os.environ)})
+        Path(options["--output"].replace("%%", "%") + ".nsys-rep").write_text(record)
+    if options.get("--fake") == "stream":
+        Path(options["--output"] + ".qdstrm").write_text("recorded")
+    return 128 - code if code < 0 else code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,17 @@
+"""Settings for tests: every `auto` decided, the rest as shipped."""
+
+from pathlib import Path
+
+from gpu_profile.settings import Settings, load
+
+DECIDED = (
+    "BASE_IMAGE=nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04",
+    "NSYS_SOURCE=nvidia",
+    "INSTALL_TORCH=cuda",
+    "TORCH_URL=",
+    "NCCL_SOURCE=source",
+)
+
+
+def settings_for(*overrides: str) -> Settings:
+    return load(Path("no/.env"), {}, [*DECIDED, *overrides])

@@ -1,0 +1,28 @@
+"""What a profile cost."""
+
+import pytest
+
+from gpu_profile import baseline
+
+PLAIN = ['{"device": "cpu"}', *(f'{{"step": {n}, "step_ms": {10 + n}}}' for n in range(5))]
+PROFILED = [*(f'[0] {{"step": {n}, "step_ms": {11 + n}}}' for n in range(5)), "Generated:"]
+
+
+def test_steps_count_where_both_runs_print_them() -> None:
+    found = baseline.cost(PLAIN, PROFILED, 1.0, 9.0)
+    assert found == {"step_ms": 12.0, "profiled_step_ms": 13.0, "ratio": pytest.approx(13 / 12)}
+    assert baseline.said(found) == "the profile cost 1.083x: 12.00 -> 13.00 ms a step"
+
+
+def test_duration_counts_otherwise() -> None:
+    found = baseline.cost(["hello"], PROFILED, 2.0, 3.0)
+    assert baseline.said(found) == "the profile cost 1.500x: 2.00 -> 3.00 s in all"
+
+
+def test_lines_that_are_no_steps_are_passed_over() -> None:
+    odd = ['{"step": 1', '{"step": 2, "step_ms": "x"}', "x", '{"step": 3, "step_ms": 4}']
+    assert baseline.step_times_ms(odd) == [4.0]
+
+
+def test_no_baseline_says_nothing() -> None:
+    assert baseline.said({}) == ""

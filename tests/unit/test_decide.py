@@ -1,0 +1,86 @@
+"""What `auto` becomes, from what answers; and that it stays so until asked anew."""
+
+import json
+
+import pytest
+
+from gpu_profile.command import Command, Result
+from gpu_profile.decide import NVIDIA_BASE, TORCH_CPU_INDEX, Decided, decide
+from gpu_profile.settings import Settings
+from tests.unit.settings_for import settings_for
+
+AUTO = ("BASE_IMAGE=auto", "NSYS_SOURCE=auto", "INSTALL_TORCH=auto", "TORCH_URL=auto")
+APT = "Debian http://mirror.example/debian/\n"
+OS_RELEASE = 'ID=debian\nVERSION_CODENAME=bookworm\nPRETTY_NAME="Debian GNU/Linux 12"\n'
+EVERYTHING = f"401 https://nvcr.io/v2/\n200 {TORCH_CPU_INDEX}\n" + (
+    "200 https://developer.download.nvidia.com/devtools/repos/\n"
+)
+
+
+def _answer(command: Command, reachable: str, gpus: str, recorded: str) -> Result:
+    line = " ".join(command.argv)
+    answers = {
+        "image inspect --format {{index": recorded,
+        "curl": reachable,
+        "docker info": gpus,
+        "cat /etc/os-release": OS_RELEASE,
+        "indextargets": APT,
+        "image inspect --format {{.Id}}": "sha256:1",
+    }
+    return Result(returncode=0, stdout=next((v for k, v in answers.items() if k in line), ""))
+
+
+def _decide(
+    settings: Settings, reachable: str, *, gpus: str = "{}", recorded: str = "", anew: bool = False
+) -> Decided:
+    steps = decide(settings, anew=anew)
+    command = next(steps)
+    while True:
+        try:
+            command = steps.send(_answer(command, reachable, gpus, recorded))
+        except StopIteration as stop:
+            found: Decided = stop.value
+            return found
+
+
+def test_nothing_answers() -> None:
+    found = _decide(settings_for(*AUTO, "NCCL_SOURCE=auto"), "000 https://nvcr.io/v2/\n")
+    assert found.settings.base_image.startswith("gpu-profile-base:")
+    chosen = {name: found.settings.component[name] for name in ("NSYS_SOURCE", "INSTALL_TORCH")}
+    assert chosen == {"NSYS_SOURCE": "debian", "INSTALL_TORCH": "cpu"}
+    assert (found.settings.component["TORCH_URL"], found.made["TORCH_URL"]) == ("", "")
+    assert found.settings.component["NCCL_SOURCE"] == "pypi"
+    assert len(found.notes) == 4
+
+
+def test_everything_answers_on_a_machine_with_gpus() -> None:
+    runtimes = '{"nvidia": {}, "runc": {}}'
+    found = _decide(settings_for(*AUTO, "NCCL_SOURCE=auto"), EVERYTHING, gpus=runtimes)
+    assert found.made == {
+        "BASE_IMAGE": NVIDIA_BASE,
+        "INSTALL_TORCH": "cuda",
+        "NSYS_SOURCE": "nvidia",
+        "TORCH_URL": TORCH_CPU_INDEX,
+    }
+    assert found.settings.component["NCCL_SOURCE"] == "base"
+
+
+def test_an_earlier_decision_is_kept_until_asked_anew() -> None:
+    recorded = json.dumps({"BASE_IMAGE": NVIDIA_BASE, "NSYS_SOURCE": "nvidia"})
+    settings = settings_for("BASE_IMAGE=auto", "NSYS_SOURCE=auto")
+    assert _decide(settings, "", recorded=recorded).settings.base_image == NVIDIA_BASE
+    anew = _decide(settings, "", recorded=recorded, anew=True)
+    assert anew.settings.component["NSYS_SOURCE"] == "debian"
+
+
+@pytest.mark.parametrize("recorded", ["", "<no value>", "null", "[]", '{"BASE_IMAGE": 1'])
+def test_a_record_that_is_none(recorded: str) -> None:
+    found = _decide(settings_for("NSYS_SOURCE=auto"), EVERYTHING, recorded=recorded)
+    assert found.made == {"NSYS_SOURCE": "nvidia"}
+
+
+def test_what_is_set_is_not_asked_about() -> None:
+    steps = decide(settings_for())
+    with pytest.raises(StopIteration) as stop:
+        next(steps)
+    assert stop.value.value.made == {}

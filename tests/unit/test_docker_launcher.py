@@ -1,0 +1,162 @@
+"""The docker launcher: commands out, text in."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import Result, Steps
+from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
+from gpu_profile.launchers.base import JobState, JobStatus, NsysPlan
+from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.spec import ImageRef, Job, Mount, ProfileSpec, Resources
+
+LAUNCHER = DockerLauncher(
+    image=ImageRef(name="gpu-profile", tag="v1"),
+    report_dir=Path("/tmp/reports"),
+    options=("--shm-size=1g",),
+)
+PLAN = NsysPlan(options=("--trace=nvtx",), first=("--gpu-metrics-devices=all",))
+
+
+def job(**changes: Any) -> Job:
+    fields: dict[str, Any] = {
+        "name": "train-1",
+        "command": ("python3", "/train.py"),
+        "resources": Resources(gpus_per_node=0, tasks_per_node=2),
+        "ddp": True,
+    }
+    return Job(**fields | changes)
+
+
+def submitted(job: Job, plan: NsysPlan = PLAN) -> str:
+    (command,) = process.plan(LAUNCHER.submit(job, plan))
+    return str(command)
+
+
+def answered(steps: Any, *results: Result) -> Any:
+    """The value of steps that get these answers."""
+    next(steps)
+    for result in results[:-1]:
+        steps.send(result)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(results[-1])
+    return stop.value.value
+
+
+def test_a_job_is_one_docker_run() -> None:
+    assert submitted(job()) == (
+        "docker run --detach --pull=never --name=train-1 --label=gpu-profile.run=train-1"
+        " --mount=type=bind,source=/tmp/reports,target=/wd --shm-size=1g gpu-profile:v1"
+        " python3 /profile.py --processes=2 --ranks=all --output=/wd/train-1"
+        " --first=--gpu-metrics-devices=all --trace=nvtx -- python3 /train.py"
+    )
+
+
+def test_gpus_and_privileges_only_where_needed() -> None:
+    plain, full = submitted(job()), job(resources=Resources(gpus_per_node=4, tasks_per_node=4))
+    assert "--gpus" not in plain
+    assert "SYS_ADMIN" not in plain
+    assert "--gpus=4 --ulimit=memlock=-1 --ulimit=stack=67108864 --cap-add=SYS_ADMIN" in submitted(
+        full, NsysPlan(options=(), privileged=True)
+    )
+
+
+def test_ranks_mounts_and_variables() -> None:
+    mount = Mount(source=Path("/a,b c"), target="/data", read_only=True)
+    line = submitted(
+        job(profile=ProfileSpec(ranks=frozenset({3, 0})), mounts=(mount,), env={"A": "b c"})
+    )
+    assert "--ranks=0,3" in line
+    assert """'--mount=type=bind,"source=/a,b c",target=/data,readonly'""" in line
+    assert line.startswith("A=*** docker run")
+    assert "--env=A " in line
+    assert "b c'" not in line.replace("/a,b c", "")
+
+
+def test_a_baseline_runs_without_nsys() -> None:
+    line = submitted(job(profile=None))
+    assert "--processes=2 --plain --output=/wd/train-1 -- python3 /train.py" in line
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        ({"Status": "created"}, JobStatus(state=JobState.PENDING)),
+        ({"Status": "running"}, JobStatus(state=JobState.RUNNING)),
+        ({"Status": "exited", "ExitCode": 0}, JobStatus(state=JobState.SUCCEEDED, exit_code=0)),
+        ({"Status": "exited", "ExitCode": 42}, JobStatus(state=JobState.FAILED, exit_code=42)),
+        (
+            {"Status": "exited", "ExitCode": 137, "OOMKilled": True},
+            JobStatus(state=JobState.FAILED, exit_code=137, reason="out of memory"),
+        ),
+    ],
+)
+def test_a_state_is_read(state: dict[str, object], status: JobStatus) -> None:
+    import json
+
+    said = Result(returncode=0, stdout=json.dumps(state))
+    assert answered(LAUNCHER.status("train-1"), said) == status
+
+
+REFUSALS = {
+    "a name in use": (
+        'Conflict. The container name "/a" is already in use by container "f".',
+        SettingsError,
+        2,
+    ),
+    "a port taken": (
+        "driver failed: Bind for 0.0.0.0:80: port is already allocated",
+        SettingsError,
+        2,
+    ),
+    "no image": (
+        "docker: Error response from daemon: No such image: gpu-profile:v1.",
+        ToolError,
+        3,
+    ),
+    "no engine": ("Cannot connect to the Docker daemon at unix:///x.", ToolError, 3),
+    "no permission": (
+        "permission denied while trying to connect to the Docker daemon",
+        ToolError,
+        3,
+    ),
+    "no GPU support": (
+        'could not select device driver "" with capabilities: [[gpu]].',
+        ToolError,
+        3,
+    ),
+    "no space": ("write /a: No space left on device", ToolError, 3),
+    "no program": ('exec: "nope": executable file not found in $PATH: unknown.', JobError, 5),
+    "something else": ("the engine is tired", JobError, 5),
+}
+
+
+def _refused(steps: Steps[str], failed: Result) -> None:
+    next(steps)
+    removal = steps.send(failed)
+    assert removal.argv == ("docker", "container", "rm", "--force", "train-1")
+    assert "in use" not in failed.stderr, "another's container must stay"
+    steps.send(Result(returncode=0))
+
+
+@pytest.mark.parametrize(("said", "kind", "code"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_an_engine_that_refuses_is_one_line(
+    said: str, kind: type[GpuProfileError], code: int
+) -> None:
+    failed = Result(returncode=125, stderr=f"docker: {said}\n\nRun 'docker run --help' for more\n")
+    with pytest.raises(kind) as refused:
+        _refused(LAUNCHER.submit(job(), PLAN), failed)
+    assert refused.value.exit_code == code
+    assert str(refused.value).startswith("starting train-1: ")
+    assert "\n" not in str(refused.value)
+    assert "--help" not in str(refused.value)
+
+
+def test_gpus_need_the_engines_runtime() -> None:
+    none = Result(returncode=0, stdout='{"runc": {}}')
+    assert answered(LAUNCHER.gpus(), none) == 0
+    some = Result(returncode=0, stdout='{"nvidia": {}}')
+    listed = Result(returncode=0, stdout="GPU 0: NVIDIA H200 (UUID: a)\nGPU 1: H200 (UUID: b)\n")
+    assert answered(LAUNCHER.gpus(), some, listed) == 2

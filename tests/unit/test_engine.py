@@ -1,0 +1,151 @@
+"""Finding a Docker Engine, and the commands that Debian and Ubuntu get one by."""
+
+import json
+
+import pytest
+
+from gpu_profile import engine
+from gpu_profile.command import Command, Result, Steps
+from gpu_profile.distribution import Distribution, first_mirror, probe
+from gpu_profile.engine import Engine
+from gpu_profile.errors import ToolError
+
+GOOD = Engine(client="28.2.2", server="26.1.5+dfsg1", buildx="0.13.1", root="/var/lib/docker")
+BOOKWORM = Distribution(id="debian", codename="bookworm", mirror="http://mirror.example/debian")
+
+
+def _answers(steps: Steps[Engine], *results: Result) -> Engine:
+    next(steps)
+    for result in results:
+        try:
+            steps.send(result)
+        except StopIteration as stop:
+            found: Engine = stop.value
+            return found
+    raise AssertionError("more questions than answers")
+
+
+def test_what_an_engine_says() -> None:
+    version = {"Client": {"Version": "28.2.2"}, "Server": {"Version": "26.1.5+dfsg1"}}
+    info = {"Runtimes": {"runc": {}, "nvidia": {}}, "DockerRootDir": "/data"}
+    found = _answers(
+        engine.probe(),
+        Result(returncode=0, stdout=json.dumps(version)),
+        Result(returncode=0, stdout="github.com/docker/buildx v0.13.1 abc\n"),
+        Result(returncode=0, stdout=json.dumps(info)),
+        Result(returncode=0, stdout="Filesystem …\n/dev/vda 100 50 52428800 53% /data\n"),
+    )
+    assert found == Engine(
+        client="28.2.2",
+        server="26.1.5+dfsg1",
+        buildx="0.13.1",
+        runtimes=("nvidia", "runc"),
+        root="/data",
+        free_gib=50.0,
+    )
+    assert found.has_gpus
+
+
+@pytest.mark.parametrize("words", ["", "null", "not json", "[]", '{"Server": null}'])
+def test_no_engine(words: str) -> None:
+    refused = Result(returncode=1, stdout=words, stderr="Cannot connect to the Docker daemon")
+    found = _answers(engine.probe(), refused, refused, refused, refused)
+    assert (found.server, found.problem) == ("", "Cannot connect to the Docker daemon")
+    with pytest.raises(ToolError, match="doctor --fix"):
+        engine.require(found)
+
+
+@pytest.mark.parametrize(
+    ("server", "enough"),
+    [("26.1.5+dfsg1", True), ("23.0.0", True), ("20.10.24", False), ("", False), ("dev", False)],
+)
+def test_how_old_an_engine_may_be(server: str, enough: bool) -> None:
+    found = Engine(client="28", server=server, buildx="0.13", root="/")
+    assert engine.checks(found)[1].ok == enough
+
+
+def test_a_good_engine_is_left_alone() -> None:
+    engine.require(GOOD)
+    assert _planned(GOOD) == ()
+
+
+def _planned(found: Engine, *results: Result) -> tuple[Command, ...]:
+    steps = engine.plan_fix(found)
+    answers = iter(results)
+    try:
+        next(steps)
+        while True:
+            steps.send(next(answers))
+    except StopIteration as stop:
+        planned: tuple[Command, ...] = stop.value
+        return planned
+
+
+def test_bookworm_takes_the_engine_of_trixie_pinned_low() -> None:
+    commands = engine.install(BOOKWORM)
+    source, pin, update, install = commands
+    assert "http://mirror.example/debian" in source.stdin
+    assert "Suites: trixie" in source.stdin
+    assert "Pin-Priority: 100" in pin.stdin
+    assert update.argv == ("apt-get", "update")
+    assert install.argv[4:8] == (
+        "docker.io/trixie",
+        "docker-buildx/trixie",
+        "docker-cli/trixie",
+        "containerd/trixie",
+    )
+    assert "--no-install-recommends" in install.argv
+
+
+@pytest.mark.parametrize(("name", "codename"), [("ubuntu", "noble"), ("debian", "trixie")])
+def test_others_take_their_own(name: str, codename: str) -> None:
+    update, install = engine.install(
+        Distribution(id=name, codename=codename, mirror="http://m.example")
+    )
+    assert update.argv == ("apt-get", "update")
+    assert {"docker.io", "docker-buildx", "debootstrap"} <= set(install.argv)
+    assert not any("/" in word for word in install.argv)
+
+
+def test_an_engine_that_is_there_is_only_started() -> None:
+    stopped = Engine(client="28", buildx="0.13", problem="Cannot connect")
+    assert _planned(stopped, Result(returncode=0)) == engine.start()
+
+
+def test_what_is_missing_is_installed_and_started() -> None:
+    planned = _planned(
+        Engine(client="28.2.2", problem="Cannot connect"),
+        Result(returncode=1),
+        Result(returncode=0, stdout="ID=ubuntu\nVERSION_CODENAME=noble\n"),
+        Result(returncode=0, stdout="Ubuntu http://m.example/ubuntu\n"),
+    )
+    assert [command.argv[0] for command in planned] == ["apt-get", "apt-get", "sh", "sh"]
+
+
+def test_an_installation_that_fails_says_why() -> None:
+    steps = engine.apply(engine.install(Distribution(id="ubuntu", codename="noble")))
+    next(steps)
+    with pytest.raises(ToolError, match="are you root"):
+        steps.send(Result(returncode=100, stderr="E: are you root?"))
+
+
+def test_other_systems_are_told_what_to_install() -> None:
+    steps = probe()
+    next(steps)
+    with pytest.raises(ToolError, match=r"Fedora Linux 42 is neither.*Install Docker Engine"):
+        steps.send(Result(returncode=0, stdout='ID=fedora\nPRETTY_NAME="Fedora Linux 42"\n'))
+
+
+def test_the_mirror_is_the_distributions_own() -> None:
+    sources = (
+        "NodeSource https://deb.example/node\n"
+        "Debian http://m.example/debian-security/\n"
+        "Debian http://m.example/debian/\n"
+    )
+    assert first_mirror("debian", sources) == "http://m.example/debian"
+    assert first_mirror("ubuntu", sources) == ""
+
+
+def test_no_command_asks_for_a_terminal() -> None:
+    for command in engine.install(BOOKWORM):
+        assert "install" not in command.argv or "-y" in command.argv

@@ -1,0 +1,110 @@
+"""NVIDIA's injectors: the values that helm gets, the pattern, the label on a job's pods."""
+
+import re
+
+import pytest
+
+from gpu_profile import injector, process
+from gpu_profile.errors import SettingsError
+from gpu_profile.injector import Injection
+from gpu_profile.launchers.base import NsysPlan
+from gpu_profile.launchers.kube.cluster import Cluster
+from gpu_profile.launchers.kube.generations import generation
+from gpu_profile.launchers.kube.options import PodOptions
+from gpu_profile.launchers.mpijob import MpiJobLauncher
+from gpu_profile.launchers.pytorchjob import PyTorchJobLauncher
+from gpu_profile.launchers.trainjob import TrainJobLauncher
+from gpu_profile.spec import ImageRef, Job, Resources
+from tests.unit.kube_objects import driven, refused
+
+CLUSTER = Cluster(namespace="injectors")
+DEVTOOLS, OPERATOR = generation("devtools"), generation("operator")
+WINDOW = Injection(match="train", delay_s=30, duration_s=60)
+JOB = Job(
+    name="train-1",
+    command=("python3", "/train.py"),
+    resources=Resources(nodes=2, gpus_per_node=0, tasks_per_node=1),
+    ddp=True,
+)
+PODS = PodOptions(image=ImageRef(name="gpu-profile"), injector=DEVTOOLS)
+
+
+def test_a_window_does_not_end_the_job() -> None:
+    words = injector.values(DEVTOOLS, WINDOW)["profile"]["devtoolArgs"].split()
+    assert words[0] == "profile"
+    assert {"--delay=30", "--duration=60", "--kill=none"} <= set(words)
+    assert words[-1] == "--output=/wd/injected/rank%q{RANK}.%h"
+
+
+def test_each_generation_has_its_own_keys() -> None:
+    assert injector.values(DEVTOOLS, WINDOW)["profile"]["injectionMatch"] == "train"
+    found = injector.values(OPERATOR, WINDOW)
+    assert found["nsight-injector"]["nsightToolConfig"]["injectionIncludePatterns"] == ["train"]
+    assert found["machineConfig"] is None, "kernel settings of nodes are left alone"
+
+
+def test_the_users_values_go_over_ours() -> None:
+    more = injector.parse_values("profile: {injectionMatch: other, volumes: [{name: x}]}")
+    found = injector.values(DEVTOOLS, Injection(match="train", values=more))
+    assert found["profile"]["injectionMatch"] == "other"
+    assert found["profile"]["devtoolArgs"].startswith("profile ")
+
+
+def test_the_pattern_fits_the_rank_and_not_torchrun() -> None:
+    pattern = injector.match_of(("python3", "/train.py", "--lr", "1e-3"))
+    assert re.search(pattern, "/usr/bin/python3 /train.py --lr 1e-3")
+    assert re.search(pattern, "python3 /train.py --lr 1e-3")
+    assert not re.search(
+        pattern, "python3 /usr/bin/torchrun --no-python python3 /train.py --lr 1e-3"
+    )
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1", "3"])
+def test_values_that_are_none(text: str) -> None:
+    with pytest.raises(SettingsError, match="the values are no"):
+        injector.parse_values(text)
+
+
+def test_helm_gets_values_by_stdin_and_is_waited_for() -> None:
+    (command,) = process.plan(injector.install(CLUSTER, DEVTOOLS, "./chart", WINDOW))
+    assert command.argv[:5] == (
+        "helm",
+        "--namespace=injectors",
+        "upgrade",
+        "--install",
+        DEVTOOLS.release,
+    )
+    assert {"./chart", "--wait", "--values=-"} <= set(command.argv)
+
+
+def test_status_of_nothing_says_how_to_install() -> None:
+    answers = [refused("Error: release: not found"), *[refused("")] * 3]
+    found, _ = driven(injector.status(CLUSTER, OPERATOR), *answers)
+    assert not found[0].ok
+    assert "--generation operator" in found[0].advice
+
+
+def test_a_namespace_is_switched_by_the_generations_label() -> None:
+    (on,) = process.plan(injector.switch(CLUSTER, OPERATOR, "team", on=True))
+    (off,) = process.plan(injector.switch(CLUSTER, OPERATOR, "team", on=False))
+    assert "nvidia-nsight-profile=enabled" in on.argv
+    assert "nvidia-nsight-profile-" in off.argv
+
+
+def test_a_pytorchjobs_pods_carry_the_label_and_run_the_plain_command() -> None:
+    found = PyTorchJobLauncher(cluster=CLUSTER, options=PODS).manifest(JOB, NsysPlan(options=()))
+    for replica in found["spec"]["pytorchReplicaSpecs"].values():
+        labels = replica["template"]["metadata"]["labels"]
+        assert labels == {"nvidia-devtools-sidecar-injector": "enabled"}
+        (container,) = replica["template"]["spec"]["containers"]
+        assert container["args"][1:5] == ["python3", "/profile.py", "--processes=1", "--plain"]
+
+
+def test_a_trainjobs_patch_carries_the_label() -> None:
+    found = TrainJobLauncher(cluster=CLUSTER, options=PODS).manifest(JOB, NsysPlan(options=()))
+    assert "nvidia-devtools-sidecar-injector" in str(found["spec"]["runtimePatches"])
+
+
+def test_an_mpijob_is_refused() -> None:
+    with pytest.raises(SettingsError, match="does not see the ranks of an MPIJob"):
+        MpiJobLauncher(cluster=CLUSTER, options=PODS).manifest(JOB, NsysPlan(options=()))

@@ -1,0 +1,126 @@
+"""Reports out of pods: whole, checked, and each loss named."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_profile.command import Command, Result
+from gpu_profile.errors import JobError, ReportError
+from gpu_profile.launchers.kube import copying, probe
+from gpu_profile.launchers.kube.cluster import Cluster
+from gpu_profile.launchers.kube.options import PodOptions
+from gpu_profile.launchers.mpijob import MpiJobLauncher
+from gpu_profile.spec import ImageRef, Job
+from tests.unit.kube_objects import answer, driven, ended, items, mpijob, pod, refused, waiting
+
+OPTIONS = PodOptions(image=ImageRef(name="gpu-profile"), wait_s=2)
+MPI = MpiJobLauncher(cluster=Cluster(namespace="team"), options=OPTIONS)
+TO = Path("/reports/train-1")
+OK = Result(returncode=0)
+WORKERS = (pod("train-1-worker-0"), pod("train-1-worker-1"))
+
+
+def said(text: str) -> Result:
+    return Result(returncode=0, stdout=text)
+
+
+def copied(rank: int, here: str = "123 456") -> list[Result]:
+    """The answers of one pod with one report: list, export, tar, untar, rm, cksum."""
+    name = f"rank{rank}.train-1-worker-{rank}.nsys-rep"
+    listing = said(f"{name}\n123 456 {name}\n")
+    return [listing, OK, OK, OK, OK, said(f"{here} {TO}/{name}\n")]
+
+
+def fetched(*answers: Result) -> list[Command]:
+    _, commands = driven(MPI.fetch("team/train-1", TO), answer(mpijob()), *answers)
+    return commands
+
+
+def test_every_worker_is_read_and_checked() -> None:
+    commands = fetched(items(*WORKERS), *copied(0), *copied(1))
+    tars = [c for c in commands if "tar" in c.argv and "-cf" in c.argv]
+    assert [c.stdout_file for c in tars] == [
+        TO / ".train-1-worker-0.tar",
+        TO / ".train-1-worker-1.tar",
+    ]
+    assert tars[0].argv[-1] == "rank0.train-1-worker-0.nsys-rep"
+
+
+def test_what_arrives_cut_is_copied_again() -> None:
+    again = [OK, OK, OK, *copied(0)[-1:]]
+    commands = fetched(items(*WORKERS), *copied(0, here="9 9"), *again, *copied(1))
+    assert sum("-cf" in c.argv for c in commands) == 3
+
+
+def test_what_never_arrives_whole_is_named() -> None:
+    cut = copied(0, here="9 9")
+    with pytest.raises(ReportError, match=r"rank0.* of train-1-worker-0 did not arrive whole"):
+        fetched(items(*WORKERS), *cut, *cut[2:], *cut[2:], *copied(1))
+
+
+def test_a_worker_that_is_gone_is_named_and_the_other_one_read() -> None:
+    with pytest.raises(ReportError) as caught:
+        fetched(items(WORKERS[0]), *copied(0))
+    assert "train-1-worker-1 is gone, its reports with it" in str(caught.value)
+    assert "/reports/train-1 holds those that could" in str(caught.value)
+
+
+def test_a_worker_made_anew_holds_none_of_the_run() -> None:
+    with pytest.raises(ReportError, match="train-1-worker-1 has no /wd/train-1"):
+        fetched(items(*WORKERS), *copied(0), Result(returncode=96))
+
+
+def test_a_run_that_never_began_lost_nothing() -> None:
+    fetched(items(*WORKERS), Result(returncode=96), Result(returncode=96))
+
+
+def test_a_pod_that_may_not_be_entered_is_named() -> None:
+    denied = refused("Error from server (Forbidden): pods is forbidden: User x cannot create")
+    with pytest.raises(ReportError, match="train-1-worker-1 cannot be read: Error from server"):
+        fetched(items(*WORKERS), *copied(0), denied)
+
+
+def test_an_ended_pod_cannot_be_read() -> None:
+    with pytest.raises(ReportError, match=r"train-1-worker-1 on node-1 cannot be read \(exit code"):
+        fetched(items(WORKERS[0], ended("train-1-worker-1", 137, reason="OOMKilled")), *copied(0))
+
+
+def test_a_stopped_job_that_never_had_pods_has_nothing_to_lose() -> None:
+    steps = MPI.fetch("team/train-1", TO)
+    driven(steps, answer(mpijob(stopped=True)), items())
+
+
+def test_cksum_of_a_path_with_spaces() -> None:
+    assert copying.sums("12 34 a b.nsys-rep\ncksum: x: No such file\n") == {"a b.nsys-rep": "12 34"}
+    assert copying.sums("12 34 /to/a.b\n", "/to/") == {"a.b": "12 34"}
+
+
+def asked(*answers: Result) -> Any:
+    job = Job(name="train-1", command=("true",))
+    return driven(probe.ask(Cluster(), job, OPTIONS), *answers)
+
+
+def test_nsys_is_asked_in_a_pod_that_goes_away() -> None:
+    done = answer(ended("train-1-probe", 0))
+    help_text, commands = asked(OK, done, said("usage: nsys"), OK)
+    assert help_text == "usage: nsys"
+    assert commands[-1].argv[1:4] == ("delete", "pod", "train-1-probe")
+
+
+def test_an_image_that_is_not_there_is_said_at_once() -> None:
+    pulling = answer(waiting("train-1-probe", "ImagePullBackOff", "not found"))
+    with pytest.raises(JobError, match="ImagePullBackOff: not found"):
+        asked(OK, pulling, OK, OK)
+
+
+def test_an_image_without_nsys_says_so() -> None:
+    broken = answer(waiting("train-1-probe", "RunContainerError", 'exec: "nsys": not found'))
+    with pytest.raises(JobError, match='"nsys": not found'):
+        asked(OK, broken, OK, OK)
+
+
+def test_asking_is_bounded() -> None:
+    starting = answer(pod("train-1-probe", "Pending"))
+    with pytest.raises(JobError, match="not running after 2 s: not started yet"):
+        asked(OK, *[starting, OK] * 3, OK, OK)

@@ -1,0 +1,154 @@
+"""A job's state and the line that says why, from what the API server answers."""
+
+import pytest
+
+from gpu_profile.command import Result
+from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.launchers.base import JobState, JobStatus
+from gpu_profile.launchers.kube.cluster import Cluster
+from gpu_profile.launchers.kube.options import PodOptions
+from gpu_profile.launchers.mpijob import MpiJobLauncher
+from gpu_profile.launchers.pytorchjob import PyTorchJobLauncher
+from gpu_profile.spec import ImageRef
+from tests.unit.kube_objects import (
+    answer,
+    driven,
+    ended,
+    items,
+    mpijob,
+    pod,
+    refused,
+    unscheduled,
+    waiting,
+    warning,
+)
+
+OPTIONS = PodOptions(image=ImageRef(name="gpu-profile"))
+MPI = MpiJobLauncher(cluster=Cluster(namespace="team"), options=OPTIONS)
+TORCH = PyTorchJobLauncher(cluster=Cluster(namespace="team"), options=OPTIONS)
+WORKERS = (pod("train-1-worker-0"), pod("train-1-worker-1"))
+LAUNCHER = pod("train-1-launcher-x")
+NOW = Result(returncode=0, stdout="2026-11-21T03:01:00Z\n")
+LATE = Result(returncode=0, stdout="2026-11-21T03:11:00Z\n")
+
+
+def status(*answers: Result) -> JobStatus:
+    found, _ = driven(MPI.status("team/train-1"), *answers)
+    assert isinstance(found, JobStatus)
+    return found
+
+
+def test_success_is_the_operators_word() -> None:
+    found = status(answer(mpijob("Running", "Succeeded")), items(*WORKERS))
+    assert found == JobStatus(state=JobState.SUCCEEDED, exit_code=0)
+
+
+def test_failure_says_the_launchers_last_line_and_code() -> None:
+    said = "noise\ngpu-profile: train-1-worker-1 did not answer by ssh in 600 s: no route"
+    pods = (ended("train-1-launcher-x", 7, said), *WORKERS)
+    found = status(answer(mpijob("Failed")), items(*pods))
+    assert (found.state, found.exit_code) == (JobState.FAILED, 7)
+    assert "did not answer by ssh in 600 s: no route" in found.reason
+    assert "noise" not in found.reason
+
+
+def test_running_needs_the_launcher_too() -> None:
+    assert status(answer(mpijob()), items(LAUNCHER, *WORKERS)).state is JobState.RUNNING
+    only_workers = status(answer(mpijob()), items(*WORKERS), items(), NOW)
+    assert only_workers.state is JobState.PENDING
+
+
+def test_pending_says_what_is_missing() -> None:
+    missing = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    pods = (unscheduled("train-1-worker-0", missing), pod("train-1-worker-1"))
+    found = status(answer(mpijob()), items(*pods), items(), NOW)
+    assert found.state is JobState.PENDING
+    assert "2 Insufficient nvidia.com/gpu" in found.reason
+
+
+def test_a_wait_is_bounded_and_its_end_says_why() -> None:
+    pods = (unscheduled("train-1-worker-0", "0/2 nodes are available"),)
+    found = status(answer(mpijob()), items(*pods), items(), LATE)
+    assert found.state is JobState.FAILED
+    assert found.reason.startswith("not running after 600 s: train-1-worker-0: Unschedulable")
+
+
+def test_a_missing_image_is_no_wait_at_all() -> None:
+    pods = (waiting("train-1-worker-0", "ImagePullBackOff", "no such image: nope"),)
+    found = status(answer(mpijob()), items(*pods), items())
+    assert found.state is JobState.FAILED
+    assert "no such image: nope" in found.reason
+
+
+def test_pods_that_were_never_made_are_explained_by_events() -> None:
+    quota = warning("train-1", 'pods "train-1-worker-0" is forbidden: exceeded quota: small')
+    other = warning("train-10-worker-0", "none of ours")
+    found = status(answer(mpijob()), items(), items(quota, other), NOW)
+    assert found.state is JobState.PENDING
+    assert "exceeded quota: small" in found.reason
+
+
+def test_podsecurity_ends_the_wait() -> None:
+    refused_pod = warning("train-1", 'pods "x" is forbidden: violates PodSecurity "restricted"')
+    found = status(answer(mpijob()), items(), items(refused_pod))
+    assert found.state is JobState.FAILED
+
+
+def test_events_that_may_not_be_read_are_done_without() -> None:
+    denied = refused("Error from server (Forbidden): events is forbidden: User x cannot list")
+    found = status(answer(mpijob()), items(), denied, NOW)
+    assert found == JobStatus(state=JobState.PENDING, reason="its pods were not made yet")
+
+
+def test_suspended_waits_in_a_queue_unless_we_did_it() -> None:
+    assert status(answer(mpijob("Suspended")), items()).state is JobState.PENDING
+    ours = status(answer(mpijob("Suspended", stopped=True)), items())
+    assert ours.state is JobState.CANCELLED
+
+
+def test_an_evicted_worker_is_named() -> None:
+    gone = pod("train-1-worker-1", "Failed", reason="Evicted", message="disk pressure")
+    found = status(answer(mpijob("Failed")), items(LAUNCHER, gone))
+    assert "train-1-worker-1: Evicted: disk pressure" in found.reason
+
+
+def test_a_cluster_that_is_away_is_waited_for() -> None:
+    away = refused("The connection to the server 10.0.0.1:6443 was refused")
+    slept = Result(returncode=0)
+    found = status(away, slept, away, slept, answer(mpijob("Succeeded")), items())
+    assert found.state is JobState.SUCCEEDED
+
+
+def test_a_cluster_that_stays_away_is_an_error_with_exit_3() -> None:
+    away = refused("The connection to the server 10.0.0.1:6443 was refused")
+    with pytest.raises(ToolError, match="Check the kubeconfig"):
+        status(*[away, Result(returncode=0)] * 13)
+
+
+def test_a_deleted_job_is_said_to_be_so() -> None:
+    missing = refused('Error from server (NotFound): mpijobs.kubeflow.org "train-1" not found')
+    with pytest.raises(SettingsError, match="may have been deleted"):
+        status(missing)
+
+
+def held(*codes: int) -> JobStatus:
+    pods = [pod(f"train-1-{n}") for n in ("master-0", "worker-0")]
+    lines = [f"gpu-profile: {p['metadata']['name']} ended with {c}; its reports are in /wd/x"
+             for p, c in zip(pods, codes, strict=False)]  # fmt: skip
+    answers = [
+        answer(mpijob("Running")),
+        items(*pods),
+        Result(returncode=0, stdout="\n".join(lines)),
+    ]
+    found, _ = driven(TORCH.status("team/train-1"), *answers)
+    assert isinstance(found, JobStatus)
+    return found
+
+
+def test_held_pods_end_the_job_once_all_have_ended() -> None:
+    assert held(0, 0) == JobStatus(state=JobState.SUCCEEDED, exit_code=0)
+    assert held(0).state is JobState.RUNNING
+    failed = held(0, 3)
+    assert failed == JobStatus(
+        state=JobState.FAILED, reason="train-1-worker-0 ended with 3", exit_code=3
+    )

@@ -1,0 +1,68 @@
+"""doctor --on mpijob: one line each, with what to do, and never an exception."""
+
+from gpu_profile import kubernetes_doctor
+from gpu_profile.command import Result
+from gpu_profile.engine import Check
+from gpu_profile.launchers.kube.cluster import Cluster
+from gpu_profile.launchers.mpijob import MpiJobLauncher
+from tests.unit.kube_objects import answer, driven, items, refused
+
+KIND = MpiJobLauncher.kind
+OK = Result(returncode=0)
+VERSION = answer({"serverVersion": {"gitVersion": "v1.33.4"}})
+CONTEXT = Result(returncode=0, stdout="gpus\n")
+SERVED = answer({"resources": [{"name": "mpijobs"}]})
+NODE = {"status": {"allocatable": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"}}}
+RIGHTS = [OK] * 10
+NAMESPACE = answer({"metadata": {"labels": {}}})
+
+
+def checks(*answers: Result) -> dict[str, Check]:
+    steps = kubernetes_doctor.checks(Cluster(namespace="team"), "mpijob", KIND)
+    found, _ = driven(steps, *answers)
+    return {check.name: check for check in found}
+
+
+def operator(image: str) -> Result:
+    spec = {"template": {"spec": {"containers": [{"image": image}]}}}
+    return items({"metadata": {"name": "x"}, "spec": spec})
+
+
+MPI = operator("mpioperator/mpi-operator:0.8.0")
+
+
+def test_a_cluster_that_has_everything() -> None:
+    found = checks(VERSION, CONTEXT, SERVED, MPI, items(NODE, NODE), *RIGHTS, NAMESPACE, items())
+    assert found["cluster"].found == "v1.33.4 at context gpus"
+    assert found["operators"].found == "mpioperator/mpi-operator:0.8.0"
+    assert found["GPUs"].found == "8 on 2 nodes"
+    assert found["EFA"].found == "32 on 2 nodes"
+    assert found["rights"].ok
+    assert not found["hugepages"].ok
+
+
+def test_no_cluster_is_one_line() -> None:
+    found = checks(refused("The connection to the server x:6443 was refused"), CONTEXT)
+    assert list(found) == ["cluster"]
+    assert "VPN" in found["cluster"].advice
+
+
+def test_a_missing_operator_and_a_verb_that_lacks() -> None:
+    rights = [OK, OK, Result(returncode=1), *RIGHTS[3:]]
+    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
+    space = answer({"metadata": {"labels": restricted}})
+    dcgm = items({"metadata": {"name": "dcgm-exporter", "namespace": "gpu"}})
+    found = checks(
+        VERSION, CONTEXT, refused("NotFound"), items(), items(NODE), *rights, space, dcgm
+    )
+    assert "install-operator --operator mpi" in found["mpijobs.v2beta1.kubeflow.org"].advice
+    assert found["rights"].advice.endswith("patch mpijobs.kubeflow.org")
+    assert "KUBE_RUN_AS_USER" in found["PodSecurity"].advice
+    assert found["DCGM"].found == "gpu/dcgm-exporter"
+
+
+def test_what_may_not_be_read_is_left_out_or_said() -> None:
+    denied = refused("Error from server (Forbidden): x is forbidden: User y")
+    found = checks(VERSION, CONTEXT, SERVED, denied, denied, *RIGHTS, denied, denied)
+    assert "--gpus-per-node" in found["nodes"].advice
+    assert found["mpijobs.v2beta1.kubeflow.org"].ok

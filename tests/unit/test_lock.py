@@ -1,0 +1,108 @@
+"""The lock: what is asked, what is pinned, what drifted, and what a build refuses."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import lock
+from gpu_profile.errors import GateError, SettingsError
+from gpu_profile.lock import Part
+from tests.unit.lock_web import BASE, DIGEST, load, resolve
+
+
+def test_text_is_sorted_and_reads_back() -> None:
+    found = resolve(load(INSTALL_EFA="true"))
+    text = lock.render(found)
+    assert lock.parse(text) == found
+    assert lock.render(lock.parse(text)) == text
+    sections = [line for line in text.splitlines() if line.startswith("[")]
+    assert sections == sorted(sections)
+    assert "pinned EFA_VERSION = 1.50.0\n" in text
+    assert text.startswith("# What the image is made of, exactly.")
+
+
+def test_applied_in_place_of_what_was_asked() -> None:
+    asked = load(NSYS_VERSION="latest")
+    applied = lock.apply(asked, resolve(asked))
+    assert applied.base_image == f"{BASE}@{DIGEST}"
+    assert applied.component["NSYS_VERSION"] == "2026.10.1"
+    lock.refuse_unlocked(applied)
+    assert lock.apply(asked, {}) == asked
+
+
+def test_decisions_are_pinned_too() -> None:
+    asked = load(BASE_IMAGE="auto", INSTALL_TORCH="auto", NSYS_SOURCE="auto")
+    made = {**asked.component, "INSTALL_TORCH": "cpu", "NSYS_SOURCE": "debian"}
+    base = "gpu-profile-base:0123456789ab"
+    decided = dataclasses.replace(asked, base_image=base, component=made)
+    found = resolve(asked, decided)
+    assert found["base"] == Part({"BASE_IMAGE": "auto"}, {"BASE_IMAGE": "embedded"})
+    assert found["nsys"].pinned == {"NSYS_SOURCE": "debian"}
+    applied = lock.apply(asked, found)
+    assert (applied.base_image, applied.component["INSTALL_TORCH"]) == ("embedded", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"BASE_IMAGE": "debian:13"}, f"BASE_IMAGE is 'debian:13', was '{BASE}'"),
+        ({"NSYS_VERSION": "2026.9.1"}, "NSYS_VERSION is '2026.9.1', was '2026.4.1'"),
+        ({"INSTALL_EFA": "true"}, "efa is not in it"),
+        ({"INSTALL_TORCH": "cpu"}, "INSTALL_TORCH is 'cpu', was 'cuda'"),
+    ],
+)
+def test_drift(change: dict[str, str], line: str) -> None:
+    found = resolve(load())
+    lock.check(load(), found)
+    with pytest.raises(GateError) as caught:
+        lock.check(load(**change), found)
+    assert line in str(caught.value)
+    assert caught.value.exit_code == 8
+    with pytest.raises(GateError, match=r"gpu-profile\.lock is not of these settings"):
+        lock.apply(load(**change), found)
+
+
+def test_less_is_no_drift() -> None:
+    found = resolve(load(INSTALL_EFA="true"))
+    lock.check(load(), found)
+    assert lock.apply(load(), found).component["INSTALL_EFA"] is False
+
+
+def test_no_lock(tmp_path: Path) -> None:
+    assert lock.read(tmp_path / "gpu-profile.lock") == {}
+    with pytest.raises(GateError, match="There is no"):
+        lock.check(load(), {})
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "nsys is not locked: NSYS_SHA256 not exact"),
+        (
+            {"NSYS_VERSION": "latest"},
+            "nsys is not locked: NSYS_VERSION and NSYS_SHA256 not exact",
+        ),
+        ({"NSYS_SOURCE": "debian"}, "torch is not locked: TORCH_VERSION not exact"),
+        (
+            {"NSYS_SOURCE": "base", "INSTALL_TORCH": "base", "INSTALL_EFA": "true"},
+            "efa is not locked: EFA_SHA256 not exact",
+        ),
+    ],
+)
+def test_builds_refuse_unlocked_downloads(values: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
+        lock.refuse_unlocked(load(**values))
+    assert "`invoke lock` pins it; `build --unlocked`" in str(caught.value)
+
+
+def test_what_the_distribution_serves_needs_no_lock() -> None:
+    lock.refuse_unlocked(load(NSYS_SOURCE="debian", INSTALL_TORCH="cpu", TORCH_URL=""))
+
+
+@pytest.mark.parametrize(
+    "text", ["asked A = b", "[base]\nnonsense", "[base]\npinned a = b", "[base]\nasked A=b", "[X]"]
+)
+def test_damaged_locks(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"gpu-profile\.lock:\d: .* is no line of a lock"):
+        lock.parse(text)

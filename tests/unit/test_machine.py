@@ -1,0 +1,38 @@
+"""The machine's own pip and certificates, as builds take them over."""
+
+import configparser
+
+import pytest
+
+from gpu_profile.machine import Downloads, parse
+
+FILES = """\
+[global]
+index-url = https://mirror.example/simple
+cert = /etc/corp.pem
+find-links = /opt/wheels
+
+[install]
+trusted-host = mirror.example
+"""
+
+
+def test_files_then_environment() -> None:
+    found = parse(FILES + "[environment]\nPIP_INDEX_URL=https://user:pw@other.example/simple\n")
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(found.pip_conf)
+    assert dict(parser["global"]) == {
+        "index-url": "https://user:pw@other.example/simple",
+        "trusted-host": "mirror.example",
+    }
+    assert found.ca_bundle == "/etc/corp.pem"
+
+
+@pytest.mark.parametrize("name", ["PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_certificates_of_the_environment_win(name: str) -> None:
+    assert parse(f"{FILES}[environment]\n{name}=/x.pem\n").ca_bundle == "/x.pem"
+
+
+@pytest.mark.parametrize("text", ["", "[environment]\n", "no section = 1\n", "[global\n"])
+def test_nothing_configured(text: str) -> None:
+    assert parse(text) == Downloads()

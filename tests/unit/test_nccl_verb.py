@@ -1,0 +1,114 @@
+"""test --suite nccl from flags to verdict, on this host: the real flow, with programs that print
+what nccl-tests printed on four H200s."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_profile import settings
+from gpu_profile.errors import GateError, JobError, SettingsError, ToolError
+from gpu_profile.settings import Settings
+from gpu_profile.verbs import nccl
+
+RECORDED = Path(__file__).parents[1] / "data" / "nccl-tests-all_reduce_perf-h200x4.txt"
+GPUS = "".join(f"echo 'GPU {n}: NVIDIA H200 (UUID: GPU-{n})';" for n in range(4))
+FakeTool = Callable[..., Callable[[], list[list[str]]]]
+
+
+def options(**changes: object) -> dict[str, Any]:
+    flags = {
+        "collective": "all_reduce",
+        "min_busbw": 0.0,
+        "at": "512M",
+        "floor": "",
+        "dry_run": False,
+        "nodes": 1,
+        "gpus": "all",
+        "gpus_per_node": "",
+        "name": "",
+    }
+    return {**flags, **changes}
+
+
+@pytest.fixture
+def chosen(tmp_path: Path, fake_tool: FakeTool) -> Settings:
+    fake_tool("nvidia-smi", GPUS)
+    fake_tool("all_reduce_perf", f"cat {RECORDED}")
+    words = ["LAUNCHER=host", f"REPORT_DIR={tmp_path}", "INSTALL_EFA=false"]
+    return settings.load(tmp_path / "none", {}, words)
+
+
+def run(chosen: Settings, **changes: object) -> None:
+    nccl.run_suite(chosen, options(**changes), None)
+
+
+def test_table_curve_and_verdict(
+    chosen: Settings, fake_tool: FakeTool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = fake_tool("all_reduce_perf", f"cat {RECORDED}")
+    run(chosen, min_busbw=300.0)
+    said = capsys.readouterr().out
+    assert "347.61" in said
+    assert "  512M   347.61 |########################################" in said
+    assert said.splitlines()[-1] == "all_reduce: no wrong value, at least 300 GB/s at 512M"
+    (words,) = calls()
+    assert " ".join(words) == "-b 8 -e 1073741824 -f 2 -g 4 -c 1 -T 600"
+
+
+def test_gate(chosen: Settings) -> None:
+    with pytest.raises(GateError, match=r"reaches 347\.61 GB/s at 512M, 400\.00 asked for"):
+        run(chosen, min_busbw=400.0)
+
+
+def test_a_floor_by_name(chosen: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    run(chosen, floor="h200x4")
+    assert "at least 312.85 GB/s at 512M" in capsys.readouterr().out
+
+
+def test_wrong_values_are_told_though_the_program_fails(
+    chosen: Settings, fake_tool: FakeTool, tmp_path: Path
+) -> None:
+    text = RECORDED.read_text()
+    bad = text.replace("347.61       0", "347.61       7").replace(
+        "values : 0 OK", "values : 7 FAILED"
+    )
+    (tmp_path / "bad.txt").write_text(bad)
+    fake_tool("all_reduce_perf", f"cat {tmp_path}/bad.txt; exit 1")
+    with pytest.raises(GateError, match="gave 7 wrong values at 512M"):
+        run(chosen)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("echo 'Test NCCL failure'; exit 3", "exit code 3.*Test NCCL failure"),
+        (f"cat {RECORDED}; kill -SEGV $$", "the job failed"),
+    ],
+)
+def test_a_test_that_dies(body: str, said: str, chosen: Settings, fake_tool: FakeTool) -> None:
+    fake_tool("all_reduce_perf", body)
+    with pytest.raises(JobError, match=said):
+        run(chosen)
+
+
+def test_a_dry_run_prints_every_collective(
+    chosen: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(chosen, collective="all_reduce,alltoall", gpus="8", dry_run=True)
+    said = capsys.readouterr().out
+    assert '"all_reduce_perf"' in said
+    assert '"alltoall_perf"' in said
+    assert '"-g",\n    "8"' in said
+
+
+@pytest.mark.parametrize("gpus", ["0", "5"])
+def test_without_those_gpus(gpus: str, chosen: Settings) -> None:
+    with pytest.raises(ToolError, match="GPUs"):
+        run(chosen, gpus=gpus)
+
+
+def test_flags_are_checked_first(chosen: Settings) -> None:
+    with pytest.raises(SettingsError, match="No all_reduce of 'p9' was measured"):
+        run(chosen, floor="p9")

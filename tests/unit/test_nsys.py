@@ -1,0 +1,117 @@
+"""nsys' options: which ones, in which nsys' spelling."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import nsys
+from gpu_profile.nsys_help import parse_options, values
+from gpu_profile.spec import PRESETS, ProfileSpec
+
+HELP = Path(__file__).parents[1] / "data" / "nsys-help"
+OLD = (HELP / "2023.4.txt").read_text()
+RECENT = (HELP / "recent.txt").read_text()
+ASKED = ProfileSpec(
+    trace="cuda,nvtx",
+    sample="process-tree",
+    capture_range="cudaProfilerApi",
+    capture_range_end="repeat:3",
+    delay_s=1.5,
+    python_functions_trace=Path("functions.json"),
+    nvtx_domain_include="default,NCCL",
+    cuda_graph_trace="node",
+    gpu_metrics=True,
+    nic_metrics=True,
+    stats=True,
+    export="sqlite",
+    nsys_args=("--cuda-memory-usage=true", "-d", "30"),
+)
+
+
+def lines() -> Iterator[str]:
+    """Every preset on every nsys, with and without GPUs."""
+    for version, help_text in (("2023.4", OLD), ("recent", RECENT), ("typical", nsys.TYPICAL_HELP)):
+        for preset in PRESETS:
+            for gpus in (True, False):
+                yield f"{version}, {preset}, {'GPUs' if gpus else 'no GPU'}:"
+                yield from shown(ProfileSpec(preset=preset), help_text, gpus=gpus)
+        yield f"{version}, everything asked for by name:"
+        yield from shown(ASKED, help_text, gpus=True)
+
+
+def shown(spec: ProfileSpec, help_text: str, *, gpus: bool) -> Iterator[str]:
+    options = nsys.profile_options(spec, help_text, gpus=gpus)
+    first = nsys.first_options(spec, help_text, gpus=gpus, efa=True)
+    yield f"  {' '.join(options)}"
+    yield f"  first: {' '.join(first)}" if first else "  first: nothing"
+    kinds = ", ".join(sorted(nsys.expected_kinds(spec, options, gpus=gpus)))
+    yield f"  must hold {kinds}; privileges: {nsys.needs_privileges((*options, *first))}"
+
+
+def test_options(golden: Callable[[str, str], None]) -> None:
+    golden("nsys-options.txt", "\n".join(lines()) + "\n")
+
+
+def test_help_is_read_with_short_and_twofold_names() -> None:
+    has = parse_options(OLD)
+    assert {"trace", "t", "nvtx-domain-include", "nvtx-domain-exclude", "ftrace"} <= set(has)
+    assert has["t"] == has["trace"] != has["sample"]
+    assert values(has, "capture-range") == ("none", "cudaProfilerApi", "nvtx", "hotkey")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "   Possible values are 'a', 'b-c' or 'none'.\n   Select the API. Default is 'd'.",
+        "   Possible values are a, b-c, none.\n   When 'd' is used, it starts.",
+        "   Possible formats are: a b-c none\n   Create more files.",
+    ],
+)
+def test_values_as_the_versions_write_them(text: str) -> None:
+    assert values({"x": f"--x=\n\n{text}"}, "x") == ("a", "b-c", "none")
+
+
+def test_a_recorded_window_leaves_the_job_running() -> None:
+    spec = ProfileSpec(duration_s=20)
+    assert "--kill=none" in nsys.profile_options(spec, OLD)
+    assert "--kill=none" not in nsys.profile_options(ProfileSpec(), OLD)
+
+
+def test_shutdown_that_was_asked_for_ends_the_job() -> None:
+    spec = ProfileSpec(capture_range="nvtx", capture_range_end="stop-shutdown")
+    options = nsys.profile_options(spec, OLD)
+    assert "--capture-range-end=stop-shutdown" in options
+    assert "--kill=none" not in options
+
+
+def test_a_window_takes_the_software_trace_where_there_is_one() -> None:
+    spec = ProfileSpec(duration_s=20)
+    assert "--trace=cuda-sw,nvtx" in nsys.profile_options(spec, RECENT)
+    assert "--trace=cuda,nvtx" in nsys.profile_options(ProfileSpec(), RECENT)
+
+
+def test_own_words_replace_ours_by_either_name() -> None:
+    spec = ProfileSpec(nsys_args=("-t", "osrt", "--sample=process-tree"))
+    options = nsys.profile_options(spec, OLD)
+    assert options[-3:] == spec.nsys_args
+    assert not [word for word in options[:-3] if word.startswith(("--trace", "--sample"))]
+
+
+def test_the_samples_window_needs_a_gpu_and_no_other_window() -> None:
+    light = ProfileSpec()
+    assert nsys.sample_window(light, gpus=True).capture_range == "cudaProfilerApi"
+    assert nsys.sample_window(light, gpus=False) is light
+    assert nsys.sample_window(ProfileSpec(delay_s=0), gpus=True).capture_range == ""
+
+
+def test_events_asked_for_by_name_are_all_expected() -> None:
+    spec = ProfileSpec(trace="nvtx,osrt,cuda,openacc")
+    options = ("--trace=nvtx,osrt,cuda,openacc",)
+    assert nsys.expected_kinds(spec, options, gpus=True) == {"nvtx", "osrt", "cuda"}
+    assert nsys.expected_kinds(spec, options, gpus=False) == {"nvtx", "osrt"}
+
+
+def test_export_goes_beside_the_report() -> None:
+    command = nsys.export_command(("nsys",), Path("/r/rank0.a.b.nsys-rep"))
+    assert command.argv[-2:] == ("--output=/r/rank0.a.b.sqlite", "/r/rank0.a.b.nsys-rep")

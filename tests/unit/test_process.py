@@ -1,0 +1,84 @@
+"""The one module that starts programs: words untouched, nothing left behind."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import Command, Result, Steps, command
+from gpu_profile.errors import ToolError
+
+FakeTool = Callable[..., Callable[[], list[list[str]]]]
+
+
+def test_words_arrive_untouched(fake_tool: FakeTool, hostile_name: str) -> None:
+    calls = fake_tool("docker")
+    process.run(command("docker", "run", hostile_name))
+    assert calls() == [["run", hostile_name]]
+
+
+def test_a_result_holds_both_outputs_and_the_code(fake_tool: FakeTool) -> None:
+    fake_tool("tool", "cat; echo lost >&2; exit 3")
+    result = process.run(command("tool", stdin="given"))
+    assert result == Result(returncode=3, stdout="given", stderr="lost\n")
+    assert result.said == "lost"
+
+
+def test_a_missing_program_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(ToolError, match="docker is not installed here") as refused:
+        process.run(command("docker"))
+    assert refused.value.exit_code == 3
+
+
+def test_files_stand_in_for_long_strings(tmp_path: Path) -> None:
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(b"\0\xff" * 1000)
+    process.run(Command(argv=("cat",), stdin_file=source, stdout_file=target))
+    assert target.read_bytes() == source.read_bytes()
+
+
+def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(ToolError, match=r"did not end in 0.2 s"):
+        process.run(command("bash", "-c", "sleep 60 & sleep 60"), timeout_s=0.2)
+    assert time.monotonic() - started < 30
+
+
+def test_a_background_program_ends_with_the_body(tmp_path: Path) -> None:
+    output = tmp_path / "log"
+    with process.in_background(command("bash", "-c", "echo here; exec sleep 60"), output):
+        while "here" not in (output.read_text() if output.exists() else ""):
+            time.sleep(0.01)
+    assert output.read_text() == "here\n"
+
+
+def test_lines_come_as_they_are_written() -> None:
+    lines = process.lines(command("bash", "-c", "echo a; echo b >&2; exit 4"))
+    assert [next(lines), next(lines)] == ["a", "b"]
+    with pytest.raises(StopIteration) as stop:
+        next(lines)
+    assert stop.value.value == 4
+
+
+def _two_steps() -> Steps[str]:
+    first = yield command("echo", "one")
+    second = yield command("echo", first.stdout.strip(), "two")
+    return second.stdout.strip()
+
+
+def test_steps_are_driven_with_each_result() -> None:
+    assert process.drive(_two_steps()) == "one two"
+
+
+def test_a_plan_runs_nothing(fake_tool: FakeTool) -> None:
+    calls = fake_tool("echo")
+    assert [c.argv for c in process.plan(_two_steps())] == [("echo", "one"), ("echo", "", "two")]
+    assert calls() == []
+
+
+def test_an_attached_program_keeps_its_exit_code() -> None:
+    assert process.run_attached(command("bash", "-c", f"kill -{signal.SIGTERM:d} $$")) == -15

@@ -1,0 +1,137 @@
+"""profile.py as one rank: its report's name, nsys' words, exit codes, refusals."""
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.wrapper import Wrapper, python, wrapper_in
+
+
+@pytest.fixture
+def wrapper(tmp_path: Path) -> Wrapper:
+    return wrapper_in(tmp_path)
+
+
+def test_one_report_and_the_words_untouched(wrapper: Wrapper) -> None:
+    hostile = ["two words", "$HOME", "--output=x", "", "new\nline"]
+    done = wrapper.run("--trace=nvtx", "-y", "1", "--", *python("pass"), *hostile)
+    # The fake takes the first word without dash for the command: `1` is -y's value.
+    assert done.returncode != 0
+    done = wrapper.run("--trace=nvtx", "--", *python("pass"), *hostile)
+    assert (done.returncode, done.stderr) == (0, "")
+    words = wrapper.recorded()["words"]
+    assert words[:2] == ["profile", "--trace=nvtx"]
+    assert words[2].startswith(f"--output={wrapper.out}/rank0.")
+    assert words[3:] == [sys.executable, "-c", "pass", *hostile]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("raise SystemExit(42)", 42),
+        (f"import os; os.kill(os.getpid(), {int(signal.SIGKILL)})", 137),
+        (f"import os; os.kill(os.getpid(), {int(signal.SIGSEGV)})", 139),
+    ],
+)
+@pytest.mark.parametrize("plain", [False, True])
+def test_the_jobs_exit_code_is_ours(
+    wrapper: Wrapper, code: str, expected: int, plain: bool
+) -> None:
+    done = wrapper.run(*(["--plain", "--hold=0.1"] if plain else []), "--", *python(code))
+    assert done.returncode == expected
+    assert wrapper.reports() == ([] if plain else ["rank0.nsys-rep"])
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [(("--duration=0.1",), 0), (("--duration=0.1", "--kill=none"), 143)]
+)
+def test_a_job_that_nsys_ended_as_asked_is_no_failure(
+    wrapper: Wrapper, options: tuple[str, ...], expected: int
+) -> None:
+    assert wrapper.run(*options, "--", "sleep", "20").returncode == expected
+
+
+def test_no_report_is_said_and_changes_no_exit_code(wrapper: Wrapper) -> None:
+    done = wrapper.run("--fake=nothing", "--", *python("raise SystemExit(3)"))
+    assert done.returncode == 3
+    assert "profile.py: rank 0: nsys wrote no report" in done.stderr
+
+
+def test_a_stream_without_importer_is_kept_and_named(wrapper: Wrapper) -> None:
+    done = wrapper.run("--fake=stream", "--", *python("pass"), PATH="/usr/bin:/bin")
+    (stream,) = wrapper.out.glob("rank0.*.qdstrm")
+    assert done.returncode == 0
+    assert f"{stream} is a recording that no importer here reads" in done.stderr
+
+
+REFUSALS = {
+    "no command: write it after --": (2, ("--trace=nvtx",)),
+    "no command: write it after --, as": (2, ("--",)),
+    "no-such-program: command not found": (127, ("--", "no-such-program")),
+    "./notes.txt is not executable": (126, ("--", "./notes.txt")),
+    "no nsys: /no/nsys not found": (127, ("--nsys=/no/nsys", "--", "true")),
+    "--ranks '0;1' is not a list of ranks: use": (2, ("--ranks=0;1", "--", "true")),
+    "RANK='one' is not a number": (2, ("--", "true")),
+    "2 nodes have no MASTER_ADDR": (2, ("--processes=2", "--", "true")),
+}
+
+
+@pytest.mark.parametrize(("line", "case"), REFUSALS.items(), ids=REFUSALS)
+def test_refused(wrapper: Wrapper, line: str, case: tuple[int, tuple[str, ...]]) -> None:
+    (wrapper.directory / "notes.txt").write_text("")
+    environ = {"RANK": "one"} if line.startswith("RANK") else {}
+    if "nodes" in line:
+        environ = {"PET_NODE_RANK": "0", "PET_NNODES": "2"}
+    code, words = case
+    done = wrapper.run(*words, **environ)
+    assert (done.returncode, wrapper.reports()) == (code, [])
+    assert done.stderr.startswith(f"profile.py: {line}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_report_is_overwritten(wrapper: Wrapper) -> None:
+    assert wrapper.run("--", "true").returncode == 0
+    before = wrapper.recorded()
+    done = wrapper.run("--", "true")
+    assert done.returncode == 2
+    assert "nsys-rep exists: name another --output" in done.stderr
+    assert wrapper.recorded() == before
+
+
+def test_any_output_directory(wrapper: Wrapper, hostile_name: str) -> None:
+    odd = Wrapper(wrapper.directory / hostile_name, wrapper.nsys)
+    odd.directory.mkdir()
+    assert odd.run("--", "true").returncode == 0
+    assert odd.reports() == ["rank0.nsys-rep"]
+
+
+def test_only_what_is_passed_and_no_secret_reaches_the_recording(wrapper: Wrapper) -> None:
+    given = {"API_TOKEN": "hunter2", "MY_MODE": "fast", "NCCL_DEBUG": "INFO", "SLURM_JWT": "x"}
+    wrapper.run("--pass-env=MY_MODE", "--", "true", **given)
+    environment = wrapper.recorded()["environment"]
+    assert {"MY_MODE", "NCCL_DEBUG", "PATH"} <= set(environment)
+    assert not {"API_TOKEN", "SLURM_JWT"} & set(environment)
+
+
+def test_held_until_fetched(wrapper: Wrapper) -> None:
+    wrapper.out.mkdir()
+    process = wrapper.start("--hold=30", "--", *python("raise SystemExit(5)"))
+    assert process.stdout is not None
+    assert any("holding" in line for line in process.stdout)
+    assert process.poll() is None
+    (wrapper.out / ".fetched").touch()
+    assert process.wait(10) == 5
+    process.stdout.close()
+
+
+def test_a_rank_that_is_not_chosen_runs_plainly(wrapper: Wrapper) -> None:
+    done = wrapper.run("--ranks=0,2-3", "--", *python("print('hi')"), RANK="1", LOCAL_RANK="1")
+    assert (done.returncode, done.stdout, wrapper.reports()) == (0, "hi\n", [])
+
+
+@pytest.mark.parametrize("local_rank", ["0", "1"])
+def test_counters_on_the_first_rank_of_a_node_only(wrapper: Wrapper, local_rank: str) -> None:
+    wrapper.run("--first=--nic-metrics=lf", "--", "true", RANK="8", LOCAL_RANK=local_rank)
+    assert ("--nic-metrics=lf" in wrapper.recorded(8)["words"]) == (local_rank == "0")

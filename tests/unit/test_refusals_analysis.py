@@ -1,0 +1,153 @@
+"""Reports that cannot be read: one line that names the file and the reason, exit code 6."""
+
+import gzip
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.nsys_tables import ANALYSES
+from gpu_profile.analysis.schema import GRAPH, KERNEL, NVTX, RUNTIME
+from gpu_profile.analysis.views import check_by, filtered, top
+from gpu_profile.errors import GpuProfileError, ReportError, SettingsError, ToolError
+from tests.unit.analysis.make import Rows, kernel, make_report, process, thread
+
+
+def report(path: Path, schema: str = "3.20.3") -> bytes:
+    rows = [kernel(i, i + 5, 1, correlation=i) for i in range(3000)]
+    return make_report(path, {KERNEL: rows}, ["a kernel"], schema).read_bytes()
+
+
+def foreign(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE photos (name)")
+    connection.commit()
+    connection.close()
+
+
+BROKEN: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "missing": ("does not exist", lambda path: None),
+    "empty": ("is empty", lambda path: path.write_bytes(b"")),
+    "zeroed": ("zeroed header", lambda path: path.write_bytes(bytes(100) + report(path)[100:])),
+    "text": ("is no SQLite file", lambda path: path.write_text("<html>not found</html>" * 99)),
+    "short": ("is truncated", lambda path: path.write_bytes(report(path)[:60])),
+    "half": ("is truncated", lambda path: path.write_bytes(report(path)[:40_000])),
+    "foreign": ("was not written by nsys", foreign),
+    "next major": ("schema 4.0.0, unknown here", lambda path: report(path, "4.0.0")),
+    "no schema": ("was not written by nsys", lambda path: report(path, "")),
+    "odd schema": ("does not say its schema", lambda path: report(path, "new")),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_report_is_refused_by_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "rank3.sqlite"
+    reason, breaking = BROKEN[kind]
+    breaking(path)
+    with pytest.raises(ReportError) as caught:
+        Database.open(path)
+    assert reason in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.hint
+    assert caught.value.exit_code == 6
+
+
+def test_an_export_that_runs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    report(path)
+    (tmp_path / "r.sqlite-journal").write_bytes(b"pages")
+    with pytest.raises(ReportError, match="has a journal"):
+        Database.open(path)
+
+
+def test_a_truncated_gzip_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite.gz"
+    path.write_bytes(gzip.compress(report(tmp_path / "plain.sqlite"))[:-2000])
+    with pytest.raises(ReportError, match="is truncated or no gzip file"):
+        Database.open(path)
+
+
+def test_a_report_that_is_not_exported_says_how(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.nsys-rep"
+    path.write_bytes(b"\0" * 10)
+    with pytest.raises(ReportError, match="nsys export --type=sqlite"):
+        Database.open(path)
+
+
+def test_a_folder_without_parquet_is_refused(tmp_path: Path) -> None:
+    with pytest.raises((ReportError, ToolError)):
+        Database.open(tmp_path)
+
+
+def test_damage_behind_the_header_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    content = bytearray(report(path))
+    content[4096:-4096] = b"\xff" * (len(content) - 8192)
+    path.write_bytes(content)
+    with pytest.raises(ReportError, match=r"r\.sqlite"), Database.open(path) as database:
+        database.load(KERNEL, "start")
+
+
+def test_a_newer_minor_schema_without_a_needed_column_is_refused(tmp_path: Path) -> None:
+    columns = {KERNEL: "start end deviceId"}
+    rows = {KERNEL: [(1, 2, 0)]}
+    path = make_report(tmp_path / "r.sqlite", rows, schema="3.99.0", columns=columns)
+    with Database.open(path) as database, pytest.raises(ReportError) as caught:
+        ANALYSES["cuda_gpu_kern_sum"].table(database)
+    assert "schema 3.99.0" in str(caught.value)
+    assert f"{KERNEL} has no column demangledName" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_a_report_without_any_of_it_gives_an_empty_table(tmp_path: Path, name: str) -> None:
+    with Database.open(make_report(tmp_path / "r.sqlite", {})) as database:
+        table = ANALYSES[name].table(database)
+    assert (table.title, table.rows) == (name, ())
+    assert ANALYSES[name].merge([]).columns == table.columns
+
+
+def test_cuda_graphs_count_as_gpu_work_of_their_range(tmp_path: Path) -> None:
+    here, owner = thread(7), process(7)
+    tables: dict[str, Rows] = {
+        GRAPH: [(500, 900, 0, 7, 42, owner)],
+        RUNTIME: [(110, 120, here, 42, 2)],
+        NVTX: [(100, 200, 59, here, None, 0, "replay", None, None)],
+    }
+    path = make_report(tmp_path / "r.sqlite", tables, ["x", "cudaGraphLaunch_v10000"])
+    with Database.open(path) as database:
+        table = ANALYSES["nvtx_gpu_proj_sum"].table(database)
+    assert [row[:5] for row in table.rows] == [(":replay", "PushPop", 400, 100, 1)]
+
+
+def test_several_kernels_of_one_launch_are_all_counted(tmp_path: Path) -> None:
+    """With --cuda-graph-trace=node, every kernel of a graph has the launch's correlation."""
+    tables: dict[str, Rows] = {
+        KERNEL: [kernel(500 + i * 10, 505 + i * 10, 1, correlation=42) for i in range(3)],
+        RUNTIME: [(110, 120, thread(7), 42, 2)],
+        NVTX: [(100, 200, 59, thread(7), None, 0, "replay", None, None)],
+    }
+    path = make_report(tmp_path / "r.sqlite", tables, ["k", "cudaGraphLaunch_v10000"])
+    with Database.open(path) as database:
+        ranges = ANALYSES["nvtx_gpu_proj_sum"].table(database)
+        kernels = ANALYSES["cuda_kern_exec_sum"].table(database)
+    assert ranges.column("Total GPU Ops") == (3,)
+    assert kernels.column("Count") == (3,)
+
+
+@pytest.mark.parametrize(
+    ("refuse", "reason"),
+    [
+        (lambda: check_by("device", ("rank",), "cuda_api_sum"), "cannot be split by device"),
+        (lambda: check_by("node", ("rank", "device"), "x"), "use --by rank or device"),
+        (lambda: filtered(ANALYSES["nvtx_sum"].merge([]), "("), "--filter '('"),
+        (lambda: top(ANALYSES["nvtx_sum"].merge([]), -1), "--top -1"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(refuse: Callable[[], object], reason: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        refuse()
+    assert isinstance(caught.value, GpuProfileError)
+    assert reason in str(caught.value)

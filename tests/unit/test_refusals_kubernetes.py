@@ -1,0 +1,119 @@
+"""What the Kubernetes launchers refuse: input -> its line and exit code."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import Result
+from gpu_profile.errors import GpuProfileError, SettingsError
+from gpu_profile.instances import instance
+from gpu_profile.launchers.base import NsysPlan
+from gpu_profile.launchers.kube import cluster, options
+from gpu_profile.launchers.kube.options import PodOptions
+from gpu_profile.launchers.mpijob import MpiJobLauncher
+from gpu_profile.launchers.trainjob import TrainJobLauncher
+from gpu_profile.spec import ImageRef, Job, Mount, Resources
+from tests.unit.kube_objects import driven, refused
+
+POD = PodOptions(image=ImageRef(name="gpu-profile"))
+MPI = MpiJobLauncher(cluster=cluster.Cluster(), options=POD)
+TRAIN = TrainJobLauncher(cluster=cluster.Cluster(), options=POD)
+
+
+def job(name: str = "train-1", **changes: Any) -> Job:
+    return Job(name=name, command=("true",), resources=Resources(nodes=2), **changes)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: options.parse_pvc("claim"), "is no claim and path. Use NAME:/path."),
+        (lambda: options.parse_pvc(":/wd"), "is no claim and path"),
+        (lambda: options.parse_pvc("claim:/"), "is no claim and path"),
+        (lambda: options.parse_selector("a"), "is no selector. Use key=value,…."),
+        (lambda: options.parse_selector("=b"), "is no selector"),
+        (lambda: options.parse_tolerations("a=b:Never"), "is no toleration"),
+        (lambda: options.parse_tolerations(":NoSchedule"), "is no toleration"),
+        (lambda: options.parse_affinity("{"), "KUBE_AFFINITY is no JSON"),
+        (lambda: options.parse_affinity("[]"), "KUBE_AFFINITY is no JSON object"),
+        (lambda: options.parse_count("KUBE_WAIT", "-1"), "KUBE_WAIT '-1' is not a number"),
+        (lambda: instance("p5.48xlrge"), "not in the table. Did you mean p5.48xlarge?"),
+        (lambda: instance("q"), "not in the table. Known: p4d.24xlarge"),
+        (lambda: cluster.split_id("a/b/c"), "'a/b/c' is no job. Use namespace/name."),
+        (lambda: cluster.split_id("a/"), "'a/' is no job"),
+    ],
+)
+def test_setting(call: Any, line: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        call()
+    assert line in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("a" * 60, "is too long for a job's name: its pod"),
+        ("1train", "is no name for a job"),
+        ("Train", "is no name for a job"),
+        ("train_1", "is no name for a job"),
+        ("train-", "is no name for a job"),
+    ],
+)
+@pytest.mark.parametrize("launcher", [MPI, TRAIN], ids=["mpijob", "trainjob"])
+def test_names_that_operators_would_only_whisper_of(
+    launcher: MpiJobLauncher | TrainJobLauncher, name: str, line: str
+) -> None:
+    with pytest.raises(SettingsError, match=line):
+        process.plan(launcher.submit(job(name), NsysPlan(options=())))
+
+
+def test_a_directory_of_this_machine_cannot_be_mounted() -> None:
+    mounted = job(mounts=(Mount(source=Path("/data"), target="/data"),))
+    with pytest.raises(SettingsError, match="KUBE_PVC"):
+        process.plan(MPI.submit(mounted, NsysPlan(options=())))
+
+
+def test_a_trainjob_says_what_a_runtime_patch_cannot() -> None:
+    with pytest.raises(SettingsError, match="cannot add CAP_SYS_ADMIN"):
+        process.plan(TRAIN.submit(job(), NsysPlan(options=(), privileged=True)))
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "hint"),
+    [
+        ('Error from server (Forbidden): mpijobs is forbidden: User "x" cannot create', 3, "role"),
+        ('error: no matches for kind "MPIJob" in version "v2beta1"', 3, "install-operator"),
+        ('error: the server doesn\'t have a resource type "mpijobs"', 3, "install-operator"),
+        ('Error from server (AlreadyExists): mpijobs "train-1" already exists', 2, "--name"),
+        ("The connection to the server x:6443 was refused - did you", 3, "VPN"),
+        ("Unable to connect to the server: dial tcp: i/o timeout", 3, "VPN"),
+        ("error: You must be logged in to the server (Unauthorized)", 3, "Log in"),
+        ('error: context "nope" does not exist', 2, "get-contexts"),
+        ('Error from server (NotFound): namespaces "nope" not found', 2, "KUBE_NAMESPACE"),
+        ('Error from server (Forbidden): pods "x" is forbidden: exceeded quota: q', 5, "quota"),
+        ("something nobody foresaw", 5, "See kubectl's message"),
+    ],
+)
+def test_kubectls_refusals(said: str, code: int, hint: str) -> None:
+    with pytest.raises(GpuProfileError) as caught:
+        driven(MPI.submit(job(), NsysPlan(options=())), refused(said))
+    assert caught.value.exit_code == code
+    assert hint in caught.value.hint
+    assert "\n" not in str(caught.value)
+
+
+def test_nodes_that_may_not_be_listed() -> None:
+    denied = refused("Error from server (Forbidden): nodes is forbidden: User x cannot list")
+    with pytest.raises(SettingsError, match="--gpus-per-node"):
+        driven(MPI.gpus(), denied)
+
+
+def test_stopping_a_finished_job_is_no_error() -> None:
+    finished = (
+        '{"metadata":{"name":"t"},"status":{"conditions":[{"type":"Failed","status":"True"}]}}'
+    )
+    _, commands = driven(MPI.stop("team/t"), Result(returncode=0, stdout=finished))
+    assert len(commands) == 1

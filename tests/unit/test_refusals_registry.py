@@ -1,0 +1,65 @@
+"""REGISTRY as it must not be: refused before any token is asked for, with exit code 2."""
+
+import pytest
+
+from gpu_profile import registry
+from gpu_profile.errors import SettingsError
+
+ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
+
+
+@pytest.mark.parametrize("text", ["", "/", "  ", " / "])
+def test_empty(text: str) -> None:
+    with pytest.raises(SettingsError, match="REGISTRY is empty") as caught:
+        registry.parse(text)
+    assert str(caught.value) == f"REGISTRY is empty. Set it, as in {ECR}."
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"https://{ECR}",
+        "name",
+        "-x.example.com",
+        "a b.example.com",
+        "example.com:port",
+        "example.com:999999",
+        "example.com/Team",
+        "example.com/../etc",
+        "example.com/team:v1",
+        "user:password@example.com",
+        "$(if test)",
+        "example.com;rm -rf",
+        "a" * 5000 + "!",
+        "é.example.com",
+        "example.com\nother.com",
+    ],
+)
+def test_no_address(text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        registry.parse(text)
+    assert "is no address of a registry. Use HOST[:PORT][/PATH]" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12345.dkr.ecr.us-west-2.amazonaws.com",
+        "123456789012.dkr.ecr.amazonaws.com",
+        "123456789012.dkr.ecr.us-west-2.amazonaws.com.example.com",
+        "123456789012.dkr.ecr.us-west-2.example.com",
+        "123456789012.dkr.ecr.US-WEST-2.amazonaws.com",
+        "123456789012.dkr.ecr.us-west-2.amazonaws.com:443",
+    ],
+)
+def test_almost_ecr(text: str) -> None:
+    """A token for ECR must not go to a host that only looks like it."""
+    with pytest.raises(SettingsError, match="looks like ECR and is not"):
+        registry.parse(text)
+
+
+def test_what_is_behind_must_be_ecr() -> None:
+    with pytest.raises(SettingsError, match="looks like ECR and is not"):
+        registry.parse("127.0.0.1:5000", ecr_registry="example.com")

@@ -1,0 +1,45 @@
+"""What counts as a report, and what is said of one that does not."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import report
+from gpu_profile.errors import ReportError
+from gpu_profile.report import Report
+
+REPORT = Report(path=Path("/r/rank0.host.nsys-rep"), rank=0, host="host")
+
+
+def test_reports_are_found_by_rank(tmp_path: Path) -> None:
+    for name in ("rank10.a.nsys-rep", "rank2.b.c.nsys-rep", "rank1.a.sqlite", "x.nsys-rep"):
+        (tmp_path / name).touch()
+    found = report.find_reports(tmp_path)
+    assert [(each.rank, each.host) for each in found] == [(2, "b.c"), (10, "a")]
+    assert found[0].sqlite.name == "rank2.b.c.sqlite"
+
+
+def test_events_are_counted_by_kind() -> None:
+    rows = {"CUPTI_ACTIVITY_KIND_KERNEL": 3, "CUPTI_ACTIVITY_KIND_MEMCPY": 2, "NVTX_EVENTS": 1}
+    assert report.count_events(rows) == {"cuda": 5, "nvtx": 1, "osrt": 0, "mpi": 0}
+
+
+def test_a_job_that_never_started_cuda_is_told() -> None:
+    with pytest.raises(ReportError, match="holds no cuda events") as said:
+        report.check_events(REPORT, {"cuda": 0, "nvtx": 5}, ["cuda"])
+    assert said.value.exit_code == 6
+
+
+def test_a_report_with_all_kinds_counts() -> None:
+    report.check_events(REPORT, {"cuda": 1, "nvtx": 5}, ["cuda", "nvtx"])
+
+
+def test_a_rank_without_a_report_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="no report of rank 0, 3"):
+        report.check_ranks((), [0, 3], tmp_path)
+
+
+def test_a_recording_without_its_import_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rank0.host.qdstrm").touch()
+    with pytest.raises(ReportError, match=r"not imported: rank0\.host\.qdstrm. An nsys with"):
+        report.check_ranks((), [0], tmp_path)

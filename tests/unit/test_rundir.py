@@ -1,0 +1,73 @@
+"""Run directories: names, records, and finding them again."""
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import rundir
+from gpu_profile.errors import SettingsError
+from gpu_profile.rundir import ReportFacts, Run
+
+NOW = datetime(2026, 11, 21, 3, 15, tzinfo=timezone.utc)
+RUN = Run(
+    id="train-1",
+    launcher="docker",
+    command=("python3", "/train.py"),
+    handle="docker://train-1",
+    ranks=(0, 1),
+    kinds=("nvtx",),
+    reports=(ReportFacts(file="a", rank=0, host="h", bytes=3, events={"nvtx": 2}),),
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "expected"),
+    [
+        (("python3", "/work/train.py", "--x"), "", "train-20261121-031500"),
+        (("./a.out",), "", "a-out-20261121-031500"),
+        (("python3",), "My Run; echo", "my-run-echo-20261121-031500"),
+        (("python3",), "7b", "run-7b-20261121-031500"),
+        (("python3",), "…", "run-20261121-031500"),
+        (("python3",), "x" * 99, "x" * 30 + "-20261121-031500"),
+    ],
+)
+def test_a_run_id_is_a_dns_label(command: tuple[str, ...], name: str, expected: str) -> None:
+    assert rundir.run_id(command, NOW, name) == expected
+    assert len(expected) <= 63
+
+
+def test_two_runs_of_one_second_get_two_directories(tmp_path: Path) -> None:
+    assert [rundir.create(tmp_path, "a").name for _ in range(3)] == ["a", "a-2", "a-3"]
+
+
+def test_a_record_survives_the_round_trip(tmp_path: Path) -> None:
+    rundir.save(RUN, tmp_path)
+    assert rundir.load(tmp_path) == RUN
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_run_is_found_by_id_by_handle_and_as_the_latest(tmp_path: Path) -> None:
+    directory = rundir.create(tmp_path, "train-1")
+    rundir.save(RUN, directory)
+    for wanted in ("train-1", "docker://train-1", "", "latest"):
+        assert rundir.find(tmp_path, wanted) == directory
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "is not a run record"), ("{}", "is not a run record"), ('{"schema": 2}', "another")],
+)
+def test_a_foreign_record_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(SettingsError, match=said):
+        rundir.load(tmp_path)
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="holds no runs"):
+        rundir.find(tmp_path)
+    with pytest.raises(SettingsError, match="does not exist"):
+        rundir.create(tmp_path / "none", "a")
+    with pytest.raises(SettingsError, match="holds no run"):
+        rundir.load(tmp_path)

@@ -1,0 +1,197 @@
+"""The sbatch script, whole, for each way to run it; Slurm's states; what is refused."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from gpu_profile.errors import JobError, SettingsError, ToolError
+from gpu_profile.launchers import slurm_state
+from gpu_profile.launchers.base import JobState, NsysPlan
+from gpu_profile.launchers.slurm_container import Container
+from gpu_profile.launchers.slurm_script import Script, directive, seconds
+from gpu_profile.spec import Job, ProfileSpec, Resources
+
+PLAN = NsysPlan(
+    options=("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"),
+    first=("--gpu-metrics-devices=all",),
+)
+JOB = Job(
+    name="train-20261121-040000",
+    command=("python", "train.py", "--note", "it's; $(a) test"),
+    resources=Resources(nodes=2, gpus_per_node=8, tasks_per_node=8, cpus_per_task=12),
+)
+ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com/gpu-profile:v1"
+WAYS = {
+    "plain": Script(time="00:30:00"),
+    "modules": Script(
+        partition="gpu",
+        account="lab",
+        time="1-00",
+        modules=("cuda/12.4", "python/3.11"),
+        workdir="/home/me/my code",
+        sbatch_args=("--exclusive", "--comment=a # b"),
+    ),
+    "pyxis": Script(container=Container(image=ECR), workdir="/fsx/code"),
+    "apptainer": Script(container=Container(image="/fsx/gpu-profile.sif", tool="apptainer")),
+    "torchrun": Script(torchrun=True),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_scripts_are_plain(way: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"slurm-{way}.sbatch", WAYS[way].render(JOB, PLAN, "/fsx/runs/train-20261121-040000"))
+
+
+def test_a_baseline_has_no_nsys() -> None:
+    text = Script().render(dataclasses.replace(JOB, profile=None), PLAN, "/fsx/r")
+    assert "--plain" in text
+    assert "find_nsys" not in text
+
+
+def test_chosen_ranks() -> None:
+    job = dataclasses.replace(JOB, profile=ProfileSpec(ranks=frozenset({3, 0})))
+    assert "--ranks=0,3" in Script().render(job, PLAN, "/fsx/r")
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("plain-1.2", "plain-1.2"),
+        ("a b", '"a b"'),
+        ("a#b", '"a\\#b"'),
+        ('a"b\\c', '"a\\"b\\\\c"'),
+        ("; echo x", '"; echo x"'),
+    ],
+)
+def test_words_of_a_directive(value: str, written: str) -> None:
+    assert directive(value) == written
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ("90", 5400),
+        ("10:30", 630),
+        ("01:00:00", 3600),
+        ("2-0", 172800),
+        ("1-06:30", 109800),
+        ("1-06:30:15", 109815),
+        ("UNLIMITED", 0),
+        ("", 0),
+    ],
+)
+def test_time_limits(limit: str, expected: int) -> None:
+    assert seconds(limit) == expected
+
+
+def test_short_jobs_are_left_to_slurms_own_signal() -> None:
+    assert "USR1@" not in Script(time="5").render(JOB, PLAN, "/fsx/r")
+    assert "--signal=B:USR1@120" in Script(time="10").render(JOB, PLAN, "/fsx/r")
+
+
+@pytest.mark.parametrize(
+    ("script", "directory", "said"),
+    [
+        (Script(), "/fsx/100%", "holds a %"),
+        (Script(partition="a\nb"), "/fsx/r", "line break"),
+        (Script(container=Container(image="a")), "/fsx/a:b", "cannot be mounted"),
+        (Script(container=Container(image="a")), "/fsx/a,b", "cannot be mounted"),
+        (Script(container=Container(image="a b")), "/fsx/r", "is not an image"),
+    ],
+)
+def test_refused_scripts(script: Script, directory: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        script.render(JOB, PLAN, directory)
+
+
+def scontrol(state: str, **facts: object) -> str:
+    more = " ".join(f"{name}={value}" for name, value in facts.items())
+    return f"JobId=7 JobName=train JobState={state} {more} Partition=main NodeList=n[1-2]"
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "reason", "code"),
+    [
+        (scontrol("PENDING", Reason="Priority"), JobState.PENDING, "Priority", None),
+        (
+            scontrol("PENDING", Reason="BeginTime", Restarts=1),
+            JobState.PENDING,
+            "requeued once; BeginTime",
+            None,
+        ),
+        (scontrol("RUNNING", Reason="None"), JobState.RUNNING, "", None),
+        (scontrol("COMPLETED", ExitCode="0:0"), JobState.SUCCEEDED, "", 0),
+        (scontrol("FAILED", ExitCode="7:0"), JobState.FAILED, "", 7),
+        (scontrol("FAILED", ExitCode="0:9"), JobState.FAILED, "", 137),
+        (
+            scontrol("TIMEOUT", ExitCode="0:0", TimeLimit="00:01:00"),
+            JobState.FAILED,
+            "it ran over its time limit of 00:01:00: ask for more by --time",
+            0,
+        ),
+        (
+            scontrol("NODE_FAIL", ExitCode="0:0"),
+            JobState.FAILED,
+            "a node failed (n[1-2])",
+            0,
+        ),
+        (
+            scontrol("NODE_FAIL", ExitCode="0:0", Restarts=2),
+            JobState.FAILED,
+            "requeued 2 times; a node failed (n[1-2])",
+            0,
+        ),
+        (scontrol("A_LATER_STATE"), JobState.UNKNOWN, "", None),
+    ],
+)
+def test_scontrol(line: str, state: JobState, reason: str, code: int | None) -> None:
+    status = slurm_state.parse_scontrol(line)
+    assert (status.state, status.reason, status.exit_code) == (state, reason, code)
+
+
+def test_sacct_has_the_last_attempt() -> None:
+    rows = "NODE_FAIL|1:0|01:00:00|n1|0\nCANCELLED by 1000|0:15|01:00:00|n2|1\n"
+    status = slurm_state.parse_sacct(rows)
+    assert status is not None
+    assert (status.state, status.reason) == (
+        JobState.CANCELLED,
+        "requeued once; it was cancelled",
+    )
+    assert slurm_state.parse_sacct("Slurm accounting storage is disabled\n") is None
+
+
+@pytest.mark.parametrize(
+    ("ended", "state", "code"),
+    [
+        ("exit code 0\n", JobState.SUCCEEDED, 0),
+        ("exit code 3\n", JobState.FAILED, 3),
+        ("stopped\n", JobState.CANCELLED, None),
+        ("time limit\n", JobState.FAILED, None),
+        ("", JobState.FAILED, None),
+    ],
+)
+def test_what_the_job_wrote_itself(ended: str, state: JobState, code: int | None) -> None:
+    status = slurm_state.from_ended(ended)
+    assert (status.state, status.exit_code) == (state, code)
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("invalid partition specified: x", SettingsError),
+        (
+            "Batch job submission failed: Requested node configuration is not available",
+            SettingsError,
+        ),
+        ("Batch job submission failed: Requested time limit is invalid", SettingsError),
+        ("Batch job submission failed: Invalid account or account/partition", SettingsError),
+        ("unrecognized option '--x'", SettingsError),
+        ("Unable to contact slurm controller (connect failure)", ToolError),
+        ("Batch job submission failed: Job violates policy", JobError),
+    ],
+)
+def test_refusals_of_sbatch(words: str, kind: type[Exception]) -> None:
+    refusal = slurm_state.refusal(words)
+    assert type(refusal) is kind
+    assert words in str(refusal)

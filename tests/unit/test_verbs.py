@@ -1,0 +1,100 @@
+"""The verbs as users type them: each is there, refuses in one line, and keeps its exit code."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import Command, Result
+from gpu_profile.verbs import VERBS, Verb
+from gpu_profile.verbs.common import ROOT
+
+
+def invoke(*words: str, directory: Path, **env: str) -> Result:
+    """`invoke WORDS` in a directory with a .env of its own, reports going there too."""
+    argv = (sys.executable, "-m", "invoke", "--search-root", str(ROOT), *words)
+    command = Command(argv=("env", "--chdir", str(directory), *argv), env=env)
+    return process.run(command)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_every_row_has_its_function(verb: Verb) -> None:
+    module = importlib.import_module(f"gpu_profile.verbs.{verb.module}")
+    assert callable(getattr(module, verb.function))
+    assert verb.doc.endswith(".")
+    assert len({option.name for option in verb.options}) == len(verb.options)
+
+
+def test_all_verbs_are_listed(tmp_path: Path) -> None:
+    listed = invoke("--list", directory=tmp_path)
+    assert listed.returncode == 0, listed.stderr
+    assert {verb.name for verb in VERBS} <= set(listed.stdout.split())
+
+
+def test_config_shows_value_and_source(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("IMAGE=mine\nhttp_proxy=http://me:hush@proxy:1\n")
+    shown = invoke("config", "--format", "json", "--set", "VERSION=7", directory=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert '"value": "mine"' in shown.stdout
+    assert '"source": "command line"' in shown.stdout
+    assert "hush" not in shown.stdout
+
+
+REFUSALS = {
+    "a malformed .env": (("config", "--set", "IMGE=x"), 2, "Did you mean IMAGE?"),
+    "an unknown launcher": (("profile", "--on", "k8s"), 2, "Use one of docker, host"),
+    "an open quote": (("profile", "--dry-run", "--nsys-args", "'"), 2, "--nsys-args"),
+    "ranks that are none": (("profile", "--dry-run", "--ranks", "x"), 2, "--ranks 'x'"),
+    "a mount that is none": (("profile", "--dry-run", "--mount", "x"), 2, "--mount 'x'"),
+    "a variable that is not set": (("profile", "--dry-run", "--env", "NOPE_1"), 2, "--env NOPE_1"),
+    "an image that is none": (("profile", "--dry-run", "--image", "A B"), 2, "is not an image"),
+    "GPUs that are no number": (("profile", "--dry-run", "--gpus", "two"), 2, "--gpus 'two'"),
+    "fetch of nothing": (("fetch",), 2, "fetch needs a job"),
+    "a handle that is none": (("fetch", "--job", "k8s://x"), 2, "is not a job handle"),
+    "a run that is not there": (("logs", "--job", "nope"), 2, "no run 'nope'"),
+}
+
+
+@pytest.mark.parametrize(("words", "code", "said"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_a_refusal_is_one_line_with_its_code(
+    tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    refused = invoke(*words, directory=tmp_path, REPORT_DIR=str(tmp_path))
+    assert refused.returncode == code, refused.stderr
+    (line,) = [line for line in refused.stderr.splitlines() if line.startswith("error: ")]
+    assert said in line
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_dry_run_prints_and_touches_nothing(tmp_path: Path, hostile_name: str) -> None:
+    shown = invoke(
+        *("profile", "--dry-run", "--ddp", "--", "python3", "a b.py", hostile_name),
+        directory=tmp_path,
+        REPORT_DIR=str(tmp_path),
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "docker run --detach" in shown.stdout
+    assert "-- python3 'a b.py' " in shown.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_of_the_container_prints_its_start(tmp_path: Path) -> None:
+    shown = invoke("run", "--dry-run", directory=tmp_path, REPORT_DIR=str(tmp_path))
+    assert shown.returncode == 0, shown.stderr
+    assert "docker run --detach --pull=never --name=gpu-profile" in shown.stdout
+
+
+def test_a_trace_file_is_written_and_checked(tmp_path: Path) -> None:
+    written = invoke("trace-file", "--domain", "io", "--", "json:dumps", directory=tmp_path)
+    assert '"functions": [' in written.stdout, written.stderr
+    refused = invoke("trace-file", "--", "json:dmps", directory=tmp_path)
+    assert refused.returncode == 2
+    assert "dumps" in refused.stderr
+
+
+def test_no_engine_is_a_missing_tool(tmp_path: Path) -> None:
+    refused = invoke("status", directory=tmp_path, DOCKER_HOST="unix:///nonexistent")
+    assert refused.returncode == 3
+    assert "invoke doctor --fix" in refused.stderr

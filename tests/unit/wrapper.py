@@ -1,0 +1,80 @@
+"""Running profile.py with the fake nsys, for the tests of it."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PROFILE = ROOT / "Container-Root" / "profile.py"
+TIMEOUT_S = 60
+
+Finished = subprocess.CompletedProcess
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """profile.py in a directory: reports go to `out`, and `nsys` is the fake one."""
+
+    directory: Path
+    nsys: Path
+
+    @property
+    def out(self) -> Path:
+        return self.directory / "out"
+
+    def argv(self, *words: str) -> list[str]:
+        return [sys.executable, str(PROFILE), f"--nsys={self.nsys}", f"--output={self.out}", *words]
+
+    def run(self, *words: str, **environ: str) -> Finished[str]:
+        return subprocess.run(
+            self.argv(*words),
+            env=clean_environment(environ),
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+
+    def start(self, *words: str, **environ: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            self.argv(*words),
+            env=clean_environment(environ),
+            cwd=self.directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def reports(self) -> list[str]:
+        """The reports' names without the host, which is this machine's."""
+        names = (path.name.split(".") for path in self.out.glob("*.nsys-rep"))
+        return sorted(f"{name[0]}.{name[-1]}" for name in names)
+
+    def recorded(self, rank: int = 0) -> dict[str, Any]:
+        """What the fake nsys wrote for a rank."""
+        (path,) = self.out.glob(f"rank{rank}.*.nsys-rep")
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+
+def wrapper_in(directory: Path) -> Wrapper:
+    nsys = directory / "nsys"
+    fake = Path(__file__).with_name("fake_nsys.py")
+    nsys.write_text(f'#!/bin/sh\nexec {sys.executable} {fake} "$@"\n')
+    nsys.chmod(0o755)
+    return Wrapper(directory, nsys)
+
+
+def clean_environment(environ: dict[str, str]) -> dict[str, str]:
+    """This process' own, without what would make it a rank."""
+    ranks = ("RANK", "WORLD_SIZE", "LOCAL_", "OMPI_", "PMI", "SLURM_", "MASTER_", "PET_")
+    return {k: v for k, v in os.environ.items() if not k.startswith(ranks)} | environ
+
+
+def python(code: str) -> tuple[str, str, str]:
+    return sys.executable, "-c", code
