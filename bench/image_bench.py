@@ -27,6 +27,7 @@ from gpu_profile import decide, dockerfile, image, machine, process, settings  #
 from gpu_profile.analysis.table import Column, Table  # noqa: E402
 from gpu_profile.analysis.writers import to_text  # noqa: E402
 from gpu_profile.command import Command, command  # noqa: E402
+from gpu_profile.decide import Decided  # noqa: E402
 from gpu_profile.image import BuildOptions  # noqa: E402
 from gpu_profile.settings import Settings  # noqa: E402
 
@@ -68,7 +69,7 @@ class Bench:
         file = self.root / "Dockerfile.ours"
         file.write_text(dockerfile.render(chosen), encoding="utf-8")
         options = BuildOptions(root=self.root, file=file, plain=True)
-        return image.build(chosen, {}, self.downloads, options)
+        return image.build(Decided(settings=chosen, made={}), self.downloads, options)
 
     def ancestor(self, *extra: str, efa: bool = False) -> Command:
         file = self.root / "Dockerfile.ancestor"
@@ -176,7 +177,7 @@ def main() -> None:
     chosen = settings.load(
         Path("/nonexistent/.env"), {}, [*words, "IMAGE=image-bench", "VERSION=ours", *flags.set]
     )
-    base = process.drive(decide.decide(chosen)).settings
+    base = process.drive(decide.with_base(process.drive(decide.decide(chosen)))).settings
     downloads = process.drive(machine.downloads())
     with tempfile.TemporaryDirectory(prefix="image-bench-") as directory:
         root = Path(directory)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gpu_profile import embedded_base
 from gpu_profile.command import Command, Steps, command
+from gpu_profile.embedded_base import Recipe
 from gpu_profile.settings import Settings
 
 DECIDED = "io.github.gpu-profile.decided"
@@ -22,15 +23,21 @@ _TIMEOUT_S = "4"
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """`made` are the settings that were auto, and `notes` a line on each."""
+    """`made` are the settings that were auto, and `notes` a line on each.
+
+    `base_digest` is what exactly the base image is, empty where only its registry knows, and
+    `base_recipe` how to make the embedded base where it is not there yet.
+    """
 
     settings: Settings
     made: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    base_digest: str = ""
+    base_recipe: Recipe | None = None
 
 
 def decide(settings: Settings, *, anew: bool = False) -> Steps[Decided]:
-    """Settings without `auto`, the embedded base made where it is the one to build on."""
+    """Settings without `auto`. Nothing is made, not even the embedded base."""
     undecided = _undecided(settings)
     kept = {} if anew or not undecided else (yield from _recorded(settings, undecided))
     made = dict(kept)
@@ -39,11 +46,27 @@ def decide(settings: Settings, *, anew: bool = False) -> Steps[Decided]:
         answers = yield from _probe(settings, missing)
         made |= _choose(settings, missing, answers)
     base = made.get("BASE_IMAGE", settings.base_image)
+    digest, recipe = base.partition("@")[2], None
     if base == "embedded" or _is_embedded(base):
-        base = yield from _embedded(base, anew=anew)
+        found = yield from embedded_base.find(base if _is_embedded(base) else "", anew=anew)
+        base, digest = found.tag, found.identity
+        recipe = None if digest else found.recipe
         made |= {"BASE_IMAGE": base} if "BASE_IMAGE" in made else {}
-    notes = tuple(_note(name, made[name], kept=name in kept) for name in sorted(made))
-    return Decided(settings=_apply(settings, made, base), made=made, notes=notes)
+    return Decided(
+        settings=_apply(settings, made, base),
+        made=made,
+        notes=tuple(_note(name, made[name], kept=name in kept) for name in sorted(made)),
+        base_digest=digest,
+        base_recipe=recipe,
+    )
+
+
+def with_base(decided: Decided) -> Steps[Decided]:
+    """The same, with the embedded base made where it is the one to build on and not there yet."""
+    if decided.base_recipe is None:
+        return decided
+    made = yield from embedded_base.make(decided.base_recipe)
+    return dataclasses.replace(decided, base_digest=made, base_recipe=None)
 
 
 def _undecided(settings: Settings) -> set[str]:
@@ -64,13 +87,6 @@ def _recorded(settings: Settings, undecided: set[str]) -> Steps[dict[str, str]]:
 
 def _is_embedded(image: str) -> bool:
     return image.startswith(f"{embedded_base.REPOSITORY}:")
-
-
-def _embedded(image: str, *, anew: bool) -> Steps[str]:
-    known = _is_embedded(image) and not anew
-    if known and (yield embedded_base.inspect(image)).returncode == 0:
-        return image
-    return (yield from embedded_base.ensure(rebuild=anew))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,6 +45,15 @@ class Recipe:
         return f"{REPOSITORY}:{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """`identity` is the engine's id of it, empty where `recipe` is still to be made."""
+
+    tag: str
+    identity: str
+    recipe: Recipe | None = None
+
+
 def recipe(found: Distribution) -> Recipe:
     if not found.mirror:
         raise ToolError(
@@ -60,32 +69,36 @@ def recipe(found: Distribution) -> Recipe:
     )
 
 
-def ensure(*, rebuild: bool = False) -> Steps[str]:
-    """The base's tag, made first where it is not there yet (about a minute, as root)."""
+def find(tag: str = "", *, anew: bool = False) -> Steps[Found]:
+    """The base of this tag where the engine has it; else that of this machine's own recipe."""
+    identity = (yield from _identity(tag)) if tag and not anew else ""
+    if identity:
+        return Found(tag=tag, identity=identity)
     chosen = recipe((yield from distribution.probe()))
-    present = (yield inspect(chosen.tag)).returncode == 0
-    if rebuild or not present:
-        yield from make(chosen)
-    return chosen.tag
+    identity = "" if anew else (yield from _identity(chosen.tag))
+    return Found(tag=chosen.tag, identity=identity, recipe=chosen)
 
 
-def inspect(tag: str) -> Command:
-    return command("docker", "image", "inspect", "--format", "{{.Id}}", tag)
+def _identity(tag: str) -> Steps[str]:
+    told = yield command("docker", "image", "inspect", "--format", "{{.Id}}", tag)
+    return told.stdout.strip() if told.returncode == 0 else ""
 
 
-def make(chosen: Recipe) -> Steps[None]:
-    """Bootstrap into a temporary directory, import it, and leave nothing behind."""
+def make(chosen: Recipe) -> Steps[str]:
+    """Bootstrap into a temporary directory, import it, and leave nothing behind: the image's id.
+
+    About a minute, as root.
+    """
     made = yield command("mktemp", "-d", "/var/tmp/gpu-profile-base.XXXXXX")
     directory = PurePosixPath(made.stdout.strip() or "/var/tmp/gpu-profile-base.XXXXXX")
-    failed: Result | None = None
     for step in _commands(chosen, directory):
-        result = yield step
-        if result.returncode:
-            failed = result
+        last = yield step
+        if last.returncode:
             break
     yield command("rm", "-rf", "--one-file-system", str(directory))
-    if failed:
-        raise _explain(failed)
+    if last.returncode:
+        raise _explain(last)
+    return last.stdout.strip()
 
 
 def _commands(chosen: Recipe, directory: PurePosixPath) -> tuple[Command, ...]:

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_profile import dockerfile
-from gpu_profile.command import Command
-from gpu_profile.decide import DECIDED
+from gpu_profile.command import Command, Steps, command
+from gpu_profile.decide import DECIDED, Decided
 from gpu_profile.dockerfile import local_sources
 from gpu_profile.errors import SettingsError
 from gpu_profile.machine import Downloads
@@ -17,6 +17,7 @@ from gpu_profile.settings import Settings
 
 CONTEXT = "Container-Root"
 INPUTS = f"{dockerfile.LABEL_PREFIX}.inputs"
+BASE = "org.opencontainers.image.base.digest"
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 _OUTPUTS = ("--push", "--output", "-o", "--load")
 
@@ -31,19 +32,34 @@ class BuildOptions:
     cache_from: str = ""
     cache_to: str = ""
     sbom: bool = False
-    no_cache: bool = False
 
 
-def inputs_hash(text: str, root: Path) -> str:
-    """64 hex digits over the Dockerfile and every file that goes into the image or its build."""
-    digest = hashlib.sha256(text.encode())
-    for path in sorted((root / CONTEXT).rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            name = path.relative_to(root).as_posix()
-            executable = bool(path.stat().st_mode & 0o111)
-            digest.update(f"\0{name}\0{executable}\0".encode())
-            digest.update(path.read_bytes())
+def inputs_hash(settings: Settings, root: Path) -> str:
+    """64 hex digits over the Dockerfile, the builder's options and every file that goes in."""
+    digest = hashlib.sha256(dockerfile.render(settings).encode())
+    digest.update(settings.build_opts.encode())
+    contexts = {CONTEXT: str(root / CONTEXT), **_contexts(settings)}
+    for name, directory in sorted(contexts.items()):
+        for line in _files(name, Path(directory)):
+            digest.update(line)
     return digest.hexdigest()
+
+
+def _files(context: str, directory: Path) -> Iterator[bytes]:
+    """Name, mode and content of each file, in the order of their names."""
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and not {"__pycache__", ".git"} & set(path.parts):
+            name = path.relative_to(directory).as_posix()
+            executable = bool(path.stat().st_mode & 0o111)
+            yield f"\0{context}/{name}\0{executable}\0".encode()
+            yield path.read_bytes()
+
+
+def is_built(name: str, inputs: str, base_digest: str) -> Steps[bool]:
+    """Whether the engine's image of this name came from the same inputs, on the same base."""
+    labels = " ".join(f'{{{{index .Config.Labels "{label}"}}}}' for label in (INPUTS, BASE))
+    told = yield command("docker", "image", "inspect", f"--format={labels}", name)
+    return told.returncode == 0 and told.stdout.split() == f"{inputs} {base_digest}".split()
 
 
 def image_name(settings: Settings, inputs: str) -> str:
@@ -52,22 +68,18 @@ def image_name(settings: Settings, inputs: str) -> str:
     return f"{address}:{inputs[:16] if settings.version == 'auto' else settings.version}"
 
 
-def build(
-    settings: Settings,
-    made: Mapping[str, str],
-    downloads: Downloads,
-    options: BuildOptions,
-) -> Command:
-    """The build. `made` are the decisions to record (decide.Decided.made)."""
-    inputs = inputs_hash(dockerfile.render(settings), options.root)
+def build(decided: Decided, downloads: Downloads, options: BuildOptions) -> Command:
+    """The build, which records in the image what was decided for it."""
+    settings = decided.settings
+    inputs = inputs_hash(settings, options.root)
     secret_options, env = _secrets(settings, downloads)
     proxies = {name: getattr(settings, name) for name in _PROXIES if getattr(settings, name)}
     extra = shlex.split(settings.build_opts)
     return Command(
         argv=(
             *("docker", "buildx", "build", f"--file={options.file}"),
-            *(f"--tag={image_name(settings, inputs)}", f"--label={INPUTS}={inputs}"),
-            *(() if not made else (f"--label={DECIDED}={json.dumps(made, sort_keys=True)}",)),
+            f"--tag={image_name(settings, inputs)}",
+            *(f"--label={name}={value}" for name, value in _labels(decided, inputs).items()),
             *_switches(options),
             *(() if any(word.startswith(_OUTPUTS) for word in extra) else ("--load",)),
             *secret_options,
@@ -79,6 +91,12 @@ def build(
         env={**env, **proxies, "SOURCE_DATE_EPOCH": "0"},
         secrets=frozenset({*env, *proxies}),
     )
+
+
+def _labels(decided: Decided, inputs: str) -> dict[str, str]:
+    made = json.dumps(decided.made, sort_keys=True) if decided.made else ""
+    labels = {INPUTS: inputs, BASE: decided.base_digest, DECIDED: made}
+    return {name: value for name, value in labels.items() if value}
 
 
 def _contexts(settings: Settings) -> dict[str, str]:
@@ -99,7 +117,6 @@ def _switches(options: BuildOptions) -> tuple[str, ...]:
         "--sbom=true": options.sbom,
         f"--cache-from={options.cache_from}": bool(options.cache_from),
         f"--cache-to={options.cache_to}": bool(options.cache_to),
-        "--no-cache": options.no_cache,
     }
     return tuple(word for word, wanted in chosen.items() if wanted)
 

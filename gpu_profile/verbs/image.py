@@ -1,11 +1,12 @@
 """render, build, image-size: from settings to an image."""
 
+import contextlib
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpu_profile import decide, dockerfile, engine, engine_api, image, lock, machine, process
+from gpu_profile import decide, dockerfile, engine, image, lock, machine, process
 from gpu_profile.build_log import BuildLog
 from gpu_profile.command import Command, command
 from gpu_profile.decide import Decided
@@ -13,7 +14,6 @@ from gpu_profile.errors import BuildError, ToolError
 from gpu_profile.image import BuildOptions
 from gpu_profile.image_size import measure
 from gpu_profile.progress import Progress
-from gpu_profile.spec import ImageRef
 from gpu_profile.verbs import Options, Verb
 from gpu_profile.verbs.common import ROOT, load_settings, show, show_commands
 from gpu_profile.verbs.lock import check_rules, locked
@@ -27,34 +27,59 @@ def render(verb: Verb, options: Options) -> None:
 
 def build(verb: Verb, options: Options) -> None:
     _require_engine()
-    chosen = load_settings(verb, options)
-    chosen = locked(chosen, unlocked=bool(options["unlocked"]))
-    decided = process.drive(decide.decide(chosen, anew=bool(options["rebuild_base"])))
-    check_rules(decided.settings)
-    if not options["unlocked"]:
-        lock.refuse_unlocked(decided.settings)
-    downloads = process.drive(machine.downloads())
-    text = dockerfile.render(decided.settings)
-    with tempfile.TemporaryDirectory(prefix="gpu-profile-") as directory:
-        file = Path(directory) / "Dockerfile"
-        file.write_text(text, encoding="utf-8")
-        made = image.build(decided.settings, decided.made, downloads, _build_options(file, options))
-        if options["dry_run"]:
-            show_commands([made])
-            return
-        _notes(decided)
-        name = image.image_name(decided.settings, image.inputs_hash(text, ROOT))
-        if chosen.version == "auto" and engine_api.local_image(ImageRef.parse(name)):
-            print(f"{name} is there already: the same inputs are not built twice")
-            return
-        with lent(decided.settings, options, made) as allowed:
-            _run_build(allowed, interactive=sys.stderr.isatty())
+    decided = _decided(verb, options)
+    if options["dry_run"]:
+        with _build_command(decided, options) as made:
+            show_commands([*process.plan(decide.with_base(decided)), made])
+        return
+    for note in decided.notes:
+        Progress().say(note)
+    name = image.image_name(decided.settings, image.inputs_hash(decided.settings, ROOT))
+    if _up_to_date(decided, name, options):
+        print(f"{name} is up to date: it was built from the same inputs")
+        return
+    with (
+        _build_command(process.drive(decide.with_base(decided)), options) as made,
+        lent(decided.settings, options, made) as allowed,
+    ):
+        _run_build(allowed, interactive=sys.stderr.isatty())
     print(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
 
 
 def image_size(verb: Verb, options: Options) -> None:
     found = process.drive(measure(str(load_settings(verb, options).image_ref)))
     show(found, str(options["format"]))
+
+
+def _decided(verb: Verb, options: Options) -> Decided:
+    """The settings to build, held against the lock and the rules."""
+    chosen = locked(load_settings(verb, options), unlocked=bool(options["unlocked"]))
+    decided = process.drive(decide.decide(chosen, anew=bool(options["rebuild_base"])))
+    check_rules(decided.settings)
+    if not options["unlocked"]:
+        lock.refuse_unlocked(decided.settings)
+    return decided
+
+
+def _up_to_date(decided: Decided, name: str, options: Options) -> bool:
+    """Whether BuildKit need not be asked. It knows more where a base may have moved in its
+    registry, or where the build leaves more behind than the image."""
+    more = any(options[flag] for flag in ("cache_to", "sbom", "rebuild_base"))
+    known = decided.base_digest or decided.settings.version == "auto"
+    if more or decided.settings.build_opts or not known:
+        return False
+    inputs = image.inputs_hash(decided.settings, ROOT)
+    return process.drive(image.is_built(name, inputs, decided.base_digest))
+
+
+@contextlib.contextmanager
+def _build_command(decided: Decided, options: Options) -> Iterator[Command]:
+    """The build of a Dockerfile that lies there while the body runs."""
+    with tempfile.TemporaryDirectory(prefix="gpu-profile-") as directory:
+        file = Path(directory) / "Dockerfile"
+        file.write_text(dockerfile.render(decided.settings), encoding="utf-8")
+        downloads = process.drive(machine.downloads())
+        yield image.build(decided, downloads, _build_options(file, options))
 
 
 def _build_options(file: Path, options: Options) -> BuildOptions:
@@ -66,11 +91,6 @@ def _build_options(file: Path, options: Options) -> BuildOptions:
         cache_to=str(options["cache_to"]),
         sbom=bool(options["sbom"]),
     )
-
-
-def _notes(decided: Decided) -> None:
-    for note in decided.notes:
-        Progress().say(note)
 
 
 def _require_engine() -> None:

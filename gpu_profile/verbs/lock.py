@@ -6,7 +6,6 @@ from pathlib import Path
 
 from gpu_profile import (
     decide,
-    dockerfile,
     download,
     image,
     machine,
@@ -61,7 +60,7 @@ def versioned(chosen: Settings) -> Settings:
     if chosen.version != "auto":
         return chosen
     decided = process.drive(decide.decide(locked(chosen, unlocked=True))).settings
-    inputs = image.inputs_hash(dockerfile.render(decided), ROOT)
+    inputs = image.inputs_hash(decided, ROOT)
     tag = ImageRef.parse(image.image_name(decided, inputs)).tag
     return dataclasses.replace(chosen, version=tag)
 

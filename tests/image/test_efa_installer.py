@@ -59,11 +59,11 @@ def _build(tmp_path: Path, url: str, archive: Archive, *overrides: str) -> Build
             *("BUILD_OPTS=--network=host", *overrides),
         ],
     )
-    decided = process.drive(decide.decide(settings))
+    decided = process.drive(decide.with_base(process.drive(decide.decide(settings))))
     file = tmp_path / "Dockerfile"
     file.write_text(dockerfile.render(decided.settings))
     options = image.BuildOptions(root=ROOT, file=file, plain=True)
-    made = image.build(decided.settings, decided.made, process.drive(machine.downloads()), options)
+    made = image.build(decided, process.drive(machine.downloads()), options)
     result = process.run(made)
     log = BuildLog()
     for line in result.stderr.splitlines():

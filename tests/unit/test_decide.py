@@ -4,13 +4,17 @@ import json
 
 import pytest
 
+from gpu_profile import process
 from gpu_profile.command import Command, Result
-from gpu_profile.decide import NVIDIA_BASE, TORCH_CPU_INDEX, Decided, decide
+from gpu_profile.decide import NVIDIA_BASE, TORCH_CPU_INDEX, Decided, decide, with_base
+from gpu_profile.distribution import Distribution
+from gpu_profile.embedded_base import recipe
 from gpu_profile.settings import Settings
 from tests.unit.settings_for import settings_for
 
 AUTO = ("BASE_IMAGE=auto", "NSYS_SOURCE=auto", "INSTALL_TORCH=auto", "TORCH_URL=auto")
 APT = "Debian http://mirror.example/debian/\n"
+DEBIAN = Distribution(id="debian", codename="bookworm", mirror="http://mirror.example/debian")
 OS_RELEASE = 'ID=debian\nVERSION_CODENAME=bookworm\nPRETTY_NAME="Debian GNU/Linux 12"\n'
 EVERYTHING = f"401 https://nvcr.io/v2/\n200 {TORCH_CPU_INDEX}\n" + (
     "200 https://developer.download.nvidia.com/devtools/repos/\n"
@@ -34,10 +38,11 @@ def _decide(
     settings: Settings, reachable: str, *, gpus: str = "{}", recorded: str = "", anew: bool = False
 ) -> Decided:
     steps = decide(settings, anew=anew)
-    command = next(steps)
+    answer = None
     while True:
         try:
-            command = steps.send(_answer(command, reachable, gpus, recorded))
+            command = steps.send(answer) if answer else next(steps)
+            answer = _answer(command, reachable, gpus, recorded)
         except StopIteration as stop:
             found: Decided = stop.value
             return found
@@ -84,3 +89,22 @@ def test_what_is_set_is_not_asked_about() -> None:
     with pytest.raises(StopIteration) as stop:
         next(steps)
     assert stop.value.value.made == {}
+
+
+def test_a_missing_embedded_base_is_made_by_commands_of_its_own() -> None:
+    found = Decided(settings=settings_for(), made={}, base_recipe=recipe(DEBIAN))
+    made = process.plan(with_base(found))
+    assert [command.argv[0] for command in made] == ["mktemp", "debootstrap", "tar", "docker", "rm"]
+    assert process.plan(with_base(Decided(settings=settings_for(), made={}))) == ()
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_deciding_makes_no_base(anew: bool) -> None:
+    found = _decide(settings_for("BASE_IMAGE=embedded"), "", anew=anew)
+    assert found.base_digest == ("" if anew else "sha256:1")
+    assert (found.base_recipe is not None) is anew
+
+
+def test_a_digest_in_the_name_is_the_bases() -> None:
+    found = _decide(settings_for("BASE_IMAGE=r.example/cuda@sha256:12"), "")
+    assert (found.base_digest, found.base_recipe) == ("sha256:12", None)

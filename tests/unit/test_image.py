@@ -1,12 +1,14 @@
 """The one build command: what is in its words, and what must not be."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpu_profile import dockerfile, image
-from gpu_profile.command import Command
+from gpu_profile.command import Command, Result
+from gpu_profile.decide import Decided
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import BuildOptions
 from gpu_profile.machine import Downloads
@@ -17,8 +19,12 @@ ROOT = Path(__file__).parents[2]
 OPTIONS = BuildOptions(root=ROOT, file=Path("/tmp/Dockerfile"), plain=True)
 
 
+def _decided(settings: Settings, **made: str) -> Decided:
+    return Decided(settings=settings, made=made)
+
+
 def _build(settings: Settings, downloads: Downloads | None = None) -> Command:
-    return image.build(settings, {}, downloads or Downloads(), OPTIONS)
+    return image.build(_decided(settings), downloads or Downloads(), OPTIONS)
 
 
 def test_the_context_is_the_repository_and_the_result_is_loaded() -> None:
@@ -50,30 +56,59 @@ def test_caches_and_attestations_when_asked() -> None:
     options = BuildOptions(
         root=ROOT, file=Path("f"), cache_from="type=registry,ref=r", cache_to="x", sbom=True
     )
-    argv = image.build(settings_for(), {}, Downloads(), options).argv
+    argv = image.build(_decided(settings_for()), Downloads(), options).argv
     assert {"--cache-from=type=registry,ref=r", "--cache-to=x", "--sbom=true"} <= set(argv)
     assert "--provenance=false" not in argv
 
 
 def test_decisions_are_recorded() -> None:
-    command = image.build(settings_for(), {"NSYS_SOURCE": "nvidia"}, Downloads(), OPTIONS)
+    decided = replace(_decided(settings_for(), NSYS_SOURCE="nvidia"), base_digest="sha256:1")
+    command = image.build(decided, Downloads(), OPTIONS)
+    assert "--label=org.opencontainers.image.base.digest=sha256:1" in command.argv
     assert '--label=io.github.gpu-profile.decided={"NSYS_SOURCE": "nvidia"}' in command.argv
 
 
-def test_the_inputs_hash_sees_text_content_and_mode(tmp_path: Path) -> None:
+def test_the_inputs_hash_sees_settings_options_content_and_mode(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "Container-Root", tmp_path / "Container-Root")
-    hashes = [image.inputs_hash("FROM a", tmp_path), image.inputs_hash("FROM b", tmp_path)]
+    source = tmp_path / "nccl-tests"
+    source.mkdir()
+    given = ("INSTALL_TESTS=true", f"NCCL_TESTS_URL={source}")
+
+    def inputs(*words: str) -> str:
+        return image.inputs_hash(settings_for(*words), tmp_path)
+
+    hashes = [inputs(), inputs("INSTALL_MPI=false"), inputs("BUILD_OPTS=--pull"), inputs(*given)]
+    (source / "main.cu").write_text("int main() {}")
+    hashes.append(inputs(*given))
     startup = tmp_path / "Container-Root" / "startup.sh"
     startup.chmod(0o644)
-    hashes.append(image.inputs_hash("FROM a", tmp_path))
+    hashes.append(inputs())
     startup.write_text("#!/bin/sh\n")
-    hashes.append(image.inputs_hash("FROM a", tmp_path))
-    assert len(set(hashes)) == 4
-    assert image.inputs_hash("FROM a", tmp_path) == hashes[-1]
+    hashes.append(inputs())
+    assert len(set(hashes)) == 7
+    assert inputs() == hashes[-1]
+
+
+@pytest.mark.parametrize(
+    ("code", "labels", "same"),
+    [
+        (0, "hash sha256:1\n", True),
+        (0, "other sha256:1\n", False),
+        (0, "hash sha256:2\n", False),
+        (0, "<no value> <no value>\n", False),
+        (1, "", False),
+    ],
+)
+def test_an_image_of_the_same_inputs_on_the_same_base(code: int, labels: str, same: bool) -> None:
+    steps = image.is_built("gpu-profile:latest", "hash", "sha256:1")
+    assert next(steps).argv[:3] == ("docker", "image", "inspect")
+    with pytest.raises(StopIteration) as stop:
+        steps.send(Result(returncode=code, stdout=labels))
+    assert stop.value.value is same
 
 
 def test_a_tag_of_the_inputs() -> None:
-    inputs = image.inputs_hash(dockerfile.render(settings_for()), ROOT)
+    inputs = image.inputs_hash(settings_for(), ROOT)
     name = image.image_name(settings_for("VERSION=auto", "REGISTRY=r.example:5000"), inputs)
     assert name == f"r.example:5000/gpu-profile:{inputs[:16]}"
 
