@@ -1,13 +1,18 @@
-"""The plain output of `docker buildx build` -> which step failed, and why."""
+"""What `docker buildx build` shows -> which step failed, and why.
+
+On a terminal and elsewhere it ends a failure with the same summary, between two rules: the step,
+and the last lines that it wrote.
+"""
 
 import re
 from dataclasses import dataclass, field
 
 from gpu_profile.errors import BuildError
 
-_STEP = re.compile(r"#(?P<id>\d+) \[(?P<stage>[^\]]+?)(?: +\d+/\d+)?\] (?P<what>.*)")
-_OUTPUT = re.compile(r"#(?P<id>\d+) \d+\.\d+ (?P<text>.*)")
-_ERROR = re.compile(r"#(?P<id>\d+) ERROR: (?P<text>.*)")
+_RULE = "------"
+_STEP = re.compile(r" > \[(?P<stage>[^\]]+?)(?: +\d+/\d+)?\] .*")
+_STAMP = re.compile(r"\d+\.\d+ ")
+_DRAWING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _LAST = re.compile(r"ERROR: (?:failed to (?:build|solve): )*(?P<text>.*)")
 _KEEP = 10
 
@@ -36,33 +41,28 @@ _ADVICE = (
 
 @dataclass
 class BuildLog:
-    """Feed it every line; after a failure it knows the step and its last lines."""
+    """Feed it every line; after a failure it knows the step and what that said last."""
 
-    stages: dict[str, str] = field(default_factory=dict)
-    outputs: dict[str, list[str]] = field(default_factory=dict)
-    failed: str = ""
+    step: str = ""
+    last_lines: tuple[str, ...] = ()
     reason: str = ""
+    _summary: list[str] | None = field(default=None, repr=False)
 
-    def feed(self, line: str) -> None:
-        if match := _STEP.match(line):
-            self.stages[match["id"]] = match["stage"]
-        elif match := _OUTPUT.match(line):
-            lines = self.outputs.setdefault(match["id"], [])
-            lines.append(match["text"])
-            del lines[:-_KEEP]
-        elif match := _ERROR.match(line):
-            self.failed, self.reason = self.failed or match["id"], match["text"]
+    def feed(self, drawn: str) -> None:
+        line = _DRAWING.sub("", drawn)
+        if line == _RULE:
+            self._read(self._summary)
+            self._summary = [] if self._summary is None else None
+        elif self._summary is not None:
+            self._summary.append(line)
         elif match := _LAST.match(line):
             self.reason = match["text"]
 
-    @property
-    def step(self) -> str:
-        return self.stages.get(self.failed, "")
-
-    @property
-    def last_lines(self) -> tuple[str, ...]:
-        """What the failed step said last, oldest first."""
-        return tuple(self.outputs.get(self.failed, ()))
+    def _read(self, summary: list[str] | None) -> None:
+        match = _STEP.match(summary[0]) if summary else None
+        if summary and match and match["stage"] != "internal":
+            self.step = match["stage"]
+            self.last_lines = tuple(_STAMP.sub("", line, 1) for line in summary[1:][-_KEEP:])
 
     def failure(self, exit_code: int) -> BuildError:
         said = next((line for line in reversed(self.last_lines) if line.strip()), self.reason)

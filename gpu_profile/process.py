@@ -1,5 +1,6 @@
 """The one module that starts programs."""
 
+import collections
 import contextlib
 import os
 import shutil
@@ -109,17 +110,7 @@ def lines(command: Command) -> Generator[str, None, int]:
 
     The generator's value is the exit code.
     """
-    try:
-        child = subprocess.Popen(
-            command.argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=_environment(command),
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise _missing(command, error) from error
+    child = _start(command, subprocess.PIPE)
     assert child.stdout is not None
     try:
         for line in child.stdout:
@@ -131,21 +122,69 @@ def lines(command: Command) -> Generator[str, None, int]:
             _end(child)
 
 
+def _start(
+    command: Command, output: int | IO[bytes], *, own_session: bool = True
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=_environment(command),
+            start_new_session=own_session,
+        )
+    except OSError as error:
+        raise _missing(command, error) from error
+
+
+def drawn_lines(command: Command) -> Generator[str, None, int]:
+    """`lines` of a program that draws on a terminal: it gets one, and ours shows the same.
+
+    POSIX only. Ctrl-C reaches the program as if we were not in between, and is raised again
+    when that has ended.
+    """
+    import fcntl
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    size = fcntl.ioctl(sys.stderr.fileno(), termios.TIOCGWINSZ, bytes(8))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        with os.fdopen(theirs, "wb") as end:
+            child = _start(command, end, own_session=False)
+        try:
+            yield from _passed_on(screen)
+        except KeyboardInterrupt:
+            collections.deque(_passed_on(screen), maxlen=0)
+            raise
+        finally:
+            code = child.wait()
+        return code
+
+
+def _passed_on(screen: IO[bytes]) -> Iterator[str]:
+    rest = b""
+    while chunk := _read(screen):
+        sys.stderr.buffer.write(chunk)
+        sys.stderr.buffer.flush()
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)
+
+
+def _read(screen: IO[bytes]) -> bytes:
+    try:
+        return screen.read(1 << 16)
+    except OSError:  # Linux says so that nobody is left to write
+        return b""
+
+
 @contextlib.contextmanager
 def in_background(command: Command, output: Path) -> Iterator[None]:
     """Append both outputs to a file while the body runs, then end the program."""
     with output.open("ab") as file:
-        try:
-            child = subprocess.Popen(
-                command.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=_environment(command),
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise _missing(command, error) from error
+        child = _start(command, file)
         try:
             yield
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -160,7 +199,12 @@ def drive(steps: Steps[T]) -> T:
     try:
         command = next(steps)
         while True:
-            command = steps.send(run(command))
+            try:
+                result = run(command)
+            except KeyboardInterrupt as interrupt:  # steps may still clean up
+                command = steps.throw(interrupt)
+            else:
+                command = steps.send(result)
     except StopIteration as stop:
         value: T = stop.value
         return value

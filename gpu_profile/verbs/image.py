@@ -1,16 +1,17 @@
 """render, build, image-size: from settings to an image."""
 
 import contextlib
+import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from gpu_profile import decide, dockerfile, engine, image, lock, machine, process
 from gpu_profile.build_log import BuildLog
 from gpu_profile.command import Command, command
 from gpu_profile.decide import Decided
-from gpu_profile.errors import BuildError, ToolError
+from gpu_profile.errors import ToolError
 from gpu_profile.image import BuildOptions
 from gpu_profile.image_size import measure
 from gpu_profile.progress import Progress
@@ -42,7 +43,7 @@ def build(verb: Verb, options: Options) -> None:
         _build_command(process.drive(decide.with_base(decided)), options) as made,
         lent(decided.settings, options, made) as allowed,
     ):
-        _run_build(allowed, interactive=sys.stderr.isatty())
+        _run_build(allowed)
     print(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
 
 
@@ -86,7 +87,7 @@ def _build_options(file: Path, options: Options) -> BuildOptions:
     return BuildOptions(
         root=ROOT,
         file=file,
-        plain=not sys.stderr.isatty(),
+        plain=not _draws(),
         cache_from=str(options["cache_from"]),
         cache_to=str(options["cache_to"]),
         sbom=bool(options["sbom"]),
@@ -103,25 +104,25 @@ def _require_engine() -> None:
         engine.require(process.drive(engine.probe()))
 
 
-def _run_build(made: Command, *, interactive: bool) -> None:
-    """BuildKit's own display on a terminal; elsewhere its plain lines, read for the failure."""
-    if interactive:
-        code = process.run_attached(made)
-        if code:
-            raise BuildError("The build failed", "The step and its last lines are above")
-        return
+def _draws() -> bool:
+    """Whether BuildKit's own display is to be shown; its plain lines otherwise."""
+    return sys.stderr.isatty() and os.name == "posix"
+
+
+def _run_build(made: Command) -> None:
     log = BuildLog()
-    code = _echoed(process.lines(made), log)
+    code = _followed(process.drawn_lines(made) if _draws() else process.lines(made), log)
     if code:
         engine.require(process.drive(engine.probe()))
         raise log.failure(code)
 
 
-def _echoed(lines: Iterator[str], log: BuildLog) -> int:
+def _followed(lines: Generator[str, None, int], log: BuildLog) -> int:
     while True:
         try:
             line = next(lines)
         except StopIteration as stop:
             return int(stop.value)
         log.feed(line)
-        print(line, file=sys.stderr, flush=True)
+        if not _draws():
+            print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,6 @@
-"""Which step failed and what to do, from the lines of `docker buildx build --progress=plain`."""
+"""Which step failed and what to do, from what `docker buildx build` shows."""
+
+from collections.abc import Callable
 
 import pytest
 
@@ -10,19 +12,32 @@ HEAD = """\
 #9 1.219 collecting
 """
 TAIL = """\
-#7 ERROR: process "python3 /mnt/stage/stage.py nsys" did not complete successfully: exit code: 1
-#9 CANCELED
+------
+ > [nsys 1/1] RUN     --mount=type=tmpfs,target=/tmp     ["python3", "/mnt/stage/stage.py"]:
+2.100 first
+2.200 {said}
+------
+Dockerfile:12
+--------------------
+  12 | >>> RUN \\
+--------------------
 ERROR: failed to solve: process "python3 …" did not complete successfully: exit code: 1
 """
 
 
 def _read(text: str) -> BuildLog:
     log = BuildLog()
-    for line in text.splitlines():
+    for line in text.split("\n"):
         log.feed(line)
     return log
 
 
+def _drawn(text: str) -> str:
+    """As on a terminal: lines that end there, and colours."""
+    return text.replace("\n", "\r\n").replace("------\r", "\x1b[0m\x1b[?25h------\r", 1)
+
+
+@pytest.mark.parametrize("shown", [str, _drawn])
 @pytest.mark.parametrize(
     ("said", "advice"),
     [
@@ -33,8 +48,8 @@ def _read(text: str) -> BuildLog:
         ("E: Unable to locate package nsight", "setup.d"),
     ],
 )
-def test_a_script_that_fails(said: str, advice: str) -> None:
-    log = _read(f"{HEAD}#7 2.100 first\n#7 2.200 {said}\n{TAIL}")
+def test_a_script_that_fails(said: str, advice: str, shown: Callable[[str], str]) -> None:
+    log = _read(shown(HEAD + TAIL.format(said=said)))
     failure = log.failure(1)
     assert (log.step, log.last_lines) == ("nsys", ("first", said))
     assert said in failure.what
@@ -45,8 +60,7 @@ def test_a_script_that_fails(said: str, advice: str) -> None:
 
 def test_a_base_image_out_of_reach() -> None:
     log = _read(
-        "#2 [internal] load metadata for example.com/none:1\n"
-        "#2 ERROR: failed to do request: Head https://example.com/v2/: lookup: no such host\n"
+        "------\n > [internal] load metadata for example.com/none:1:\n------\n"
         "ERROR: failed to solve: example.com/none:1: failed to resolve source metadata for "
         "example.com/none:1: no such host\n"
     )

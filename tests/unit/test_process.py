@@ -1,6 +1,7 @@
 """The one module that starts programs: words untouched, nothing left behind."""
 
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -82,3 +83,26 @@ def test_a_plan_runs_nothing(fake_tool: FakeTool) -> None:
 
 def test_an_attached_program_keeps_its_exit_code() -> None:
     assert process.run_attached(command("bash", "-c", f"kill -{signal.SIGTERM:d} $$")) == -15
+
+
+_DRAWS = """
+import sys
+from gpu_profile import process
+from gpu_profile.command import command
+lines = process.drawn_lines(command("bash", "-c", "stty size <&1 && echo two; exit 7"))
+try:
+    while True:
+        print(repr(next(lines)))
+except StopIteration as stop:
+    print(stop.value)
+"""
+
+
+def test_a_program_that_draws_has_a_terminal_and_is_read(tmp_path: Path) -> None:
+    script = tmp_path / "draws.py"
+    script.write_text(_DRAWS)
+    root = Path(__file__).parents[2]
+    inner = f"stty rows 33 cols 77; {sys.executable} {script} > {tmp_path}/read"
+    shown = process.run(command("script", "-qec", inner, "/dev/null", PYTHONPATH=str(root)))
+    assert (tmp_path / "read").read_text().splitlines() == ["'33 77\\r'", "'two\\r'", "7"]
+    assert shown.stdout.split() == ["33", "77", "two"]
