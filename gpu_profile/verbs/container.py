@@ -4,6 +4,7 @@ import sys
 
 from gpu_profile import container, process
 from gpu_profile.command import Command, Steps
+from gpu_profile.errors import GpuProfileError
 from gpu_profile.launchers.base import JobStatus
 from gpu_profile.launchers.docker import DockerLauncher, gpu_options
 from gpu_profile.verbs import Options, Verb
@@ -14,12 +15,22 @@ from gpu_profile.verbs.lock import versioned
 def run(verb: Verb, options: Options) -> None:
     chosen = versioned(load_settings(verb, options))
     engine = DockerLauncher.from_settings(chosen)
-    gpus = 0 if options["dry_run"] else process.drive(engine.gpus())
-    steps = container.start(chosen, chosen.image_ref, gpu_options(gpus and None))
+    gpus = gpu_options(_gpus(engine, planning=bool(options["dry_run"])) and None)
+    steps = container.start(chosen, chosen.image_ref, gpus)
     if options["dry_run"]:
         show_commands(process.plan(steps))
     else:
         print(process.drive(steps))
+
+
+def _gpus(engine: DockerLauncher, *, planning: bool) -> int | None:
+    """Those the engine has. A plan is made without an engine too."""
+    try:
+        return process.drive(engine.gpus())
+    except GpuProfileError:
+        if planning:
+            return 0
+        raise
 
 
 def exec(verb: Verb, options: Options) -> None:

@@ -36,20 +36,22 @@ def _failing(*lines: str) -> str:
     return HEALTHY.replace("@BUILD@", f"{said} exit 1")
 
 
+def _failing_step(said: str) -> str:
+    """With the summary of the failed step that BuildKit ends with."""
+    step = " > [nsys 1/1] RUN  --mount=type=tmpfs,target=/tmp [x]:"
+    return _failing("------", step, f"1.2 {said}", "------", "ERROR: failed to solve: exit code: 1")
+
+
 UNREACHABLE = _failing(
-    "#2 [internal] load metadata for example.com/base:1",
-    "#2 ERROR: failed to do request: Head https://example.com/v2/: dial tcp: no such host",
+    *("------", " > [internal] load metadata for example.com/base:1:", "------"),
     "ERROR: failed to solve: example.com/base:1: failed to resolve source metadata for it",
 )
 BAD_DIGEST = _failing(
     "ERROR: failed to solve: example.com/base@sha256:00: not found: manifest unknown",
 )
-STEP = "#7 [nsys 1/1] RUN  --mount=type=tmpfs,target=/tmp [x]"
-CHECKSUM = _failing(
-    STEP, "#7 1.2 nsys: checksum mismatch: u has sha256 1", "#7 ERROR: exit code: 1"
-)
-FULL = _failing(STEP, "#7 1.2 write /x: no space left on device", "#7 ERROR: exit code: 1")
-SCRIPT = _failing(STEP, "#7 1.2 nsys: the base image has no nsys", "#7 ERROR: exit code: 1")
+CHECKSUM = _failing_step("nsys: checksum mismatch: u has sha256 1")
+FULL = _failing_step("write /x: no space left on device")
+SCRIPT = _failing_step("nsys: the base image has no nsys")
 
 REFUSALS = {
     "an engine that does not run": (STOPPED, 3, "Cannot connect to the Docker daemon"),
