@@ -1,15 +1,17 @@
 """Jobs of Kubeflow's MPI operator: mpirun starts a rank a GPU, each under its own nsys."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpu_profile.errors import SettingsError
+from gpu_profile.command import Steps
+from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.launchers.base import NsysPlan, rank_arguments
-from gpu_profile.launchers.kube import manifests
+from gpu_profile.launchers.kube import copying, manifests, pods
 from gpu_profile.launchers.kube.cluster import Object, checked_name, literal
 from gpu_profile.launchers.kube.job import KubernetesJob
 from gpu_profile.launchers.kube.manifests import Manifest
-from gpu_profile.launchers.kube.state import Kind
+from gpu_profile.launchers.kube.state import Kind, annotation, conditions
 from gpu_profile.spec import Job, LauncherName
 
 _JOB = "training.kubeflow.org/job-name"
@@ -17,9 +19,10 @@ _ROLE = "training.kubeflow.org/job-role"
 # profile.py hands the signal on; `[.]` keeps this very sh out of what it finds.
 _STOP = """for process in /proc/[0-9]*; do
   if tr '\\0' ' ' 2>/dev/null <"$process/cmdline" | grep -q "/profile[.]py .*--output=$1 "; then
-    kill -TERM "${process#/proc/}"
+    kill -TERM "${process#/proc/}" || true
   fi
 done"""
+_MARKS = 'cd "$1" && ls -d .ran.* 2>/dev/null'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +34,7 @@ class MpiJobLauncher(KubernetesJob):
         resource="mpijobs.v2beta1.kubeflow.org",
         selector=f"{_JOB}={{name}}",
         workers=f"{_JOB}={{name}},{_ROLE}=worker",
-        speakers="job/{name}-launcher",
+        speakers=f"{_JOB}={{name}},{_ROLE}=launcher",
         container="launcher",
         leader="-launcher",
         suspend={"runPolicy": {"suspend": True}},
@@ -84,3 +87,18 @@ class MpiJobLauncher(KubernetesJob):
 
     def stop_script(self) -> str:
         return _STOP
+
+    def check(self, job: Object, found: Sequence[Object]) -> Steps[None]:
+        """Count the hosts of the marks that ranks left: an mpirun that uses fewer ends with 0."""
+        if self.kind.succeeded not in conditions(job):
+            return
+        directory, wanted, hosts = annotation(job, "reports"), self.expected(job), set()
+        for pod in filter(pods.is_running, found):
+            listed = yield copying.shell(self.cluster, pod, _MARKS, directory)
+            hosts |= {mark.split(".", 3)[3] for mark in listed.stdout.split()}
+        if len(hosts) < len(wanted):
+            used = f"{', '.join(sorted(hosts))} alone" if hosts else "none"
+            raise JobError(
+                f"of {len(wanted)} workers mpirun used {used}: {', '.join(wanted)}",
+                "See that the image's mpirun reads --hostfile; the job was left for a look",
+            )

@@ -24,6 +24,7 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
         ToolError,
         "Apply Trainer's runtimes, torch-distributed",
     ),
+    ("error dialing backend", ToolError, "A node does not answer: see `kubectl get nodes`"),
     ("exceeded quota", JobError, "Ask for fewer nodes or GPUs, or have the quota raised"),
     ("violates PodSecurity", JobError, "Set KUBE_RUN_AS_USER, or use a namespace that allows it"),
     ("is forbidden: User", ToolError, _ROLE),

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 
 from gpu_profile import nsys
 from gpu_profile.command import Command, Steps
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import Interrupted, SettingsError
 from gpu_profile.launchers.base import JobStatus, NsysPlan, nameless
 from gpu_profile.launchers.kube import copying, manifests, pods, probe, reader, state
 from gpu_profile.launchers.kube.cluster import Cluster, Object, checked, parsed, split_id
@@ -48,6 +48,10 @@ class KubernetesJob(ABC):
     def expected(self, job: Object) -> tuple[str, ...]:
         """The names of the pods that hold reports, where they follow from the job's."""
 
+    def check(self, job: Object, found: Sequence[Object]) -> Steps[None]:
+        """Raise JobError where a run that succeeded was not the one asked for."""
+        yield from ()
+
     def stop_script(self) -> str:
         """sh that ends the ranks in a pod ($1: the reports' directory) so that nsys finalises."""
         return STOP
@@ -81,7 +85,11 @@ class KubernetesJob(ABC):
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         manifests.refuse_mounts(job)
         create = self.cluster.create(self.manifest(job, plan))
-        made = checked((yield create), f"starting {job.name}").stdout.strip()
+        try:
+            made = checked((yield create), f"starting {job.name}").stdout.strip()
+        except KeyboardInterrupt:
+            shown = f"`kubectl get {self.kind.resource} {job.name}` says whether it was made"
+            raise Interrupted(f"interrupted while {job.name} was submitted", shown) from None
         return made or f"{self.cluster.namespace}/{job.name}".lstrip("/")
 
     def status(self, job_id: str) -> Steps[JobStatus]:
@@ -89,11 +97,11 @@ class KubernetesJob(ABC):
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         namespace, name = split_id(job_id)
-        many = ("--prefix", "--tail=-1", "--max-log-requests=1000")
-        speakers = self.kind.speakers.format(name=name)
         return self.cluster.kubectl(
             "logs",
-            *((f"--selector={speakers}", *many) if "=" in speakers else (speakers,)),
+            f"--selector={self.kind.speakers.format(name=name)}",
+            *("--tail=-1", "--max-log-requests=1000"),
+            *(["--prefix"] if self.kind.holds else []),
             f"--container={self.kind.container}",
             *(["--follow"] if follow else []),
             namespace=namespace,
@@ -110,8 +118,11 @@ class KubernetesJob(ABC):
         if not any(map(pods.is_running, found)):
             yield from self._patch(job_id, {"spec": self.kind.suspend})
         directory = state.annotation(job, "reports")
+        told = []
         for pod in filter(pods.is_running, found):
-            yield copying.shell(self.cluster, pod, self.stop_script(), directory)
+            told.append((yield copying.shell(self.cluster, pod, self.stop_script(), directory)))
+        for result in told:
+            checked(result, f"{job_id} goes on, not every pod of it could be told to stop")
 
     def _patch(self, job_id: str, change: Manifest) -> Steps[None]:
         namespace, name = split_id(job_id)
@@ -130,9 +141,10 @@ class KubernetesJob(ABC):
             lasting = not self.kind.holds
             where = (self.cluster, self.options, job_id, job, found, to)
             yield from reader.collect(*where, lasting=lasting)
-            return
-        directory = state.annotation(job, "reports")
-        yield from copying.collect(self.cluster, found, directory, to, gone)
+        else:
+            directory = state.annotation(job, "reports")
+            yield from copying.collect(self.cluster, found, directory, to, gone)
+        yield from self.check(job, found)
 
     def export(self, job_id: str, report: Path) -> Command | None:
         """None: fetch brings the exports along, made where the job's own nsys is."""
@@ -147,7 +159,7 @@ class KubernetesJob(ABC):
             *("--ignore-not-found", "--cascade=foreground", "--timeout=180s"),
             namespace=namespace,
         )
-        checked((yield delete), f"removing {job_id}")
+        checked((yield delete), f"{job_id} is left there, its reports were fetched")
 
 
 def _gone(expected: Sequence[str], found: Sequence[Object]) -> tuple[str, ...]:

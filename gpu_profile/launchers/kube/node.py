@@ -6,7 +6,7 @@ from gpu_profile.launchers.base import NsysPlan, local_arguments
 from gpu_profile.launchers.kube.options import PodOptions
 from gpu_profile.spec import Job
 
-STOP = 'kill -TERM "$(cat "$1/.pid.$(hostname)")"'
+STOP = 'kill -TERM "$(cat "$1/.pid.$(hostname)")" || true'
 """sh: end what the script started; the script itself goes on and holds the reports."""
 
 
