@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from gpu_profile.command import Command, Result
-from gpu_profile.errors import JobError, ReportError
+from gpu_profile.errors import Interrupted, JobError, ReportError, ToolError
+from gpu_profile.launchers.base import NsysPlan
 from gpu_profile.launchers.kube import copying, probe
 from gpu_profile.launchers.kube.cluster import Cluster
 from gpu_profile.launchers.kube.options import PodOptions
@@ -86,6 +87,28 @@ def test_an_ended_pod_cannot_be_read() -> None:
         fetched(items(WORKERS[0], ended("train-1-worker-1", 137, reason="OOMKilled")), *copied(0))
 
 
+def succeeded(*marks: str) -> None:
+    steps = MPI.fetch("team/train-1", TO)
+    answers = (*copied(0), *copied(1), *map(said, marks))
+    driven(steps, answer(mpijob("Succeeded")), items(*WORKERS), *answers)
+
+
+def test_ranks_on_every_worker() -> None:
+    succeeded(".ran.0.train-1-worker-0\n", ".ran.1.train-1-worker-1\n.ran.3.train-1-worker-1\n")
+
+
+@pytest.mark.parametrize(
+    ("marks", "used"),
+    [((".ran.0.train-1-worker-0\n.ran.1.train-1-worker-0", ""), "train-1-worker-0 alone"),
+     (("", ""), "none")],
+    ids=["one", "none"],
+)  # fmt: skip
+def test_a_success_on_fewer_hosts_than_asked_is_none(marks: tuple[str, ...], used: str) -> None:
+    with pytest.raises(JobError) as caught:
+        succeeded(*marks)
+    assert f"of 2 workers mpirun used {used}: train-1-worker-0, train-1-w" in str(caught.value)
+
+
 def test_a_stopped_job_that_never_had_pods_has_nothing_to_lose() -> None:
     steps = MPI.fetch("team/train-1", TO)
     driven(steps, answer(mpijob(stopped=True)), items())
@@ -94,6 +117,14 @@ def test_a_stopped_job_that_never_had_pods_has_nothing_to_lose() -> None:
 def test_cksum_of_a_path_with_spaces() -> None:
     assert copying.sums("12 34 a b.nsys-rep\ncksum: x: No such file\n") == {"a b.nsys-rep": "12 34"}
     assert copying.sums("12 34 /to/a.b\n", "/to/") == {"a.b": "12 34"}
+
+
+def test_a_pod_that_could_not_be_told_to_stop_is_said_after_the_others_were() -> None:
+    steps = MPI.stop("team/train-1")
+    dead = refused("error: error dialing backend: dial tcp 10.0.0.2:10250: connection refused")
+    with pytest.raises(ToolError, match="team/train-1 goes on, not every pod") as caught:
+        driven(steps, answer(mpijob("Running")), OK, items(*WORKERS), dead, OK)
+    assert "kubectl get nodes" in caught.value.hint
 
 
 def asked(*answers: Result) -> Any:
@@ -118,6 +149,32 @@ def test_an_image_without_nsys_says_so() -> None:
     broken = answer(waiting("train-1-probe", "RunContainerError", 'exec: "nsys": not found'))
     with pytest.raises(JobError, match='"nsys": not found'):
         asked(OK, broken, OK, OK)
+
+
+@pytest.mark.parametrize("denied", ["get pods", "get pods/log", "delete pods"])
+def test_a_right_that_lacks_while_asking_is_said_and_the_pod_removed(denied: str) -> None:
+    done = answer(ended("train-1-probe", 0))
+    said_no = refused(f"Error from server (Forbidden): User x cannot {denied}")
+    answers = {"get pods": (said_no, OK), "get pods/log": (done, said_no, OK)}
+    with pytest.raises(ToolError, match=f"cannot {denied}"):
+        asked(OK, *answers.get(denied, (done, OK, said_no)))
+
+
+def test_asking_that_is_interrupted_leaves_no_pod() -> None:
+    steps = probe.ask(Cluster(), Job(name="train-1", command=("true",)), OPTIONS)
+    next(steps)
+    steps.send(said("team/train-1-probe-x7k2p"))
+    remove = steps.throw(KeyboardInterrupt())
+    assert remove.argv[1:4] == ("delete", "pod", "train-1-probe-x7k2p")
+    with pytest.raises(KeyboardInterrupt):
+        steps.send(OK)
+
+
+def test_submitting_that_is_interrupted_says_where_to_look() -> None:
+    steps = MPI.submit(Job(name="train-1", command=("true",)), NsysPlan(options=()))
+    next(steps)
+    with pytest.raises(Interrupted, match=r"kubectl get mpijobs\.v2beta1\.kubeflow\.org train-1"):
+        steps.throw(KeyboardInterrupt())
 
 
 def test_asking_is_bounded() -> None:

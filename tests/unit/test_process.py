@@ -1,5 +1,6 @@
 """The one module that starts programs: words untouched, nothing left behind."""
 
+import os
 import signal
 import sys
 import time
@@ -73,6 +74,22 @@ def _two_steps() -> Steps[str]:
 
 def test_steps_are_driven_with_each_result() -> None:
     assert process.drive(_two_steps()) == "one two"
+
+
+def test_steps_may_clean_up_when_they_are_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+
+    def steps() -> Steps[None]:
+        try:
+            yield command("kill", "-INT", str(os.getpid()))
+            yield command("sleep", "5")
+        except KeyboardInterrupt:
+            ran.append((yield command("echo", "cleaned")).stdout)
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        process.drive(steps())
+    assert ran == ["cleaned\n"]
 
 
 def test_a_plan_runs_nothing(fake_tool: FakeTool) -> None:

@@ -1,7 +1,7 @@
 """Ask the job's own nsys for its options: in a pod of the job's image, gone once it answered."""
 
-from gpu_profile.command import Steps
-from gpu_profile.errors import JobError
+from gpu_profile.command import Result, Steps
+from gpu_profile.errors import GpuProfileError, JobError
 from gpu_profile.launchers.kube import manifests, pods
 from gpu_profile.launchers.kube.cluster import Cluster, checked, checked_name, parsed
 from gpu_profile.launchers.kube.manifests import Manifest
@@ -29,8 +29,8 @@ def manifest(job: Job, options: PodOptions) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": checked_name(job.name, "-probe") + "-probe",
+        "metadata": {  # two runs of one name may ask at once
+            "generateName": f"{checked_name(job.name, '-probe-xxxxx')}-probe-",
             "labels": {"app.kubernetes.io/managed-by": "gpu-profile"},
         },
         "spec": spec,
@@ -39,19 +39,30 @@ def manifest(job: Job, options: PodOptions) -> Manifest:
 
 def ask(cluster: Cluster, job: Job, options: PodOptions) -> Steps[str]:
     """What `nsys profile --help` prints. Raises JobError with the reason where no pod runs."""
-    pod = manifest(job, options)
-    name = str(pod["metadata"]["name"])
-    checked((yield cluster.create(pod)), f"asking {job.image or options.image} for its nsys")
-    reason = yield from _wait(cluster, name, options.wait_s)
-    said = yield cluster.kubectl("logs", name)
-    yield cluster.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
+    asking = f"asking {job.image or options.image} for its nsys"
+    create = checked((yield cluster.create(manifest(job, options))), asking)
+    name = create.stdout.strip().rpartition("/")[2] or f"{job.name}-probe"
+    remove = cluster.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
+    try:
+        reason = yield from _wait(cluster, name, options.wait_s)
+        said = yield cluster.kubectl("logs", name)
+        if not reason:
+            checked(said, asking)
+    except (GpuProfileError, KeyboardInterrupt):
+        yield remove
+        raise
+    checked((yield remove), f"{name} is left there")
     if reason:
-        last = said.stdout.strip().splitlines()[-1:]
-        raise JobError(
-            ": ".join([f"nsys in {job.image or options.image} cannot be asked", reason, *last]),
-            "Check the image, and what the cluster lets run: `invoke doctor --on mpijob`",
-        )
+        raise _unanswered(job, options, reason, said)
     return said.stdout
+
+
+def _unanswered(job: Job, options: PodOptions, reason: str, said: Result) -> JobError:
+    last = said.stdout.strip().splitlines()[-1:]
+    return JobError(
+        ": ".join([f"nsys in {job.image or options.image} cannot be asked", reason, *last]),
+        "Check the image, and what the cluster lets run: `invoke doctor --on mpijob`",
+    )
 
 
 def _wait(cluster: Cluster, name: str, seconds: int) -> Steps[str]:
