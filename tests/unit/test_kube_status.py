@@ -1,5 +1,7 @@
 """A job's state and the line that says why, from what the API server answers."""
 
+from typing import Any
+
 import pytest
 
 from gpu_profile.command import Result
@@ -97,7 +99,8 @@ def test_podsecurity_ends_the_wait() -> None:
 def test_events_that_may_not_be_read_are_done_without() -> None:
     denied = refused("Error from server (Forbidden): events is forbidden: User x cannot list")
     found = status(answer(mpijob()), items(), denied, NOW)
-    assert found == JobStatus(state=JobState.PENDING, reason="its pods were not made yet")
+    assert found.state is JobState.PENDING
+    assert found.reason.startswith("no operator has made its pods yet; `invoke doctor")
 
 
 def test_suspended_waits_in_a_queue_unless_we_did_it() -> None:
@@ -129,6 +132,37 @@ def test_a_deleted_job_is_said_to_be_so() -> None:
     missing = refused('Error from server (NotFound): mpijobs.kubeflow.org "train-1" not found')
     with pytest.raises(SettingsError, match="may have been deleted"):
         status(missing)
+
+
+def conditioned(name: str, **statuses: str) -> dict[str, Any]:
+    return pod(name, conditions=[{"type": t, "status": s} for t, s in statuses.items()])
+
+
+def test_a_node_that_fell_silent_is_named_while_the_run_goes_on() -> None:
+    silent = conditioned("train-1-worker-1", ContainersReady="True", Ready="False")
+    found = status(answer(mpijob("Running")), items(LAUNCHER, silent))
+    assert found.state is JobState.RUNNING
+    assert found.reason == "train-1-worker-1: node-1 does not answer"
+
+
+@pytest.mark.parametrize(
+    ("clock", "state"), [(NOW, JobState.RUNNING), (LATE, JobState.FAILED)], ids=["early", "late"]
+)
+def test_a_pod_that_never_says_it_ended_ends_the_wait(clock: Result, state: JobState) -> None:
+    taken = pod("train-1-worker-1")
+    taken["metadata"]["deletionTimestamp"] = "2026-11-21T03:02:00Z"
+    found = status(answer(mpijob("Running")), items(LAUNCHER, taken), clock)
+    assert found.state is state
+    assert ("train-1-worker-1 was deleted, and node-1 does not" in found.reason) == (clock is LATE)
+
+
+def test_an_elastic_job_without_a_master_is_led_by_its_first_worker() -> None:
+    job = mpijob("Failed")
+    job["spec"] = {"pytorchReplicaSpecs": {"Worker": {"replicas": 2}}}
+    workers = (ended("train-1-worker-0", 9), ended("train-1-worker-1", 0))
+    found, _ = driven(TORCH.status("team/train-1"), answer(job), items(*workers))
+    assert (found.state, found.exit_code) == (JobState.FAILED, 9)
+    assert "is gone" not in found.reason
 
 
 def held(*codes: int) -> JobStatus:

@@ -115,6 +115,17 @@ def _last(message: Any) -> str:  # noqa: ANN401 - the API's own
     return lines[-1] if lines else ""
 
 
+def deserted(pod: Object) -> bool:
+    """Whether its node has gone silent: its container was ready, and the cluster takes it back."""
+    return bool(_condition(pod, "ContainersReady", "True") and _condition(pod, "Ready", "False"))
+
+
+def overdue(pod: Object, now: str) -> bool:
+    """Whether it should have ended by `now`, the API's own kind of time, and still runs."""
+    end = str(pod["metadata"].get("deletionTimestamp", ""))
+    return bool(end) and phase(pod) == "Running" and end < now
+
+
 def troubles(pods: Iterable[Object]) -> tuple[Trouble, ...]:
     return tuple(found for found in map(trouble, pods) if found)
 

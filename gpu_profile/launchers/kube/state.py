@@ -17,6 +17,8 @@ _AWAY = ("refused", "timeout", "Unable to connect", "EOF", "TLS handshake", "no 
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
 _ENDED = re.compile(r"gpu-profile: (?P<pod>\S+) ended with (?P<code>\d+);")
 STOPPED = f"{PREFIX}/stopped"
+_PATIENCE_S = 60
+_NO_OPERATOR = "no operator has made its pods yet; `invoke doctor --on` says whether one runs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +99,8 @@ def status(cluster: Cluster, kind: Kind, job_id: str) -> Steps[JobStatus]:
         writing = kind.holds and any(map(pods.is_running, found))
         return JobStatus(state=JobState.RUNNING if writing else JobState.SUCCEEDED, exit_code=0)
     if kind.failed in holds:
-        return _failed(kind, holds[kind.failed], found, stopped=stopped)
+        leader = _leader(kind, job)
+        return _failed(leader, holds[kind.failed], found, stopped=stopped)
     if kind.suspended in holds:
         state = JobState.CANCELLED if stopped else JobState.PENDING
         return JobStatus(state=state, reason="" if stopped else "suspended: waits in a queue")
@@ -107,13 +110,19 @@ def status(cluster: Cluster, kind: Kind, job_id: str) -> Steps[JobStatus]:
     return (yield from _unfinished(cluster, kind, job_id, job, found))
 
 
-def _failed(kind: Kind, condition: Object, found: Sequence[Object], *, stopped: bool) -> JobStatus:
-    leaders = [pod for pod in found if kind.leader in pods.name(pod)]
+def _leader(kind: Kind, job: Object) -> str:
+    """An elastic PyTorchJob may have no master: its first worker is where ranks meet."""
+    replicas = job.get("spec", {}).get("pytorchReplicaSpecs", {"Master": {}})
+    return kind.leader if "Master" in replicas else "-worker-0"
+
+
+def _failed(leader: str, condition: Object, found: Sequence[Object], *, stopped: bool) -> JobStatus:
+    leaders = [pod for pod in found if leader in pods.name(pod)]
     end = next((pods.terminated(pod) for pod in leaders if pods.terminated(pod)), None)
     endings = [f"{pods.name(pod)}: {said}" for pod in found if (said := pods.ending(pod))]
     reason = "; ".join(endings) or str(condition.get("message", "")).rstrip(": ")
     if not leaders:
-        reason = f"the pod of {kind.leader.strip('-')} is gone: {reason}"
+        reason = f"the pod of {leader.strip('-')} is gone: {reason}"
     return JobStatus(
         state=JobState.CANCELLED if stopped else JobState.FAILED,
         reason=reason,
@@ -156,18 +165,19 @@ def _unfinished(
     cluster: Cluster, kind: Kind, job_id: str, job: Object, found: Sequence[Object]
 ) -> Steps[JobStatus]:
     """Running, or pending for a reason; failed where it cannot or did not start in time."""
-    started = any(kind.leader in pods.name(pod) for pod in found)
-    if started and all(pods.phase(pod) == "Running" for pod in found):
-        return JobStatus(state=JobState.RUNNING)
-    if "Running" in conditions(job):  # pods may have ended that the operator has not looked at
-        return JobStatus(state=JobState.RUNNING)
+    started = any(_leader(kind, job) in pods.name(pod) for pod in found)
+    # Pods may have ended that the operator has not looked at.
+    if "Running" in conditions(job) or (
+        started and all(pods.phase(pod) == "Running" for pod in found)
+    ):
+        return (yield from _running(found))
     wrong = pods.troubles(found)
     said = yield from get_warnings(cluster, job_id)
     hopeless = [trouble for trouble in wrong if trouble.hopeless]
     refused = [line for line in said if "violates PodSecurity" in line]
     if hopeless or (refused and not found):
         return JobStatus(state=JobState.FAILED, reason=str([*hopeless, *refused][0]))
-    reason = pods.why(wrong, said) or "its pods were not made yet"
+    reason = pods.why(wrong, said) or _NO_OPERATOR
     late = yield from _late(job)
     if late:
         return JobStatus(state=JobState.FAILED, reason=f"not running after {late} s: {reason}")
@@ -177,15 +187,32 @@ def _unfinished(
     return JobStatus(state=JobState.PENDING, reason=reason)
 
 
+def _running(found: Sequence[Object]) -> Steps[JobStatus]:
+    """Running; failed where a pod was taken back from a node that does not even say so."""
+    silent = [f"{pods.name(pod)}: {pods.node(pod)} does not answer" for pod in found
+              if pods.deserted(pod)]  # fmt: skip
+    if any(pod["metadata"].get("deletionTimestamp") for pod in found):
+        since = (yield from _now()) - timedelta(seconds=_PATIENCE_S)
+        lost = [pod for pod in found if pods.overdue(pod, since.strftime(_STAMP))]
+        if lost:
+            reason = f"{pods.name(lost[0])} was deleted, and {pods.node(lost[0])} does not answer"
+            return JobStatus(state=JobState.FAILED, reason=reason)
+    return JobStatus(state=JobState.RUNNING, reason="; ".join(silent))
+
+
 def _late(job: Object) -> Steps[int]:
     """The seconds that the job was given to start, if they are over and it never ran."""
     allowed = annotation(job, "wait-seconds")
     started = job.get("status", {}).get("startTime") or job["metadata"].get("creationTimestamp")
     if not allowed or not started:
         return 0
-    now = checked((yield command("date", "-u", f"+{_STAMP}")), "reading the clock").stdout.strip()
-    age = _time(now) - _time(started)
+    age = (yield from _now()) - _time(started)
     return int(allowed) if age > timedelta(seconds=int(allowed)) else 0
+
+
+def _now() -> Steps[datetime]:
+    clock = yield command("date", "-u", f"+{_STAMP}")
+    return _time(checked(clock, "reading the clock").stdout.strip())
 
 
 def _time(stamp: str) -> datetime:
