@@ -18,6 +18,7 @@ _PLUGINS = {
     "hugepages": "EFA needs them: set vm.nr_hugepages on the nodes",
 }
 _POD_VERBS = (
+    ("get", "pods"),
     ("list", "pods"),
     ("create", "pods"),
     ("delete", "pods"),
@@ -62,16 +63,16 @@ def _operator(cluster: Cluster, launcher: LauncherName, kind: Kind) -> Steps[lis
     advice = f"`invoke k8s.install-operator --operator {_INSTALL[launcher]}`"
     found = [Check(name=kind.resource, ok=there, found="served" if there else "", advice=advice)]
     deployments = _json((yield cluster.get("deployments", "--all-namespaces")))
-    images = [
-        container["image"]
+    images = {
+        container["image"]: bool(item.get("status", {}).get("availableReplicas"))
         for item in deployments.get("items", ())
         for container in item["spec"]["template"]["spec"]["containers"]
         if any(word in container["image"] for word in _OPERATORS)
-    ]
+    }
     if deployments:
-        found.append(
-            Check(name="operators", ok=bool(images), found=", ".join(images), advice=advice)
-        )
+        said = ", ".join(f"{image}{'' if up else ' (not running)'}" for image, up in images.items())
+        ok = bool(images) and all(images.values())
+        found.append(Check(name="operators", ok=ok, found=said, advice=advice))
     return found
 
 

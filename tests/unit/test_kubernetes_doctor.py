@@ -13,7 +13,7 @@ VERSION = answer({"serverVersion": {"gitVersion": "v1.33.4"}})
 CONTEXT = Result(returncode=0, stdout="gpus\n")
 SERVED = answer({"resources": [{"name": "mpijobs"}]})
 NODE = {"status": {"allocatable": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"}}}
-RIGHTS = [OK] * 10
+RIGHTS = [OK] * 11
 NAMESPACE = answer({"metadata": {"labels": {}}})
 
 
@@ -23,9 +23,10 @@ def checks(*answers: Result) -> dict[str, Check]:
     return {check.name: check for check in found}
 
 
-def operator(image: str) -> Result:
+def operator(image: str, up: int = 1) -> Result:
     spec = {"template": {"spec": {"containers": [{"image": image}]}}}
-    return items({"metadata": {"name": "x"}, "spec": spec})
+    status = {"availableReplicas": up} if up else {}
+    return items({"metadata": {"name": "x"}, "spec": spec, "status": status})
 
 
 MPI = operator("mpioperator/mpi-operator:0.8.0")
@@ -39,6 +40,13 @@ def test_a_cluster_that_has_everything() -> None:
     assert found["EFA"].found == "32 on 2 nodes"
     assert found["rights"].ok
     assert not found["hugepages"].ok
+
+
+def test_an_operator_that_is_installed_and_does_not_run() -> None:
+    down = operator("mpioperator/mpi-operator:0.8.0", up=0)
+    found = checks(VERSION, CONTEXT, SERVED, down, items(NODE), *RIGHTS, NAMESPACE, items())
+    assert not found["operators"].ok
+    assert found["operators"].found == "mpioperator/mpi-operator:0.8.0 (not running)"
 
 
 def test_no_cluster_is_one_line() -> None:
