@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from gpu_profile import process
+from gpu_profile.errors import SettingsError
 from gpu_profile.instances import instance
 from gpu_profile.launchers.base import NsysPlan
 from gpu_profile.launchers.kube import manifests
@@ -19,6 +20,7 @@ from gpu_profile.launchers.mpijob import MpiJobLauncher
 from gpu_profile.launchers.pytorchjob import PyTorchJobLauncher
 from gpu_profile.launchers.trainjob import TrainJobLauncher
 from gpu_profile.spec import ImageRef, Job, Resources
+from tests.unit.settings_for import settings_for
 
 IMAGE = ImageRef(registry="registry.example:5000", name="gpu-profile", digest=f"sha256:{'0' * 64}")
 CLUSTER = Cluster(context="gpus", namespace="team")
@@ -71,6 +73,37 @@ def test_rendering(
     wanted = job() if name == "full" else cpu_job()
     (create,) = process.plan(kind(cluster=CLUSTER, options=options).submit(wanted, PLAN))
     golden(f"{kind.name}-{name}.yaml", create.stdin)
+
+
+SETTINGS = (
+    "KUBE_CONTEXT=gpus",
+    "KUBE_NAMESPACE=team",
+    "KUBE_QUEUE=gpu-queue",
+    "KUBE_NODE_SELECTOR=node.kubernetes.io/instance-type=p5.48xlarge,zone=a",
+    "KUBE_TOLERATIONS=team=a:NoSchedule,spot:NoExecute,any",
+    'KUBE_AFFINITY={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}',
+    "KUBE_SERVICE_ACCOUNT=profiler",
+)
+
+
+def placed(kind: type[KubernetesJob]) -> KubernetesJob:
+    """Every setting that says where pods go; a TrainJob refuses the priority class."""
+    priority = () if kind is TrainJobLauncher else ("KUBE_PRIORITY_CLASS=training",)
+    return kind.from_settings(settings_for(*SETTINGS, *priority))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_rendering_of_settings(
+    kind: type[KubernetesJob], golden: Callable[[str, str], None]
+) -> None:
+    (create,) = process.plan(placed(kind).submit(cpu_job(image=IMAGE), PLAN))
+    golden(f"{kind.name}-settings.yaml", create.stdin)
+
+
+def test_a_trainjob_refuses_a_priority_class() -> None:
+    launcher = TrainJobLauncher.from_settings(settings_for("KUBE_PRIORITY_CLASS=training"))
+    with pytest.raises(SettingsError, match="KUBE_PRIORITY_CLASS"):
+        process.plan(launcher.submit(cpu_job(), PLAN))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
