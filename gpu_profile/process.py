@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -181,12 +182,23 @@ def _read(screen: IO[bytes]) -> bytes:
 
 
 @contextlib.contextmanager
-def in_background(command: Command, output: Path) -> Iterator[None]:
-    """Append both outputs to a file while the body runs, then end the program."""
+def in_background(command: Command, output: Path) -> Iterator[Callable[[float], None]]:
+    """Append both outputs to a file while the body runs, then end the program.
+
+    The body gets a sleep of so many seconds that the program's end cuts short.
+    """
     with output.open("ab") as file:
         child = _start(command, file)
+
+        def pause(seconds: float) -> None:
+            if child.poll() is not None:
+                time.sleep(seconds)
+                return
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(seconds)
+
         try:
-            yield
+            yield pause
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(2.0)
         finally:

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,6 +20,7 @@ from gpu_profile.spec import Handle, Job
 
 _STOP_S = 150.0
 _POLL_S = (0.2, 2.0)
+"""Between two questions. The job's log mostly tells its end at once, by ending too."""
 
 
 @dataclass
@@ -106,6 +107,7 @@ class Runner:
         started = time.monotonic()
         output = self.directory / OUTPUT_FILE
         with contextlib.ExitStack() as follow:
+            pause: Callable[[float], None] = time.sleep
             following = False
             while time.monotonic() < until:
                 status = process.drive(self.launcher.status(job_id))
@@ -113,11 +115,11 @@ class Runner:
                     break
                 if status.state is JobState.RUNNING and not following:
                     logs = self.launcher.logs(job_id, follow=True)
-                    follow.enter_context(process.in_background(logs, output))
+                    pause = follow.enter_context(process.in_background(logs, output))
                     following = True
                 self.progress.show(_phase(status), _last_line(output))
                 elapsed = time.monotonic() - started
-                time.sleep(min(max(elapsed / 20, _POLL_S[0]), _POLL_S[1]))
+                pause(min(max(elapsed / 10, _POLL_S[0]), _POLL_S[1]))
             else:
                 raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
         _complete(output, process.run(self.launcher.logs(job_id, follow=False)))

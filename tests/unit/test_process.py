@@ -58,6 +58,14 @@ def test_a_background_program_ends_with_the_body(tmp_path: Path) -> None:
     assert output.read_text() == "here\n"
 
 
+def test_a_pause_ends_with_the_background_program(tmp_path: Path) -> None:
+    with process.in_background(command("sleep", "0.2"), tmp_path / "log") as pause:
+        started = time.monotonic()
+        pause(60)
+        assert time.monotonic() - started < 30
+        pause(0.01)
+
+
 def test_lines_come_as_they_are_written() -> None:
     lines = process.lines(command("bash", "-c", "echo a; echo b >&2; exit 4"))
     assert [next(lines), next(lines)] == ["a", "b"]
