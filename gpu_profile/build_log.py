@@ -33,7 +33,12 @@ _ADVICE = (
         "Set http_proxy and https_proxy, or a mirror for this download",
     ),
     (
-        r"(?i)attestation|not supported for the docker driver",
+        r"(?i)attestation",
+        "`invoke sbom` prints one of the image built without it; BuildKit's own needs another"
+        " builder: `docker buildx create --use`",
+    ),
+    (
+        "not supported for the docker driver",
         "That needs another builder: `docker buildx create --use`",
     ),
 )

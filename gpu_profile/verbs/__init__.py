@@ -118,11 +118,12 @@ VERBS: tuple[Verb, ...] = (
             Option("rebuild-base", False, "make the embedded base anew"),
             Option("cache-from", "", "registry to take cached steps from"),
             Option("cache-to", "", "registry to give them to"),
-            Option("sbom", False, "attach an SPDX bill of materials"),
+            Option("sbom", False, "attach BuildKit's own bill of materials"),
             *_SETTINGS,
         ),
     ),
     Verb("image-size", "image", "Show the image's size by component.", (_FORMAT, *_SETTINGS)),
+    Verb("sbom", "image", "Print the image's bill of materials (SPDX).", _SETTINGS),
     Verb("login", "registry", "Log the docker CLI in to the registry.", (_YES, *_REGISTRY)),
     Verb("push", "registry", "Push the image, and print its digest.", _REGISTRY),
     Verb("pull", "registry", "Pull the image.", _REGISTRY),
@@ -195,7 +196,8 @@ VERBS: tuple[Verb, ...] = (
             Option("also", (), "text to take out as well; may be given again"),
         ),
     ),
-    Verb("trace-file", "trace", "Write what --python-functions-trace reads, of the words behind.", (
+    Verb("trace-file", "trace", "Write what --python-functions-trace reads, of named functions.", (
+        Option("function", (), "package.module:function; any number of them", positional=True),
         _OUTPUT,
         Option("domain", "", "NVTX domain"),
         Option("category", "", "NVTX category"),

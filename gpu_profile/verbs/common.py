@@ -48,7 +48,7 @@ def call(name: str, options: Options, **flags: object) -> None:
 
 
 def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
-    from gpu_profile.launchers import LAUNCHERS  # all of them: only verbs that start jobs pay
+    from gpu_profile.launchers.rows import LAUNCHERS  # only verbs that start jobs pay for all
 
     return LAUNCHERS[name](chosen)
 

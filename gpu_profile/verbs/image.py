@@ -7,7 +7,18 @@ import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from gpu_profile import decide, dockerfile, engine, image, lock, machine, process
+from gpu_profile import (
+    container,
+    decide,
+    dockerfile,
+    engine,
+    image,
+    lock,
+    machine,
+    manifest,
+    process,
+)
+from gpu_profile import sbom as bill_of_materials
 from gpu_profile.build_log import BuildLog
 from gpu_profile.command import Command, command
 from gpu_profile.decide import Decided
@@ -50,6 +61,15 @@ def build(verb: Verb, options: Options) -> None:
 def image_size(verb: Verb, options: Options) -> None:
     found = process.drive(measure(str(load_settings(verb, options).image_ref)))
     show(found, str(options["format"]))
+
+
+def sbom(verb: Verb, options: Options) -> None:
+    name = str(load_settings(verb, options).image_ref)
+    look = command("docker", "image", "inspect", "--format={{.Id}}", name)
+    identity = container.checked(process.run(look), f"looking for {name}").stdout.strip()
+    read = command("docker", "run", "--rm", "--network=none", name, "cat", str(manifest.PATH))
+    text = container.checked(process.run(read), f"reading the manifest of {name}").stdout
+    sys.stdout.write(bill_of_materials.spdx(text, name, identity))
 
 
 def _decided(verb: Verb, options: Options) -> Decided:

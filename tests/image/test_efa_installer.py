@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import decide, dockerfile, image, machine, process
+from gpu_profile import process
 from gpu_profile.build_log import BuildLog
 from gpu_profile.command import command
-from gpu_profile.settings import load
 from tests.image import stand_in
+from tests.image.builds import build, why
 from tests.image.checks import in_container, last_line
 from tests.image.stand_in import Archive
 
-pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
 NAME = "gpu-profile-test-efa"
 ONLY_EFA = "BUILD_OPTS=--network=host --target=efa"
 
@@ -48,38 +46,16 @@ def serve() -> Iterator[Callable[[Path], str]]:
 
 
 def _build(tmp_path: Path, url: str, archive: Archive, *overrides: str) -> BuildLog | None:
-    """None where it was built, as NAME; otherwise the log of the failure."""
-    settings = load(
-        tmp_path / ".env",
-        {},
-        [
-            *("BASE_IMAGE=embedded", f"IMAGE={NAME}", "INSTALL_TORCH=none", "NSYS_SOURCE=debian"),
-            *("INSTALL_EFA=true", "EFA_VERSION=1.50.0", f"EFA_URL={url}", "TORCH_URL="),
-            *(f"EFA_SHA256={archive.sha256}", f"EFA_FINGERPRINT={archive.fingerprint}"),
-            *("BUILD_OPTS=--network=host", *overrides),
-        ],
-    )
-    decided = process.drive(decide.with_base(process.drive(decide.decide(settings))))
-    file = tmp_path / "Dockerfile"
-    file.write_text(dockerfile.render(decided.settings))
-    options = image.BuildOptions(root=ROOT, file=file, plain=True)
-    made = image.build(decided, process.drive(machine.downloads()), options)
-    result = process.run(made)
-    log = BuildLog()
-    for line in result.stderr.splitlines():
-        log.feed(line)
-    return log if result.returncode else None
-
-
-def _why(log: BuildLog | None) -> str:
-    return "" if log is None else str(log.failure(1))
+    pins = (f"EFA_SHA256={archive.sha256}", f"EFA_FINGERPRINT={archive.fingerprint}")
+    source = ("INSTALL_EFA=true", "EFA_VERSION=1.50.0", f"EFA_URL={url}", *pins)
+    return build(tmp_path, NAME, *source, "BUILD_OPTS=--network=host", *overrides)
 
 
 @pytest.fixture
 def archive(
-    docker: None, require: Callable[[str, object], None], tmp_path: Path
+    embedded: None, require: Callable[[str, object], None], tmp_path: Path
 ) -> Callable[[str], Archive]:
-    missing = [tool for tool in ("gpg", "dpkg-deb", "debootstrap") if not process.which(tool)]
+    missing = [tool for tool in ("gpg", "dpkg-deb") if not process.which(tool)]
     require("image", missing and f"{' and '.join(missing)} not installed")
     return lambda version: stand_in.make(tmp_path, version)
 
@@ -89,7 +65,7 @@ def test_the_installer_is_verified_run_and_gone(
 ) -> None:
     made = archive("1.50.0")
     log = _build(tmp_path, serve(made.directory), made)
-    assert log is None, _why(log)
+    assert log is None, why(log)
     for check in ("05-manifest", "40-efa", "80-no-tools"):
         result = in_container(NAME, f"/test.d/{check}.sh")
         assert result.returncode == 0, last_line(result)
@@ -103,7 +79,7 @@ def test_an_older_installer_gets_the_options_it_knows(
 ) -> None:
     made = archive("1.43.0")
     log = _build(tmp_path, serve(made.directory), made, "EFA_VERSION=1.43.0", ONLY_EFA)
-    assert log is None, _why(log)
+    assert log is None, why(log)
 
 
 @pytest.mark.parametrize(

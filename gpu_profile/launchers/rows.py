@@ -1,0 +1,24 @@
+"""The launchers: one small file and one row here each. For those who start jobs: it imports all."""
+
+from collections.abc import Callable, Mapping
+
+from gpu_profile.launchers.base import Launcher
+from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.launchers.host import HostLauncher
+from gpu_profile.launchers.mpijob import MpiJobLauncher
+from gpu_profile.launchers.pytorchjob import PyTorchJobLauncher
+from gpu_profile.launchers.slurm import SlurmLauncher
+from gpu_profile.launchers.ssh import SshLauncher
+from gpu_profile.launchers.trainjob import TrainJobLauncher
+from gpu_profile.settings import Settings
+from gpu_profile.spec import LauncherName
+
+LAUNCHERS: Mapping[LauncherName, Callable[[Settings], Launcher]] = {
+    "docker": DockerLauncher.from_settings,
+    "host": HostLauncher.from_settings,
+    "ssh": SshLauncher.from_settings,
+    "slurm": SlurmLauncher.from_settings,
+    "mpijob": MpiJobLauncher.from_settings,
+    "pytorchjob": PyTorchJobLauncher.from_settings,
+    "trainjob": TrainJobLauncher.from_settings,
+}

@@ -1,0 +1,77 @@
+"""An image's manifest as a bill of materials: SPDX 2.3 (https://spdx.github.io/spdx-spec/v2.3).
+
+For engines whose builder attaches none. Same image, same bytes: the time in it is the image's.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_profile import __version__
+from gpu_profile.errors import ReportError
+
+_EPOCH = "1970-01-01T00:00:00Z"
+
+
+def spdx(manifest: str, image: str, identity: str) -> str:
+    """The document of one image; `identity` is the engine's id or a digest. JSON text.
+
+    Raises ReportError where the manifest is none.
+    """
+    try:
+        packages = list(_packages(json.loads(manifest)))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReportError(f"{image} has no manifest: {error!r}", "Build it anew") from error
+    document = {
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "name": image,
+        "documentNamespace": f"urn:gpu-profile:{identity}",
+        "creationInfo": {"created": _EPOCH, "creators": [f"Tool: gpu-profile-{__version__}"]},
+        "packages": packages,
+        "relationships": [_described(package["SPDXID"]) for package in packages],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def _described(identifier: str) -> dict[str, str]:
+    return {
+        "spdxElementId": "SPDXRef-DOCUMENT",
+        "relationshipType": "DESCRIBES",
+        "relatedSpdxElement": identifier,
+    }
+
+
+def _packages(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    distribution = str(manifest["system"]).partition(" ")[0]
+    kinds = {
+        "component": (manifest["components"], "pkg:generic"),
+        "deb": (manifest["packages"], f"pkg:deb/{distribution}"),
+        "python": (manifest["python_packages"], "pkg:pypi"),
+    }
+    for kind, (found, place) in kinds.items():
+        for name, version in sorted(found.items()):
+            yield _package(kind, name, version, place)
+
+
+def _package(kind: str, name: str, version: str, place: str) -> dict[str, Any]:
+    """Package URLs as https://github.com/package-url/purl-spec has them."""
+    plain, _, architecture = name.partition(":")
+    qualifier = f"?arch={architecture}" if architecture else ""
+    escaped = version.replace("+", "%2B").replace(":", "%3A")
+    purl = f"{place}/{plain.lower().replace('+', '%2B')}@{escaped}{qualifier}"
+    return {
+        "SPDXID": f"SPDXRef-{kind}-{re.sub(r'[^A-Za-z0-9.-]', '-', name)}",
+        "name": plain,
+        "versionInfo": version,
+        "downloadLocation": "NOASSERTION",
+        "externalRefs": [
+            {
+                "referenceCategory": "PACKAGE-MANAGER",
+                "referenceType": "purl",
+                "referenceLocator": purl,
+            }
+        ],
+    }

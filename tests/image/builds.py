@@ -1,0 +1,35 @@
+"""Images that tests build for themselves, on the embedded base with the distribution's nsys."""
+
+from pathlib import Path
+
+from gpu_profile import decide, dockerfile, image, machine, process
+from gpu_profile.build_log import BuildLog
+from gpu_profile.settings import load
+
+ROOT = Path(__file__).parents[2]
+STAND_IN = Path(__file__).with_name("nccl-tests-stand-in")
+PLAIN = ("BASE_IMAGE=embedded", "NSYS_SOURCE=debian", "INSTALL_TORCH=none", "TORCH_URL=")
+FULL = (
+    *("INSTALL_MPI=true", "INSTALL_EFA=true", "EFA_SOURCE=distro", "INSTALL_TESTS=true"),
+    *(f"NCCL_TESTS_URL={STAND_IN}", "NCCL_TESTS_VERSION=stand-in", "NCCL_TESTS_COMMIT="),
+    "CUDA_ARCHS=90",
+)
+"""MPI, EFA and TESTS on, of sources that any machine with a mirror of its distribution has."""
+
+
+def build(directory: Path, name: str, *overrides: str) -> BuildLog | None:
+    """Build an image of that name: None where it was built, otherwise the log of the failure."""
+    settings = load(directory / ".env", {}, (*PLAIN, f"IMAGE={name}", *overrides))
+    decided = process.drive(decide.with_base(process.drive(decide.decide(settings))))
+    file = directory / "Dockerfile"
+    file.write_text(dockerfile.render(decided.settings))
+    options = image.BuildOptions(root=ROOT, file=file, plain=True)
+    result = process.run(image.build(decided, process.drive(machine.downloads()), options))
+    log = BuildLog()
+    for line in result.stderr.splitlines():
+        log.feed(line)
+    return log if result.returncode else None
+
+
+def why(log: BuildLog | None) -> str:
+    return "" if log is None else str(log.failure(1))

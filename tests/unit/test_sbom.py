@@ -1,0 +1,49 @@
+"""The manifest as SPDX: every package once, by a package URL, and the same bytes each time."""
+
+import json
+
+import pytest
+
+from gpu_profile.errors import ReportError
+from gpu_profile.sbom import spdx
+
+MANIFEST = {
+    "system": "debian 13",
+    "python": "3.13.5",
+    "components": {"nsys": "2023.4.4.54-234433681190v0"},
+    "packages": {"libstdc++6:amd64": "14.2.0-19", "adduser": "3.152", "bsdutils": "1:2.41.5-0"},
+    "python_packages": {"MarkupSafe": "2.1.5"},
+}
+
+
+def _document() -> dict[str, object]:
+    found: dict[str, object] = json.loads(spdx(json.dumps(MANIFEST), "gpu-profile:v1", "sha256:1"))
+    return found
+
+
+def test_every_package_once_by_its_url() -> None:
+    packages = _document()["packages"]
+    assert isinstance(packages, list)
+    assert [package["externalRefs"][0]["referenceLocator"] for package in packages] == [
+        "pkg:generic/nsys@2023.4.4.54-234433681190v0",
+        "pkg:deb/debian/adduser@3.152",
+        "pkg:deb/debian/bsdutils@1%3A2.41.5-0",
+        "pkg:deb/debian/libstdc%2B%2B6@14.2.0-19?arch=amd64",
+        "pkg:pypi/markupsafe@2.1.5",
+    ]
+    assert len({package["SPDXID"] for package in packages}) == 5
+
+
+def test_the_document_describes_them_all() -> None:
+    document = _document()
+    assert (document["spdxVersion"], document["name"]) == ("SPDX-2.3", "gpu-profile:v1")
+    relations = document["relationships"]
+    assert isinstance(relations, list)
+    assert {relation["relationshipType"] for relation in relations} == {"DESCRIBES"}
+    assert len(relations) == 5
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"system": "debian"}'])
+def test_no_manifest(text: str) -> None:
+    with pytest.raises(ReportError, match="has no manifest"):
+        spdx(text, "gpu-profile:v1", "sha256:1")
