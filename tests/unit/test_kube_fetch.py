@@ -34,7 +34,7 @@ def copied(rank: int, here: str = "123 456") -> list[Result]:
 
 
 def fetched(*answers: Result) -> list[Command]:
-    _, commands = driven(MPI.fetch("team/train-1", TO), answer(mpijob()), *answers)
+    _, commands = driven(MPI.fetch("team/train-1", TO), answer(mpijob("Running")), *answers)
     return commands
 
 
@@ -111,7 +111,11 @@ def test_a_success_on_fewer_hosts_than_asked_is_none(marks: tuple[str, ...], use
 
 def test_a_stopped_job_that_never_had_pods_has_nothing_to_lose() -> None:
     steps = MPI.fetch("team/train-1", TO)
-    driven(steps, answer(mpijob(stopped=True)), items())
+    driven(steps, answer(mpijob("Running", stopped=True)), items())
+
+
+def test_a_job_whose_pods_were_never_made_has_nothing_to_lose() -> None:
+    driven(MPI.fetch("team/train-1", TO), answer(mpijob()), items())
 
 
 def test_cksum_of_a_path_with_spaces() -> None:

@@ -25,6 +25,8 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
         "Apply Trainer's runtimes, torch-distributed",
     ),
     ("error dialing backend", ToolError, "A node does not answer: see `kubectl get nodes`"),
+    ("no PriorityClass", SettingsError, "Set KUBE_PRIORITY_CLASS to one that the cluster has"),
+    ("looking up service account", SettingsError, "Create it, or set KUBE_SERVICE_ACCOUNT"),
     ("exceeded quota", JobError, "Ask for fewer nodes or GPUs, or have the quota raised"),
     ("violates PodSecurity", JobError, "Set KUBE_RUN_AS_USER, or use a namespace that allows it"),
     ("is forbidden: User", ToolError, _ROLE),

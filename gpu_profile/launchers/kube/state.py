@@ -84,6 +84,12 @@ def conditions(job: Object) -> Mapping[str, Object]:
     return {c["type"]: c for c in found if c.get("status") == "True"}
 
 
+def ran(job: Object) -> bool:
+    """Whether its pods have ever been, as far as the operator knows."""
+    found = {c["type"] for c in job.get("status", {}).get("conditions", ())}
+    return bool(found & {"Running", "Succeeded", "Complete", "Failed"})
+
+
 def annotation(job: Object, key: str) -> str:
     return str(job.get("metadata", {}).get("annotations", {}).get(f"{PREFIX}/{key}", ""))
 
