@@ -86,6 +86,18 @@ def registry_address(
     shutil.rmtree(directory / "blobs", ignore_errors=True)
 
 
+def pushed(image: str, address: str) -> str:
+    """A local image by the digest that it has in the registry at `address`."""
+    name, _, tag = image.partition(":")
+    there = f"{address}/{name}:{tag or 'latest'}"
+    must(process.run(command("docker", "tag", image, there)))
+    must(process.run(command("docker", "push", "--quiet", there)))
+    words = ("docker", "image", "inspect", "--format={{json .RepoDigests}}", there)
+    digests = json.loads(must(process.run(command(*words))))
+    must(process.run(command("docker", "rmi", there)))
+    return str(next(digest for digest in digests if digest.startswith(address)))
+
+
 @pytest.fixture(scope="session")
 def cluster_image(kubernetes: None, request: pytest.FixtureRequest) -> str:
     """The image under test by digest. One of a registry (--image) is what the nodes pull;
@@ -94,15 +106,7 @@ def cluster_image(kubernetes: None, request: pytest.FixtureRequest) -> str:
     if "/" in given:
         return given
     image: str = request.getfixturevalue("image")
-    address: str = request.getfixturevalue("registry_address")
-    name, _, tag = image.rpartition(":")
-    pushed = f"{address}/{name}:{tag}"
-    must(process.run(command("docker", "tag", image, pushed)))
-    must(process.run(command("docker", "push", "--quiet", pushed)))
-    words = ("docker", "image", "inspect", "--format={{json .RepoDigests}}", pushed)
-    digests = json.loads(must(process.run(command(*words))))
-    must(process.run(command("docker", "rmi", pushed)))
-    return str(next(digest for digest in digests if digest.startswith(address)))
+    return pushed(image, request.getfixturevalue("registry_address"))
 
 
 @pytest.fixture
@@ -149,6 +153,10 @@ class Cluster:
             "items"
         ]
         return found
+
+    def pod_named(self, part: str) -> dict[str, str]:
+        (found,) = [pod for pod in self.pods() if part in pod["metadata"]["name"]]
+        return {"name": found["metadata"]["name"], "node": found["spec"].get("nodeName", "")}
 
     def reports(self) -> list[str]:
         return sorted(path.name for path in self.directory.glob("*/*.nsys-rep"))

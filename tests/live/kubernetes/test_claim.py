@@ -1,6 +1,7 @@
 """Reports on a claim outlive their pods: pods need not wait, and a lost node loses nothing."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from tests.live.kubernetes.conftest import Cluster, must
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 
 
-def claim(cluster: Cluster) -> str:
+def claim(cluster: Cluster, directory: Path) -> str:
     """A claim that pods of both nodes write to: a directory, for the nodes share a machine."""
     size = {"storage": "1Gi"}
     volume = {
@@ -17,7 +18,7 @@ def claim(cluster: Cluster) -> str:
         "accessModes": ["ReadWriteMany"],
         "persistentVolumeReclaimPolicy": "Delete",
         "storageClassName": "",
-        "hostPath": {"path": str(cluster.directory / "volume"), "type": "DirectoryOrCreate"},
+        "hostPath": {"path": str(directory), "type": "DirectoryOrCreate"},
     }
     wanted = {
         "accessModes": ["ReadWriteMany"],
@@ -36,9 +37,19 @@ def claim(cluster: Cluster) -> str:
 
 @pytest.mark.parametrize("launcher", ["mpijob", "pytorchjob"])
 def test_reports_come_off_the_claim(cluster: Cluster, launcher: str) -> None:
-    words = (f"--pvc={claim(cluster)}", "--", "sh", "-c", "sleep 1")
-    done = cluster.profile(launcher, *words)
+    volume = claim(cluster, cluster.directory / "volume")
+    done = cluster.profile(launcher, f"--pvc={volume}", "--", "sh", "-c", "sleep 1")
     assert done.returncode == 0, done.stderr
     assert [name.split(".")[0] for name in cluster.reports()] == ["rank0", "rank1"]
     assert len(list((cluster.directory / "volume").glob("*/*.nsys-rep"))) == 2
+    must(cluster.kubectl("delete", "pv", cluster.namespace, "--wait=false"))
+
+
+def test_a_worker_whose_disk_is_full_says_so(cluster: Cluster, small_disk: Path) -> None:
+    (small_disk / "taken").write_bytes(bytes(3 * 2**20 - 4096))
+    words = (f"--pvc={claim(cluster, small_disk)}", "--", "sh", "-c", "sleep 1")
+    done = cluster.profile("mpijob", *words)
+    assert done.returncode in (5, 6), done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert "No space left" in line or "nsys wrote no report" in line
     must(cluster.kubectl("delete", "pv", cluster.namespace, "--wait=false"))

@@ -2,19 +2,14 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.live.kubernetes.conftest import Cluster, must
+from tests.live.kubernetes.conftest import Cluster, kubectl, must
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 _STEADY = ("--", "sh", "-c", "echo started; sleep 30")
-
-
-def pod_named(cluster: Cluster, part: str) -> dict[str, str]:
-    (found,) = [pod for pod in cluster.pods() if part in pod["metadata"]["name"]]
-    return {"name": found["metadata"]["name"], "node": found["spec"].get("nodeName", "")}
 
 
 def evict(cluster: Cluster, pod: str) -> None:
@@ -28,7 +23,7 @@ def test_a_worker_deleted_in_the_middle_is_named_and_the_others_report_kept(
 ) -> None:
     handle = cluster.started("mpijob", *_STEADY)
     cluster.wait_for("started", handle)
-    must(cluster.kubectl("delete", "pod", pod_named(cluster, "worker-1")["name"], "--now"))
+    must(cluster.kubectl("delete", "pod", cluster.pod_named("worker-1")["name"], "--now"))
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode in (5, 6), done.stderr
     assert "worker-1" in done.stderr
@@ -40,25 +35,48 @@ def test_an_evicted_launcher_ends_the_job_and_the_workers_reports_are_fetched(
 ) -> None:
     handle = cluster.started("mpijob", *_STEADY)
     cluster.wait_for("started", handle)
-    evict(cluster, pod_named(cluster, "launcher")["name"])
+    evict(cluster, cluster.pod_named("launcher")["name"])
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode == 5, done.stderr
     assert len(cluster.reports()) == 2
 
 
+@pytest.fixture
+def drained(cluster: Cluster) -> Iterator[Callable[[str, str], None]]:
+    """`drained(node, job)`: kubectl drain of this job's pods alone; the node is back after."""
+    nodes = []
+
+    def drain(node: str, job: str) -> None:
+        nodes.append(node)
+        selector = f"--pod-selector=training.kubeflow.org/job-name={job}"
+        must(kubectl("drain", node, selector, "--force", "--delete-emptydir-data"))
+
+    yield drain
+    for node in nodes:
+        must(kubectl("uncordon", node))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["during the run", "before the fetch"])
-def test_a_drained_node(cluster: Cluster, when: str) -> None:
+@pytest.mark.parametrize("launcher", ["mpijob", "pytorchjob"])
+def test_a_drained_node(
+    cluster: Cluster, launcher: str, when: str, drained: Callable[[str, str], None]
+) -> None:
     seconds = 30 if when == "during the run" else 1
-    handle = cluster.started("pytorchjob", "--", "sh", "-c", f"echo started; sleep {seconds}")
-    cluster.wait_for("started" if seconds > 1 else "ended with 0", handle)
-    time.sleep(2)
-    worker = pod_named(cluster, "worker-0")
-    evict(cluster, worker["name"])
+    handle = cluster.started(launcher, "--", "sh", "-c", f"echo started; sleep {seconds}")
+    cluster.wait_for("started" if seconds > 1 or launcher == "mpijob" else "ended with 0", handle)
+    time.sleep(8 if seconds == 1 else 2)  # nsys writes the short run's reports
+    first, second = sorted(
+        cluster.pod_named(part)["name"]
+        for part in (
+            ("master-0", "worker-0") if launcher == "pytorchjob" else ("worker-0", "worker-1")
+        )
+    )
+    drained(cluster.pod_named(second)["node"], handle.rpartition("/")[2])
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode in (5, 6), done.stderr
-    assert worker["name"] in done.stderr
-    assert [name for name in cluster.reports() if "master-0" in name]
+    assert second in done.stderr
+    assert [name for name in cluster.reports() if first in name]
 
 
 def test_a_missing_image_is_said_at_once(cluster: Cluster) -> None:

@@ -1,13 +1,26 @@
 """Manifests against the operators' own schemas: a server-side dry run refuses unknown fields."""
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
 
 from gpu_profile import process
+from gpu_profile.launchers.kube.cluster import Cluster
+from gpu_profile.launchers.kube.job import KubernetesJob
 from gpu_profile.launchers.kube.manifests import DIRECTORY
 from tests.live.kubernetes.conftest import kubectl
-from tests.unit.test_kube_manifests import CLUSTER, FULL, KINDS, PLAIN, PLAN, cpu_job, job
+from tests.unit.test_kube_manifests import (
+    CLUSTER,
+    FULL,
+    IMAGE,
+    KINDS,
+    PLAIN,
+    PLAN,
+    cpu_job,
+    job,
+    placed,
+)
 
 pytestmark = pytest.mark.kubernetes
 _DRY = ("create", "--dry-run=server", "--validate=strict", "--filename=-")
@@ -18,6 +31,15 @@ def test_the_files_in_k8s_as_they_stand(launcher: str) -> None:
     done = kubectl(*_DRY, stdin=text)
     assert done.returncode == 0, done.stderr
     assert "example created (server dry run)" in done.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_settings_of_where_pods_go(kind: type[KubernetesJob], namespace: str) -> None:
+    launcher = placed(kind)
+    here = dataclasses.replace(launcher, cluster=Cluster(namespace=namespace))
+    (create,) = process.plan(here.submit(cpu_job(image=IMAGE), PLAN))
+    done = kubectl(f"--namespace={namespace}", *_DRY, stdin=create.stdin)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -1,0 +1,133 @@
+"""test --suite nccl on nodes with eight GPUs, EFA and hugepages, as far as the scheduler knows.
+
+The nodes are the API server's alone: no kubelet of ours would say that it has hugepages and two
+terabytes. What is admitted, scheduled and refused is the cluster's own word.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_profile import nccl_suite, process
+from gpu_profile.launchers.base import NsysPlan
+from gpu_profile.launchers.mpijob import MpiJobLauncher
+from gpu_profile.spec import ImageRef, Resources
+from tests.live.kubernetes.conftest import Cluster, kubectl, must
+from tests.unit.settings_for import settings_for
+
+pytestmark = [pytest.mark.kubernetes]
+TYPE = "node.kubernetes.io/instance-type"
+P5 = {
+    "cpu": "192",
+    "memory": "2000Gi",
+    "pods": "100",
+    "nvidia.com/gpu": "8",
+    "vpc.amazonaws.com/efa": "32",
+    "hugepages-2Mi": "10Gi",
+}
+SETTINGS = ("KUBE_INSTANCE=p5.48xlarge", f"KUBE_NODE_SELECTOR={TYPE}=p5.48xlarge")
+
+
+def node(name: str, amounts: dict[str, str]) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    taint = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {TYPE: "p5.48xlarge", "kubernetes.io/hostname": name}},
+        "spec": {"taints": [taint]},
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+    }
+
+
+@pytest.fixture
+def p5(operators: None, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Two nodes of p5.48xlarge, or of what the test says is different."""
+    names = ("p5-1", "p5-2")
+    amounts = P5 | getattr(request, "param", {})
+    for name in names:
+        must(kubectl("create", "--filename=-", stdin=json.dumps(node(name, amounts))))
+        status = json.dumps({"status": node(name, amounts)["status"]})
+        patch = ("--subresource=status", "--type=merge", f"--patch={status}")
+        must(kubectl("patch", "node", name, *patch))
+        taints = json.dumps({"spec": {"taints": node(name, amounts)["spec"]["taints"]}})
+        must(kubectl("patch", "node", name, "--type=merge", f"--patch={taints}"))
+    yield
+    for name in names:
+        must(kubectl("delete", "node", name))
+
+
+@pytest.fixture
+def suite(namespace: str, operators: None, tmp_path: Path) -> Cluster:
+    """The verbs alone: no image is pulled where nothing runs."""
+    (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
+    return Cluster(namespace=namespace, image="registry.example/gpu-profile:1", directory=tmp_path)
+
+
+def asked(suite: Cluster, *words: str) -> tuple[str, ...]:
+    settings = tuple(f"--set={setting}" for setting in SETTINGS)
+    return ("test", "--suite=nccl", "--on=mpijob", f"--image={suite.image}", *settings, *words)
+
+
+def test_eight_gpus_efa_and_hugepages_find_their_nodes(suite: Cluster, p5: None) -> None:
+    launcher = MpiJobLauncher.from_settings(
+        settings_for(f"KUBE_NAMESPACE={suite.namespace}", *SETTINGS)
+    )
+    shape = Resources(nodes=2, gpus_per_node=8, tasks_per_node=8)
+    (job,) = nccl_suite.jobs(
+        nccl_suite.suite("all_reduce", min_busbw=400, at="1G", efa=True),
+        name="nccl-1",
+        image=ImageRef.parse(suite.image),
+        resources=shape,
+    )
+    assert process.drive(launcher.gpus()) == 8
+    job_id = process.drive(launcher.submit(job, NsysPlan(options=())))
+    selector = "--selector=training.kubeflow.org/job-role=worker"
+    must(suite.kubectl("wait", "pod", selector, "--for=create", "--timeout=60s"))
+    must(suite.kubectl("wait", "pod", selector, "--for=condition=PodScheduled", "--timeout=60s"))
+    found = {pod["spec"]["nodeName"]: pod["spec"]["containers"][0] for pod in suite.pods()}
+    assert sorted(found) == ["p5-1", "p5-2"]
+    for container in found.values():
+        limits = container["resources"]["limits"]
+        assert limits["nvidia.com/gpu"] == "8"
+        assert limits["vpc.amazonaws.com/efa"] == "32"
+        assert limits["hugepages-2Mi"] == "5Gi"
+    must(suite.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false"))
+    process.drive(launcher.cleanup(job_id))
+
+
+def test_nine_gpus_are_refused_before_anything_is_made(suite: Cluster, p5: None) -> None:
+    done = suite.invoke(*asked(suite, "--nodes=2", "--gpus=9"))
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.strip().endswith("error: 9 GPUs asked for, 8 there. Use --gpus all.")
+    assert suite.pods() == []
+
+
+@pytest.mark.parametrize(
+    ("p5", "missing"),
+    [
+        ({"nvidia.com/gpu": "4"}, "Insufficient nvidia.com/gpu"),
+        ({"vpc.amazonaws.com/efa": "16"}, "Insufficient vpc.amazonaws.com/efa"),
+        ({"hugepages-2Mi": "0"}, "Insufficient hugepages-2Mi"),
+        ({"memory": "64Gi"}, "Insufficient memory"),
+    ],
+    indirect=["p5"],
+    ids=["GPUs", "EFA", "hugepages", "memory"],
+)
+def test_what_is_missing_is_named_in_a_line(suite: Cluster, p5: None, missing: str) -> None:
+    words = ("--nodes=2", "--gpus=8", "--set=KUBE_WAIT=5")
+    done = suite.invoke(*asked(suite, *words))
+    assert done.returncode == 5, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert missing in line
+    assert suite.pods() == [] or all(p["metadata"].get("deletionTimestamp") for p in suite.pods())
+
+
+def test_a_name_that_grows_too_long_is_refused(suite: Cluster) -> None:
+    words = ("--nodes=2", "--gpus=8", "--collective=reduce_scatter", "--dry-run")
+    done = suite.invoke(*asked(suite, *words, f"--name={'long' * 10}"))
+    assert done.returncode == 2, done.stderr
+    assert "63 are allowed. Give the run a shorter --name." in done.stderr

@@ -1,0 +1,73 @@
+"""Open MPI 4 and 5, whose launchers read other variables; and an mpirun that drops hosts."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import command
+from tests.live.kubernetes.conftest import Cluster, must, pushed
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
+HERE = Path(__file__).parent
+_RANK = ("--", "sh", "-c", "mpirun --version | head -n 1; sleep 1")
+
+
+@pytest.fixture(scope="session")
+def open_mpi_4(registry_address: str, require: Callable[[str, object], None]) -> str:
+    """An image with Open MPI 4.1, where the nodes can pull it."""
+    require("mpi", not shutil.which("debootstrap") and "debootstrap is not installed")
+    name = "gpu-profile-open-mpi-4"
+    subprocess.run((HERE / "open-mpi-4", name), check=True)
+    where = pushed(name, registry_address)
+    must(process.run(command("docker", "rmi", name)))
+    return where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["5", "4"])
+def test_four_ranks_of_two_hosts(
+    cluster: Cluster, version: str, request: pytest.FixtureRequest
+) -> None:
+    image = cluster.image if version == "5" else request.getfixturevalue("open_mpi_4")
+    where = ("--on=mpijob", "--nodes=2", "--gpus=0", "--processes=2", f"--image={image}")
+    done = cluster.invoke("profile", *where, *_RANK)
+    assert done.returncode == 0, done.stderr
+    (output,) = cluster.directory.glob("*/output.log")
+    assert output.read_text().count(f"(Open MPI) {version}.") == 4
+    found = {
+        facts["rank"]: facts["host"].rpartition("-")[2] for facts in cluster.record()["reports"]
+    }
+    assert found == {0: "0", 1: "0", 2: "1", 3: "1"}
+
+
+@pytest.fixture(scope="session")
+def forgetful(image: str, registry_address: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The image under test with an mpirun that drops hosts."""
+    context = tmp_path_factory.mktemp("forgetful")
+    shutil.copy(HERE / "forgetful-mpirun", context / "mpirun")
+    (context / "Dockerfile").write_text(f"FROM {image}\nCOPY mpirun /usr/local/bin/mpirun\n")
+    name = "gpu-profile-forgetful"
+    must(process.run(command("docker", "build", "--quiet", f"--tag={name}", str(context))))
+    where = pushed(name, registry_address)
+    must(process.run(command("docker", "rmi", name)))
+    return where
+
+
+def test_ranks_on_one_of_two_hosts_are_no_success(cluster: Cluster, forgetful: str) -> None:
+    where = ("--on=mpijob", "--nodes=2", "--gpus=0", f"--image={forgetful}")
+    done = cluster.invoke("profile", *where, "--", "sh", "-c", "sleep 1")
+    assert done.returncode == 5, done.stderr
+    assert "of 2 workers mpirun used" in done.stderr
+    assert "worker-0 alone" in done.stderr
+    assert [name.split(".")[0] for name in cluster.reports()] == ["rank0", "rank1"]
+
+
+def test_ranks_that_run_in_the_launcher_fail_at_once(cluster: Cluster, forgetful: str) -> None:
+    where = ("--on=mpijob", "--nodes=2", "--gpus=0", f"--image={forgetful}", "--env=FORGET=all")
+    done = cluster.invoke("profile", *where, "--", "sh", "-c", "sleep 1")
+    assert done.returncode == 5, done.stderr
+    assert "is no worker of this run" in done.stderr
