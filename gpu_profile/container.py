@@ -140,3 +140,13 @@ def stop(name: str) -> Steps[str]:
     checked((yield command("docker", "stop", name)), f"stopping {name}")
     checked((yield command("docker", "container", "rm", name)), f"removing {name}")
     return f"{name} stopped"
+
+
+def gpu_options(gpus: int | None) -> tuple[str, ...]:
+    """GPUs, and the pinned memory and stack that NCCL asks for with them."""
+    if gpus == 0:
+        return ()
+    return (
+        f"--gpus={'all' if gpus is None else gpus}",
+        *("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
+    )

@@ -4,10 +4,11 @@ The facts come from Container-Root/machine_facts.py and find_nsys.py, run where 
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from gpu_profile.command import Steps
 from gpu_profile.engine import Check
+from gpu_profile.launchers.scripted import Scripted
 
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
 # From driver R565 on, CAP_PERFMON opens the GPU's counters too.
@@ -18,15 +19,7 @@ _ALLOW = "`invoke counters --allow`, then a reboot; or run as root; light needs 
 Facts = Mapping[str, Any]
 
 
-class HasFacts(Protocol):
-    """A launcher that can look at the machine of its jobs."""
-
-    def facts(self) -> Steps[Facts]: ...
-
-    def copies(self) -> Steps[Facts]: ...
-
-
-def checks(launcher: HasFacts) -> Steps[tuple[Check, ...]]:
+def checks(launcher: Scripted) -> Steps[tuple[Check, ...]]:
     facts = yield from launcher.facts()
     copies = yield from launcher.copies()
     return (

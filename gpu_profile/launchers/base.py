@@ -10,6 +10,14 @@ from gpu_profile.errors import ToolError
 from gpu_profile.spec import Job, LauncherName
 
 
+class ImageFrom(Enum):
+    """Where a launcher's jobs have their image from."""
+
+    NOWHERE = "they run on the machine itself, or the launcher's own settings name one"
+    ENGINE = "this machine's engine, by its tag"
+    REGISTRY = "pulled elsewhere, by the digest that push was told: a tag may have moved"
+
+
 class JobState(Enum):
     PENDING = "pending"
     RUNNING = "running"
@@ -88,6 +96,9 @@ class Launcher(Protocol):
 
     @property
     def name(self) -> LauncherName: ...
+
+    @property
+    def images(self) -> ImageFrom: ...
 
     def gpus(self) -> Steps[int | None]:
         """GPUs of a node that a job here would have; None where only the engine knows."""

@@ -10,7 +10,14 @@ from typing import Any, ClassVar
 from gpu_profile import container, nsys
 from gpu_profile.command import Command, Steps, command
 from gpu_profile.errors import SettingsError
-from gpu_profile.launchers.base import JobState, JobStatus, NsysPlan, asked, local_arguments
+from gpu_profile.launchers.base import (
+    ImageFrom,
+    JobState,
+    JobStatus,
+    NsysPlan,
+    asked,
+    local_arguments,
+)
 from gpu_profile.settings import Settings
 from gpu_profile.spec import ImageRef, Job, LauncherName, Mount
 
@@ -22,6 +29,7 @@ class DockerLauncher:
     """The container is named by the run id, and stays until its reports were validated."""
 
     name: ClassVar[LauncherName] = "docker"
+    images: ClassVar[ImageFrom] = ImageFrom.ENGINE
     image: ImageRef
     report_dir: Path
     options: tuple[str, ...] = ()
@@ -68,7 +76,7 @@ class DockerLauncher:
             *([f"--hostname={self.hostname}"] if self.hostname else []),
             *(container.mount_option(mount) for mount in (self._reports(), *job.mounts)),
             *(f"--env={name}" for name in sorted(job.env)),
-            *gpu_options(job.resources.gpus_per_node),
+            *container.gpu_options(job.resources.gpus_per_node),
             *(["--cap-add=SYS_ADMIN"] if plan.privileged else []),
             *(*self.options, str(self.image), "python3", "/profile.py"),
             *local_arguments(job, plan, output=f"{container.REPORTS_INSIDE}/{job.name}"),
@@ -118,16 +126,6 @@ def _owner() -> str:
     if not hasattr(os, "getuid") or os.getuid() == 0:
         return ""
     return f"{os.getuid()}:{os.getgid()}"
-
-
-def gpu_options(gpus: int | None) -> tuple[str, ...]:
-    """GPUs, and the pinned memory and stack that NCCL asks for with them."""
-    if gpus == 0:
-        return ()
-    return (
-        f"--gpus={'all' if gpus is None else gpus}",
-        *("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
-    )
 
 
 def _status(job_id: str, state: Mapping[str, Any] | None) -> JobStatus:

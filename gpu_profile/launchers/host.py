@@ -1,24 +1,25 @@
 """Jobs of this machine, without Docker. Their directory is the run directory itself."""
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from gpu_profile import nsys
 from gpu_profile.command import Command, Steps
 from gpu_profile.launchers import jobdir
-from gpu_profile.launchers.base import JobStatus, NsysPlan, asked, nameless
+from gpu_profile.launchers.base import ImageFrom, JobStatus, NsysPlan
+from gpu_profile.launchers.scripted import Scripted
 from gpu_profile.settings import Settings
 from gpu_profile.spec import Job, LauncherName
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostLauncher:
+class HostLauncher(Scripted):
     """The id is the job's directory. No command here needs a shell: Windows is a host too."""
 
     name: ClassVar[LauncherName] = "host"
+    images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
     report_dir: Path
     nsys: str = ""
     workdir: str = ""
@@ -32,22 +33,16 @@ class HostLauncher:
             workdir=settings.ssh_workdir,
         )
 
-    def gpus(self) -> Steps[int | None]:
-        result = yield self.agent.call("machine_facts.py", "--gpus")
-        return int(jobdir.answer(result, "counting GPUs"))
+    @property
+    def runs(self) -> str:
+        return str(self.report_dir)
 
-    def facts(self) -> Steps[Mapping[str, Any]]:
-        question = self.agent.call("machine_facts.py", f"--directory={self.report_dir}")
-        return jobdir.facts((yield question), "looking at this machine")
+    @property
+    def named_nsys(self) -> str:
+        return self.nsys
 
-    def copies(self) -> Steps[Mapping[str, Any]]:
-        return jobdir.facts((yield self._nsys("--json")), "looking for nsys")
-
-    def identity(self) -> Steps[str]:
-        return nameless()
-
-    def probe(self, job: Job) -> Steps[str]:
-        return asked(self._nsys("profile", "--help"))
+    def script(self, name: str, *argv: str) -> Command:
+        return self.agent.call(name, *argv)
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         directory = str(self.report_dir / job.name)
@@ -71,12 +66,8 @@ class HostLauncher:
         jobdir.checked((yield copy), f"copying the reports from {job_id}")
 
     def export(self, job_id: str, report: Path) -> Command | None:
-        return self._nsys(*nsys.export_command((), report).argv)
+        return self.find_nsys(*nsys.export_command((), report).argv)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """The directory is the run's, and stays."""
         yield from ()
-
-    def _nsys(self, *argv: str) -> Command:
-        named = (f"--nsys={self.nsys}",) if self.nsys else ()
-        return self.agent.call("find_nsys.py", *named, *argv)

@@ -41,6 +41,10 @@ class Agent:
     def call(self, script: str, *argv: str, stdin: str = "") -> Command:
         return command(self.python, str(self.root / script), *argv, stdin=stdin)
 
+    def text(self, script: str) -> str:
+        """A script for another machine's Python, which needs none of the others."""
+        return (self.root / script).read_text(encoding="utf-8")
+
 
 def spec(
     job: Job, plan: NsysPlan, directory: str, *, cwd: str = "", nsys: str = "", env: bool = True

@@ -4,16 +4,17 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import SettingsError
 from gpu_profile.launchers import jobdir
-from gpu_profile.launchers.base import JobState, JobStatus, NsysPlan, asked, nameless
+from gpu_profile.launchers.base import ImageFrom, JobState, JobStatus, NsysPlan
 from gpu_profile.launchers.remote import Place
+from gpu_profile.launchers.scripted import Scripted
+from gpu_profile.launchers.transfer import Transfer
 from gpu_profile.settings import Settings
 from gpu_profile.spec import Job, LauncherName
 
@@ -21,7 +22,7 @@ _JOB_ID = re.compile(r"(?P<host>(?:[^\[\]:]*@)?(?:\[[^\]]+\]|[^:]+)):(?P<directo
 
 
 @dataclass(frozen=True, kw_only=True)
-class SshLauncher:
+class SshLauncher(Scripted):
     """The id is `user@address:directory`: all that another shell needs to find the job.
 
     `directory` holds our runs there, one folder each; `workdir` is where jobs run; what is in
@@ -29,6 +30,7 @@ class SshLauncher:
     """
 
     name: ClassVar[LauncherName] = "ssh"
+    images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
     host: str
     report_dir: Path
     options: tuple[str, ...] = ()
@@ -52,36 +54,33 @@ class SshLauncher:
             rsync=shutil.which("rsync") is not None,
         )
 
-    def gpus(self) -> Steps[int | None]:
-        result = yield from self._asked("machine_facts.py", "--gpus")
-        return int(jobdir.answer(result, "counting GPUs"))
+    @property
+    def runs(self) -> str:
+        return self.directory
 
-    def facts(self) -> Steps[Mapping[str, Any]]:
-        result = yield from self._asked("machine_facts.py", f"--directory={self.directory}")
-        return jobdir.facts(result, f"asking {self.host}")
+    @property
+    def named_nsys(self) -> str:
+        return self.nsys
 
-    def copies(self) -> Steps[Mapping[str, Any]]:
-        result = yield from self._asked("find_nsys.py", *self._named(), "--json")
-        return jobdir.facts(result, f"asking {self.host}")
+    def script(self, name: str, *argv: str) -> Command:
+        """Python there reads it from us: nothing is left there."""
+        return self.place().run("python3", "-", *argv, stdin=self.agent.text(name))
 
-    def identity(self) -> Steps[str]:
-        return nameless()
-
-    def probe(self, job: Job) -> Steps[str]:
-        return asked(self._script("find_nsys.py", *self._named(), "profile", "--help"))
+    def heard(self, result: Result) -> Result:
+        return self.place().checked(result, f"asking {self.host}")
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         place, directory = self.place(), f"{self.directory}/{job.name}"
+        transfer = self._transfer(place)
         archive = self.report_dir / job.name / ".sent.tar"
-        yield from place.place_agent(self.agent, directory, archive)
+        yield from transfer.send_agent(directory, archive)
         workdir = self.workdir or (f"{directory}/work" if self.sync else "")
         if self.sync:
-            yield from place.send(self.sync, workdir, archive, rsync=self.rsync)
+            yield from transfer.send(self.sync, workdir, archive)
         yield self.agent.call("job.py", "discard", str(archive))
         spec = jobdir.spec(job, plan, ".", cwd=workdir, nsys=self.nsys)
         started = yield place.run("python3", f"{directory}/job.py", "start", directory, stdin=spec)
-        if place.hint(started) or place.away(started):
-            place.checked(started, f"starting {job.name} on {self.host}")
+        place.reached(started, f"starting {job.name} on {self.host}")
         jobdir.checked(started, f"starting {job.name} on {self.host}")
         return f"{self.host}:{directory}"
 
@@ -91,8 +90,7 @@ class SshLauncher:
         result = yield self._verb(job_id, "status")
         if place.away(result):
             return JobStatus(state=JobState.UNKNOWN, reason=f"{place.host}: {result.said}")
-        if place.hint(result):
-            place.checked(result, f"asking {place.host}")
+        place.reached(result, f"asking {place.host}")
         return jobdir.parse_status(result)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
@@ -105,7 +103,7 @@ class SshLauncher:
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         place, directory = self._at(job_id)
         again = f"`invoke fetch --job ssh://{job_id}` goes on"
-        yield from place.fetch(directory, to, again, agent=self.agent, rsync=self.rsync)
+        yield from self._transfer(place).fetch(directory, to, again)
 
     def export(self, job_id: str, report: Path) -> Command | None:
         """There: no nsys is needed here, and no other could be too old for the report."""
@@ -125,6 +123,9 @@ class SshLauncher:
             raise SettingsError("no host to run on", "Use --host user@address, or set SSH_HOST")
         return Place(host=self.host, options=self.options)
 
+    def _transfer(self, place: Place) -> Transfer:
+        return Transfer(place=place, agent=self.agent, rsync=self.rsync)
+
     def _at(self, job_id: str) -> tuple[Place, str]:
         """The host and the directory of a job. An IPv6 address is in brackets."""
         match = _JOB_ID.fullmatch(job_id)
@@ -135,17 +136,6 @@ class SshLauncher:
     def _verb(self, job_id: str, verb: str, *more: str) -> Command:
         place, directory = self._at(job_id)
         return place.run("python3", f"{directory}/job.py", verb, directory, *more)
-
-    def _named(self) -> tuple[str, ...]:
-        return (f"--nsys={self.nsys}",) if self.nsys else ()
-
-    def _asked(self, script: str, *argv: str) -> Steps[Result]:
-        return self.place().checked((yield self._script(script, *argv)), f"asking {self.host}")
-
-    def _script(self, name: str, *argv: str) -> Command:
-        """Run one of our files there without leaving it there."""
-        text = (self.agent.root / name).read_text(encoding="utf-8")
-        return self.place().run("python3", "-", *argv, stdin=text)
 
 
 def _below_home(path: str) -> str:

@@ -6,7 +6,7 @@ from gpu_profile import container, process
 from gpu_profile.command import Command, Steps
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.launchers.base import JobStatus
-from gpu_profile.launchers.docker import DockerLauncher, gpu_options
+from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.verbs import Options, Verb
 from gpu_profile.verbs.common import job_of, load_settings, show_commands
 from gpu_profile.verbs.lock import versioned
@@ -15,7 +15,7 @@ from gpu_profile.verbs.lock import versioned
 def run(verb: Verb, options: Options) -> None:
     chosen = versioned(load_settings(verb, options))
     engine = DockerLauncher.from_settings(chosen)
-    gpus = gpu_options(_gpus(engine, planning=bool(options["dry_run"])) and None)
+    gpus = container.gpu_options(_gpus(engine, planning=bool(options["dry_run"])) and None)
     steps = container.start(chosen, chosen.image_ref, gpus)
     if options["dry_run"]:
         show_commands(process.plan(steps))

@@ -8,7 +8,7 @@ from gpu_profile import host_doctor, nsys, process, report, rundir
 from gpu_profile.degrade import degraded
 from gpu_profile.digests import recorded
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.launchers.base import Launcher, NsysPlan
+from gpu_profile.launchers.base import ImageFrom, Launcher, NsysPlan
 from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.kube.job import KubernetesJob
 from gpu_profile.launchers.ssh import SshLauncher
@@ -29,7 +29,7 @@ def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
     return Job(
         name=rundir.run_id(command, now, str(options["name"])),
         command=tuple(command),
-        image=_image(options, chosen),
+        image=_image(options, chosen, launcher.images),
         profile=_profile_spec(options),
         resources=resources,
         ddp=bool(options["ddp"]) or (resources.tasks_per_node or 1) > 1,
@@ -109,13 +109,12 @@ def with_image(chosen: Settings, options: Options) -> Settings:
     )
 
 
-def _image(options: Options, chosen: Settings) -> ImageRef | None:
-    """Where others pull it, by the digest that push was told: a tag may have moved."""
-    if chosen.launcher in {"host", "ssh", "slurm"}:
+def _image(options: Options, chosen: Settings, images: ImageFrom) -> ImageRef | None:
+    if images is ImageFrom.NOWHERE:
         return None
     if options["image"]:
         return ImageRef.parse(str(options["image"]))
-    local = chosen.launcher == "docker"
+    local = images is ImageFrom.ENGINE
     return chosen.image_ref if local else recorded(RECORDS, chosen.image_ref)
 
 

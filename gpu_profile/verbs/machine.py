@@ -10,7 +10,7 @@ from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.kube.job import KubernetesJob
 from gpu_profile.launchers.remote import Place
-from gpu_profile.launchers.slurm import SlurmLauncher
+from gpu_profile.launchers.scripted import Scripted
 from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.settings import Settings
 from gpu_profile.verbs import Options, Verb
@@ -35,7 +35,7 @@ def _checks(chosen: Settings) -> tuple[Check, ...]:
     if isinstance(launcher, KubernetesJob):
         steps = kubernetes_doctor.checks(launcher.cluster, launcher.name, launcher.kind)
         return process.drive(steps)
-    if isinstance(launcher, HostLauncher | SshLauncher | SlurmLauncher):
+    if isinstance(launcher, Scripted):
         return process.drive(host_doctor.checks(launcher))
     return engine.checks(process.drive(engine.probe()))
 

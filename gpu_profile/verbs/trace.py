@@ -10,12 +10,16 @@ from gpu_profile.verbs import Options, Verb
 
 
 def trace_file(_verb: Verb, options: Options) -> None:
-    """Checked by importing with the Python that is first on PATH: the job's, most likely."""
+    """Checked by importing with the Python that is first on PATH: the job's, most likely.
+
+    The functions stand as they are, or behind `--`.
+    """
     attributes = Attributes(
         **{name: str(options[name]) for name in ("domain", "category", "color")}
     )
     python = process.which("python3") or sys.executable
-    text = process.drive(made(options["words"], attributes, python=python))
+    functions = (*options.get("function", ()), *options["words"])
+    text = process.drive(made(functions, attributes, python=python))
     if options["output"]:
         Path(str(options["output"])).write_text(text, encoding="utf-8")
         print(f"{options['output']}: use it as --python-functions-trace {options['output']}")

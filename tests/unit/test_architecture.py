@@ -26,7 +26,9 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"command", "spec", "component", "component_rows", "progress"}),
     frozenset({"components", "envfile", "process"}),
     frozenset({"settings"}),
-    frozenset({"launchers", "counters", "kubernetes_doctor", "injector", "operators"}),
+    frozenset(
+        {"launchers", "counters", "host_doctor", "kubernetes_doctor", "injector", "operators"}
+    ),
     frozenset({"runner"}),
     frozenset({"verbs"}),
 )

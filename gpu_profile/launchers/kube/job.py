@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 from gpu_profile import nsys
 from gpu_profile.command import Command, Steps
 from gpu_profile.errors import Interrupted, SettingsError
-from gpu_profile.launchers.base import JobStatus, NsysPlan, nameless
+from gpu_profile.launchers.base import ImageFrom, JobStatus, NsysPlan, nameless
 from gpu_profile.launchers.kube import copying, manifests, pods, probe, reader, state
 from gpu_profile.launchers.kube.cluster import Cluster, Object, checked, parsed, split_id
 from gpu_profile.launchers.kube.manifests import Manifest
@@ -28,6 +28,7 @@ GPU = "nvidia.com/gpu"
 class KubernetesJob(ABC):
     """A job of a custom resource. Its id is `namespace/name`."""
 
+    images: ClassVar[ImageFrom] = ImageFrom.REGISTRY
     kind: ClassVar[Kind]
     name: ClassVar[LauncherName]
     cluster: Cluster

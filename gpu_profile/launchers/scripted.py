@@ -1,0 +1,56 @@
+"""What a launcher learns by our scripts, run on the machine that its jobs run on."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_profile.command import Command, Result, Steps
+from gpu_profile.launchers import jobdir
+from gpu_profile.launchers.base import asked, nameless
+from gpu_profile.spec import Job
+
+
+class Scripted(ABC):
+    """`script` is all that a launcher has to know; `heard` may know better why it failed."""
+
+    @property
+    @abstractmethod
+    def runs(self) -> str:
+        """The directory that holds our runs there."""
+
+    @property
+    @abstractmethod
+    def named_nsys(self) -> str:
+        """The copy that settings name; empty for the newest."""
+
+    @abstractmethod
+    def script(self, name: str, *argv: str) -> Command:
+        """A script of Container-Root that needs none of the others."""
+
+    def heard(self, result: Result) -> Result:
+        return result
+
+    def gpus(self) -> Steps[int | None]:
+        result = yield self.script("machine_facts.py", "--gpus")
+        return int(jobdir.answer(self.heard(result), "counting GPUs"))
+
+    def facts(self) -> Steps[Mapping[str, Any]]:
+        result = yield self.script("machine_facts.py", f"--directory={self.runs}")
+        return jobdir.facts(self.heard(result), "looking at the machine")
+
+    def copies(self) -> Steps[Mapping[str, Any]]:
+        result = yield self.find_nsys("--json")
+        return jobdir.facts(self.heard(result), "looking for nsys")
+
+    def identity(self) -> Steps[str]:
+        return nameless()
+
+    def probe(self, job: Job) -> Steps[str]:
+        return asked(self.find_nsys("profile", "--help"))
+
+    def find_nsys(self, *argv: str) -> Command:
+        """The nsys of a job there, called with these words."""
+        return self.script("find_nsys.py", *self.named(), *argv)
+
+    def named(self) -> tuple[str, ...]:
+        return (f"--nsys={self.named_nsys}",) if self.named_nsys else ()

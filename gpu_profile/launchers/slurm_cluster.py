@@ -1,0 +1,91 @@
+"""Slurm's own commands, run here or on a log-in node, and what their answers mean."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from gpu_profile.command import Command, Result, Steps, command
+from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.launchers import slurm_state
+from gpu_profile.launchers.base import JobState, JobStatus
+from gpu_profile.launchers.remote import Place
+from gpu_profile.launchers.slurm_script import Script
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """`script` has what an allocation is asked for, short steps included."""
+
+    place: Place = field(default_factory=Place)
+    script: Script = field(default_factory=Script)
+
+    def gpus(self) -> Steps[int]:
+        """The most that a node of the partition has, by its generic resources."""
+        partition = [f"--partition={self.script.partition}"] if self.script.partition else []
+        result = yield self.place.run("sinfo", "--noheader", "--format=%G", *partition)
+        self.place.checked(result, "asking Slurm for GPUs")
+        counts = re.findall(r"\bgpu:(?:[^:,()]+:)?(\d+)", result.stdout)
+        return max(map(int, counts), default=0)
+
+    def with_modules(self, *argv: str, stdin: str = "") -> Command:
+        """Only a log-in shell knows `module`."""
+        modules = self.script.modules
+        if not modules:
+            return self.place.run(*argv, stdin=stdin)
+        script = f"module load {shlex.join(modules)} >&2 && exec {shlex.join(argv)}"
+        return self.place.run("bash", "-lc", script, stdin=stdin)
+
+    def on_a_node(self, shared: str, *argv: str, stdin: str = "") -> Command:
+        """As a short step of one task, in the job's image where it has one."""
+        return self.with_modules(*self.script.on_a_node(shared), *argv, stdin=stdin)
+
+    def submit(self, path: str, env: Mapping[str, str]) -> Steps[str]:
+        """The job's number. Raises what sbatch's refusal means."""
+        result = yield self._sbatch(path, env)
+        if result.returncode:
+            raise self._refusal(result)
+        return result.stdout.strip().partition(";")[0]
+
+    def _sbatch(self, path: str, env: Mapping[str, str]) -> Command:
+        """The job's variables reach it through sbatch's own environment, and no file or argv."""
+        if not self.place.host:
+            sbatch = command("sbatch", "--parsable", path)
+            return replace(sbatch, env=env, secrets=frozenset(env))
+        exports = [f"export {n}={shlex.quote(v)}" for n, v in sorted(env.items())]
+        lines = [*exports, f"exec sbatch --parsable {shlex.quote(path)}", ""]
+        return self.place.shell("bash -l", stdin="\n".join(lines))
+
+    def _refusal(self, result: Result) -> Exception:
+        """sbatch's own words, which may end with an advice; otherwise ssh's."""
+        said = [line for line in result.stderr.splitlines() if line.startswith("sbatch: ")]
+        if not said and self.place.host:
+            return ToolError(f"submitting: {result.said}", self.place.hint(result))
+        line = said[-1] if said else result.said
+        return slurm_state.refusal(line.removeprefix("sbatch: ").removeprefix("error: "))
+
+    def status(self, job_id: str) -> Steps[JobStatus | None]:
+        """By scontrol, while the controller remembers the job; then by accounting, if any."""
+        asked = yield self.place.run("scontrol", "show", "job", number(job_id), "--oneliner")
+        if self.place.away(asked) or "Unable to contact" in asked.stderr:
+            return JobStatus(state=JobState.UNKNOWN, reason=asked.said)
+        self.place.reached(asked, "asking Slurm")
+        if asked.returncode == 0:
+            return slurm_state.parse_scontrol(asked.stdout)
+        rows = ("--noheader", "--parsable2", "--allocations", f"--jobs={job_id}")
+        form = f"--format={slurm_state.SACCT_FORMAT}"
+        accounted = yield self.place.run("sacct", *rows, form)
+        return slurm_state.parse_sacct(accounted.stdout)
+
+    def stop(self, job_id: str, state: JobState) -> Steps[None]:
+        """A waiting job leaves the queue; a running one ends its step, so that nsys finalises."""
+        waits = state is JobState.PENDING
+        how = () if waits else ("--batch", "--signal=USR2")
+        cancel = yield self.place.run("scancel", *how, job_id)
+        self.place.checked(cancel, f"stopping slurm://{job_id}")
+
+
+def number(job_id: str) -> str:
+    if not re.fullmatch(r"\d+(?:[_+]\d+)?", job_id):
+        raise SettingsError(f"slurm://{job_id} is not a job number", "Use slurm://1234")
+    return job_id

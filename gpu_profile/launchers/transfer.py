@@ -1,0 +1,105 @@
+"""Files on their way to another machine and back: by rsync where both have it, otherwise by tar."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_profile.command import Command, Result, Steps
+from gpu_profile.errors import ReportError
+from gpu_profile.launchers.jobdir import AGENT, SAMPLES, Agent, answer, checked
+from gpu_profile.launchers.remote import Place
+
+_NOT_SYNCED = ("--exclude=.git", "--exclude=.venv", "--exclude=__pycache__")
+_NO_RSYNC = re.compile(r"not found|not recognized|unknown option|protocol version mismatch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """`rsync`: whether this side has it."""
+
+    place: Place
+    agent: Agent
+    rsync: bool
+
+    def send_agent(self, directory: str, archive: Path) -> Steps[None]:
+        """Put job.py and its siblings into a new directory there, by way of an archive here."""
+        pack = ("tar", "-cf", str(archive), "-C", str(self.agent.root), *AGENT, *SAMPLES)
+        self.place.checked((yield Command(argv=pack)), f"packing {self.agent.root}")
+        there = shlex.quote(directory)
+        unpack = f"umask 077 && mkdir -p {there} && tar -xf - -C {there}"
+        sent = yield self.place.shell(unpack, stdin_file=archive)
+        self.place.checked(sent, f"copying to {directory}")
+
+    def send(self, source: Path, directory: str, archive: Path) -> Steps[None]:
+        """Copy what is in `source` into a directory there."""
+        quoted = shlex.quote(directory)
+        doing = f"copying {source} to {directory}"
+        if self.rsync and self.place.host:
+            self.place.checked((yield self.place.shell(f"mkdir -p {quoted}")), doing)
+            there = f"{self.place.host}:{directory}/"
+            result = yield self._rsync(*_NOT_SYNCED, "--", f"{source}/", there)
+            if not _NO_RSYNC.search(result.stderr):
+                self.place.checked(result, doing)
+                return
+        pack = ("tar", "-cf", str(archive), *_NOT_SYNCED, "-C", str(source), ".")
+        self.place.checked((yield Command(argv=pack)), doing)
+        unpack = f"mkdir -p {quoted} && tar -xf - -C {quoted}"
+        self.place.checked((yield self.place.shell(unpack, stdin_file=archive)), doing)
+
+    def fetch(self, directory: str, to: Path, again: str) -> Steps[None]:
+        """Copy the reports of a job's directory into `to`, each whole or not at all.
+
+        A cut connection is tried once more, from where it was cut. `again` says how the user
+        goes on. Raises ReportError with where the reports lie.
+        """
+        if not self.place.host:
+            copied = yield self.agent.call("job.py", "copy", directory, str(to))
+            checked(copied, f"copying the reports from {directory}")
+            return
+        there = shlex.quote(directory)
+        names = f"test ! -e {there} || python3 {there}/job.py names {there}"
+        listed = yield self.place.shell(names)
+        if listed.returncode:
+            raise self._not_fetched(listed, directory, again)
+        names_there = answer(listed, f"listing {directory}") if listed.stdout else []
+        if not names_there:
+            return
+        done = self.rsync and (yield from self._by_rsync(names_there, directory, to, again))
+        if not done:
+            yield from self._by_tar(directory, to, again)
+
+    def _by_rsync(self, names: Sequence[str], directory: str, to: Path, again: str) -> Steps[bool]:
+        """False where one side has no rsync that the other understands."""
+        for attempt in (1, 2):
+            result = yield self._rsync(
+                *("--partial-dir=.partial", "--from0", "--files-from=-", "--"),
+                *(f"{self.place.host}:{directory}/", f"{to}/"),
+                stdin="\0".join(names),
+            )
+            if result.returncode == 0:
+                return True
+            if _NO_RSYNC.search(result.stderr):
+                return False
+            if attempt == 2:
+                raise self._not_fetched(result, directory, again)
+        return False
+
+    def _by_tar(self, directory: str, to: Path, again: str) -> Steps[None]:
+        archive = to / ".fetched.tar"
+        argv = ("python3", f"{directory}/job.py", "pack", directory)
+        packed = yield self.place.run(*argv, stdout_file=archive)
+        unpacked = yield self.agent.call("job.py", "unpack", str(archive), str(to))
+        for result in (packed, unpacked):
+            if result.returncode:
+                raise self._not_fetched(result, directory, again)
+
+    def _not_fetched(self, result: Result, directory: str, again: str) -> ReportError:
+        where = f"the reports lie in {self.place.host}:{directory}"
+        return ReportError(f"fetching failed ({self.place.said(result)}); {where}", again)
+
+    def _rsync(self, *argv: str, stdin: str = "") -> Command:
+        """--protect-args: no shell of either side sees a name."""
+        shell = f"--rsh={shlex.join(self.place.ssh())}"
+        return Command(argv=("rsync", "--archive", "--protect-args", shell, *argv), stdin=stdin)
