@@ -4,6 +4,7 @@ import errno
 import importlib
 import os
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from invoke.collection import Collection
@@ -15,12 +16,24 @@ from invoke.tasks import Task
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.verbs import VERBS, Option, Verb
 
+_NUMBERED = "."
 
-def _argument(option: Option) -> Argument:
-    many = isinstance(option.default, tuple)
+
+def _arguments(verb: Verb) -> Iterator[Argument]:
+    """One a flag; of a positional list one a word that was given, for Invoke knows no such list."""
+    for option in verb.options:
+        if option.positional and isinstance(option.default, tuple):
+            for number, _ in enumerate(_plain_words(verb, sys.argv[1:])):
+                yield _argument(option, f"{option.name}{_NUMBERED}{number}")
+        else:
+            yield _argument(option, option.name)
+
+
+def _argument(option: Option, name: str) -> Argument:
+    many = isinstance(option.default, tuple) and not option.positional
     return Argument(
-        name=option.name,
-        kind=list if many else type(option.default),
+        name=name,
+        kind=list if many else str if option.positional else type(option.default),
         default=None if option.positional else [] if many else option.default,
         help=option.doc,
         positional=option.positional,
@@ -32,6 +45,20 @@ def _words() -> tuple[str, ...]:
     return tuple(sys.argv[sys.argv.index("--") + 1 :]) if "--" in sys.argv else ()
 
 
+def _plain_words(verb: Verb, argv: Sequence[str]) -> Iterator[str]:
+    """The words between the verb and the next one, or `--`, that are no flag and no flag's."""
+    names = {other.name for other in VERBS}
+    bare = {f"--{option.name}" for option in verb.options if isinstance(option.default, bool)}
+    words = iter(argv[argv.index(verb.name) + 1 :] if verb.name in argv else ())
+    for word in words:
+        if word == "--" or word in names:
+            return
+        if not word.startswith("-"):
+            yield word
+        elif "=" not in word and word not in bare:
+            next(words, None)
+
+
 class VerbTask(Task):  # type: ignore[type-arg]
     """Run a verb; show an error of ours as one line, leave a bug its traceback."""
 
@@ -40,12 +67,21 @@ class VerbTask(Task):  # type: ignore[type-arg]
         super().__init__(_body(verb), name=verb.name.rpartition(".")[2])
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
-        return [_argument(option) for option in self.verb.options]
+        return list(_arguments(self.verb))
+
+
+def _named(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags by name, with "-" as "_"; a positional list is one again."""
+    named: dict[str, Any] = {}
+    for flag, value in flags.items():
+        name, numbered, _ = flag.replace("-", "_").partition(_NUMBERED)
+        named[name] = (*named.get(name, ()), value) if numbered else value
+    return named
 
 
 def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
     def body(_context: Context, **flags: Any) -> None:  # noqa: ANN401
-        named = {name.replace("-", "_"): value for name, value in flags.items()}
+        named = _named(flags)
         module = importlib.import_module(f"gpu_profile.verbs.{verb.module}")
         try:
             getattr(module, verb.function)(

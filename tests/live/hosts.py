@@ -2,13 +2,14 @@
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from gpu_profile.verbs.common import ROOT
+from tests.invoked import INVOKE
+
 BEAT = "import os,sys,time\nprint('up', os.environ.get('RANK'), flush=True)\n"
 """A program that says that it runs; add how it ends."""
 
@@ -21,7 +22,7 @@ class Invoked:
         self.environ = {**environ, "REPORT_DIR": str(runs)}
 
     def argv(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "invoke", "--search-root", str(ROOT), *words]
+        return [*INVOKE, *words]
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         pipe = subprocess.PIPE

@@ -1,15 +1,14 @@
 """run, exec, logs, status, stop of the local container, as the ancestor's users know them."""
 
+import functools
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from gpu_profile import process
-from gpu_profile.command import Command, Result
-from gpu_profile.verbs.common import ROOT
+from gpu_profile.command import Result
+from tests import invoked
 
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 
@@ -21,12 +20,8 @@ def invoke(image: str, tmp_path: Path) -> Iterator[Invoke]:
     """The verbs on a container of this test's own."""
     name, _, tag = image.rpartition(":")
     env = {"IMAGE": name, "VERSION": tag, "CONTAINER": f"gpu-profile-test-{os.getpid()}"}
-    (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
-
-    def call(*words: str) -> Result:
-        argv = (sys.executable, "-m", "invoke", "--search-root", str(ROOT), *words)
-        return process.run(Command(argv=("env", "--chdir", str(tmp_path), *argv), env=env))
-
+    directory = invoked.reporting_here(tmp_path)
+    call = functools.partial(invoked.invoke, directory=directory, **env)
     yield call
     call("stop")
 

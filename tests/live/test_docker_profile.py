@@ -1,10 +1,10 @@
 """The whole path on a real engine: profile, detach, status, logs, stop, fetch, and what fails."""
 
+import functools
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Command, Result
-from gpu_profile.verbs.common import ROOT
+from tests import invoked
 
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 
@@ -23,15 +23,9 @@ Invoke = Callable[..., Result]
 @pytest.fixture
 def invoke(image: str, tmp_path: Path) -> Invoke:
     """`invoke("profile", …)` with the image under test and a report directory of its own."""
-    (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
     name, _, tag = image.rpartition(":")
-
-    def call(*words: str) -> Result:
-        argv = (sys.executable, "-m", "invoke", "--search-root", str(ROOT), *words)
-        env = {"IMAGE": name, "VERSION": tag}
-        return process.run(Command(argv=("env", "--chdir", str(tmp_path), *argv), env=env))
-
-    return call
+    directory = invoked.reporting_here(tmp_path)
+    return functools.partial(invoked.invoke, directory=directory, IMAGE=name, VERSION=tag)
 
 
 def run_record(directory: Path) -> dict[str, object]:
@@ -87,12 +81,11 @@ def test_stop_lets_nsys_finalise(invoke: Invoke, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_brings_the_reports_home(image: str, tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
     name, _, tag = image.rpartition(":")
-    argv = (sys.executable, "-m", "invoke", "--search-root", str(ROOT), "profile")
     env = {**os.environ, "IMAGE": name, "VERSION": tag}
-    words = [*argv, "--", "sh", "-c", "echo begun; exec sleep 300"]
-    with subprocess.Popen(words, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as run:
+    job = ("--", "sh", "-c", "echo begun; exec sleep 300")
+    words = invoked.argv("profile", *job, directory=invoked.reporting_here(tmp_path))
+    with subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as run:
         _wait_for(lambda: "begun" in "".join(p.read_text() for p in tmp_path.glob("*/output.log")))
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=200)

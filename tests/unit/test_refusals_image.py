@@ -2,15 +2,14 @@
 be. The engine is a small script first on PATH that says what a real one says."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Command, Result
+from tests.invoked import INVOKE
 
-ROOT = Path(__file__).parents[2]
 SETTINGS = ("BASE_IMAGE=example.com/base:1", "NSYS_SOURCE=base", "INSTALL_TORCH=none", "TORCH_URL=")
 
 HEALTHY = """
@@ -78,8 +77,7 @@ def _build(tmp_path: Path, engine: str, *options: str) -> Result:
         (tools / "docker").write_text(f"#!/usr/bin/env bash\n{engine}\n")
         (tools / "docker").chmod(0o755)
     words = [word for setting in (*SETTINGS, *options) for word in ("--set", setting)]
-    invoke = (sys.executable, "-m", "invoke", "--search-root", str(ROOT))
-    argv = (*invoke, "build", "--unlocked", *words)
+    argv = (*INVOKE, "build", "--unlocked", *words)
     return process.run(Command(argv=argv, env={"PATH": str(tools)}), timeout_s=60)
 
 

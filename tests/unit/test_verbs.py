@@ -1,22 +1,13 @@
 """The verbs as users type them: each is there, refuses in one line, and keeps its exit code."""
 
 import importlib
-import sys
+import json
 from pathlib import Path
 
 import pytest
 
-from gpu_profile import process
-from gpu_profile.command import Command, Result
 from gpu_profile.verbs import VERBS, Verb
-from gpu_profile.verbs.common import ROOT
-
-
-def invoke(*words: str, directory: Path, **env: str) -> Result:
-    """`invoke WORDS` in a directory with a .env of its own, reports going there too."""
-    argv = (sys.executable, "-m", "invoke", "--search-root", str(ROOT), *words)
-    command = Command(argv=("env", "--chdir", str(directory), *argv), env=env)
-    return process.run(command)
+from tests.invoked import invoke
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
@@ -92,6 +83,32 @@ def test_a_trace_file_is_written_and_checked(tmp_path: Path) -> None:
     refused = invoke("trace-file", "--", "json:dmps", directory=tmp_path)
     assert refused.returncode == 2
     assert "dumps" in refused.stderr
+
+
+TRACED = (
+    (("json:dumps", "os.path:join"), ["json", "os.path"], ""),
+    (("json:dumps", "--domain", "io", "os.path:join"), ["json", "os.path"], "io"),
+    (("--domain=io", "json:dumps"), ["json"], "io"),
+    (("json:dumps", "--", "os.path:join"), ["json", "os.path"], ""),
+)
+
+
+@pytest.mark.parametrize(("words", "modules", "domain"), TRACED)
+def test_functions_to_trace_are_plain_words(
+    tmp_path: Path, words: tuple[str, ...], modules: list[str], domain: str
+) -> None:
+    written = invoke("trace-file", *words, directory=tmp_path)
+    assert written.returncode == 0, written.stderr
+    entries = json.loads(written.stdout)
+    assert [entry["module"] for entry in entries] == modules
+    assert {entry.get("domain", "") for entry in entries} == {domain}
+
+
+def test_the_verb_after_the_functions_is_a_verb(tmp_path: Path) -> None:
+    both = invoke("trace-file", "json:dumps", "config", directory=tmp_path)
+    assert both.returncode == 0, both.stderr
+    assert '"module": "json"' in both.stdout
+    assert "REPORT_DIR" in both.stdout
 
 
 def test_no_engine_is_a_missing_tool(tmp_path: Path) -> None:

@@ -3,18 +3,20 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gpu_profile import push, registry
+from gpu_profile import lock, manifest, process, push, registry
+from gpu_profile.command import command
 from gpu_profile.spec import ImageRef
+from tests.image.builds import FULL, PLAIN
+from tests.image.checks import in_container
+from tests.invoked import INVOKE
 from tests.live.registry.conftest import ECR, PASSWORD, Registry, stored_digest
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]
-ROOT = Path(__file__).parents[3]
 Invoke = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -28,9 +30,10 @@ def invoke(
     (directory / ".env").write_text(f"REGISTRY={real_registry.address}\nECR_REGISTRY={ECR}\n")
 
     def run(*words: str, **more: str) -> "subprocess.CompletedProcess[str]":
-        argv = (sys.executable, "-m", "invoke", "--search-root", str(ROOT), *words)
         env = {**os.environ, "VERSION": "v1", "DOCKER_CONFIG": str(tmp_path / "none"), **more}
-        done = subprocess.run(argv, cwd=directory, env=env, capture_output=True, text=True)
+        done = subprocess.run(
+            (*INVOKE, *words), cwd=directory, env=env, capture_output=True, text=True
+        )
         assert PASSWORD not in done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done
@@ -52,6 +55,33 @@ def test_push_prints_and_records_the_digest_and_pull_takes_it(
     assert json.loads(records.read_text()) == {str(ref): digest}
     pulled = invoke("pull")
     assert (pulled.returncode, pulled.stdout) == (0, pushed.stdout)
+
+
+def test_what_was_locked_is_built_and_pushed_once(
+    embedded: None, invoke: Invoke, real_registry: Registry, tmp_path: Path
+) -> None:
+    """The full image, from a lock by way of its inputs' hash to its digest in the registry."""
+    words = [word for setting in (*PLAIN, *FULL) for word in ("--set", setting)]
+    refused = invoke("build", *words, "--set", "NCCL_VERSION=latest", VERSION="auto")
+    assert (refused.returncode, "`invoke lock` pins it" in refused.stderr) == (2, True)
+    locked = invoke("lock", *words)
+    assert locked.returncode == 0, locked.stderr
+    built = invoke("build", *words, VERSION="auto")
+    assert built.returncode == 0, built.stderr
+    name, _, tag = built.stdout.partition(" ")[0].rpartition(":")
+    pinned = manifest.pinned_by_lock(lock.read(tmp_path / "work" / lock.NAME))
+    assert {"NCCL_VERSION", "NCCL_TESTS_VERSION"} <= set(pinned)
+    text = in_container(f"{name}:{tag}", "cat", str(manifest.PATH)).stdout
+    assert manifest.differences(manifest.components(text), pinned) == ()
+
+    assert "is up to date" in invoke("build", *words, VERSION="auto").stdout
+    pushed = invoke("push", *words, VERSION="auto")
+    assert pushed.returncode == 0, pushed.stderr
+    assert pushed.stdout == f"{name}@{stored_digest(real_registry, 'gpu-profile', tag)}\n"
+    anew = invoke("push", *words, VERSION="auto")
+    assert (anew.returncode, anew.stdout) == (0, pushed.stdout)
+    assert ": pushed" not in anew.stderr
+    process.run(command("docker", "image", "rm", f"{name}:{tag}"))
 
 
 @pytest.mark.parametrize(
