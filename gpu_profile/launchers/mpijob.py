@@ -8,7 +8,7 @@ from gpu_profile.command import Steps
 from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.launchers.base import NsysPlan, rank_arguments
 from gpu_profile.launchers.kube import copying, manifests, pods
-from gpu_profile.launchers.kube.cluster import Object, checked_name, literal
+from gpu_profile.launchers.kube.cluster import Object, checked, checked_name, literal
 from gpu_profile.launchers.kube.job import KubernetesJob
 from gpu_profile.launchers.kube.manifests import Manifest
 from gpu_profile.launchers.kube.state import Kind, annotation, conditions
@@ -22,7 +22,7 @@ _STOP = """for process in /proc/[0-9]*; do
     kill -TERM "${process#/proc/}" || true
   fi
 done"""
-_MARKS = 'cd "$1" && ls -d .ran.* 2>/dev/null'
+_MARKS = 'cd "$1" && ls -d .ran.* 2>/dev/null; true'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,8 @@ class MpiJobLauncher(KubernetesJob):
             return
         directory, wanted, hosts = annotation(job, "reports"), self.expected(job), set()
         for pod in filter(pods.is_running, found):
-            listed = yield copying.shell(self.cluster, pod, _MARKS, directory)
+            asked = copying.asked(self.cluster, pod, _MARKS, directory)
+            listed = checked((yield from asked), f"counting the hosts of {job['metadata']['name']}")
             hosts |= {mark.split(".", 3)[3] for mark in listed.stdout.split()}
         if len(hosts) < len(wanted):
             used = f"{', '.join(sorted(hosts))} alone" if hosts else "none"

@@ -57,7 +57,13 @@ def test_what_arrives_cut_is_copied_again() -> None:
 def test_what_never_arrives_whole_is_named() -> None:
     cut = copied(0, here="9 9")
     with pytest.raises(ReportError, match=r"rank0.* of train-1-worker-0 did not arrive whole"):
-        fetched(items(*WORKERS), *cut, *cut[2:], *cut[2:], *copied(1))
+        fetched(items(*WORKERS), *cut, *cut[2:] * 3, *copied(1))
+
+
+def test_a_connection_that_is_cut_while_a_pod_is_asked_is_made_again() -> None:
+    cut = refused("error: read tcp 10.0.0.9:51804->10.0.0.1:6443: read: connection reset by peer")
+    commands = fetched(items(*WORKERS), cut, OK, cut, OK, *copied(0), *copied(1))
+    assert sum("-cf" in c.argv for c in commands) == 2
 
 
 def test_a_worker_that_is_gone_is_named_and_the_other_one_read() -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gpu_profile.command import Command, Steps, command
+from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.errors import ReportError
 from gpu_profile.launchers.kube import pods
 from gpu_profile.launchers.kube.cluster import Cluster, Object
 
-_TRIES = 3
+_TRIES = 4
+_PAUSE_S = 1
 _SETTLE_S = 180
 _NO_RUN = 96
 """Exit code where the run never came to this pod."""
@@ -35,7 +36,8 @@ _EXPORT = """cd "$1" && for report in *.nsys-rep; do
       mv "$database.part" "$database"
   fi
 done
-cksum -- *.sqlite 2>/dev/null"""
+cksum -- *.sqlite 2>/dev/null
+true"""
 Sums = dict[str, str]
 """`CRC bytes` of files by name, as POSIX cksum prints them."""
 
@@ -60,6 +62,16 @@ def shell(cluster: Cluster, pod: Object, script: str, *words: str) -> Command:
     return execute(cluster, pod, "sh", "-c", script, "gpu-profile", *words)
 
 
+def asked(cluster: Cluster, pod: Object, script: str, *words: str) -> Steps[Result]:
+    """What a script of ours says in a pod: again where kubectl's connection was cut meanwhile."""
+    for left in reversed(range(_TRIES)):
+        result = yield shell(cluster, pod, script, *words)
+        if result.returncode in (0, _NO_RUN) or "orbidden" in result.stderr or not left:
+            break
+        yield cluster.pause(_PAUSE_S)
+    return result
+
+
 def sums(text: str, directory: str = "") -> Sums:
     """cksum's lines by file name; other lines are none of its."""
     found: Sums = {}
@@ -75,14 +87,15 @@ def copy_reports(
     cluster: Cluster, pod: Object, directory: str, to: Path, *, export: bool = True
 ) -> Steps[str]:
     """Copy a pod's reports; returns what went wrong, empty where nothing did."""
-    listed = yield shell(cluster, pod, _LIST, directory)
+    listed = yield from asked(cluster, pod, _LIST, directory)
     if listed.returncode == _NO_RUN:
         return f"{pods.name(pod)} has no {directory}: it was made after the run began"
     if listed.returncode:
         return f"{pods.name(pod)} cannot be read: {listed.said}"
     wanted = sums(listed.stdout)
     if wanted and export:
-        wanted |= sums((yield shell(cluster, pod, _EXPORT, directory)).stdout)
+        exported = yield from asked(cluster, pod, _EXPORT, directory)
+        wanted |= sums(exported.stdout)
     for _ in range(_TRIES):
         if not wanted:
             return ""
