@@ -51,6 +51,8 @@ class Run:
     error: str = ""
     baseline: Mapping[str, float] = field(default_factory=dict)
     reports: tuple[ReportFacts, ...] = ()
+    cleaned: bool = False
+    """Its engine has nothing left of it: this record and what lies beside it are all there is."""
 
     def to_json(self) -> str:
         return json.dumps({"schema": _SCHEMA, **dataclasses.asdict(self)}, indent=2) + "\n"

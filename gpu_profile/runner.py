@@ -80,8 +80,8 @@ class Runner:
         phase = "failed" if failure else "done"
         seconds = self._seconds(run, "fetch and validate")
         run = self._save(run, phase=phase, error=str(failure or ""), seconds=seconds)
-        if not self.keep and not isinstance(failure, ReportError):
-            process.drive(self.launcher.cleanup(job_id))
+        if not isinstance(failure, ReportError):
+            run = self._cleaned(job_id, run)
         if failure:
             raise failure
         return run
@@ -97,10 +97,15 @@ class Runner:
         with contextlib.suppress(ReportError):
             run = self._validated(job_id, run, partial=True)
         run = self._save(run, phase="interrupted", exit_code=status.exit_code)
-        if not self.keep:
-            process.drive(self.launcher.cleanup(job_id))
+        run = self._cleaned(job_id, run)
         found = ", ".join(facts.file for facts in run.reports) or "no report"
         raise Interrupted(f"the run was interrupted; {self.directory} holds {found}")
+
+    def _cleaned(self, job_id: str, run: Run) -> Run:
+        if self.keep:
+            return run
+        process.drive(self.launcher.cleanup(job_id))
+        return self._save(run, cleaned=True)
 
     def _wait(self, job_id: str, run: Run, until: float = float("inf")) -> JobStatus:
         """Follow the job to its end, its output going to output.log."""

@@ -14,6 +14,7 @@ from gpu_profile.analysis.table import Table
 from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.launchers.base import Launcher
+from gpu_profile.rundir import Run
 from gpu_profile.settings import Settings
 from gpu_profile.spec import Handle, LauncherName
 from gpu_profile.verbs import VERBS, Options, Verb
@@ -51,6 +52,19 @@ def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
     from gpu_profile.launchers.rows import LAUNCHERS  # only verbs that start jobs pay for all
 
     return LAUNCHERS[name](chosen)
+
+
+def run_at_home(options: Options, chosen: Settings) -> tuple[Path, Run] | None:
+    """The directory and record of the run that --job means, where its engine has nothing left."""
+    wanted = str(options["job"])
+    if not wanted:
+        return None
+    try:
+        directory = rundir.find(chosen.report_dir, wanted)
+    except SettingsError:
+        return None
+    run = rundir.load(directory)
+    return (directory, run) if run.cleaned else None
 
 
 def job_of(options: Options, chosen: Settings) -> tuple[Launcher, str] | None:

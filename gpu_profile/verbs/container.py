@@ -1,14 +1,16 @@
 """run, exec, logs, status, stop: the local container, or any job by its handle."""
 
 import sys
+from pathlib import Path
 
-from gpu_profile import container, process
+from gpu_profile import baseline, container, process
 from gpu_profile.command import Command, Steps
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.launchers.base import JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.rundir import OUTPUT_FILE, Run
 from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import job_of, load_settings, show_commands
+from gpu_profile.verbs.common import job_of, load_settings, run_at_home, show_commands
 from gpu_profile.verbs.lock import versioned
 
 
@@ -42,7 +44,12 @@ def exec(verb: Verb, options: Options) -> None:
 
 
 def logs(verb: Verb, options: Options) -> None:
+    """Once a run's engine has nothing left of it, what it said is in its run directory."""
     chosen = load_settings(verb, options)
+    home = run_at_home(options, chosen)
+    if home:
+        sys.stdout.write((home[0] / OUTPUT_FILE).read_text(encoding="utf-8", errors="replace"))
+        return
     job = job_of(options, chosen)
     follow = bool(options["follow"])
     if job:
@@ -52,7 +59,12 @@ def logs(verb: Verb, options: Options) -> None:
 
 
 def status(verb: Verb, options: Options) -> None:
+    """By the job's engine; by its record, once the engine has nothing left of it."""
     chosen = load_settings(verb, options)
+    home = run_at_home(options, chosen)
+    if home:
+        print(_ended(*home))
+        return
     job = job_of(options, chosen)
     if job:
         print(_said(process.drive(job[0].status(job[1]))))
@@ -62,6 +74,10 @@ def status(verb: Verb, options: Options) -> None:
 
 def stop(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
+    home = run_at_home(options, chosen)
+    if home:
+        print(_ended(*home))
+        return
     job = job_of(options, chosen)
     if job:
         process.drive(job[0].stop(job[1]))
@@ -79,6 +95,18 @@ def _attached(command: Command) -> None:
 def _said(status: JobStatus) -> str:
     code = "" if status.exit_code is None else f", exit code {status.exit_code}"
     return f"{status.state.value}{code}{f': {status.reason}' if status.reason else ''}"
+
+
+_WORDS = {"done": "succeeded", "interrupted": "cancelled"}
+
+
+def _ended(directory: Path, run: Run) -> str:
+    """One line on a run that is over, by its record: the state, what is left, the cost, why."""
+    code = "" if run.exit_code is None else f", exit code {run.exit_code}"
+    count = len(run.reports)
+    left = f"{directory} has {count or 'no'} report{'' if count == 1 else 's'}"
+    state = _WORDS.get(run.phase, run.phase)
+    return "; ".join(filter(None, (state + code, left, baseline.said(run.baseline), run.error)))
 
 
 def _container_status(name: str) -> Steps[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gpu_profile import baseline, nsys, process, rundir
 from gpu_profile.analysis.table import Column, Table
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.launchers.base import Launcher, NsysPlan
 from gpu_profile.progress import Progress
 from gpu_profile.rundir import OUTPUT_FILE, Run
@@ -102,9 +102,12 @@ def fetch(verb: Verb, options: Options) -> None:
         raise SettingsError("fetch needs a job", "Use --job HANDLE or --job RUN-ID")
     directory = _directory_of(str(options["job"]), chosen)
     run = rundir.load(directory)
-    launcher = launcher_of(run.launcher, chosen)
-    run = Runner(launcher=launcher, directory=directory, progress=Progress()).finish(run)
+    if not run.cleaned:
+        launcher = launcher_of(run.launcher, chosen)
+        run = Runner(launcher=launcher, directory=directory, progress=Progress()).finish(run)
     _summarise(run, directory)
+    if run.error:
+        raise JobError(run.error)
 
 
 def _directory_of(wanted: str, chosen: Settings) -> Path:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile import rundir
+from gpu_profile.command import Result
+from gpu_profile.rundir import Run
 from gpu_profile.verbs import VERBS, Verb
 from tests.invoked import invoke
 
@@ -83,6 +86,42 @@ def test_a_trace_file_is_written_and_checked(tmp_path: Path) -> None:
     refused = invoke("trace-file", "--", "json:dmps", directory=tmp_path)
     assert refused.returncode == 2
     assert "dumps" in refused.stderr
+
+
+@pytest.fixture
+def run_that_is_over(tmp_path: Path) -> Run:
+    """A failed run whose engine has nothing left of it."""
+    directory = rundir.create(tmp_path, "train-1")
+    run = Run(
+        id="train-1",
+        launcher="slurm",
+        command=("python3", "train.py"),
+        handle="slurm://7",
+        phase="failed",
+        exit_code=3,
+        error="the job failed with exit code 3.",
+        baseline={"wall_s": 2.0, "profiled_wall_s": 3.0, "ratio": 1.5},
+        cleaned=True,
+    )
+    rundir.save(run, directory)
+    (directory / rundir.OUTPUT_FILE).write_text("its words\n")
+    return run
+
+
+@pytest.mark.parametrize("job", ["train-1", "slurm://7"])
+def test_a_run_that_is_over_is_read_from_its_record(
+    tmp_path: Path, run_that_is_over: Run, job: str
+) -> None:
+    def said(*words: str) -> Result:
+        return invoke(*words, "--job", job, directory=tmp_path, REPORT_DIR=str(tmp_path))
+
+    line = f"failed, exit code 3; {tmp_path}/train-1 has no reports; the profile cost 1.500x"
+    for verb in ("status", "stop"):
+        assert said(verb).stdout.startswith(line)
+        assert said(verb).returncode == 0
+    assert said("logs").stdout == "its words\n"
+    fetched = said("fetch")
+    assert (fetched.returncode, fetched.stderr) == (5, f"error: {run_that_is_over.error}\n")
 
 
 TRACED = (
