@@ -94,6 +94,13 @@ def docker(require: Callable[[str, object], None]) -> None:
 
 
 @pytest.fixture(scope="session")
+def embedded(docker: None, require: Callable[[str, object], None]) -> None:
+    """An engine, and what makes the embedded base on it."""
+    missing = process.which("debootstrap") is None
+    require("image", missing and "debootstrap is not installed: no embedded base")
+
+
+@pytest.fixture(scope="session")
 def image(docker: None, require: Callable[[str, object], None], pytestconfig: pytest.Config) -> str:
     """The name of the image under test, which is on the engine."""
     name = str(pytestconfig.getoption("--image")) or "gpu-profile:latest"

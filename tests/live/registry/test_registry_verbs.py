@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from gpu_profile.spec import ImageRef
 from tests.image.builds import FULL, PLAIN
 from tests.image.checks import in_container
 from tests.invoked import INVOKE
-from tests.live.registry.conftest import ECR, PASSWORD, Registry, stored_digest
+from tests.live.registry.conftest import ECR, PASSWORD, Registry, stored_digest, tell_ecr
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]
 Invoke = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -58,7 +59,7 @@ def test_push_prints_and_records_the_digest_and_pull_takes_it(
 
 
 def test_what_was_locked_is_built_and_pushed_once(
-    embedded: None, invoke: Invoke, real_registry: Registry, tmp_path: Path
+    embedded: None, invoke: Invoke, real_registry: Registry, ecr: Any, tmp_path: Path
 ) -> None:
     """The full image, from a lock by way of its inputs' hash to its digest in the registry."""
     words = [word for setting in (*PLAIN, *FULL) for word in ("--set", setting)]
@@ -77,9 +78,11 @@ def test_what_was_locked_is_built_and_pushed_once(
     assert "is up to date" in invoke("build", *words, VERSION="auto").stdout
     pushed = invoke("push", *words, VERSION="auto")
     assert pushed.returncode == 0, pushed.stderr
-    assert pushed.stdout == f"{name}@{stored_digest(real_registry, 'gpu-profile', tag)}\n"
+    digest = stored_digest(real_registry, "gpu-profile", tag)
+    assert pushed.stdout == f"{name}@{digest}\n"
+    tell_ecr(ecr, real_registry.ref("gpu-profile", tag), digest)
     anew = invoke("push", *words, VERSION="auto")
-    assert (anew.returncode, anew.stdout) == (0, pushed.stdout)
+    assert (anew.returncode, anew.stdout) == (0, pushed.stdout), anew.stderr
     assert ": pushed" not in anew.stderr
     process.run(command("docker", "image", "rm", f"{name}:{tag}"))
 
