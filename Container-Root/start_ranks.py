@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
+import random
 import signal
 import socket
 import subprocess
@@ -75,9 +77,14 @@ def _rendezvous(nodes: int, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below the ports that systems give to outgoing connections: one of those may be taken, by
+    nsys' own or by a rank that tries to reach rank 0, before rank 0 listens on it.
+    """
+    for port in random.sample(range(20000, 30000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
+    raise ValueError("no free port from 20000 to 30000 for the ranks to meet at")
 
 
 class Ranks:

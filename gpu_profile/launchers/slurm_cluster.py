@@ -72,9 +72,9 @@ class Cluster:
         self.place.reached(asked, "asking Slurm")
         if asked.returncode == 0:
             return slurm_state.parse_scontrol(asked.stdout)
-        rows = ("--noheader", "--parsable2", "--allocations", f"--jobs={job_id}")
-        form = f"--format={slurm_state.SACCT_FORMAT}"
-        accounted = yield self.place.run("sacct", *rows, form)
+        rows = ("--noheader", "--parsable2", "--allocations", "--duplicates", f"--jobs={job_id}")
+        fields = f"--format={','.join(slurm_state.SACCT_FIELDS)}"
+        accounted = yield self.place.run("sacct", *rows, fields)
         return slurm_state.parse_sacct(accounted.stdout)
 
     def stop(self, job_id: str, state: JobState) -> Steps[None]:

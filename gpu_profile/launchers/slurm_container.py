@@ -25,12 +25,12 @@ class Container:
     def prefix(self, mounts: Iterable[str], workdir: str, *, gpus: bool) -> tuple[str, ...]:
         if not self.image or self.tool != "apptainer":
             return ()
-        image = self.image if self.image.endswith(".sif") else f"docker://{self.image}"
+        file = self.image.endswith(".sif") or self.image.startswith(("/", "."))
         return (
             *("apptainer", "exec", *(["--nv"] if gpus else [])),
             *(f"--bind={_mountable(path)}" for path in mounts),
             *([f"--pwd={workdir}"] if workdir else []),
-            image,
+            self.image if file or "://" in self.image else f"docker://{self.image}",
         )
 
 

@@ -32,16 +32,28 @@ rm -f "$run/ended"
 _MEETING = """\
 # The tasks meet at the first node.
 MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))
+MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
 export MASTER_ADDR MASTER_PORT
+"""
+_MODULES = """\
+# Only a log-in shell knows `module`.
+command -v module >/dev/null || . /etc/profile
+module load {names} || exit 3
 """
 _FINDING = """\
 nsys=$(python3 "$run/find_nsys.py"{named}) || exit 3
 """
 _STOPPING = """\
-# USR1: the time limit is near. USR2: `invoke stop`. The step is told, so that nsys finalises.
+# USR1: the time limit is near. USR2: `invoke stop`. The step is told, so that nsys finalises;
+# without one, or before Slurm has made it, there is nothing to tell.
+step=
 finish() {
     echo "$1" >"$run/ended"
+    [ -n "$step" ] || exit 143
+    until [ -n "$(squeue --noheader --steps="$SLURM_JOB_ID.0")" ]; do
+        kill -0 "$step" 2>/dev/null || return
+        sleep 1
+    done
     scancel --signal=TERM "$SLURM_JOB_ID.0"
 }
 trap 'finish "time limit"' USR1
@@ -101,7 +113,7 @@ class Script:
 
     def render(self, job: Job, plan: NsysPlan, directory: str) -> str:
         """`directory` is the job's own, on a file system that the nodes share."""
-        modules = f"module load {shlex.join(self.modules)}\n" if self.modules else ""
+        modules = _MODULES.format(names=shlex.join(self.modules)) if self.modules else ""
         workdir = f"cd {shlex.quote(self.workdir)} || exit 2\n" if self.workdir else ""
         named = f" --nsys={shlex.quote(self.nsys)}" if self.nsys else ""
         finding = _FINDING.format(named=named) if self._finds_nsys(job) else ""
@@ -109,9 +121,9 @@ class Script:
         parts = (
             "#!/bin/bash\n" + "".join(self._directives(job, directory)),
             _HEAD.format(run=shlex.quote(directory)),
+            _STOPPING,
             modules + workdir + finding,
             _MEETING,
-            _STOPPING,
             f"{step} &\n{_WAITING}",
         )
         return "\n".join(part for part in parts if part)
@@ -150,10 +162,14 @@ class Script:
     def _step(self, job: Job, plan: NsysPlan, directory: str) -> Iterable[tuple[str, ...]]:
         """The words of the step, a line each tuple. `$run` and `$nsys` are the script's own."""
         mounts = tuple(dict.fromkeys(filter(None, (directory, self.workdir))))
-        cpus = job.resources.cpus_per_task
         gpus = bool(job.resources.gpus_per_node)
         inside = self.container.srun_options(mounts, self.workdir)
-        yield ("srun", "--kill-on-bad-exit=1", *([f"--cpus-per-task={cpus}"] if cpus else []))
+        # srun would not take it from the allocation by itself.
+        yield (
+            "srun",
+            "--kill-on-bad-exit=1",
+            '${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"}',
+        )
         if inside:
             yield tuple(map(shlex.quote, inside))
         prefix = self.container.prefix(mounts, self.workdir, gpus=gpus)

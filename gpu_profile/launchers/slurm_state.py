@@ -66,24 +66,26 @@ def parse_scontrol(line: str) -> JobStatus:
     )
 
 
-SACCT_FORMAT = "State,ExitCode,Timelimit,NodeList,Restarts"
+SACCT_FIELDS = ("JobName", "State", "ExitCode", "Timelimit", "NodeList")
 
 
 def parse_sacct(output: str) -> JobStatus | None:
-    """`sacct --noheader --parsable2 --allocations --format=SACCT_FORMAT`; None without a row.
+    """sacct's rows of SACCT_FIELDS, `--parsable2 --duplicates`; None without a row.
 
-    A cancelled job's state reads `CANCELLED by 1000`; the last row is the last attempt.
+    A row is an attempt, the last one is the last; a number that was given again has rows of other
+    names. A cancelled job's state reads `CANCELLED by 1000`.
     """
-    rows = [line.split("|") for line in output.splitlines() if line.count("|") >= 4]
+    rows = [line.split("|") for line in output.splitlines()]
+    rows = [row for row in rows if len(row) == len(SACCT_FIELDS)]
     if not rows:
         return None
-    state, code, limit, nodes, restarts = rows[-1][:5]
+    name, state, code, limit, nodes = rows[-1]
     return _status(
         state.split(" ")[0].rstrip("+"),
         code=code,
         limit=limit,
         nodes=nodes,
-        restarts=int(restarts) if restarts.isdecimal() else 0,
+        restarts=sum(row[0] == name for row in rows) - 1,
     )
 
 

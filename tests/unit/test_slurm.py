@@ -151,7 +151,11 @@ def test_scontrol(line: str, state: JobState, reason: str, code: int | None) -> 
 
 
 def test_sacct_has_the_last_attempt() -> None:
-    rows = "NODE_FAIL|1:0|01:00:00|n1|0\nCANCELLED by 1000|0:15|01:00:00|n2|1\n"
+    rows = (
+        "of-another-year|COMPLETED|0:0|01:00:00|n1\n"
+        "train|REQUEUED|1:0|01:00:00|n1\n"
+        "train|CANCELLED by 1000|0:15|01:00:00|n2\n"
+    )
     status = slurm_state.parse_sacct(rows)
     assert status is not None
     assert (status.state, status.reason) == (

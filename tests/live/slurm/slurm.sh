@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # A real Slurm of our own on this machine: one controller and two nodes, two CPUs each. As root.
-#   tests/live/slurm/slurm.sh start DIR    prints the path of slurm.conf, for SLURM_CONF
+#   tests/live/slurm/slurm.sh start DIR [LINE…]    prints the path of slurm.conf, for SLURM_CONF;
+#                                                  each LINE goes into it, the line `accounting`
+#                                                  as those of accounting.sh
 #   tests/live/slurm/slurm.sh stop DIR
 # It lives in DIR, with its own munge key, socket and ports; the machine's own stays as it is.
 set -euo pipefail
 
 readonly verb=${1:?usage: slurm.sh start|stop DIR} target=${2:?usage: slurm.sh start|stop DIR}
 mkdir -p "${target}"
+shift 2
+readonly lines=("$@")
 dir=$(cd "${target}" && pwd -P)
 readonly dir
 export PATH=${PATH}:/usr/sbin SLURM_CONF=${dir}/slurm.conf
@@ -60,6 +64,17 @@ PartitionName=main Nodes=n[1-2] Default=YES MaxTime=60 DefaultTime=10 State=UP O
 END
 }
 
+# Instead of our own line of that name, where there is one.
+add_lines() {
+    local line
+    for line in "${lines[@]}"; do
+        case ${line} in
+            accounting) "${0%/*}/accounting.sh" start "${dir}" >>"${SLURM_CONF}" ;;
+            *) sed -i "/^${line%%=*}=/d" "${SLURM_CONF}" && printf '%s\n' "${line}" >>"${SLURM_CONF}" ;;
+        esac
+    done
+}
+
 # Each in a session of its own, its process id in DIR/NAME.id: that is what stop ends.
 launch() {
     local name=$1
@@ -96,6 +111,7 @@ start() {
         --socket="${dir}/munge.sock" --pid-file="${dir}/munged.pid" \
         --log-file="${dir}/munged.log" --seed-file="${dir}/munged.seed"
     await munged test -S "${dir}/munge.sock"
+    add_lines
     launch slurmctld slurmctld -D -c
     await slurmctld scontrol ping
     launch slurmd.n1 slurmd -D -N n1
@@ -106,6 +122,7 @@ start() {
 
 stop() {
     local name file
+    "${0%/*}/accounting.sh" stop "${dir}"
     for name in slurmd.n2 slurmd.n1 slurmctld munged; do
         file=${dir}/${name}.id
         [[ -s ${file} ]] || continue
