@@ -19,6 +19,7 @@ OPTIONS = PodOptions(image=ImageRef(name="gpu-profile"), wait_s=2)
 MPI = MpiJobLauncher(cluster=Cluster(namespace="team"), options=OPTIONS)
 TO = Path("/reports/train-1")
 OK = Result(returncode=0)
+LAUNCHER = pod("train-1-launcher-x")
 WORKERS = (pod("train-1-worker-0"), pod("train-1-worker-1"))
 
 
@@ -133,8 +134,14 @@ def test_a_pod_that_could_not_be_told_to_stop_is_said_after_the_others_were() ->
     steps = MPI.stop("team/train-1")
     dead = refused("error: error dialing backend: dial tcp 10.0.0.2:10250: connection refused")
     with pytest.raises(ToolError, match="team/train-1 goes on, not every pod") as caught:
-        driven(steps, answer(mpijob("Running")), OK, items(*WORKERS), dead, OK)
+        driven(steps, answer(mpijob("Running")), OK, items(*WORKERS), items(LAUNCHER), dead, OK)
     assert "kubectl get nodes" in caught.value.hint
+
+
+def test_a_job_whose_launcher_does_not_run_yet_is_suspended() -> None:
+    steps = MPI.stop("team/train-1")
+    _, commands = driven(steps, answer(mpijob()), OK, items(*WORKERS), items(), OK)
+    assert '--patch={"spec": {"runPolicy": {"suspend": true}}}' in commands[-1].argv
 
 
 def asked(*answers: Result) -> Any:

@@ -24,6 +24,7 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
         ToolError,
         "Apply Trainer's runtimes, torch-distributed",
     ),
+    ("failed calling webhook", ToolError, "Its operator does not run: see `invoke doctor --on`"),
     ("error dialing backend", ToolError, "A node does not answer: see `kubectl get nodes`"),
     ("no PriorityClass", SettingsError, "Set KUBE_PRIORITY_CLASS to one that the cluster has"),
     ("looking up service account", SettingsError, "Create it, or set KUBE_SERVICE_ACCOUNT"),

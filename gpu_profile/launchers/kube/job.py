@@ -109,15 +109,18 @@ class KubernetesJob(ABC):
         )
 
     def stop(self, job_id: str) -> Steps[None]:
-        """End the ranks, not the pods: they hold the reports. A job without pods is suspended."""
+        """End the ranks, not the pods: they hold the reports. A job whose ranks cannot have
+        started is suspended."""
         job = yield from state.get_job(self.cluster, self.kind, job_id)
         finished = {self.kind.succeeded, self.kind.failed} & set(state.conditions(job))
         if finished and not self.kind.holds:
             return
         yield from self._patch(job_id, {"metadata": {"annotations": {state.STOPPED: "true"}}})
         found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
-        if not any(map(pods.is_running, found)):
+        speakers = yield from state.get_pods(self.cluster, self.kind.speakers, job_id)
+        if not any(map(pods.is_running, speakers)):
             yield from self._patch(job_id, {"spec": self.kind.suspend})
+            return
         directory = state.annotation(job, "reports")
         told = []
         for pod in filter(pods.is_running, found):
@@ -136,8 +139,8 @@ class KubernetesJob(ABC):
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         job = yield from state.get_job(self.cluster, self.kind, job_id)
         found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
-        stopped = bool(state.annotation(job, "stopped"))
-        gone = () if stopped else _gone(self.expected(job), found)
+        nothing = state.annotation(job, "stopped") or not state.ran(job)
+        gone = () if nothing else _gone(self.expected(job), found)
         if state.annotation(job, "claim"):
             lasting = not self.kind.holds
             where = (self.cluster, self.options, job_id, job, found, to)
