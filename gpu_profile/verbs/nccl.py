@@ -4,10 +4,11 @@ import dataclasses
 from datetime import datetime, timezone
 
 from gpu_profile import container, nccl_suite, process, rundir
+from gpu_profile.digests import recorded
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, ToolError
 from gpu_profile.floors import floor
 from gpu_profile.instances import instance
-from gpu_profile.launchers.base import Launcher, NsysPlan
+from gpu_profile.launchers.base import ImageFrom, Launcher, NsysPlan
 from gpu_profile.nccl_gate import plot
 from gpu_profile.nccl_suite import Suite, with_json, writes_json
 from gpu_profile.nccl_tests import Measurement, parse_size, size_text, table
@@ -16,7 +17,7 @@ from gpu_profile.runner import Runner
 from gpu_profile.settings import Settings
 from gpu_profile.spec import ImageRef, Job, Resources
 from gpu_profile.verbs import Options
-from gpu_profile.verbs.common import launcher_of, show, show_commands, whole_number
+from gpu_profile.verbs.common import RECORDS, launcher_of, show, show_commands, whole_number
 
 _NO_NSYS = NsysPlan(options=())
 
@@ -25,6 +26,8 @@ def run_suite(chosen: Settings, options: Options, image: ImageRef | None) -> Non
     """Run each collective, show its numbers, then judge them all: GateError where one fails."""
     asked = _asked(chosen, options)
     launcher = launcher_of(chosen.launcher, chosen)
+    if image and not options["image"] and launcher.images is ImageFrom.REGISTRY:
+        image = recorded(RECORDS, image)
     resources = _resources(options, launcher)
     now = datetime.now(timezone.utc)
     name = rundir.run_id(("nccl",), now, str(options["name"]))

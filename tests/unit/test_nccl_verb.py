@@ -1,6 +1,7 @@
 """test --suite nccl from flags to verdict, on this host: the real flow, with programs that print
 what nccl-tests printed on four H200s."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,12 @@ from typing import Any
 import pytest
 
 from gpu_profile import settings
+from gpu_profile.digests import record
 from gpu_profile.errors import GateError, JobError, SettingsError, ToolError
 from gpu_profile.settings import Settings
+from gpu_profile.spec import ImageRef
 from gpu_profile.verbs import nccl
+from gpu_profile.verbs.common import RECORDS
 
 RECORDED = Path(__file__).parents[1] / "data" / "nccl-tests-all_reduce_perf-h200x4.txt"
 GPUS = "".join(f"echo 'GPU {n}: NVIDIA H200 (UUID: GPU-{n})';" for n in range(4))
@@ -28,6 +32,7 @@ def options(**changes: object) -> dict[str, Any]:
         "gpus": "all",
         "gpus_per_node": "",
         "name": "",
+        "image": "",
     }
     return {**flags, **changes}
 
@@ -112,3 +117,17 @@ def test_without_those_gpus(gpus: str, chosen: Settings) -> None:
 def test_flags_are_checked_first(chosen: Settings) -> None:
     with pytest.raises(SettingsError, match="No all_reduce of 'p9' was measured"):
         run(chosen, floor="p9")
+
+
+def test_a_cluster_pulls_by_the_digest_that_push_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pushed = ImageRef(
+        registry="r.example", name="gpu-profile", tag="1", digest=f"sha256:{'1' * 64}"
+    )
+    record(RECORDS, pushed)
+    chosen = settings.load(tmp_path / "none", {}, ["LAUNCHER=mpijob"])
+    tagged = dataclasses.replace(pushed, digest="")
+    nccl.run_suite(chosen, options(dry_run=True, nodes=2, gpus="8"), tagged)
+    assert f"image: r.example/gpu-profile@{pushed.digest}" in capsys.readouterr().out

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -98,6 +99,21 @@ def pushed(image: str, address: str) -> str:
     return str(next(digest for digest in digests if digest.startswith(address)))
 
 
+def derived(image: str, address: str, program: Path, path: str, more: Path | None = None) -> str:
+    """The image with a program of a test's own at `path`, by its digest in the registry."""
+    name = f"gpu-profile-with-{program.name}"
+    with tempfile.TemporaryDirectory() as context:
+        lines = [f"FROM {image}"]
+        for file, target in ((program, path), *([(more, f"/{more.name}")] if more else [])):
+            shutil.copy(file, context)
+            lines.append(f"COPY {file.name} {target}")
+        (Path(context) / "Dockerfile").write_text("\n".join(lines))
+        must(process.run(command("docker", "build", "--quiet", f"--tag={name}", context)))
+    where = pushed(name, address)
+    must(process.run(command("docker", "rmi", name)))
+    return where
+
+
 @pytest.fixture(scope="session")
 def cluster_image(kubernetes: None, request: pytest.FixtureRequest) -> str:
     """The image under test by digest. One of a registry (--image) is what the nodes pull;
@@ -178,3 +194,19 @@ class Cluster:
 def cluster(namespace: str, operators: None, cluster_image: str, tmp_path: Path) -> Cluster:
     (tmp_path / ".env").write_text(f"REPORT_DIR={tmp_path}\n")
     return Cluster(namespace=namespace, image=cluster_image, directory=tmp_path)
+
+
+@pytest.fixture
+def gpus_for_the_scheduler(kubernetes: None) -> Iterator[None]:
+    """Eight GPUs and EFA on every node, as far as the scheduler knows."""
+
+    def set_all(gpus: str | None, efa: str | None) -> None:
+        amounts = {"nvidia.com/gpu": gpus, "vpc.amazonaws.com/efa": efa}
+        body = json.dumps({"status": {"capacity": amounts, "allocatable": amounts}})
+        for node in must(kubectl("get", "nodes", "--output=name")).split():
+            words = ("patch", node, "--subresource=status", "--type=merge", f"--patch={body}")
+            must(kubectl(*words))
+
+    set_all("8", "32")
+    yield
+    set_all(None, None)

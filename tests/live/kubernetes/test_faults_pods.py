@@ -114,22 +114,6 @@ def test_an_sshd_that_does_not_answer_is_given_up_with_its_name(cluster: Cluster
     assert "worker-0" in done.stderr
 
 
-@pytest.fixture
-def gpus_for_the_scheduler(cluster: Cluster) -> Iterator[None]:
-    """Eight GPUs and EFA on every node, as far as the scheduler knows."""
-
-    def set_all(gpus: str | None, efa: str | None) -> None:
-        amounts = {"nvidia.com/gpu": gpus, "vpc.amazonaws.com/efa": efa}
-        body = json.dumps({"status": {"capacity": amounts, "allocatable": amounts}})
-        for node in must(cluster.kubectl("get", "nodes", "--output=name")).split():
-            words = ("patch", node, "--subresource=status", "--type=merge", f"--patch={body}")
-            must(cluster.kubectl(*words))
-
-    set_all("8", "32")
-    yield
-    set_all(None, None)
-
-
 @pytest.mark.usefixtures("gpus_for_the_scheduler")
 def test_more_gpus_than_a_node_has(cluster: Cluster) -> None:
     where = ("--on=mpijob", f"--image={cluster.image}", "--set", "KUBE_WAIT=10")

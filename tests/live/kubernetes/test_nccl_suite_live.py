@@ -15,10 +15,11 @@ from gpu_profile import nccl_suite, process
 from gpu_profile.launchers.base import NsysPlan
 from gpu_profile.launchers.mpijob import MpiJobLauncher
 from gpu_profile.spec import ImageRef, Resources
-from tests.live.kubernetes.conftest import Cluster, kubectl, must
+from tests.live.kubernetes.conftest import Cluster, derived, kubectl, must
 from tests.unit.settings_for import settings_for
 
 pytestmark = [pytest.mark.kubernetes]
+HERE, DATA = Path(__file__).parent, Path(__file__).parents[2] / "data"
 TYPE = "node.kubernetes.io/instance-type"
 P5 = {
     "cpu": "192",
@@ -131,3 +132,19 @@ def test_a_name_that_grows_too_long_is_refused(suite: Cluster) -> None:
     done = suite.invoke(*asked(suite, *words, f"--name={'long' * 10}"))
     assert done.returncode == 2, done.stderr
     assert "63 are allowed. Give the run a shorter --name." in done.stderr
+
+
+@pytest.mark.docker
+@pytest.mark.image
+@pytest.mark.registry
+@pytest.mark.usefixtures("gpus_for_the_scheduler")
+@pytest.mark.parametrize(("floor", "code"), [("300", 0), ("400", 8)])
+def test_numbers_of_two_nodes_are_judged(
+    suite: Cluster, image: str, registry_address: str, floor: str, code: int
+) -> None:
+    program, recorded = HERE / "all_reduce_perf", DATA / "nccl-tests-all_reduce_perf-h200x4.txt"
+    there = derived(image, registry_address, program, "/usr/local/bin/all_reduce_perf", recorded)
+    words = ("--nodes=2", "--gpus=2", "--at=512M", f"--min-busbw={floor}")
+    done = suite.invoke("test", "--suite=nccl", "--on=mpijob", f"--image={there}", *words)
+    assert done.returncode == code, done.stderr
+    assert "347.61" in done.stdout + done.stderr

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import command
-from tests.live.kubernetes.conftest import Cluster, must, pushed
+from tests.live.kubernetes.conftest import Cluster, derived, must, pushed
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 HERE = Path(__file__).parent
@@ -45,16 +45,9 @@ def test_four_ranks_of_two_hosts(
 
 
 @pytest.fixture(scope="session")
-def forgetful(image: str, registry_address: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+def forgetful(image: str, registry_address: str) -> str:
     """The image under test with an mpirun that drops hosts."""
-    context = tmp_path_factory.mktemp("forgetful")
-    shutil.copy(HERE / "forgetful-mpirun", context / "mpirun")
-    (context / "Dockerfile").write_text(f"FROM {image}\nCOPY mpirun /usr/local/bin/mpirun\n")
-    name = "gpu-profile-forgetful"
-    must(process.run(command("docker", "build", "--quiet", f"--tag={name}", str(context))))
-    where = pushed(name, registry_address)
-    must(process.run(command("docker", "rmi", name)))
-    return where
+    return derived(image, registry_address, HERE / "forgetful-mpirun", "/usr/local/bin/mpirun")
 
 
 def test_ranks_on_one_of_two_hosts_are_no_success(cluster: Cluster, forgetful: str) -> None:
