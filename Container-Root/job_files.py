@@ -19,12 +19,14 @@ def names(job: Path) -> list[str]:
 
 
 def copy(job: Path, to: Path) -> None:
-    """Copy what is to be fetched. Onto itself it is no work."""
+    """Copy what is to be fetched, each whole or not at all. Onto itself it is no work."""
     if job.resolve() == to.resolve():
         return
     for name in names(job):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(job / name, to / name)
+        draft = to / f"{name}.part"
+        shutil.copy2(job / name, draft)
+        draft.replace(to / name)
 
 
 def pack(job: Path) -> None:

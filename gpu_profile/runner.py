@@ -132,14 +132,16 @@ class Runner:
 
     def _validated(self, job_id: str, run: Run, *, partial: bool = False) -> Run:
         """Export and count each report. Raises ReportError where one is missing or empty."""
-        if not run.ranks:
+        if run.command and not run.ranks:
             return run
         self.progress.show("reading reports")
         reports = report.find_reports(self.directory)
         facts = tuple(self._facts(job_id, found) for found in reports)
         run = self._save(run, reports=facts)
         if not partial:
-            report.check_ranks(reports, run.ranks, self.directory)
+            # Of a run that was started elsewhere nothing is known but its handle.
+            ranks = run.ranks or tuple(found.rank for found in reports) or (0,)
+            report.check_ranks(reports, ranks, self.directory)
         for found, fact in zip(reports, facts, strict=True):
             report.check_events(found, fact.events, run.kinds)
         return run

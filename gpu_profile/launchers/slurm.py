@@ -106,8 +106,7 @@ class SlurmLauncher(Scripted):
         if status:
             return slurm_state.judged(status, ended.stdout)
         if ended.returncode:
-            where = f"Its reports were below {self.directory}"
-            raise SettingsError(f"Slurm knows no job {job_id}", where)
+            raise SettingsError(f"Slurm knows no job {job_id}", f"It was below {self.directory}")
         return slurm_state.from_ended(ended.stdout)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
@@ -118,6 +117,9 @@ class SlurmLauncher(Scripted):
         status = yield from self.status(job_id)
         if not status.state.finished:
             yield from self.cluster.stop(job_id, status.state)
+        if status.state is JobState.PENDING:  # its script will never say so
+            ended = shlex.quote(f"{self._of(job_id)}/ended")
+            yield self.cluster.place.shell(f"echo stopped > {ended}")
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         again = f"`invoke fetch --job slurm://{job_id}` goes on"
@@ -135,10 +137,10 @@ class SlurmLauncher(Scripted):
     def cleanup(self, job_id: str) -> Steps[None]:
         """The job's own directory, and the link that leads to it."""
         link = shlex.quote(self._of(job_id))
-        remove = (
-            f'run=$(readlink -f {link}) && test -e "$run/job.sbatch" && rm -rf -- "$run" {link}'
-        )
-        yield self.cluster.place.shell(f"test ! -L {link} || {{ {remove}; }}")
+        found = f'run=$(readlink -f {link}) && test -e "$run/job.sbatch"'
+        remove = f'test ! -L {link} || {{ {found} && rm -rf -- "$run" {link}; }}'
+        place = self.cluster.place
+        place.checked((yield place.shell(remove)), f"removing slurm://{job_id}")
 
     def _of(self, job_id: str) -> str:
         return f"{self.directory}/{number(job_id)}"

@@ -1,4 +1,4 @@
-"""A real Slurm of two nodes on this machine, for these tests only."""
+"""Real Slurms of two nodes on this machine, for these tests only; one of them keeps accounts."""
 
 import os
 import subprocess
@@ -8,31 +8,58 @@ from pathlib import Path
 import pytest
 
 from tests.live.hosts import Invoked
+from tests.live.ssh.conftest import Server, started
 
 SLURM = Path(__file__).with_name("slurm.sh")
+Require = Callable[[str, object], None]
 
 
-@pytest.fixture(scope="session")
-def slurm_conf(
-    require: Callable[[str, object], None], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp("slurm")
-    started = subprocess.run(
-        [SLURM, "start", directory], capture_output=True, text=True, check=False
+def _slurm(require: Require, directory: Path, *lines: str) -> Iterator[str]:
+    """The path of slurm.conf, with these lines."""
+    done = subprocess.run(
+        [SLURM, "start", directory, *lines], capture_output=True, text=True, check=False
     )
-    require("slurm", started.returncode and (started.stderr.strip() or "it did not start"))
-    yield started.stdout.strip()
+    require("slurm", done.returncode and (done.stderr.strip() or "it did not start"))
+    yield done.stdout.strip()
     subprocess.run([SLURM, "stop", directory], check=True)
 
 
-@pytest.fixture
-def invoked(tmp_path: Path, nsys: str, slurm_conf: str) -> Invoked:
+@pytest.fixture(scope="session")
+def slurm_conf(require: Require, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from _slurm(require, tmp_path_factory.mktemp("slurm"))
+
+
+@pytest.fixture(scope="session")
+def forgetful_conf(require: Require, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A controller that forgets a job within a minute, and a database that does not."""
+    yield from _slurm(require, tmp_path_factory.mktemp("forgetful"), "MinJobAge=5", "accounting")
+
+
+@pytest.fixture(scope="session")
+def login(
+    require: Require, slurm_conf: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """An sshd whose users have the cluster's commands."""
+    yield from started(require, tmp_path_factory.mktemp("login"), f"SetEnv SLURM_CONF={slurm_conf}")
+
+
+def _invoked(tmp_path: Path, nsys: str, conf: str) -> Invoked:
     runs = tmp_path / "runs"
     runs.mkdir()
     shared = tmp_path / "shared dir; $(touch pwned) #1"
     shared.mkdir()
-    settings = {"NSYS": nsys, "SLURM_CONF": slurm_conf, "SLURM_DIR": str(shared)}
+    settings = {"NSYS": nsys, "SLURM_CONF": conf, "SLURM_DIR": str(shared)}
     return Invoked(runs, {**os.environ, **settings})
+
+
+@pytest.fixture
+def invoked(tmp_path: Path, nsys: str, slurm_conf: str) -> Invoked:
+    return _invoked(tmp_path, nsys, slurm_conf)
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path, nsys: str, forgetful_conf: str) -> Invoked:
+    return _invoked(tmp_path, nsys, forgetful_conf)
 
 
 @pytest.fixture

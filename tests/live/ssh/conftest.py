@@ -32,17 +32,23 @@ class Server:
         return path
 
 
+def started(
+    require: Callable[[str, object], None], directory: Path, *lines: str
+) -> Iterator[Server]:
+    """An sshd with these lines in its configuration."""
+    done = subprocess.run(
+        [SSHD, "start", directory, *lines], capture_output=True, text=True, check=False
+    )
+    require("sshd", done.returncode and (done.stderr.strip() or "it did not start"))
+    yield Server(directory, int(done.stdout))
+    subprocess.run([SSHD, "stop", directory], check=True)
+
+
 @pytest.fixture(scope="session")
 def sshd(
     require: Callable[[str, object], None], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    directory = tmp_path_factory.mktemp("sshd")
-    started = subprocess.run(
-        [SSHD, "start", directory], capture_output=True, text=True, check=False
-    )
-    require("sshd", started.returncode and (started.stderr.strip() or "it did not start"))
-    yield Server(directory, int(started.stdout))
-    subprocess.run([SSHD, "stop", directory], check=True)
+    yield from started(require, tmp_path_factory.mktemp("sshd"))
 
 
 @pytest.fixture
