@@ -153,6 +153,13 @@ def test_the_node_rank_is_what_that_operator_sets(
     assert out.strip() == rank
 
 
+def test_a_world_of_an_open_size_is_refused(tmp_path: Path) -> None:
+    child = start(tmp_path, "true", PET_NNODES="1:4")
+    _, said = child.communicate(timeout=20)
+    assert child.returncode == 2
+    assert said == "gpu-profile: 1:4 nodes: give minReplicas and maxReplicas one value\n"
+
+
 def test_stop_finds_ranks_and_not_itself(tmp_path: Path) -> None:
     name = tmp_path / "profile.py"
     name.write_text("import time; time.sleep(60)")
