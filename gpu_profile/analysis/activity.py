@@ -7,13 +7,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.host_ranges import Ranges, innermost
 from gpu_profile.analysis.intervals import Intervals
+from gpu_profile.analysis.remember import once_each
 from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.values import among, present
 
 COMPUTE, COMMUNICATION, COPY, SET = range(4)
 COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE = 1, 2, 8
@@ -35,11 +38,11 @@ class Ops:
 
     start: IntArray
     end: IntArray
-    kind: IntArray
+    kind: NDArray[np.int8]
     stream: IntArray
     name: IntArray
     bytes: IntArray
-    copy_kind: IntArray
+    copy_kind: NDArray[np.int8]
     pageable: NDArray[np.bool_]
     call: IntArray
 
@@ -49,8 +52,14 @@ class Ops:
 
     def union(self, *kinds: int) -> Intervals:
         """The time in which an operation of one of these kinds ran (of any kind: none given)."""
-        chosen = np.isin(self.kind, kinds) if kinds else np.ones(len(self.kind), bool)
-        return Intervals.union(self.start[chosen], self.end[chosen])
+        if kinds not in self._unions:
+            chosen = among(self.kind, kinds) if kinds else np.ones(len(self.kind), bool)
+            self._unions[kinds] = Intervals.union(self.start[chosen], self.end[chosen])
+        return self._unions[kinds]
+
+    @cached_property
+    def _unions(self) -> dict[tuple[int, ...], Intervals]:
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +74,11 @@ class Calls:
 
     def named(self, names: Mapping[int, str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
         """Which calls' names match."""
-        wanted = [key for key in np.unique(self.name) if pattern.match(names[int(key)])]
-        return np.isin(self.name, wanted)
+        return among(self.name, [key for key in self._codes if pattern.match(names[key])])
+
+    @cached_property
+    def _codes(self) -> list[int]:
+        return present(self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +102,38 @@ class Activity:
     @cached_property
     def launched(self) -> IntArray:
         """When the host asked for each operation; the operation's own start where unknown."""
-        known = self.ops.call != NO_CALL
-        starts = self.calls.start[self.ops.call[known]]
-        result = self.ops.start.copy()
-        result[known] = starts
-        return result
+        return self._of_call(self.calls.start, self.ops.start)
+
+    @cached_property
+    def launcher(self) -> IntArray:
+        """The thread that asked for each operation; NO_CALL where unknown."""
+        return self._of_call(self.calls.thread, np.full(len(self.ops.call), NO_CALL))
+
+    @cached_property
+    def asked(self) -> NDArray[np.bool_]:
+        """Which calls asked for an operation."""
+        found = np.zeros(len(self.calls.start) + 1, bool)
+        found[self.ops.call] = True  # NO_CALL marks the one behind the last
+        return found[:-1]
+
+    def _of_call(self, column: IntArray, otherwise: IntArray) -> IntArray:
+        call = self.ops.call
+        if not len(column):
+            return otherwise
+        found = column[call]
+        lost = call == NO_CALL
+        found[lost] = otherwise[lost]
+        return found
+
+
+@once_each
+def _known_owners(ranges: Ranges) -> WeakKeyDictionary[Activity, IntArray]:
+    return WeakKeyDictionary()
 
 
 def owners(activity: Activity, ranges: Ranges) -> IntArray:
     """Index (in `ranges`) of the innermost one open at each operation's launch, or NO_RANGE."""
-    call = activity.ops.call
-    thread = np.full(len(call), NO_CALL)
-    thread[call != NO_CALL] = activity.calls.thread[call[call != NO_CALL]]
-    return innermost(ranges, thread, activity.launched)
+    known = _known_owners(ranges)
+    if activity not in known:
+        known[activity] = innermost(ranges, activity.launcher, activity.launched)
+    return known[activity]

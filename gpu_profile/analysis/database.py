@@ -22,6 +22,7 @@ import numpy as np
 from gpu_profile.analysis.parquet_store import ParquetStore
 from gpu_profile.analysis.schema import EVENT_TABLES, MISSING, IntArray
 from gpu_profile.analysis.sqlite_store import SqliteStore, Value
+from gpu_profile.analysis.values import present, time_order
 from gpu_profile.errors import ReportError
 
 __all__ = ["MISSING", "Columns", "Database", "IntArray", "Value", "sort_columns"]
@@ -58,6 +59,7 @@ class Database:
         self._store = store
         self.path = store.path
         self._names: dict[int, str] = {}
+        self._kept: dict[str, Columns] = {}
 
     @classmethod
     def open(cls, path: Path | str) -> "Database":
@@ -137,7 +139,7 @@ class Database:
         """
         wanted = [name.rstrip("?") for name in columns]
         present = self._present(table, columns)
-        arrays = self._store.integers(table, present, only or {}) if present else []
+        arrays = self._integers(table, present, only or {}) if present else []
         found = dict(zip(present, arrays, strict=True))
         length = len(arrays[0]) if arrays else 0
         result = {
@@ -145,6 +147,22 @@ class Database:
             for name in wanted
         }
         return sort_columns(result, "start", "end") if sort else result
+
+    def keep(self, table: str, *columns: str) -> None:
+        """Read these (those that are there) now, in one go, for all that load them from now on."""
+        found = [name for name in columns if self.has(table, name)]
+        arrays = self._store.integers(table, found, {}) if found else []
+        for array in arrays:
+            array.flags.writeable = False
+        self._kept[table] = dict(zip(found, arrays, strict=True))
+
+    def _integers(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> list[IntArray]:
+        kept, parts = self._kept.get(table, {}), [name.split("-") for name in columns]
+        if only or not kept.keys() >= {name for part in parts for name in part}:
+            return self._store.integers(table, columns, only)
+        return [kept[a] - kept[b[0]] if b else kept[a] for a, *b in parts]
 
     def rows(
         self, table: str, *columns: str, only: Mapping[str, Iterable[int]] | None = None
@@ -171,7 +189,7 @@ class Database:
 
     def names(self, ids: IntArray) -> dict[int, str]:
         """StringIds' texts of the ids given (other strings, such as stdout, are never read)."""
-        unique = [int(value) for value in np.unique(ids)]
+        unique = present(ids)
         unknown = [value for value in unique if value not in self._names]
         for first in range(0, len(unknown), 1000):
             only = {"id": unknown[first : first + 1000]}
@@ -219,14 +237,8 @@ def _check_schema(database: Database) -> None:
 
 def sort_columns(columns: Columns, *keys: str) -> Columns:
     """The same rows sorted by the keys that are there, first key first; stable."""
-    present = [columns[key] for key in keys if key in columns]
-    if not present or _sorted(present):
+    found = [columns[key] for key in keys if key in columns]
+    if not found:
         return columns
-    order = np.lexsort(present[::-1])
-    return {name: values[order] for name, values in columns.items()}
-
-
-def _sorted(keys: Sequence[IntArray]) -> bool:
-    first = keys[0]
-    rising = bool(np.all(first[:-1] < first[1:]))
-    return rising or (len(keys) == 1 and bool(np.all(first[:-1] <= first[1:])))
+    order = time_order(found[0], found[-1])
+    return columns if order is None else {name: col[order] for name, col in columns.items()}

@@ -7,6 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity import NO_CALL, Activity
 from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.remember import once_each
 
 LAUNCH_NAME = re.compile(r"cudaLaunch(Cooperative)?Kernel|cuLaunch(Cooperative)?Kernel")
 CAPTURING_NAME = re.compile(r"(cuda|cu)(StreamBeginCapture|GraphLaunch)")
@@ -39,16 +40,27 @@ class ReportHealth:
     warnings: int
 
 
+@once_each
+def _known(activity: Activity) -> dict[str, Health]:
+    return {}
+
+
 def rank_health(activity: Activity, report: str) -> Health:
+    """One rank's part, made once."""
+    known = _known(activity)
+    if report not in known:
+        known[report] = _health(activity, report)
+    return known[report]
+
+
+def _health(activity: Activity, report: str) -> Health:
     """`orphans`: operations without the call that launched them. `unseen`: launches before the
     last operation whose kernel was never recorded, unless CUDA graphs explain that."""
     ops, calls = activity.ops, activity.calls
-    first, last = int(ops.start.min()), int(ops.end.max())
+    first, last = int(ops.start[0]), int(ops.end.max())
     launches = np.flatnonzero(calls.named(activity.names, LAUNCH_NAME) & (calls.end < last))
     captured = bool(calls.named(activity.names, CAPTURING_NAME).any())
-    seen = np.zeros(len(calls.start) + 1, bool)
-    seen[ops.call] = True  # NO_CALL marks the one behind the last
-    unseen = 0 if captured else int(np.count_nonzero(~seen[launches]))
+    unseen = 0 if captured else int(np.count_nonzero(~activity.asked[launches]))
     edges = np.array([first]), np.array([last])
     overhead = int(activity.overhead.within(*edges)[0])
     orphans = int((ops.call == NO_CALL).sum())

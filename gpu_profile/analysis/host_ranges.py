@@ -1,12 +1,13 @@
 """A process's NVTX ranges, and which of them was open when an operation was launched."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from gpu_profile.analysis.database import MISSING, Database
+from gpu_profile.analysis.database import MISSING, Columns, Database
 from gpu_profile.analysis.remember import once_each
 from gpu_profile.analysis.schema import (
     NVTX,
@@ -18,9 +19,12 @@ from gpu_profile.analysis.schema import (
     process_of,
     tid_of,
 )
+from gpu_profile.analysis.stacks import changes, nested
+from gpu_profile.analysis.statistics import distinct
+from gpu_profile.analysis.values import present
 
 NO_RANGE = -1
-FOREVER = np.iinfo(np.int64).max
+FOREVER = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +54,17 @@ class Ranges:
 
     def of_user(self) -> "Ranges":
         """Those of the default domain: the libraries' own (NCCL, cuBLAS) say nothing of steps."""
-        return self._users
+        return self.of_domain(0)
+
+    def of_domain(self, domain: int) -> "Ranges":
+        """Those of one domain (ids of the process); the same object however often asked for."""
+        if domain not in self._domains:
+            self._domains[domain] = self.pick(np.flatnonzero(self.domain == domain))
+        return self._domains[domain]
 
     @cached_property
-    def _users(self) -> "Ranges":
-        return self.pick(np.flatnonzero(self.domain <= 0))
+    def _domains(self) -> "dict[int, Ranges]":
+        return {}
 
 
 def load_ranges(database: Database, process: int) -> Ranges:
@@ -68,22 +78,32 @@ def load_ranges(database: Database, process: int) -> Ranges:
     # Of two that start together, the longer one is around the other.
     mine = mine[np.lexsort((-rows["end"][mine], rows["start"][mine]))]
     rows = {key: values[mine] for key, values in rows.items()}
-    registered = database.names(rows["textId"])
-    domains = _domains(database, process)
-    labels = [
-        _label(domains.get(int(domain), ""), texts[code] or registered[int(text)])
-        for code, text, domain in zip(codes[mine], rows["textId"], rows["domainId"], strict=True)
-    ]
-    names = tuple(dict.fromkeys(labels))
-    place = {name: index for index, name in enumerate(names)}
+    name, names = _named(database, process, codes[mine], texts, rows)
     return Ranges(
         start=rows["start"],
         end=rows["end"],
         thread=rows["globalTid"],
         domain=np.maximum(rows["domainId"], 0),
-        name=np.array([place[label] for label in labels], np.int64),
+        name=name,
         names=names,
     )
+
+
+def _named(
+    database: Database, process: int, code: IntArray, texts: Sequence[str], rows: Columns
+) -> tuple[IntArray, tuple[str, ...]]:
+    """Each range's name as an index, and the names in the order in which they first come."""
+    registered, domains = database.names(rows["textId"]), _domains(database, process)
+    codes, found = distinct(code, rows["textId"], rows["domainId"])
+    first = np.zeros(len(found), np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    labels = [
+        _label(domains.get(domain, ""), texts[text] or registered[text_id])
+        for text, text_id, domain in found
+    ]
+    names = tuple(dict.fromkeys(labels[index] for index in np.argsort(first).tolist()))
+    place = {name: index for index, name in enumerate(names)}
+    return np.array([place[label] for label in labels], np.int64)[codes], names
 
 
 def _label(domain: str, text: str) -> str:
@@ -114,10 +134,10 @@ def innermost(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray:
     the thread that called backward(). A thread without ranges of its own is therefore looked up
     on the process's main thread (its tid is the pid).
     """
-    owners = np.unique(ranges.thread)
+    owners = np.array(present(ranges.thread), np.int64)
     main = owners[tid_of(owners) == pid_of(owners)]
     result = np.full(len(time), NO_RANGE)
-    for launcher in np.unique(thread):
+    for launcher in present(thread):
         rows = np.flatnonzero(thread == launcher)
         owner = launcher if launcher in owners else (main[0] if len(main) else None)
         if owner is not None:
@@ -134,7 +154,9 @@ def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
     """The innermost of one thread's (properly nested) ranges at each time."""
     known = _known_segments(ranges)
     if owner not in known:
-        known[owner] = _segments(ranges, np.flatnonzero(ranges.thread == owner))
+        mine = np.flatnonzero(ranges.thread == owner)
+        edges, inner = changes(ranges.start[mine], ranges.end[mine])
+        known[owner] = edges, np.append(mine, NO_RANGE)[inner]
     begin, inner = known[owner]
     if not len(begin):
         return np.full(len(time), NO_RANGE)
@@ -142,31 +164,12 @@ def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
     return np.where(place >= 0, inner[np.maximum(place, 0)], NO_RANGE)
 
 
-def _segments(ranges: Ranges, mine: IntArray) -> tuple[IntArray, IntArray]:
-    """Times at which the innermost open range changes, and what it changes to."""
-    begin, inner, stack = list[int](), list[int](), list[int]()
-    for index in [*mine.tolist(), NO_RANGE]:
-        now = int(ranges.start[index]) if index != NO_RANGE else FOREVER
-        while stack and ranges.end[stack[-1]] <= now:
-            closed = int(ranges.end[stack.pop()])
-            # Start/end ranges need not nest; the changes must still be in order.
-            begin.append(max(closed, begin[-1]))
-            inner.append(stack[-1] if stack else NO_RANGE)
-        if index != NO_RANGE:
-            stack.append(index)
-            begin.append(now)
-            inner.append(index)
-    return np.array(begin, np.int64), np.array(inner, np.int64)
-
-
+@once_each
 def parents(ranges: Ranges) -> IntArray:
     """Index of the range around each range on its own thread, or NO_RANGE."""
     result = np.full(len(ranges.start), NO_RANGE)
-    for thread in np.unique(ranges.thread):
-        stack: list[int] = []
-        for index in np.flatnonzero(ranges.thread == thread).tolist():
-            while stack and ranges.end[stack[-1]] <= ranges.start[index]:
-                stack.pop()
-            result[index] = stack[-1] if stack else NO_RANGE
-            stack.append(index)
+    for thread in present(ranges.thread):
+        mine = np.flatnonzero(ranges.thread == thread)
+        _, parent = nested(ranges.start[mine], ranges.end[mine])
+        result[mine] = np.append(mine, NO_RANGE)[parent]
     return result

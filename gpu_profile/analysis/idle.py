@@ -16,6 +16,7 @@ from gpu_profile.analysis.host_ranges import Ranges, innermost
 from gpu_profile.analysis.intervals import Intervals
 from gpu_profile.analysis.remember import once_each
 from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.values import among, present
 
 LAUNCH, STALL, SYNC, COPYING, QUEUED, LATENCY, PROFILER = range(7)
 # launch: the host was busy issuing work but too slow. stall: it issued nothing for a long while
@@ -29,7 +30,7 @@ LATENCY_NS = 20_000
 SYNC_NAME = re.compile(
     r"cuda(Stream|Device|Event)Synchronize|cu(Stream|Ctx|Event)Synchronize|cudaThreadSynchronize"
 )
-COPY_NAME = re.compile(r"cudaMemcpy|cuMemcpy|cudaMemset(_|$)")
+COPY_NAME = re.compile(r"(?!.*Async)(cudaMemcpy|cuMemcpy|cudaMemset(_|$))")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +68,7 @@ class Blocking:
 @once_each
 def find_gaps(activity: Activity) -> Gaps:
     """Every gap between the first and the last operation of the rank, with its cause."""
-    busy = activity.ops.union()
-    gaps = busy.gaps()
-    next_op = np.searchsorted(activity.ops.start, gaps.end)
-    cause = _causes(activity, gaps, next_op)
+    gaps, next_op, cause = _plain_gaps(activity)
     calls = blocking_calls(activity)
     # A long silence is told as the host's own, also where a lead would have hidden it.
     late = np.flatnonzero(cause == LAUNCH)
@@ -86,6 +84,14 @@ def _pieces(start: IntArray, end: IntArray, cause: IntArray, next_op: IntArray) 
     rows = np.flatnonzero(end > start)
     rows = rows[np.argsort(start[rows], kind="stable")]
     return Gaps(start[rows], end[rows], cause[rows], next_op[rows])
+
+
+@once_each
+def _plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, IntArray]:
+    """The gaps, the operation after each, and its cause by the gap alone."""
+    gaps = activity.ops.union().gaps()
+    next_op = np.searchsorted(activity.ops.start, gaps.end)
+    return gaps, next_op, _causes(activity, gaps, next_op)
 
 
 def _causes(activity: Activity, gaps: Intervals, next_op: IntArray) -> IntArray:
@@ -107,10 +113,11 @@ def _causes(activity: Activity, gaps: Intervals, next_op: IntArray) -> IntArray:
 def blocking_calls(activity: Activity) -> Blocking:
     """Synchronisations and blocking transfers on the threads that launch, sorted by end."""
     calls, names = activity.calls, activity.names
-    launchers = np.unique(calls.thread[activity.ops.call[activity.ops.call != NO_CALL]])
+    launchers = [thread for thread in present(activity.launcher) if thread != NO_CALL]
     sync = calls.named(names, SYNC_NAME)
     copies = _blocking_copies(activity)
-    rows = np.flatnonzero((sync | copies) & np.isin(calls.thread, launchers))
+    rows = np.flatnonzero(sync | copies)
+    rows = rows[among(calls.thread[rows], launchers)]
     rows = rows[np.argsort(calls.end[rows], kind="stable")]
     start, end = calls.start[rows], calls.end[rows]
     exposed = activity.ops.union(COMMUNICATION).minus(activity.ops.union(COMPUTE))
@@ -122,8 +129,7 @@ def _blocking_copies(activity: Activity) -> NDArray[np.bool_]:
     """Calls of a synchronous name, and asynchronous ones that a pageable side makes block."""
     calls: Calls = activity.calls
     ops = activity.ops
-    names = {key: text for key, text in activity.names.items() if "Async" not in text}
-    blocks = calls.named({k: names.get(k, "") for k in activity.names}, COPY_NAME)
+    blocks = calls.named(activity.names, COPY_NAME)
     pageable = ops.call[(ops.kind == COPY) & ops.pageable & (ops.call != NO_CALL)]
     blocks[pageable] = True
     return blocks
@@ -157,10 +163,7 @@ def sync_shadow(activity: Activity) -> tuple[IntArray, IntArray]:
     """(start, ns) of idle time that would not be but for a synchronisation: "sync", and what of
     "launch" and "stall" the lead that the call cost would have hidden. So the same moment may
     be won in two ways: by working less in the silence, or by not waiting before it."""
-    busy, calls = activity.ops.union(), blocking_calls(activity)
-    gaps = busy.gaps()
-    next_op = np.searchsorted(activity.ops.start, gaps.end)
-    cause = _causes(activity, gaps, next_op)
+    (gaps, next_op, cause), calls = _plain_gaps(activity), blocking_calls(activity)
     late = np.flatnonzero((cause == LAUNCH) | (cause == STALL))
     blamed, blamer = _blame(gaps, late, activity.launched[next_op], calls)
     if not len(calls.start):
@@ -170,8 +173,6 @@ def sync_shadow(activity: Activity) -> tuple[IntArray, IntArray]:
 
 def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> IntArray:
     """Index of the range in which the host was, half way to the launch that ended each gap."""
-    call = activity.ops.call[gaps.next_op]
-    thread = np.full(len(call), NO_CALL)
-    thread[call != NO_CALL] = activity.calls.thread[call[call != NO_CALL]]
     launched = np.maximum(activity.launched[gaps.next_op], gaps.start)
+    thread = activity.launcher[gaps.next_op]
     return innermost(ranges, thread, (gaps.start + launched) // 2)

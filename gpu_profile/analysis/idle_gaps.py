@@ -12,6 +12,7 @@ from gpu_profile.analysis.host_ranges import NO_RANGE
 from gpu_profile.analysis.idle import CAUSES, Gaps, find_gaps, ranges_at
 from gpu_profile.analysis.schema import IntArray
 from gpu_profile.analysis.shared import activities_of, share
+from gpu_profile.analysis.statistics import distinct
 from gpu_profile.analysis.table import Cell, Column, Table
 
 COLUMNS = (
@@ -47,19 +48,12 @@ def _rows(activity: Activity, offset_ns: int) -> list[Row]:
     if not len(gaps.start):
         return []
     span = int(activity.ops.end.max() - activity.ops.start[0])
-    names = _range_codes(activity, gaps)
-    call = activity.ops.call[gaps.next_op]
-    api = np.full(len(call), NO_CALL)
-    api[call != NO_CALL] = activity.calls.name[call[call != NO_CALL]]
-    # One number a combination: numpy finds equal rows of a matrix twenty times slower.
-    apis, api_code = np.unique(api, return_inverse=True)
-    widest = int(names.max()) + 2
-    joined = (gaps.cause * widest + names + 1) * len(apis) + api_code
-    _, first, place = np.unique(joined, return_index=True, return_inverse=True)
-    keys = np.stack((gaps.cause[first], names[first], api[first]))
+    codes, found = distinct(gaps.cause, _range_codes(activity, gaps), _next_calls(activity, gaps))
     length, rows = gaps.end - gaps.start, list[Row]()
-    for number, (cause, name, code) in enumerate(keys.T.tolist()):
-        mine = np.flatnonzero(place.ravel() == number)
+    order = np.argsort(codes.astype(np.int32), kind="stable")
+    edges = np.searchsorted(codes[order], np.arange(len(found) + 1))
+    for number, (cause, name, code) in enumerate(found):
+        mine = order[edges[number] : edges[number + 1]]
         longest = mine[np.argmax(length[mine])]
         label = activity.ranges.names[name] if name != NO_RANGE else None
         total, middle = int(length[mine].sum()), float(np.median(length[mine]))
@@ -67,6 +61,14 @@ def _rows(activity: Activity, offset_ns: int) -> list[Row]:
         numbers = (len(mine), total, middle, int(length[longest]), at, share(total, span))
         rows.append((activity.rank, CAUSES[cause], label, activity.names.get(code), *numbers))
     return rows
+
+
+def _next_calls(activity: Activity, gaps: Gaps) -> IntArray:
+    """The name of the call that ended each gap, or NO_CALL."""
+    call = activity.ops.call[gaps.next_op]
+    if not len(activity.calls.name):
+        return np.full(len(call), NO_CALL)
+    return np.where(call == NO_CALL, NO_CALL, activity.calls.name[call])
 
 
 def _range_codes(activity: Activity, gaps: Gaps) -> IntArray:

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.values import rising
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,13 +20,18 @@ class Intervals:
     def union(cls, start: IntArray, end: IntArray) -> "Intervals":
         """The time covered by any of the given intervals, in any order."""
         keep = end > start
-        order = np.argsort(start[keep], kind="stable")
-        start, reach = start[keep][order], np.maximum.accumulate(end[keep][order])
+        if not keep.all():
+            start, end = start[keep], end[keep]
+        if not rising(start):
+            order = np.argsort(start, kind="stable")
+            start, end = start[order], end[order]
         if not len(start):
             return NOTHING
-        opens = np.r_[True, start[1:] > reach[:-1]]
-        closes = np.r_[opens[1:], True]
-        return cls(start[opens], reach[closes])
+        reach = np.maximum.accumulate(end)
+        opens = np.ones(len(start), bool)
+        np.greater(start[1:], reach[:-1], out=opens[1:])
+        first = np.flatnonzero(opens)
+        return cls(start[first], reach[np.append(first[1:], len(start)) - 1])
 
     @property
     def total(self) -> int:
@@ -34,7 +41,8 @@ class Intervals:
         """How much of the set lies before each time: the one primitive of the measures below."""
         if not len(self.start):
             return np.zeros(np.shape(time), np.int64)
-        sums = np.r_[0, np.cumsum(self.end - self.start)]
+        sums = np.zeros(len(self.start) + 1, np.int64)
+        np.cumsum(self.end - self.start, out=sums[1:])
         piece = np.searchsorted(self.start, time, side="right")
         last = np.maximum(piece - 1, 0)
         beyond = np.where(piece > 0, np.maximum(self.end[last] - time, 0), 0)
@@ -44,27 +52,34 @@ class Intervals:
         """How much of the set lies in each window [start, end)."""
         return self.before(np.maximum(start, end)) - self.before(start)
 
+    def touches(self, start: IntArray, end: IntArray) -> NDArray[np.bool_]:
+        """Whether any of the set lies in each window: within() > 0, in half the time."""
+        if not len(self.start):
+            return np.zeros(len(start), bool)
+        place = np.searchsorted(self.end, start, side="right")
+        last = len(self.start) - 1
+        return (place <= last) & (self.start[np.minimum(place, last)] < end) & (start < end)
+
     def minus(self, other: "Intervals") -> "Intervals":
         """The part of this set that is not in the other."""
-        return self._sweep(other, wanted=1)
+        beside = Intervals(np.append(NEVER, other.end), np.append(other.start, FOREVER))
+        return self.meet(beside)
 
     def meet(self, other: "Intervals") -> "Intervals":
         """The part of this set that is in the other too."""
-        return self._sweep(other, wanted=3)
+        if len(other.start) < len(self.start):
+            return other.meet(self)
+        first = np.searchsorted(other.end, self.start, side="right")
+        count = np.searchsorted(other.start, self.end, side="left") - first
+        mine = np.repeat(np.arange(len(count)), count)
+        theirs = np.arange(len(mine)) - np.repeat(np.cumsum(count) - count - first, count)
+        start = np.maximum(self.start[mine], other.start[theirs])
+        return Intervals(start, np.minimum(self.end[mine], other.end[theirs]))
 
     def gaps(self) -> "Intervals":
         """The time between the pieces."""
         return Intervals(self.end[:-1], self.start[1:])
 
-    def _sweep(self, other: "Intervals", wanted: int) -> "Intervals":
-        """Pieces where the state (1: in this set, 2: in the other, 3: in both) is `wanted`."""
-        times = np.concatenate((self.start, self.end, other.start, other.end))
-        sizes = (len(self.start), len(self.end), len(other.start), len(other.end))
-        changes = np.repeat(np.array([1, -1, 2, -2]), sizes)
-        order = np.argsort(times, kind="stable")
-        times, state = times[order], np.cumsum(changes[order])
-        hit = np.flatnonzero((state[:-1] == wanted) & (times[1:] > times[:-1]))
-        return Intervals.union(times[hit], times[hit + 1]) if len(times) else NOTHING
 
-
+NEVER, FOREVER = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 NOTHING = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))

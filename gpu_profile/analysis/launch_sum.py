@@ -11,6 +11,7 @@ from gpu_profile.analysis.database import Database
 from gpu_profile.analysis.schema import IntArray
 from gpu_profile.analysis.shared import activities_of
 from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.values import present
 
 COLUMNS = (
     Column("Rank"),
@@ -38,15 +39,16 @@ def merge(parts: Sequence[Sequence[Row]]) -> Table:
 def _rows(activity: Activity) -> list[Row]:
     ops, calls = activity.ops, activity.calls
     known = ops.call != NO_CALL
-    call, start, depth = ops.call[known], ops.start[known], _depth(activity)[known]
+    call = ops.call if known.all() else ops.call[known]
+    depth, name = _depth(activity)[known], calls.name[call]
+    length, queue = calls.end[call], ops.start[known] - calls.end[call]
+    length -= calls.start[call]
     found: list[Row] = []
-    for code in np.unique(calls.name[call]):
-        mine = calls.name[call] == code
-        chosen = call[mine]
-        api = calls.end[chosen] - calls.start[chosen]
-        queue = np.maximum(start[mine] - calls.end[chosen], 0)
-        numbers = (*_spread(api), *_spread(queue), int(depth[mine].max()))
-        found.append((activity.rank, activity.names[int(code)], len(chosen), *numbers))
+    for code in present(name):
+        mine = name == code
+        numbers = (*_spread(length[mine]), *_spread(np.maximum(queue[mine], 0)))
+        deepest = int(depth[mine].max())
+        found.append((activity.rank, activity.names[code], int(mine.sum()), *numbers, deepest))
     return found
 
 

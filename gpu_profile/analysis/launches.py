@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpu_profile.analysis.database import Columns, Database
-from gpu_profile.analysis.schema import GPU_TABLES, MISSING, RUNTIME, IntArray, pid_of
+from gpu_profile.analysis.schema import GPU_TABLES, MISSING, RUNTIME, IntArray, Places, pid_of
+from gpu_profile.analysis.values import places, present
 
-Places = NDArray[np.int32]
 # Half of all API calls launch nothing; those with such names nearly always do.
 LAUNCHING = re.compile(r"^cu.*(Launch|Memcpy|Memset)")
 
@@ -73,7 +72,7 @@ def _matched(calls: Columns, correlation: IntArray, process: IntArray) -> Places
     theirs = calls.pop("correlationId")
     if len(_ends(process) | _ends(calls["globalTid"])) < 2:
         return places(correlation, theirs)
-    pids = np.unique(pid_of(process))
+    pids = np.array(present(pid_of(process)), np.int64)
     highest = max((int(part.max()) for part in (correlation, theirs) if len(part)), default=0) + 1
     keys = _keys(pids, process, correlation, highest)
     return places(keys, _keys(pids, calls["globalTid"], theirs, highest))
@@ -89,20 +88,3 @@ def _keys(pids: IntArray, owner: IntArray, correlation: IntArray, highest: int) 
     mine = pid_of(owner)
     place = np.minimum(np.searchsorted(pids, mine), len(pids) - 1)
     return np.where(pids[place] == mine, place * highest + correlation, -1)
-
-
-def places(keys: IntArray, among: IntArray) -> Places:
-    """Where each key stands in `among`, or -1; a table instead of a search where it fits."""
-    if not len(among) or not len(keys):
-        return np.full(len(keys), -1, np.int32)
-    low, high = int(among.min()), int(among.max())
-    if high - low <= 8 * len(among) + 1_000_000:
-        table = np.full(high - low + 2, -1, np.int32)  # the last place is of all keys outside
-        table[among - low] = np.arange(len(among), dtype=np.int32)
-        outside = (keys < low) | (keys > high)
-        shifted = keys - low
-        shifted[outside] = -1
-        return table[shifted]
-    order = np.argsort(among, kind="stable")
-    nearest = np.minimum(np.searchsorted(among, keys, sorter=order), len(among) - 1)
-    return np.where(among[order[nearest]] == keys, order[nearest], -1).astype(np.int32)

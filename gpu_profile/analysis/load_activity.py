@@ -1,7 +1,8 @@
 """Read the activity of each rank of a report."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from gpu_profile.analysis.activity import (
     Ops,
 )
 from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import MISSING, Columns, Database, sort_columns
+from gpu_profile.analysis.database import Database, sort_columns
 from gpu_profile.analysis.host_ranges import load_ranges
 from gpu_profile.analysis.intervals import Intervals
 from gpu_profile.analysis.nccl_payload import message_sizes
@@ -31,10 +32,12 @@ from gpu_profile.analysis.schema import (
     MEMSET,
     OVERHEAD,
     RUNTIME,
-    IntArray,
     pid_of,
     process_of,
 )
+from gpu_profile.analysis.values import among, places, present, time_order
+
+Part = dict[str, Any]  # columns of one length, each of its own type
 
 GRAPH_NAME = "CUDA graph"
 COPY_NAMES = {1: "copy HtoD", 2: "copy DtoH", 8: "copy DtoD", 10: "copy PtoP"}
@@ -44,21 +47,18 @@ SECOND_DEVICE_SHARE = 0.1
 
 def activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
     """The ranks of one report, in rank order; a process on several GPUs gives one each."""
-    operations = _operations(database)
+    parts, texts = _operations(database)
     calls = database.load(
         RUNTIME, "start", "end", "globalTid", "correlationId", "nameId", sort=False
     )
-    names = dict(operations.names)
-    names.update(database.names(calls["nameId"]))
+    names = texts | database.names(calls["nameId"])
     caller = process_of(calls["globalTid"])
     models, host = _models(database), hostname(database)
     found: list[Activity] = []
-    for process, device in _lanes(operations.columns):
+    for process, device in _lanes(parts):
         mine = _calls(_select(calls, caller == process))
         rank = scope.ranks.get(int(pid_of(np.array(process))), len(found))
-        ops = _with_messages(
-            database, process, _ops(operations.columns, process, device, mine), mine
-        )
+        ops = _with_messages(database, process, _ops(parts, process, device, mine), mine)
         ranges = load_ranges(database, process)
         overhead = _overhead(database, process)
         place = models.get((int(pid_of(np.array(process))), device), ""), host
@@ -66,89 +66,106 @@ def activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
     return tuple(sorted(found, key=lambda activity: (activity.rank, activity.device)))
 
 
-@dataclass(frozen=True)
-class _Operations:
-    columns: Columns
-    names: dict[int, str]
+COMMON = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
+# What only some kinds of operations have, and what it is for the others.
+SPARSE = {"bytes": np.int64, "copy_kind": np.int8, "pageable": np.bool_}
 
 
-def _operations(database: Database) -> _Operations:
-    """All GPU operations of a report as one set of columns, with the names' texts."""
-    common = ("start", "end", "deviceId", "streamId", "correlationId?", "globalPid?")
-    kernels = database.load(KERNEL, *common, "shortName", sort=False)
+def _operations(database: Database) -> tuple[list[Part], dict[int, str]]:
+    """All GPU operations of a report, one set of columns a kind, with the names' texts."""
+    kernels: Part = {**database.load(KERNEL, *COMMON, "shortName", sort=False)}
     names = database.names(kernels["shortName"])
-    communicates = [key for key, text in names.items() if COMMUNICATION_NAME.match(text)]
-    kernels["kind"] = np.where(np.isin(kernels["shortName"], communicates), COMMUNICATION, COMPUTE)
-    kernels["name"] = kernels.pop("shortName")
-    copies = database.load(MEMCPY, *common, "bytes", "copyKind", "srcKind?", "dstKind?", sort=False)
-    copies["kind"] = np.full(len(copies["start"]), COPY)
+    talk = [key for key, text in names.items() if COMMUNICATION_NAME.match(text)]
+    communicates = among(kernels["shortName"], talk).view(np.int8)
+    kernels["kind"] = np.array([COMPUTE, COMMUNICATION], np.int8)[communicates]
+    kernels["name"] = kernels["shortName"]
+    parts = [kernels, _copies(database), *_others(database)]
     # Names of our own get negative ids, which nsys never gives.
-    copies["name"] = -1 - copies["copyKind"]
-    sets = database.load(MEMSET, *common, "bytes", sort=False)
-    graphs = database.load(GRAPH, *common, sort=False)
-    sets["kind"], sets["name"] = (np.full(len(sets["start"]), value) for value in (SET, -101))
-    graphs["kind"], graphs["name"] = (
-        np.full(len(graphs["start"]), value) for value in (COMPUTE, -102)
-    )
     names.update({-1 - kind: COPY_NAMES.get(kind, "copy") for kind in range(100)})
     names.update({-101: "memset", -102: GRAPH_NAME})
-    return _Operations(_stack(kernels, copies, sets, graphs), names)
+    return parts, names
 
 
-def _stack(*parts: Columns) -> Columns:
-    """The rows of all parts under one set of columns, in time order; absent cells MISSING."""
-    start, end = (np.concatenate([part[key] for part in parts]) for key in ("start", "end"))
-    order = np.lexsort((end, start))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    stacked: Columns = {}
-    # Each row is written once, to its place: a million kernels have no bytes and no copy kind.
-    for key in dict.fromkeys(key for part in parts for key in part):
-        stacked[key] = np.full(len(order), MISSING)
-        first = 0
-        for part in parts:
-            last = first + len(part["start"])
-            if key in part:
-                stacked[key][place[first:last]] = part[key]
-            first = last
-    return stacked
+def _copies(database: Database) -> Part:
+    own = ("bytes", "copyKind", "srcKind?", "dstKind?")
+    rows: Part = {**database.load(MEMCPY, *COMMON, *own, sort=False)}
+    rows["kind"] = np.full(len(rows["start"]), COPY, np.int8)
+    rows["name"] = -1 - rows["copyKind"]
+    rows["bytes"] = np.maximum(rows["bytes"], 0)
+    rows["copy_kind"] = rows["copyKind"].astype(np.int8)
+    rows["pageable"] = (rows["srcKind"] == PAGEABLE) | (rows["dstKind"] == PAGEABLE)
+    return rows
 
 
-def _lanes(operations: Columns) -> Iterator[tuple[int, int]]:
+def _others(database: Database) -> Iterator[Part]:
+    """Memsets and replayed graphs."""
+    kinds = ((MEMSET, ("bytes",), SET, -101), (GRAPH, (), COMPUTE, -102))
+    for table, own, kind, name in kinds:
+        rows: Part = {**database.load(table, *COMMON, *own, sort=False)}
+        size = len(rows["start"])
+        rows["kind"], rows["name"] = np.full(size, kind, np.int8), np.full(size, name)
+        rows |= {key: np.maximum(rows[key], 0) for key in own}
+        yield rows
+
+
+def _lanes(parts: Sequence[Part]) -> list[tuple[int, int]]:
     """(process, device) pairs that did real work, by process id, then device."""
-    duration = operations["end"] - operations["start"]
-    for process in np.unique(operations["globalPid"]):
-        mine = operations["globalPid"] == process
-        devices, index = np.unique(operations["deviceId"][mine], return_inverse=True)
-        busy = np.bincount(index, weights=duration[mine])
-        for device in devices[busy >= SECOND_DEVICE_SHARE * busy.max()]:
-            yield int(process), int(device)
+    busy: dict[int, dict[int, int]] = {}
+    for part in parts:
+        duration = part["end"] - part["start"]
+        for process in present(part["globalPid"]):
+            mine = part["globalPid"] == process
+            for device in present(part["deviceId"][mine]):
+                time = int(duration[mine & (part["deviceId"] == device)].sum())
+                devices = busy.setdefault(process, {})
+                devices[device] = devices.get(device, 0) + time
+    return [
+        (process, device)
+        for process, devices in sorted(busy.items())
+        for device, time in sorted(devices.items())
+        if time >= SECOND_DEVICE_SHARE * max(devices.values())
+    ]
 
 
-def _select(columns: Columns, rows: NDArray[np.bool_]) -> Columns:
+def _select(columns: Part, rows: NDArray[np.bool_]) -> Part:
     if rows.all():  # one rank a report: nothing to copy
         return columns
     return {key: values[rows] for key, values in columns.items()}
 
 
-def _calls(columns: Columns) -> Calls:
+def _calls(columns: Part) -> Calls:
     ordered = sort_columns(columns, "start", "end")
     return Calls(*(ordered[k] for k in ("start", "end", "globalTid", "correlationId", "nameId")))
 
 
-def _ops(operations: Columns, process: int, device: int, calls: Calls) -> Ops:
-    rows = (operations["globalPid"] == process) & (operations["deviceId"] == device)
-    mine = _select(operations, rows)
+def _ops(parts: Sequence[Part], process: int, device: int, calls: Calls) -> Ops:
+    """One lane's operations of all kinds in time order."""
+    mine = [
+        _select(part, (part["globalPid"] == process) & (part["deviceId"] == device))
+        for part in parts
+    ]
+    start, end = (np.concatenate([part[key] for part in mine]) for key in ("start", "end"))
+    order = time_order(start, end)
+
+    def column(key: str) -> Any:  # noqa: ANN401
+        empty = SPARSE.get(key)
+        cells = [
+            np.zeros(len(part["start"]), empty) if empty and key not in part else part[key]
+            for part in mine
+        ]
+        joined = np.concatenate(cells)
+        return joined if order is None else joined[order]
+
     return Ops(
-        start=mine["start"],
-        end=mine["end"],
-        kind=mine["kind"],
-        stream=mine["streamId"],
-        name=mine["name"],
-        bytes=np.maximum(mine["bytes"], 0),
-        copy_kind=mine["copyKind"],
-        pageable=(mine["srcKind"] == PAGEABLE) | (mine["dstKind"] == PAGEABLE),
-        call=_match(mine["correlationId"], calls.correlation),
+        start=start if order is None else start[order],
+        end=end if order is None else end[order],
+        kind=column("kind"),
+        stream=column("streamId"),
+        name=column("name"),
+        bytes=column("bytes"),
+        copy_kind=column("copy_kind"),
+        pageable=column("pageable"),
+        call=places(column("correlationId"), calls.correlation).astype(np.int64),
     )
 
 
@@ -159,15 +176,6 @@ def _with_messages(database: Database, process: int, ops: Ops, calls: Calls) -> 
     size = ops.bytes.copy()
     size[rows] = message_sizes(database, process, calls.thread[call], calls.start[call])
     return replace(ops, bytes=size)
-
-
-def _match(wanted: IntArray, correlation: IntArray) -> IntArray:
-    """Index of the call with each correlation id (unique within a process), or NO_CALL."""
-    if not len(correlation):
-        return np.full(len(wanted), NO_CALL)
-    order = np.argsort(correlation, kind="stable")
-    place = np.minimum(np.searchsorted(correlation[order], wanted), len(order) - 1)
-    return np.where(correlation[order][place] == wanted, order[place], NO_CALL)
 
 
 def _models(database: Database) -> dict[tuple[int, int], str]:

@@ -21,6 +21,7 @@ from gpu_profile.analysis.activity import (
 )
 from gpu_profile.analysis.schema import IntArray
 from gpu_profile.analysis.steps import find_steps, step_of
+from gpu_profile.analysis.values import among, present
 
 BUS_FACTORS: dict[str, Callable[[int], float]] = {
     "AllReduce": lambda ranks: 2 * (ranks - 1) / ranks,
@@ -40,29 +41,26 @@ def reduced_bytes(activity: Activity) -> IntArray:
     ops, steps = activity.ops, find_steps(activity)
     unknown = np.zeros(len(steps) + 1, np.int64)
     talk = np.flatnonzero((ops.kind == COMMUNICATION) & (ops.call != NO_CALL))
-    names = {activity.names[int(code)] for code in np.unique(ops.name[talk])}
-    one = len(np.unique(ops.stream[talk])) == 1 and all(map(ALL_REDUCE.search, names))
+    names = {activity.names[code] for code in present(ops.name[talk])}
+    one = len(present(ops.stream[talk])) == 1 and all(map(ALL_REDUCE.search, names))
     if not len(steps) or not one:
         return unknown
-    step = step_of(activity.launched, steps.host_start, steps.host_end)
+    launched, threads = activity.launched, present(activity.launcher[talk])
+    step = step_of(launched[talk], steps.host_start, steps.host_end)
     if np.all(ops.bytes[talk] > 0):
-        return _by_step(ops.bytes[talk], step[talk], len(steps))
+        return _by_step(ops.bytes[talk], step, len(steps))
     last = np.full(len(steps), np.iinfo(np.int64).max)
-    inside = talk[(step[talk] >= 0) & (step[talk] < len(steps))]
+    inside = np.flatnonzero((step >= 0) & (step < len(steps)))
     # Rising launch times: the last write of each step stays.
-    order = inside[np.argsort(activity.launched[inside], kind="stable")]
-    last[step[order]] = activity.launched[order]
-    threads = np.unique(activity.calls.thread[ops.call[talk]])
+    order = inside[np.argsort(launched[talk[inside]], kind="stable")]
+    last[step[order]] = launched[talk[order]]
     copies = np.flatnonzero(
-        (ops.kind == COPY)
-        & (ops.copy_kind == COPY_ON_DEVICE)
-        & (ops.call != NO_CALL)
-        & (step >= 0)
-        & (step < len(steps))
+        (ops.kind == COPY) & (ops.copy_kind == COPY_ON_DEVICE) & (ops.call != NO_CALL)
     )
-    copies = copies[np.isin(activity.calls.thread[ops.call[copies]], threads)]
-    copies = copies[activity.launched[copies] > last[step[copies]]]
-    moved = _by_step(ops.bytes[copies], step[copies], len(steps))
+    copies = copies[among(activity.launcher[copies], threads)]
+    step = step_of(launched[copies], steps.host_start, steps.host_end)
+    late = (step >= 0) & (step < len(steps)) & (launched[copies] > last[step])
+    moved = _by_step(ops.bytes[copies[late]], step[late], len(steps))
     usual = np.median(moved[1:])
     return moved if usual and np.mean(moved[1:] == usual) >= SAME_SHARE else unknown
 

@@ -38,6 +38,9 @@ def _payloads(database: Database) -> list[tuple[int, int, int, int]]:
     offsets = {int(str(s)): int(str(at or 0)) for s, name, at in rows if name == SIZE_FIELD}
     if not offsets or not database.has(NVTX, "binaryData"):
         return []
+    # Most exports have the column and nothing in it.
+    if not any(blob for (blob,) in database.rows(NVTX, "binaryData")):
+        return []
     found = []
     for start, end, thread, blob in database.rows(NVTX, "start", "end", "globalTid", "binaryData"):
         size = _size(blob, offsets) if isinstance(blob, bytes) and end is not None else None

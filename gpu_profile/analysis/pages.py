@@ -120,11 +120,17 @@ def _joined(parts: Iterator[list[IntArray]], columns: int, count: int) -> list[I
         length = len(part[0])
         if used + length > len(whole[0]):
             reserve = (used + length) * max(2, count + 1 if not used else 2)
-            whole = [np.concatenate([array[:used], np.empty(reserve, np.int64)]) for array in whole]
+            whole = [_longer(array[:used], reserve) for array in whole]
         for array, values in zip(whole, part, strict=True):
             array[used : used + length] = values
         used += length
     return [array[:used] for array in whole]
+
+
+def _longer(array: IntArray, more: int) -> IntArray:
+    longer = np.empty(len(array) + more, np.int64)
+    longer[: len(array)] = array
+    return longer
 
 
 def _filtered(

@@ -4,6 +4,7 @@ The same functions run in this process, in a pool of processes, or on a Dask clu
 are merged in the reports' order, so that the bytes that come out do not tell which.
 """
 
+import ctypes
 import os
 import shutil
 import tempfile
@@ -11,9 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ Tell = Callable[[str], None]
 TRIES = 3  # a report whose worker died that often is named and left out
 QUIET_S = 2.0
 _SLICE_S = 0.5
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,7 @@ def _in_processes(works: Sequence[Work], workers: int, tell: Tell) -> list[Answe
 def _pool_round(
     works: Sequence[Work], group: list[int], workers: int, answers: dict[int, Answer], tell: Tell
 ) -> None:
-    # A forked child could inherit a lock that one of our threads holds.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, mp_context=_context(), initializer=_reuse_memory) as pool:
         futures: dict[Future[Answer], int] = {}
         try:
             futures = {pool.submit(works[index].do): index for index in group}
@@ -165,6 +167,23 @@ def _pool_round(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _context() -> BaseContext:
+    """Workers forked from a server that has our modules loaded: it starts once, they at once. A
+    fork of this process could inherit a lock that one of its threads holds."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["gpu_profile.analysis.page"])
+    return context
+
+
+def _reuse_memory() -> None:
+    """Large arrays come and go; the C library would give each back to the system and have its
+    pages zeroed again for the next one, a fifth of all time."""
+    with suppress(OSError, AttributeError):  # no glibc
+        library = ctypes.CDLL(None)
+        library.mallopt(M_MMAP_THRESHOLD, 1 << 25)
+        library.mallopt(M_TRIM_THRESHOLD, 1 << 30)
 
 
 def _keep_finished(futures: Mapping[Future[Answer], int], answers: dict[int, Answer]) -> None:

@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity import Activity, owners
 from gpu_profile.analysis.analysis import Analysis, Scope
 from gpu_profile.analysis.database import Database
 from gpu_profile.analysis.host_ranges import FOREVER, NO_RANGE, Ranges, parents
-from gpu_profile.analysis.intervals import Intervals
+from gpu_profile.analysis.intervals import NEVER, Intervals
 from gpu_profile.analysis.schema import IntArray
 from gpu_profile.analysis.shared import activities_of, share
 from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.values import present
 
 UNATTRIBUTED = "(no range)"
 COLUMNS = (
@@ -81,59 +83,88 @@ def _order(row: tuple[Cell, ...]) -> tuple[object, ...]:
 def _rank(activity: Activity) -> RankRanges:
     """Domains are looked at one by one: ranges nest within a domain, not across."""
     times: list[RangeTime] = []
-    for domain in np.unique(activity.ranges.domain):
-        ranges = activity.ranges.pick(np.flatnonzero(activity.ranges.domain == domain))
-        times += _domain(activity, ranges)
-    free = np.flatnonzero(owners(activity, activity.ranges.of_user()) == NO_RANGE)
+    for domain in present(activity.ranges.domain):
+        times += _domain(activity, activity.ranges.of_domain(domain))
+    free = owners(activity, activity.ranges.of_user()) == NO_RANGE
     busy = _busy(activity, free)
     op_time = int(activity.ops.duration[free].sum())
-    times.append(RangeTime(UNATTRIBUTED, 0, len(free), op_time, busy, busy, 0, 0))
+    times.append(RangeTime(UNATTRIBUTED, 0, int(free.sum()), op_time, busy, busy, 0, 0))
     return RankRanges(tuple(times), int(activity.ops.duration.sum()))
 
 
 def _domain(activity: Activity, ranges: Ranges) -> Iterator[RangeTime]:
-    """Operations go to their innermost range, then to each one around it, level by level."""
+    """An operation belongs to its innermost range, and to each one around it."""
     owner, outer = owners(activity, ranges), parents(ranges)
-    found: dict[int, list[tuple[IntArray, IntArray]]] = {}
-    level = owner
-    while np.any(level != NO_RANGE):
-        ops = np.flatnonzero(level != NO_RANGE)
-        codes = ranges.name[level[ops]]
-        for code in np.unique(codes):
-            mine = ops[codes == code]
-            found.setdefault(int(code), []).append((mine, level[mine]))
-        level = np.where(level == NO_RANGE, NO_RANGE, outer[level])
-    for code, hits in found.items():
-        ops, inside = (np.concatenate(column) for column in zip(*hits, strict=True))
-        own = np.flatnonzero((owner != NO_RANGE) & (ranges.name[owner] == code))
-        yield _time(activity, ranges.called(ranges.names[code]), ops, inside, own)
+    first, last = _edges(activity, owner, outer)
+    for code in present(ranges.name):
+        own = ranges.name == code
+        spans = (last - first)[own & (last > NEVER)]
+        if len(spans):
+            hits = _at(_with_inner(own, outer), owner), _at(own, owner)
+            instances = ranges.pick(np.flatnonzero(own))
+            yield _time(activity, instances, *hits, int(spans.sum()))
+
+
+def _edges(activity: Activity, owner: IntArray, outer: IntArray) -> tuple[IntArray, IntArray]:
+    """First start and last end of each range's operations; NEVER ends one without any."""
+    ops = activity.ops
+    first = np.full(len(outer) + 1, FOREVER)  # the place behind the last is NO_RANGE's
+    last = np.full(len(outer) + 1, NEVER)
+    first[owner[::-1]] = ops.start[::-1]  # sorted: the earliest one is written last
+    np.maximum.at(last, owner, ops.end)
+    for rows in _inner_first(outer):
+        np.minimum.at(first, outer[rows], first[rows])
+        np.maximum.at(last, outer[rows], last[rows])
+    return first[:-1], last[:-1]
+
+
+def _inner_first(outer: IntArray) -> Iterator[IntArray]:
+    """The ranges that have one around them, level by level, the deepest first."""
+    depth, around = np.zeros(len(outer), np.int64), outer
+    while np.any(around != NO_RANGE):
+        depth += around != NO_RANGE
+        around = np.append(outer, NO_RANGE)[around]
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        yield np.flatnonzero(depth == level)
+
+
+def _with_inner(own: NDArray[np.bool_], outer: IntArray) -> NDArray[np.bool_]:
+    """These ranges and all inside of them."""
+    found = own
+    while True:
+        grown = own | _at(found, outer)
+        if np.array_equal(grown, found):
+            return found
+        found = grown
+
+
+def _at(chosen: NDArray[np.bool_], place: IntArray) -> NDArray[np.bool_]:
+    """Whether the range at each place is chosen; NO_RANGE is not."""
+    return np.append(chosen, False)[place]
 
 
 def _time(
-    activity: Activity, instances: Ranges, ops: IntArray, inside: IntArray, own: IntArray
+    activity: Activity,
+    instances: Ranges,
+    hit: NDArray[np.bool_],
+    own: NDArray[np.bool_],
+    span: int,
 ) -> RangeTime:
-    """`inside` is the instance of each of `ops`; `own` are those without an inner range."""
-    hit = np.zeros(len(activity.ops.start), bool)
-    hit[ops] = True
-    once = np.flatnonzero(hit)
-    order = np.argsort(inside, kind="stable")
-    first = np.flatnonzero(np.r_[True, np.diff(inside[order]) != 0])
-    start = np.minimum.reduceat(activity.ops.start[ops[order]], first)
-    end = np.maximum.reduceat(activity.ops.end[ops[order]], first)
+    """`hit` are the operations in any of the instances, `own` those without an inner range."""
     closed = instances.end != FOREVER
     return RangeTime(
         name=instances.names[int(instances.name[0])],
         instances=len(instances.start),
-        ops=len(once),
-        op_time=int(activity.ops.duration[once].sum()),
-        busy=_busy(activity, once),
+        ops=int(hit.sum()),
+        op_time=int(activity.ops.duration[hit].sum()),
+        busy=_busy(activity, hit),
         self_busy=_busy(activity, own),
-        span=int((end - start).sum()),
+        span=span,
         host=int((instances.end - instances.start)[closed].sum()),
     )
 
 
-def _busy(activity: Activity, ops: IntArray) -> int:
+def _busy(activity: Activity, ops: NDArray[np.bool_]) -> int:
     return Intervals.union(activity.ops.start[ops], activity.ops.end[ops]).total
 
 

@@ -12,7 +12,6 @@ from gpu_profile.analysis.activity import (
     COMMUNICATION,
     COMPUTE,
     COPY,
-    NO_CALL,
     Activity,
 )
 from gpu_profile.analysis.health import Health, rank_health
@@ -29,6 +28,7 @@ from gpu_profile.analysis.intervals import Intervals
 from gpu_profile.analysis.schema import IntArray
 from gpu_profile.analysis.states import RankStates, rank_states
 from gpu_profile.analysis.steps import Steps, find_steps
+from gpu_profile.analysis.values import among, coded, present, rising
 
 # Smaller transfers are staged and return at once: the driver's own limit for pageable copies.
 STAGED_BYTES = 64 * 1024
@@ -92,7 +92,7 @@ class RankFacts:
 def rank_facts(activity: Activity, offset_ns: int, report: str) -> RankFacts:
     """Everything of one rank; times by window, in ns."""
     steps, ops = find_steps(activity), activity.ops
-    gpu = Windows(np.r_[ops.start.min(), steps.start], np.r_[ops.end.max(), steps.end])
+    gpu = Windows(np.r_[ops.start[0], steps.start], np.r_[ops.end.max(), steps.end])
     kernels = np.flatnonzero((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION))
     tiny = kernels[ops.duration[kernels] < TINY_NS]
     return RankFacts(
@@ -123,21 +123,24 @@ class Windows:
 
     def sum(self, time: IntArray, weight: IntArray) -> IntArray:
         """The sum of the weights of what happens in each window, given its times."""
-        order = np.argsort(time, kind="stable")
-        sums = np.r_[0, np.cumsum(weight[order])]
-        place = [np.searchsorted(time[order], edge) for edge in (self.start, self.end)]
-        return np.asarray(sums[place[1]] - sums[place[0]], np.int64)
+        if not rising(time):
+            order = np.argsort(time, kind="stable")
+            time, weight = time[order], weight[order]
+        sums = np.r_[0, np.cumsum(weight)]
+        first, behind = (np.searchsorted(time, edge) for edge in (self.start, self.end))
+        return np.asarray(sums[behind] - sums[first], np.int64)
 
     def count(self, time: IntArray) -> IntArray:
-        return self.sum(time, np.ones(len(time), np.int64))
+        ordered = time if rising(time) else np.sort(time)
+        first, behind = (np.searchsorted(ordered, edge) for edge in (self.start, self.end))
+        return np.asarray(behind - first, np.int64)
 
 
 def _kernels(activity: Activity) -> dict[str, KernelTime]:
     ops = activity.ops
     rows = np.flatnonzero(ops.kind == COMPUTE)
-    communication = ops.union(COMMUNICATION)
-    alone = communication.within(ops.start[rows], ops.end[rows]) == 0
-    names, place = np.unique(ops.name[rows], return_inverse=True)
+    alone = ~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])
+    place, names = coded(ops.name[rows])
     duration = ops.duration[rows]
     sums = [
         np.bincount(place, weights=weight, minlength=len(names)).astype(np.int64)
@@ -155,14 +158,14 @@ def _copies(activity: Activity, windows: Windows) -> dict[Key, CopyTime]:
     hidden = ops.union(COMPUTE)
     large = (ops.kind == COPY) & (ops.bytes >= STAGED_BYTES)
     found = {}
-    for kind in np.unique(ops.copy_kind[large]):
+    for kind in present(ops.copy_kind[large]):
         for pageable in (False, True):
             rows = np.flatnonzero(large & (ops.copy_kind == kind) & (ops.pageable == pageable))
             if not len(rows):
                 continue
             start, end, size = ops.start[rows], ops.end[rows], ops.bytes[rows]
             exposed = end - start - hidden.within(start, end)
-            found[int(kind), pageable] = CopyTime(
+            found[kind, pageable] = CopyTime(
                 count=windows.count(start),
                 bytes=windows.sum(start, size),
                 time=windows.sum(start, end - start),
@@ -179,11 +182,11 @@ def _blockers(activity: Activity, steps: Steps) -> dict[str, tuple[IntArray, Int
     edges = np.r_[steps.host_start[1:], steps.host_end[-1:]]
     windows = Windows(np.r_[first, steps.host_start], np.r_[last, edges])
     found = {}
-    for code in np.unique(name):
+    for code in present(name):
         mine = name == code
         start, held = blocking.start[mine], (blocking.end - blocking.start)[mine]
         sums = windows.count(start), windows.sum(start, held)
-        found[activity.names[int(code)]] = (*sums, bool(blocking.copies[mine].any()))
+        found[activity.names[code]] = (*sums, bool(blocking.copies[mine].any()))
     return found
 
 
@@ -214,8 +217,9 @@ def _longest(activity: Activity, offset_ns: int) -> dict[int, tuple[int, int]]:
 
 
 def _tiny_idle(activity: Activity, windows: Windows, tiny: IntArray) -> IntArray:
-    gaps = find_gaps(activity)
-    before = np.isin(gaps.cause, (LAUNCH, LATENCY)) & np.isin(gaps.next_op, tiny)
+    gaps, is_tiny = find_gaps(activity), np.zeros(len(activity.ops.start), bool)
+    is_tiny[tiny] = True
+    before = among(gaps.cause, (LAUNCH, LATENCY)) & is_tiny[gaps.next_op]
     return windows.sum(gaps.start[before], (gaps.end - gaps.start)[before])
 
 
@@ -224,9 +228,7 @@ def _host_active(activity: Activity, steps: Steps) -> IntArray:
     if not len(steps):
         return np.empty(0, np.int64)
     calls, blocking = activity.calls, blocking_calls(activity)
-    launched = np.zeros(len(calls.start), bool)
-    launched[activity.ops.call[activity.ops.call != NO_CALL]] = True
-    launches = np.flatnonzero(launched)
+    launches = np.flatnonzero(activity.asked)
     late = calls.start[launches] + SLOW_LAUNCH_NS
     held = Intervals.union(np.r_[blocking.start, late], np.r_[blocking.end, calls.end[launches]])
     start = steps.host_start

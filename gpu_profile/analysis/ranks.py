@@ -9,6 +9,7 @@ import numpy as np
 
 from gpu_profile.analysis.database import Database
 from gpu_profile.analysis.schema import KERNEL, MEMCPY, MPI_TABLES, NVTX, OSRT, RUNTIME, pid_of
+from gpu_profile.analysis.values import present
 
 # Set for each process by torchrun, Open MPI, MPICH and Intel MPI, PMIx, Slurm.
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
@@ -111,13 +112,13 @@ def hostname(database: Database) -> str:
 
 def _pids(database: Database) -> list[int]:
     for table in (KERNEL, MEMCPY):
-        found = np.unique(database.load(table, "globalPid", sort=False)["globalPid"])
-        if len(found):
-            return sorted(pid_of(found).tolist())
+        found = present(database.load(table, "globalPid", sort=False)["globalPid"])
+        if found:
+            return sorted(pid_of(np.array(found)).tolist())
     for table in (*MPI_TABLES, NVTX, RUNTIME, OSRT):
-        found = np.unique(database.load(table, "globalTid", sort=False)["globalTid"])
-        if len(found):
-            return sorted(set(pid_of(found).tolist()))
+        found = present(database.load(table, "globalTid", sort=False)["globalTid"])
+        if found:
+            return sorted(set(pid_of(np.array(found)).tolist()))
     return []
 
 

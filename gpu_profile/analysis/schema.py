@@ -28,6 +28,7 @@ EVENT_TABLES = (*GPU_TABLES, RUNTIME, SYNCHRONIZATION, NVTX, OSRT, *MPI_TABLES)
 NVTX_PUSH_POP, NVTX_START_END, NVTX_MARK, NVTX_DOMAIN = 59, 60, 34, 75
 
 IntArray = NDArray[np.int64]
+Places = NDArray[np.int32]  # indexes into a table
 
 MISSING = int(np.iinfo(np.int64).min)  # what NULL and an absent optional column read as
 

@@ -6,6 +6,7 @@ together can say: which of the communication was waiting.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from weakref import ref
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def rank_states(activity: Activity, offset_ns: int = 0) -> RankStates:
 
 def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
     ops, steps = activity.ops, find_steps(activity)
-    start = np.r_[ops.start.min(), steps.start]
+    start = np.r_[ops.start[0], steps.start]
     end = np.r_[ops.end.max(), steps.end]
     compute, communication = ops.union(COMPUTE), ops.union(COMMUNICATION)
     memory = ops.union(COPY, SET).minus(ops.union(COMPUTE, COMMUNICATION))
@@ -99,13 +100,16 @@ def _shifted(steps: Steps, by: int) -> Steps:
     return Steps(steps.source, *(time + by for time in times))
 
 
+Spent = Mapping[str, IntArray]
+
+
 @dataclass(frozen=True, eq=False)
 class RankSplit:
     """A rank with its arrivals; `spent[state]` is ns a window for each of STATES."""
 
     states: RankStates
     arrivals: Arrivals
-    spent: Mapping[str, IntArray]
+    spent: Spent
 
     @property
     def rank(self) -> int:
@@ -113,13 +117,27 @@ class RankSplit:
 
 
 def split(ranks: Sequence[RankStates], clock_error_ns: int = 0) -> tuple[RankSplit, ...]:
-    """All ranks in rank order, their exposed communication split; the states sum to the window."""
+    """All ranks in rank order, their exposed communication split; the states sum to the window.
+
+    Made once for the same ranks, however many tables ask, and kept while the first one lives.
+    """
     ordered = sorted(ranks, key=lambda part: (part.rank, part.device))
-    arrivals = match([part.collectives for part in ordered], clock_error_ns)
-    return tuple(_split(part, come) for part, come in zip(ordered, arrivals, strict=True))
+    if not ordered:
+        return ()
+    known, key = _splits(ordered[0]), (clock_error_ns, *map(ref, ordered))
+    if key not in known:
+        arrivals = match([part.collectives for part in ordered], clock_error_ns)
+        pairs = zip(ordered, arrivals, strict=True)
+        known[key] = [(come, _spent(part, come)) for part, come in pairs]
+    return tuple(RankSplit(part, *own) for part, own in zip(ordered, known[key], strict=True))
 
 
-def _split(part: RankStates, arrivals: Arrivals) -> RankSplit:
+@once_each
+def _splits(first: RankStates) -> dict[tuple[object, ...], list[tuple[Arrivals, Spent]]]:
+    return {}
+
+
+def _spent(part: RankStates, arrivals: Arrivals) -> Spent:
     """Where two communicators overlap, one that moves data makes the moment a transfer."""
     own, matched = part.collectives, arrivals.matched
     start, end = own.start[matched], own.end[matched]
@@ -135,4 +153,4 @@ def _split(part: RankStates, arrivals: Arrivals) -> RankSplit:
     spent["unsplit"] = exposed - spent["wait"] - spent["transfer"]
     total = sum(spent[name] for name in STATES)
     assert np.array_equal(total, part.end - part.start), "the states must fill the time"
-    return RankSplit(part, arrivals, spent)
+    return spent

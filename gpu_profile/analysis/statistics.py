@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.schema import IntArray
 from gpu_profile.analysis.table import Cell
+from gpu_profile.analysis.values import coded
 
 Key: TypeAlias = tuple[Cell, ...]
 
@@ -46,28 +47,14 @@ class Summary:
 
 def distinct(*columns: IntArray) -> tuple[IntArray, list[tuple[int, ...]]]:
     """Codes of the rows' combinations, and the combinations by code (in ascending order)."""
-    codes, found = _distinct(columns[0])
+    codes, found = coded(columns[0])
     combinations: list[tuple[int, ...]] = [(int(value),) for value in found]
     for column in columns[1:]:
-        inner, values = _distinct(column)
-        codes, found = _distinct(codes * len(values) + inner)
+        inner, values = coded(column)
+        codes, found = coded(codes * len(values) + inner)
         pairs = (divmod(int(both), len(values)) for both in found)
         combinations = [(*combinations[first], int(values[second])) for first, second in pairs]
     return codes, combinations
-
-
-def _distinct(column: IntArray) -> tuple[IntArray, IntArray]:
-    """np.unique with its inverse; without sorting where the values lie close together."""
-    if not len(column):
-        return column, column
-    low, high = int(column.min()), int(column.max())
-    if high - low > len(column) + 1_000_000:
-        values, codes = np.unique(column, return_inverse=True)
-        return codes, values
-    seen = np.zeros(high - low + 1, np.int64)
-    shifted = column - low if low else column
-    seen[shifted] = 1
-    return (np.cumsum(seen) - 1)[shifted], np.flatnonzero(seen) + low
 
 
 def collect(keys: Sequence[Key], code: IntArray, value: IntArray) -> Samples:

@@ -1,7 +1,7 @@
 """Find a rank's training steps: by an NVTX range that says so, else by the kernels' period."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,27 +55,39 @@ Host = tuple[str, IntArray, IntArray]
 
 def _named_steps(ranges: Ranges) -> Host | None:
     """The outermost repeated range called step, iteration or batch; else what fills the time."""
-    outermost = _outermost(ranges)
-    groups: dict[str, list[int]] = {}
-    normal = [normal_name(name) for name in ranges.names]
-    for index, code in enumerate(ranges.name.tolist()):
-        groups.setdefault(normal[code], []).append(index)
-    repeated = {name: rows for name, rows in groups.items() if len(rows) >= FEWEST_STEPS}
-    telling = [name for name in repeated if _tells(name.lower())]
-    filling = [name for name in repeated if _fills(ranges, repeated[name], outermost)]
-    for name in _longest_first(ranges, repeated, telling) + filling:
-        rows = np.array(repeated[name])
+    repeated = {name: rows for name, rows in _by_name(ranges) if len(rows) >= FEWEST_STEPS}
+    for name in _candidates(ranges, repeated):
+        rows = repeated[name]
         start, end = ranges.start[rows], ranges.end[rows]
         if np.all(end[:-1] <= start[1:]) and end[-1] != FOREVER:
             return f"range {name}", start, end
     return None
 
 
+def _by_name(ranges: Ranges) -> Iterator[tuple[str, IntArray]]:
+    """The ranges of each name, numbers in it aside; names in the order in which they first come."""
+    normal = [normal_name(name) for name in ranges.names]
+    names = list(dict.fromkeys(normal))
+    code = np.array([names.index(name) for name in normal], np.int64)[ranges.name]
+    for number in range(len(names)):
+        if len(rows := np.flatnonzero(code == number)):
+            yield names[number], rows
+
+
+def _candidates(ranges: Ranges, repeated: dict[str, IntArray]) -> Iterator[str]:
+    telling = [name for name in repeated if _tells(name.lower())]
+    yield from _longest_first(ranges, repeated, telling)
+    outermost = _outermost(ranges)
+    for name, rows in repeated.items():
+        if _fills(ranges, rows.tolist(), outermost):
+            yield name
+
+
 def _tells(name: str) -> bool:
     return bool(STEP_NAME.search(name)) and not NOT_A_STEP.search(name)
 
 
-def _longest_first(ranges: Ranges, groups: dict[str, list[int]], names: list[str]) -> list[str]:
+def _longest_first(ranges: Ranges, groups: dict[str, IntArray], names: list[str]) -> list[str]:
     def length(name: str) -> int:
         rows = groups[name]
         return int((ranges.end[rows] - ranges.start[rows]).sum())
@@ -149,12 +161,13 @@ def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: Int
     """Steps without any GPU work (a capture that ends early) are dropped."""
     ops = activity.ops
     step = step_of(activity.launched, host_start, host_end)
-    # Ops are sorted by start, so the first hit is the earliest.
-    first = {int(k): int(i) for k, i in zip(*np.unique(step, return_index=True), strict=True)}
-    kept = np.array([k for k in range(len(host_start)) if k in first], np.int64)
+    # Ops are sorted by start: of a step's, written last to first, the earliest stays.
+    first = np.full(len(host_start) + 1, -1)  # -1, no step, writes the one behind the last
+    first[step[::-1]] = np.arange(len(step))[::-1]
+    kept = np.flatnonzero(first[:-1] >= 0)
     if not len(kept):
         return NO_STEPS
-    start = np.maximum.accumulate(ops.start[[first[k] for k in kept.tolist()]])
+    start = np.maximum.accumulate(ops.start[first[kept]])
     last_end = max(int(ops.end[step == kept[-1]].max()), int(start[-1]))
     return Steps(source, host_start[kept], host_end[kept], start, np.r_[start[1:], last_end])
 

@@ -14,12 +14,23 @@ from gpu_profile.analysis.activity import COMMUNICATION, COMPUTE, COPY, SET, Act
 from gpu_profile.analysis.analysis import Scope
 from gpu_profile.analysis.database import Database
 from gpu_profile.analysis.host_ranges import FOREVER
-from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.load_activity import COMMON
+from gpu_profile.analysis.schema import KERNEL, MEMCPY, MEMSET, RUNTIME, IntArray
 from gpu_profile.analysis.shared import activities_of
+from gpu_profile.analysis.stacks import nested
 from gpu_profile.analysis.steps import find_steps
+from gpu_profile.analysis.values import coded
 
 LANES = ("compute", "communication", "memory")
 _KINDS = ((COMPUTE,), (COMMUNICATION,), (COPY, SET))
+_LANE_OF = np.array([0, 1, 2, 2])  # by kind
+# What the page's tables read of these after the timeline has: decoded once.
+_AGAIN = {
+    KERNEL: (*COMMON, "shortName", "demangledName"),
+    RUNTIME: ("start", "end", "globalTid", "correlationId", "nameId"),
+    MEMCPY: (*COMMON, "bytes", "copyKind", "srcKind", "dstKind"),
+    MEMSET: (*COMMON, "bytes"),
+}
 _MOST_RANGES = 6_000
 _DEEPEST = 3
 
@@ -70,6 +81,8 @@ class RankPicture:
 
 def pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
     """One a rank of the report; they share the report's budget."""
+    for table, columns in _AGAIN.items():
+        database.keep(table, *columns)
     ranks = activities_of(database, scope)
     each = Budget(budget.events // max(1, len(ranks)), budget.bins // max(1, len(ranks)))
     return [_picture(activity, scope.offset_ns, each) for activity in ranks]
@@ -77,7 +90,7 @@ def pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPictu
 
 def _picture(activity: Activity, offset: int, budget: Budget) -> RankPicture:
     ops, steps = activity.ops, find_steps(activity)
-    start, end = int(ops.start.min()), int(ops.end.max())
+    start, end = int(ops.start[0]), int(ops.end.max())
     width = _width(start, end, budget.bins)
     low, high = _stretch(activity, steps.start, budget.events)
     chosen = np.flatnonzero((ops.start >= low) & (ops.end <= high))
@@ -111,7 +124,7 @@ def _width(start: int, end: int, bins: int) -> int:
 
 def _busy(activity: Activity, offset: int, width: int) -> NDArray[np.uint8]:
     ops = activity.ops
-    first = (int(ops.start.min()) + offset) // width
+    first = (int(ops.start[0]) + offset) // width
     last = (int(ops.end.max()) + offset) // width
     edges = np.arange(first, last + 2, dtype=np.int64) * width - offset
     lanes = [ops.union(*kinds).within(edges[:-1], edges[1:]) for kinds in _KINDS]
@@ -124,7 +137,7 @@ def _stretch(activity: Activity, steps: IntArray, events: int) -> tuple[int, int
     """The time whose operations are kept: all, else whole steps around the middle one."""
     ops = activity.ops
     if len(ops.start) <= events:
-        return int(ops.start.min()), int(ops.end.max())
+        return int(ops.start[0]), int(ops.end.max())
     edges = np.searchsorted(ops.start, steps) if len(steps) > 2 else np.empty(0, np.int64)
     middle = len(edges) // 2
     last = int(np.searchsorted(edges, edges[middle] + events, side="right")) - 1 if middle else 0
@@ -136,11 +149,11 @@ def _stretch(activity: Activity, steps: IntArray, events: int) -> tuple[int, int
 
 def _marks(activity: Activity, rows: IntArray, offset: int) -> Marks:
     ops = activity.ops
-    codes, name = np.unique(ops.name[rows], return_inverse=True)
-    lane = np.select([np.isin(ops.kind[rows], kinds) for kinds in _KINDS], list(range(len(LANES))))
+    name, codes = coded(ops.name[rows])
+    lane = _LANE_OF[ops.kind[rows]]
     names = tuple(activity.names[int(code)] for code in codes)
     start, end = ops.start[rows] + offset, ops.end[rows] + offset
-    return Marks(start, end, name.astype(np.int64), lane.astype(np.int64), names)
+    return Marks(start, end, name, lane, names)
 
 
 def _ranges(activity: Activity, offset: int) -> tuple[Marks, int]:
@@ -152,28 +165,17 @@ def _ranges(activity: Activity, offset: int) -> tuple[Marks, int]:
         empty = np.empty(0, np.int64)
         return Marks(empty, empty, empty, empty, ()), 0
     mine = closed[ranges.thread[closed] == threads[np.argmax(counts)]]
-    depth = _depth(ranges.start[mine], ranges.end[mine])
+    depth, _ = nested(ranges.start[mine], ranges.end[mine])
     shallow = mine[depth < _DEEPEST]
     depth = depth[depth < _DEEPEST]
     longest = np.argsort(ranges.start[shallow] - ranges.end[shallow], kind="stable")
     kept = np.sort(longest[:_MOST_RANGES])
     rows = shallow[kept]
-    codes, name = np.unique(ranges.name[rows], return_inverse=True)
+    name, codes = coded(ranges.name[rows])
     names = tuple(ranges.names[int(code)] for code in codes)
     times = (ranges.start[rows] + offset, ranges.end[rows] + offset)
-    marks = Marks(*times, name.astype(np.int64), depth[kept], names)
+    marks = Marks(*times, name, depth[kept], names)
     return marks, len(closed) - len(rows)
-
-
-def _depth(start: IntArray, end: IntArray) -> IntArray:
-    """How many earlier intervals each one (sorted by start) lies in."""
-    depth, stack = [], list[int]()
-    for first, last in zip(start.tolist(), end.tolist(), strict=True):
-        while stack and stack[-1] <= first:
-            stack.pop()
-        depth.append(len(stack))
-        stack.append(last)
-    return np.array(depth, np.int64)
 
 
 def budget_of(reports: int, events: int, bins: int) -> Budget:

@@ -1,0 +1,76 @@
+"""How the intervals of one thread nest, told at once where they do, else one by one."""
+
+import numpy as np
+
+from gpu_profile.analysis.schema import IntArray
+
+NONE = -1
+
+
+def nested(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+    """Depth and parent (an index, or NONE) of intervals sorted by start, the longer first.
+
+    The parent is the last one that began before and has not ended. Intervals that cross (such as
+    start/end ranges) end only after those that began in them.
+    """
+    found = _regular(start, end)
+    return _one_by_one(start, end) if found is None else found
+
+
+def _regular(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray] | None:
+    """Of intervals that do not cross: as deep as there are others begun and not ended."""
+    depth = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
+    parent = np.full(len(start), NONE)
+    outer = np.flatnonzero(depth == 0)
+    level = 0
+    while len(outer):
+        level += 1
+        inner = np.flatnonzero(depth == level)
+        around = outer[np.maximum(np.searchsorted(outer, inner) - 1, 0)]
+        if np.any(end[inner] > end[around]) or np.any(end[inner] == start[inner]):
+            return None
+        parent[inner], outer = around, inner
+    whole = not len(depth) or (int(depth.min()) == 0 and int(depth.max()) == level - 1)
+    return (depth, parent) if whole and not np.any(end <= start) else None
+
+
+def _one_by_one(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+    depth, parent, stack = list[int](), list[int](), list[int]()
+    starts, ends = start.tolist(), end.tolist()
+    for index, now in enumerate(starts):
+        while stack and ends[stack[-1]] <= now:
+            stack.pop()
+        depth.append(len(stack))
+        parent.append(stack[-1] if stack else NONE)
+        stack.append(index)
+    return np.array(depth, np.int64), np.array(parent, np.int64)
+
+
+def changes(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+    """Times at which the innermost open interval changes, and what it changes to."""
+    found = _regular(start, end)
+    if found is None:
+        return _changes_one_by_one(start, end)
+    depth, parent = found
+    time = np.concatenate((end, start))
+    inner = np.concatenate((parent, np.arange(len(start))))
+    # At one time the inner ones end first, then the outer ones, then others begin.
+    rank = np.concatenate((-1 - depth, np.arange(len(start))))
+    order = np.lexsort((rank, time))
+    return time[order], inner[order]
+
+
+def _changes_one_by_one(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+    begin, inner, stack = list[int](), list[int](), list[int]()
+    starts, ends = start.tolist(), end.tolist()
+    for index, now in [*enumerate(starts), (NONE, int(np.iinfo(np.int64).max))]:
+        while stack and ends[stack[-1]] <= now:
+            closed = ends[stack.pop()]
+            # Those that cross need not end in order; the changes must still be in order.
+            begin.append(max(closed, begin[-1]))
+            inner.append(stack[-1] if stack else NONE)
+        if index != NONE:
+            stack.append(index)
+            begin.append(now)
+            inner.append(index)
+    return np.array(begin, np.int64), np.array(inner, np.int64)

@@ -1,0 +1,106 @@
+"""What stands in a column of a million cells, told without sorting it where that can be."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.schema import IntArray, Places
+
+Integers = NDArray[np.integer[Any]]
+
+TABLE = 1_000_000  # a table of so many places is small beside the columns
+FEW = 8
+
+
+def present(column: IntArray) -> list[int]:
+    """The distinct values, rising."""
+    if not len(column):
+        return []
+    low, high = int(column.min()), int(column.max())
+    if low == high:
+        return [low]
+    if high - low <= TABLE:
+        seen = np.zeros(high - low + 1, bool)
+        seen[column - low if low else column] = True
+        found: list[int] = (np.flatnonzero(seen) + low).tolist()
+        return found
+    return _scattered(column)
+
+
+def _scattered(column: IntArray) -> list[int]:
+    """Distinct values far from each other, such as ids of threads: mostly few."""
+    found, left = list[int](), column
+    while len(left) and len(found) < FEW:
+        found.append(int(left[0]))
+        left = left[left != left[0]]
+    return sorted([*found, *np.unique(left).tolist()])
+
+
+def coded(column: IntArray) -> tuple[IntArray, IntArray]:
+    """Each cell's place among the distinct values, and these: np.unique with its inverse."""
+    if not len(column):
+        return column, column
+    low, high = int(column.min()), int(column.max())
+    if high - low > len(column) + TABLE:
+        values, codes = np.unique(column, return_inverse=True)
+        return codes, values
+    seen = np.zeros(high - low + 1, np.int64)
+    shifted = column - low if low else column
+    seen[shifted] = 1
+    return (np.cumsum(seen) - 1)[shifted], np.flatnonzero(seen) + low
+
+
+def among(column: Integers, values: Iterable[int]) -> NDArray[np.bool_]:
+    """Which cells hold one of the values: np.isin, by a table."""
+    wanted = np.fromiter(values, np.int64)
+    if not len(wanted) or not len(column):
+        return np.zeros(len(column), bool)
+    if len(wanted) <= 3:
+        return np.asarray(np.any([column == value for value in wanted], axis=0))
+    low, high = int(wanted.min()), int(wanted.max())
+    if high - low > TABLE or low < -TABLE:
+        return np.isin(column, wanted)
+    table = np.zeros(high - low + 3, bool)  # the first and the last place are of all outside
+    table[wanted - low + 1] = True
+    return table[np.clip(column, low - 1, high + 1) - (low - 1)]
+
+
+def places(keys: IntArray, among: IntArray) -> Places:
+    """Where each key stands in `among`, or -1; a table instead of a search where it fits."""
+    if not len(among) or not len(keys):
+        return np.full(len(keys), -1, np.int32)
+    low, high = int(among.min()), int(among.max())
+    if high - low <= 8 * len(among) + 1_000_000:
+        table = np.full(high - low + 2, -1, np.int32)  # the last place is of all keys outside
+        table[among - low] = np.arange(len(among), dtype=np.int32)
+        shifted = keys - low
+        if int(keys.min()) < low or int(keys.max()) > high:
+            shifted[(keys < low) | (keys > high)] = -1
+        return table[shifted]
+    order = np.argsort(among, kind="stable")
+    nearest = np.minimum(np.searchsorted(among, keys, sorter=order), len(among) - 1)
+    return np.where(among[order[nearest]] == keys, order[nearest], -1).astype(np.int32)
+
+
+def rising(column: IntArray) -> bool:
+    """Whether no cell is less than the one before."""
+    return bool(np.all(column[:-1] <= column[1:]))
+
+
+def time_order(start: IntArray, end: IntArray) -> IntArray | None:
+    """The order of the rows by start, then end, then place; None where that is theirs already.
+
+    nsys writes nearly sorted rows, which a stable sort of one key takes as they are; only rows
+    that start together need a second key.
+    """
+    order = None if rising(start) else np.argsort(start, kind="stable")
+    first, last = (start, end) if order is None else (start[order], end[order])
+    same = first[:-1] == first[1:]
+    if not np.any(same & (last[:-1] > last[1:])):
+        return order
+    order = np.arange(len(start)) if order is None else order
+    ties = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    order[ties] = order[ties[np.lexsort((last[ties], first[ties]))]]
+    return order
