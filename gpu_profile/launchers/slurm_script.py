@@ -35,6 +35,10 @@ MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
 export MASTER_ADDR MASTER_PORT
 """
+_LINES = """\
+lines=$(wc -l <"$run/output.log")
+first=
+"""
 _MODULES = """\
 # Only a log-in shell knows `module`.
 command -v module >/dev/null || . /etc/profile
@@ -67,7 +71,14 @@ while kill -0 "$step" 2>/dev/null; do # a trap ended that wait
     wait "$step"
     code=$?
 done
-[ -e "$run/ended" ] || echo "exit code $code" >"$run/ended"
+
+# srun's code may be of a task that was ended for another's sake: the first to fail has the word.
+failed='s/^srun: error: .*: (tasks? [^:]*): Exited with exit code ([0-9]+)$/\\2 of \\1/p'
+if [ "$code" -ne 0 ]; then
+    first=$(tail -n "+$((lines + 1))" "$run/output.log" | sed -nE "$failed" | head -n 1)
+    [ -z "$first" ] || code=${first%% *}
+fi
+[ -e "$run/ended" ] || echo "exit code ${first:-$code}" >"$run/ended"
 exit "$code"
 """
 
@@ -124,7 +135,7 @@ class Script:
             _STOPPING,
             modules + workdir + finding,
             _MEETING,
-            f"{step} &\n{_WAITING}",
+            f"{_LINES}{step} &\n{_WAITING}",
         )
         return "\n".join(part for part in parts if part)
 
@@ -199,10 +210,11 @@ def _here(settings: Settings) -> str:
 
 
 def _torchrun(processes: int) -> tuple[str, ...]:
+    """In the spelling that torch 1 has too."""
     return (
-        *("torchrun", '--nnodes="$SLURM_JOB_NUM_NODES"', f"--nproc-per-node={processes}"),
-        *('--rdzv-id="$SLURM_JOB_ID"', "--rdzv-backend=c10d"),
-        *('--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"', "--no-python"),
+        *("torchrun", '--nnodes="$SLURM_JOB_NUM_NODES"', f"--nproc_per_node={processes}"),
+        *('--rdzv_id="$SLURM_JOB_ID"', "--rdzv_backend=c10d"),
+        *('--rdzv_endpoint="$MASTER_ADDR:$MASTER_PORT"', "--no_python"),
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.launchers.base import JobState, JobStatus
@@ -33,6 +34,8 @@ _ENDED: Mapping[str, tuple[JobState, str]] = {
         " ask for more by --time",
     ),
 }
+_EXIT = re.compile(r"exit code (?P<code>\d+)(?: of (?P<tasks>.+))?")
+"""What the script writes where nobody ended the job."""
 _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
     ("partition", SettingsError, "`sinfo` lists the partitions: --partition"),
     ("time limit", SettingsError, "Ask for less by --time"),
@@ -92,22 +95,29 @@ def parse_sacct(output: str) -> JobStatus | None:
 def judged(status: JobStatus, ended: str) -> JobStatus:
     """`status` in the light of what the job itself wrote at its end (`ended`), if it did."""
     word = ended.strip()
-    if word in _ENDED and status.state is not JobState.SUCCEEDED:
+    if status.state is JobState.SUCCEEDED:
+        return status
+    if word in _ENDED:
         state, reason = _ENDED[word]
         return JobStatus(state=state, reason=reason.format(limit=""), exit_code=status.exit_code)
-    return status
+    code = _EXIT.fullmatch(word)
+    return replace(status, reason=status.reason or _first(code)) if code else status
 
 
 def from_ended(ended: str) -> JobStatus:
     """What is left to say once Slurm has forgotten a job."""
-    match = re.fullmatch(r"exit code (\d+)", ended.strip())
-    if match:
-        code = int(match[1])
-        state = JobState.SUCCEEDED if code == 0 else JobState.FAILED
-        return JobStatus(state=state, exit_code=code)
+    code = _EXIT.fullmatch(ended.strip())
+    if code:
+        state = JobState.FAILED if int(code["code"]) else JobState.SUCCEEDED
+        return JobStatus(state=state, exit_code=int(code["code"]), reason=_first(code))
     if ended.strip() in _ENDED:
         return judged(JobStatus(state=JobState.FAILED), ended)
     return JobStatus(state=JobState.FAILED, reason="Slurm knows no such job any more")
+
+
+def _first(code: re.Match[str]) -> str:
+    """Which tasks failed before the others were ended for it."""
+    return f"{code['tasks']} failed first" if code["tasks"] else ""
 
 
 def _status(

@@ -170,6 +170,7 @@ def test_sacct_has_the_last_attempt() -> None:
     [
         ("exit code 0\n", JobState.SUCCEEDED, 0),
         ("exit code 3\n", JobState.FAILED, 3),
+        ("exit code 7 of task 1\n", JobState.FAILED, 7),
         ("stopped\n", JobState.CANCELLED, None),
         ("time limit\n", JobState.FAILED, None),
         ("", JobState.FAILED, None),
@@ -178,6 +179,13 @@ def test_sacct_has_the_last_attempt() -> None:
 def test_what_the_job_wrote_itself(ended: str, state: JobState, code: int | None) -> None:
     status = slurm_state.from_ended(ended)
     assert (status.state, status.exit_code) == (state, code)
+
+
+def test_the_task_that_failed_first_is_named() -> None:
+    failed = slurm_state.parse_scontrol(scontrol("FAILED", ExitCode="7:0"))
+    assert slurm_state.judged(failed, "exit code 7 of task 1\n").reason == "task 1 failed first"
+    node = slurm_state.parse_scontrol(scontrol("NODE_FAIL", ExitCode="0:0"))
+    assert slurm_state.judged(node, "exit code 7 of task 1\n").reason == "a node failed (n[1-2])"
 
 
 @pytest.mark.parametrize(

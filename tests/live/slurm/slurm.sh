@@ -83,6 +83,13 @@ launch() {
     printf '%s\n' "$!" >"${dir}/${name}.id"
 }
 
+# Jobs find the nodes by their names, which this machine's own /etc/hosts does not have.
+launch_node() {
+    # shellcheck disable=SC2016  # the inner shell expands these
+    launch "slurmd.$1" unshare --mount --propagation slave \
+        sh -c 'mount --bind "$0" /etc/hosts && exec "$@"' "${dir}/hosts" slurmd -D -N "$1"
+}
+
 await() {
     local what=$1
     shift
@@ -114,8 +121,9 @@ start() {
     add_lines
     launch slurmctld slurmctld -D -c
     await slurmctld scontrol ping
-    launch slurmd.n1 slurmd -D -N n1
-    launch slurmd.n2 slurmd -D -N n2
+    { cat /etc/hosts && printf '127.0.0.1 n1 n2\n'; } >"${dir}/hosts"
+    launch_node n1
+    launch_node n2
     await 'both nodes' both_idle
     printf '%s\n' "${SLURM_CONF}"
 }

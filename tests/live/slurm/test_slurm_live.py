@@ -76,7 +76,7 @@ def test_a_dying_rank_ends_the_others_and_all_reports_are_kept(invoked: Invoked)
     dies = BEAT + "time.sleep(2)\nsys.exit(7) if os.environ['RANK'] == '1' else time.sleep(600)"
     done = invoked.run("profile", *ON, "--processes", "2", "--", "python3", "-c", dies)
     assert done.returncode == 5
-    error_line(done)
+    assert "with exit code 7: task 1 failed first" in error_line(done)
     assert len(list(invoked.latest().glob("*.nsys-rep"))) == 2
 
 

@@ -138,7 +138,7 @@ def test_jobs_that_the_controller_forgot(forgetful: Invoked, tmp_path: Path) -> 
     fails = forgetful.detached(*ON, "--", "python3", "-c", SPIN + "sys.exit(7)")
     waits = forgetful.detached(*ON, "--sbatch-args", "--begin=now+1hour", "--", "true")
     assert forgetful.run("stop", "--job", waits).returncode == 0
-    ends = {fine: "succeeded, exit code 0", fails: "failed, exit code 7", waits: "cancelled"}
+    ends = {fine: "succeeded, exit code 0", fails: "failed, exit code 7: task", waits: "cancelled"}
     conf = forgetful.environ["SLURM_CONF"]
     await_true(lambda: all(forgotten(handle, conf) for handle in ends), 180)
     plain = tmp_path / "slurm.conf"
