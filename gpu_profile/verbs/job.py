@@ -24,8 +24,12 @@ def profile(verb: Verb, options: Options) -> None:
     chosen = versioned(with_image(load_settings(verb, options), options))
     launcher = launcher_of(chosen.launcher, chosen)
     job = job_from(options, chosen, launcher)
+    if options["baseline"] and options["detach"]:
+        raise SettingsError("--baseline waits for two runs", "Leave out --detach")
     if options["dry_run"]:
-        _show(job, launcher)
+        if options["baseline"]:
+            show_commands(process.plan(launcher.submit(_plain(_shown(job)), _NO_NSYS)))
+        _show(_shown(job), launcher)
         return
     plan, kinds = nsys_plan(job, launcher, chosen, strict=bool(options["strict"]))
     plain = _baseline(job, launcher, chosen) if options["baseline"] else None
@@ -41,7 +45,6 @@ def profile(verb: Verb, options: Options) -> None:
 
 def _show(job: Job, launcher: Launcher) -> None:
     """What would run, with the options of a typical nsys: asking the job's own runs something."""
-    job = dataclasses.replace(job, env=dict.fromkeys(job.env, "***"))
     question = process.plan(launcher.probe(job))[0]
     print(f"# nsys' options follow what this says, here a typical answer: {question}")
     plan, _ = plan_for(job, job.profile or ProfileSpec(), nsys.TYPICAL_HELP)
@@ -66,10 +69,18 @@ def _started(
     return runner, run
 
 
+def _plain(job: Job) -> Job:
+    return dataclasses.replace(job, name=f"{job.name}-plain", profile=None)
+
+
+def _shown(job: Job) -> Job:
+    """Without what its variables hold."""
+    return dataclasses.replace(job, env=dict.fromkeys(job.env, "***"))
+
+
 def _baseline(job: Job, launcher: Launcher, chosen: Settings) -> tuple[list[str], float]:
     """The same job without nsys: its output's lines and how many seconds it ran."""
-    plain = dataclasses.replace(job, name=f"{job.name}-plain", profile=None)
-    runner, run = _started(plain, _NO_NSYS, (), launcher, chosen)
+    runner, run = _started(_plain(job), _NO_NSYS, (), launcher, chosen)
     run = runner.finish(run)
     return _output(runner.directory), run.seconds["run"]
 

@@ -12,6 +12,13 @@ from tests.invoked import INVOKE
 
 BEAT = "import os,sys,time\nprint('up', os.environ.get('RANK'), flush=True)\n"
 """A program that says that it runs; add how it ends."""
+STEPS = BEAT + (
+    "for n in range(5):\n"
+    "    time.sleep(0.1)\n"
+    "    if os.environ.get('RANK', '0') == '0':\n"
+    '        print(\'{"step": %d, "step_ms": 100.5}\' % n, flush=True)\n'
+)
+"""A program that says its step times, as the samples do."""
 
 
 class Invoked:
@@ -51,6 +58,22 @@ class Invoked:
     def record(self) -> dict[str, Any]:
         record: dict[str, Any] = json.loads((self.latest() / "run.json").read_text())
         return record
+
+
+def assert_costed(invoked: Invoked, *where: str) -> None:
+    """`profile --baseline` says what the profile cost, and so does whatever reads the run."""
+    done = invoked.run("profile", "--baseline", *where, "--", "python3", "-c", STEPS)
+    assert done.returncode == 0, done.stderr
+    record = invoked.record()
+    assert record["baseline"] == {"step_ms": 100.5, "profiled_step_ms": 100.5, "ratio": 1.0}
+    line = "the profile cost 1.000x: 100.50 -> 100.50 ms a step"
+    assert line in done.stdout
+    for verb, flag in (("status", "--job"), ("stats", "--run"), ("diagnose", "--run")):
+        said = invoked.run(verb, flag, record["id"])
+        assert line in said.stdout + said.stderr, (verb, said.stdout, said.stderr)
+    assert invoked.run("html", "--run", record["id"]).returncode == 0
+    assert "1.000x" in (invoked.latest() / "page.html").read_text()
+    assert "1.000x" in invoked.run("reports").stdout
 
 
 def error_line(done: "subprocess.CompletedProcess[str]") -> str:

@@ -14,6 +14,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Command, Result
 from tests import invoked
+from tests.live.hosts import Invoked, assert_costed
 
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 
@@ -52,6 +53,12 @@ def test_two_ranks_leave_two_validated_reports(invoke: Invoke, tmp_path: Path) -
     assert process.run(
         Command(argv=("docker", "container", "inspect", str(record["id"])))
     ).returncode, "the container is gone once its reports count"
+
+
+def test_what_the_profile_cost(image: str, tmp_path: Path) -> None:
+    name, _, tag = image.rpartition(":")
+    environ = {**os.environ, "IMAGE": name, "VERSION": tag}
+    assert_costed(Invoked(tmp_path, environ), "--ddp", "--processes", "2")
 
 
 def test_only_the_chosen_rank_is_profiled(invoke: Invoke, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ REFUSALS = {
     "a variable that is not set": (("profile", "--dry-run", "--env", "NOPE_1"), 2, "--env NOPE_1"),
     "an image that is none": (("profile", "--dry-run", "--image", "A B"), 2, "is not an image"),
     "GPUs that are no number": (("profile", "--dry-run", "--gpus", "two"), 2, "--gpus 'two'"),
+    "a baseline and no waiting": (("profile", "--baseline", "--detach"), 2, "--baseline waits"),
     "fetch of nothing": (("fetch",), 2, "fetch needs a job"),
     "a handle that is none": (("fetch", "--job", "k8s://x"), 2, "is not a job handle"),
     "a run that is not there": (("logs", "--job", "nope"), 2, "no run 'nope'"),
@@ -71,6 +72,26 @@ def test_a_dry_run_prints_and_touches_nothing(tmp_path: Path, hostile_name: str)
     assert shown.returncode == 0, shown.stderr
     assert "docker run --detach" in shown.stdout
     assert "-- python3 'a b.py' " in shown.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_of_a_baseline_prints_both_runs(tmp_path: Path) -> None:
+    words = (
+        "profile",
+        "--baseline",
+        "--dry-run",
+        "--on",
+        "host",
+        "--env",
+        "KEY=hush",
+        "--",
+        "true",
+    )
+    shown = invoke(*words, directory=tmp_path, REPORT_DIR=str(tmp_path))
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("job.py start") == 2
+    assert shown.stdout.count('"--plain"') == 1
+    assert "hush" not in shown.stdout
     assert list(tmp_path.iterdir()) == []
 
 

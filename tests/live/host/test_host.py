@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.hosts import BEAT, Invoked, await_true, error_line
+from tests.live.hosts import BEAT, Invoked, assert_costed, await_true, error_line
 
 pytestmark = pytest.mark.nsys
 
@@ -79,6 +79,10 @@ def test_two_runs_at_once_keep_apart(invoked: Invoked) -> None:
         _, said = child.communicate(timeout=120)
         assert child.returncode == 0, said
     assert len(list(invoked.runs.glob("*/rank0.*.nsys-rep"))) == 2
+
+
+def test_what_the_profile_cost(invoked: Invoked) -> None:
+    assert_costed(invoked, "--on", "host", "--ddp", "--processes", "2", "--gpus", "0")
 
 
 def test_a_full_disk_is_named(invoked: Invoked, small_disk: Path) -> None:

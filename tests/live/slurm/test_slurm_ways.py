@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.hosts import BEAT, Invoked, await_true, error_line
+from tests.live.hosts import BEAT, Invoked, assert_costed, await_true, error_line
 from tests.live.slurm.test_slurm_live import ON
 from tests.live.ssh.conftest import Server
 
@@ -117,12 +117,7 @@ def test_a_waiting_job_leaves_nothing_once_it_is_fetched(invoked: Invoked) -> No
 
 
 def test_what_the_profile_cost(invoked: Invoked) -> None:
-    words = ("--processes", "2", "--", "python3", "-c", SPIN)
-    done = invoked.run("profile", "--baseline", *ON, *words)
-    assert done.returncode == 0, done.stderr
-    cost = f"the profile cost {invoked.record()['baseline']['ratio']:.3f}x"
-    assert cost in done.stdout
-    assert cost in invoked.run("status", "--job", invoked.record()["handle"]).stdout
+    assert_costed(invoked, *ON, "--processes", "2")
 
 
 def forgotten(handle: str, conf: str) -> bool:

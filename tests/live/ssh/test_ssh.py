@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import HOSTILE_NAMES
-from tests.live.hosts import BEAT, Invoked, await_true, error_line
+from tests.live.hosts import BEAT, Invoked, assert_costed, await_true, error_line
 from tests.live.ssh.conftest import Server
 from tests.live.ssh.proxy import Proxy
 
@@ -105,6 +105,10 @@ def test_another_shell_finds_the_job_by_its_handle(invoked: Invoked, remote: Pat
     assert "cancelled" in elsewhere.run("status", "--job", handle).stdout
     elsewhere.run("fetch", "--job", handle)
     assert list(elsewhere.latest().glob("*.nsys-rep"))
+
+
+def test_what_the_profile_cost(invoked: Invoked) -> None:
+    assert_costed(invoked, *ON)
 
 
 def test_a_full_disk_there_is_named(invoked: Invoked, small_disk: Path) -> None:
