@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 VOCABULARY = 512
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+# PyTorch 2 would find out by itself, and wait for the GPU to do so; PyTorch 1 knows no such word.
+CAUSAL = {} if torch.__version__.startswith("1.") else {"is_causal": True}
 
 
 def flags(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -74,7 +76,7 @@ class LanguageModel(nn.Module):  # type: ignore[misc]  # torch is not there to b
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Tokens [batch, sequence] to logits [batch, sequence, VOCABULARY]."""
-        hidden = self.body(self.tokens(tokens) + self.places, mask=self.mask, is_causal=True)
+        hidden = self.body(self.tokens(tokens) + self.places, mask=self.mask, **CAUSAL)
         guess: torch.Tensor = self.guess(hidden)
         return guess
 
@@ -124,7 +126,8 @@ class Training:
     def step(self) -> float:
         """One step of training. Returns its loss."""
         dtype = DTYPES[self.options.dtype]
-        mixed = torch.autocast(self.device.type, dtype, enabled=dtype != torch.float32)
+        plain = dtype == torch.float32
+        mixed = contextlib.nullcontext() if plain else torch.autocast(self.device.type, dtype)
         with self.range("step"):
             with self.range("data"):
                 samples = self.data()

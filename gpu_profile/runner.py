@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpu_profile import __version__, nsys, process, redact, report, rundir
+from gpu_profile import __version__, nsys, output, process, redact, report, rundir
 from gpu_profile.analysis.database import Database
-from gpu_profile.command import Result
 from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportError
 from gpu_profile.launchers.base import JobState, JobStatus, Launcher, NsysPlan
 from gpu_profile.progress import Progress
@@ -110,7 +109,7 @@ class Runner:
     def _wait(self, job_id: str, run: Run, until: float = float("inf")) -> JobStatus:
         """Follow the job to its end, its output going to output.log."""
         started = time.monotonic()
-        output = self.directory / OUTPUT_FILE
+        log = self.directory / OUTPUT_FILE
         with contextlib.ExitStack() as follow:
             pause: Callable[[float], None] = time.sleep
             following = False
@@ -120,14 +119,14 @@ class Runner:
                     break
                 if status.state is JobState.RUNNING and not following:
                     logs = self.launcher.logs(job_id, follow=True)
-                    pause = follow.enter_context(process.in_background(logs, output))
+                    pause = follow.enter_context(process.in_background(logs, log))
                     following = True
-                self.progress.show(_phase(status), _last_line(output))
+                self.progress.show(_phase(status), output.last_line(log))
                 elapsed = time.monotonic() - started
                 pause(min(max(elapsed / 10, _POLL_S[0]), _POLL_S[1]))
             else:
                 raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
-        _complete(output, process.run(self.launcher.logs(job_id, follow=False)))
+        output.complete(log, process.run(self.launcher.logs(job_id, follow=False)))
         return status
 
     def _validated(self, job_id: str, run: Run, *, partial: bool = False) -> Run:
@@ -190,14 +189,6 @@ class Runner:
             raise
 
 
-def _complete(output: Path, whole: Result) -> None:
-    """Keep what was followed, in its order, unless the job's log has more; without credentials."""
-    followed = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
-    logged = whole.stdout + whole.stderr if whole.returncode == 0 else ""
-    longer = max(followed, logged, key=len)
-    output.write_text(redact.text(longer), encoding="utf-8")
-
-
 def _local_nsys(found: Report) -> tuple[str, ...]:
     if process.which("nsys") is None:
         raise ReportError(f"{found.path} was fetched, not read: no nsys here", "Set NSYS to one")
@@ -227,7 +218,7 @@ def _job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:
         return None
     code = "" if status.exit_code is None else f" with exit code {status.exit_code}"
     reason = f": {status.reason}" if status.reason else ""
-    last = _last_line(directory / OUTPUT_FILE)
+    last = output.last_line(directory / OUTPUT_FILE)
     return JobError(
         f"the job {status.state.value}{code}{reason}"
         + (f"; its last line: {last}" if last else ""),
@@ -237,12 +228,3 @@ def _job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:
 
 def _phase(status: JobStatus) -> str:
     return f"{status.state.value} ({status.reason})" if status.reason else status.state.value
-
-
-def _last_line(output: Path) -> str:
-    with contextlib.suppress(OSError):
-        with output.open("rb") as file:
-            file.seek(max(0, output.stat().st_size - 4096))
-            lines = file.read().decode(errors="replace").strip().splitlines()
-        return lines[-1].strip() if lines else ""
-    return ""

@@ -42,7 +42,8 @@ install_debian() {
     mv "${unpacked}"/usr/lib/nsight-systems/host-linux-* "${home}"
     mv "${unpacked}/usr/share/doc/nsight-systems/copyright" "${home}"
     (cd "${home}"/host-linux-* && rm -rf libQt6WebEngine* translations resources Plugins nsys-ui* &&
-        ln -sf /usr/lib/*-linux-gnu/libssh.so.4 libssh.so.4)
+        ln -sf /usr/lib/*-linux-gnu/libssh.so.4 libssh.so.4 && ln -sf libssh.so.4 libssh.so &&
+        ./QdstrmImporter --version >/dev/null) || die "nsys' importer does not start"
     printf '%s\n' "${home}"/target-linux-*/nsys
 }
 

@@ -29,6 +29,6 @@ RANK=0 timeout 120 python3 "${work}/program.py" >"${work}/rank0" 2>"${work}/erro
     fail "rank 0: $(tail -n 1 "${work}/errors")"
 wait $! || fail "rank 1: $(tail -n 1 "${work}/rank1")"
 version=$(manifest components.torch)
-grep -qF "\"torch\": \"${version}\"" "${work}/rank0" ||
+grep -qF "\"torch\": \"${version%%+*}" "${work}/rank0" || # what follows + is the builder's
     fail "the manifest says torch ${version}, the program $(cat "${work}/rank0")"
 pass "gloo all-reduce of two processes, $(cat "${work}/rank0")"

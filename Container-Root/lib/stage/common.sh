@@ -30,10 +30,10 @@ apt_update() {
 }
 
 # Left out of every package: manuals and translations (copyright files stay), PyTorch's own tests,
-# and AMD's GPU compiler, which UCX asks for and only its ROCm plugin uses.
+# drivers of displays, and AMD's GPU compiler, which UCX asks for and only its ROCm plugin uses.
 readonly EXCLUDED=(
     '/usr/share/doc/*' '/usr/share/man/*' '/usr/share/info/*' '/usr/share/locale/*'
-    '/usr/lib/python3/dist-packages/torch/bin/test_*'
+    '/usr/lib/python3/dist-packages/torch/bin/test_*' '/usr/lib/*/dri/*'
     '/usr/lib/*/ucx/*_rocm.so*' '/usr/lib/*/libamdhip64.so*' '/usr/lib/*/libhiprtc*.so*'
     '/usr/lib/*/libamd_comgr.so*' '/usr/lib/*/libLLVM-*' '/usr/lib/*/libLLVM.so*' '/usr/lib/llvm-*'
 )

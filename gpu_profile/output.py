@@ -1,0 +1,35 @@
+"""output.log: what a job said, kept whole and told in one line."""
+
+import contextlib
+import re
+from pathlib import Path
+
+from gpu_profile import redact
+from gpu_profile.command import Result
+
+_TAIL = 1 << 14
+_PROFILER = re.compile(
+    r"(\[\d+\] )?(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/\S+\.(nsys-rep|sqlite|qdstrm)$"
+    r"|profile\.py: rank \d+ ended)"
+)
+"""Lines of nsys and of profile.py that follow whatever the job said, with or without its rank."""
+
+
+def complete(log: Path, whole: Result) -> None:
+    """Keep what was followed, in its order, unless the job's log has more; without credentials."""
+    followed = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    logged = whole.stdout + whole.stderr if whole.returncode == 0 else ""
+    longer = max(followed, logged, key=len)
+    log.write_text(redact.text(longer), encoding="utf-8")
+
+
+def last_line(log: Path) -> str:
+    """The last line that the job itself said; nsys' own where it said none. Empty without any."""
+    with contextlib.suppress(OSError):
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL))
+            text = file.read().decode(errors="replace")
+        lines = [line for line in re.split(r"[\r\n]+", text) if line.strip()]
+        own = [line for line in lines if not _PROFILER.match(line)]
+        return (own or lines or [""])[-1].strip()
+    return ""

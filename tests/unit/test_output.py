@@ -1,0 +1,50 @@
+"""What a job said, in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import output
+from gpu_profile.command import Result
+
+FAILED = """\
+{"step": 1, "step_ms": 10.2}
+TypeError: forward() got an unexpected keyword argument
+profile.py: rank 1 ended with exit code 1: ending the others
+Generating '/tmp/nsys-report-75ca.qdstrm'
+
+[1/1] [0%                          ] rank0.vm.nsys-rep\r[1/1] [=====100%] rank0.vm.nsys-rep
+Generated:
+    /wd/train-1/rank0.vm.nsys-rep
+[1] Generated:
+[1]     /wd/train-1/rank1.vm.nsys-rep
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (FAILED, "TypeError: forward() got an unexpected keyword argument"),
+        ("Generated:\n    /wd/a/rank0.h.nsys-rep\n", "/wd/a/rank0.h.nsys-rep"),
+        ("one\ntwo \n\n", "two"),
+        ("", ""),
+    ],
+)
+def test_the_last_line_is_the_jobs_own(tmp_path: Path, said: str, line: str) -> None:
+    log = tmp_path / "output.log"
+    log.write_text(said)
+    assert output.last_line(log) == line
+
+
+def test_no_output_yet(tmp_path: Path) -> None:
+    assert output.last_line(tmp_path / "output.log") == ""
+
+
+def test_the_longer_of_both_is_kept_without_credentials(tmp_path: Path) -> None:
+    log = tmp_path / "output.log"
+    log.write_text("followed\n")
+    output.complete(log, Result(returncode=0, stdout="followed\nhttps://me:abcdef@proxy.example/\n"))
+    assert log.read_text().startswith("followed\nhttps://")
+    assert "abcdef" not in log.read_text()
+    output.complete(log, Result(returncode=1, stdout="x" * 100))
+    assert "xxx" not in log.read_text()
