@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.rule_facts import Facts, Version, facts, shown, version
+from gpu_profile.rule_facts import Facts, Version, facts, shown
 from gpu_profile.settings import Settings
 
 _EFA_CHANGES = "docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"
@@ -163,23 +163,6 @@ RULES: tuple[Rule, ...] = (
         hint=f"Set {PRTE_HOSTFILE}=/etc/mpi/hostfile in the launcher of the manifest",
     ),
 )
-
-_PLUGIN_DIRECTORIES: tuple[tuple[Version, str, str], ...] = (
-    ((1, 44), "rpm", "/opt/amazon/ofi-nccl/lib64"),
-    ((1, 44), "deb", "/opt/amazon/ofi-nccl/lib"),
-    ((1, 38), "deb", "/opt/amazon/ofi-nccl/lib/{machine}-linux-gnu"),
-)
-"""From which installer on, on which kind of distribution, where libnccl-net*.so is."""
-
-
-def plugin_directories(efa: str, machine: str = "x86_64") -> tuple[str, ...]:
-    """Where aws-ofi-nccl may be under this installer, likeliest first: all its forms, as the
-    change was made in steps (1.44) and a mirror may repack it."""
-    installer = version(efa) or (0,)
-    by_likelihood = sorted(
-        _PLUGIN_DIRECTORIES, key=lambda row: (row[0] > installer, row[1] != "deb")
-    )
-    return tuple(row[2].format(machine=machine) for row in by_likelihood)
 
 
 def broken(found: Facts) -> tuple[tuple[Rule, str], ...]:

@@ -123,15 +123,3 @@ def test_architectures_refused(text: str) -> None:
 
 def test_architectures() -> None:
     assert parse_archs("80, 90a,103f") == (80, 90, 103)
-
-
-def test_plugin_paths_have_all_forms_likeliest_first() -> None:
-    forms = {
-        "/opt/amazon/ofi-nccl/lib",
-        "/opt/amazon/ofi-nccl/lib64",
-        "/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu",
-    }
-    assert rules.plugin_directories("1.50.0")[0] == "/opt/amazon/ofi-nccl/lib"
-    assert rules.plugin_directories("1.43.2")[0] == "/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu"
-    for version in ("1.38.0", "1.44.0", "1.51.0", "latest"):
-        assert set(rules.plugin_directories(version)) == forms
