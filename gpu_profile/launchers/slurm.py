@@ -3,18 +3,17 @@
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.launchers import jobdir, slurm_state
 from gpu_profile.launchers.base import ImageFrom, JobState, JobStatus, NsysPlan
-from gpu_profile.launchers.remote import Place
 from gpu_profile.launchers.scripted import Scripted
 from gpu_profile.launchers.slurm_cluster import Cluster, number
-from gpu_profile.launchers.slurm_script import Script
 from gpu_profile.launchers.transfer import Transfer
 from gpu_profile.settings import Settings
 from gpu_profile.spec import Job, LauncherName
@@ -39,16 +38,21 @@ class SlurmLauncher(Scripted):
         shared = settings.slurm_dir.rstrip("/") or str(report_dir)
         if not shared.startswith("/"):
             raise SettingsError(f"SLURM_DIR {shared} is not absolute", "The nodes need it so")
-        login = Place(host=settings.slurm_login, options=tuple(shlex.split(settings.ssh_args)))
         return cls(
             directory=f"{shared}/.gpu-profile-slurm",
             report_dir=report_dir,
-            cluster=Cluster(place=login, script=Script.from_settings(settings)),
+            cluster=Cluster.from_settings(settings),
             rsync=shutil.which("rsync") is not None,
         )
 
     def gpus(self) -> Steps[int | None]:
         return (yield from self.cluster.gpus())
+
+    def facts(self) -> Steps[Mapping[str, Any]]:
+        """By a step with a GPU where there are any: without one, a node may show it none."""
+        some = yield from self.cluster.gpus()
+        looking = replace(self, cluster=replace(self.cluster, gpu=bool(some)))
+        return (yield from super(SlurmLauncher, looking).facts())
 
     @property
     def runs(self) -> str:
@@ -70,8 +74,7 @@ class SlurmLauncher(Scripted):
         """On the machine that submits; where it has no nsys, or the job an image, on a node."""
         if not self.cluster.script.container.image:
             words = ("python3", "-", *self.named(), "profile", "--help")
-            text = self.agent.text("find_nsys.py")
-            found = yield self.cluster.with_modules(*words, stdin=text)
+            found = yield self.cluster.with_modules(*words, stdin=self.agent.text("find_nsys.py"))
             if found.returncode == 0:
                 return found.stdout
         return (yield from super().probe(job))
@@ -118,8 +121,7 @@ class SlurmLauncher(Scripted):
         if not status.state.finished:
             yield from self.cluster.stop(job_id, status.state)
         if status.state is JobState.PENDING:  # its script will never say so
-            ended = shlex.quote(f"{self._of(job_id)}/ended")
-            yield self.cluster.place.shell(f"echo stopped > {ended}")
+            yield self.cluster.place.shell(f"echo stopped > {shlex.quote(self._of(job_id))}/ended")
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         again = f"`invoke fetch --job slurm://{job_id}` goes on"
@@ -129,9 +131,7 @@ class SlurmLauncher(Scripted):
         directory = self._of(job_id)
         job = f"{directory}/job.py"
         words = ("python3", job, "export", directory, report.name, *self.named())
-        inside = self.cluster.script.container.image
-        where = self.cluster.script.on_a_node(self.directory) if inside else ()
-        run = self.cluster.with_modules(*where, *words)
+        run = self.cluster.beside_nsys(self.directory, *words)
         return replace(run, stdout_file=report.with_suffix(".sqlite"))
 
     def cleanup(self, job_id: str) -> Steps[None]:

@@ -11,6 +11,7 @@ from gpu_profile.launchers import slurm_state
 from gpu_profile.launchers.base import JobState, JobStatus
 from gpu_profile.launchers.remote import Place
 from gpu_profile.launchers.slurm_script import Script
+from gpu_profile.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,13 @@ class Cluster:
 
     place: Place = field(default_factory=Place)
     script: Script = field(default_factory=Script)
+    gpu: bool = False
+    """Whether a short step is given one."""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Cluster":
+        login = Place(host=settings.slurm_login, options=tuple(shlex.split(settings.ssh_args)))
+        return cls(place=login, script=Script.from_settings(settings))
 
     def gpus(self) -> Steps[int]:
         """The most that a node of the partition has, by its generic resources."""
@@ -38,7 +46,13 @@ class Cluster:
 
     def on_a_node(self, shared: str, *argv: str, stdin: str = "") -> Command:
         """As a short step of one task, in the job's image where it has one."""
-        return self.with_modules(*self.script.on_a_node(shared), *argv, stdin=stdin)
+        step = self.script.on_a_node(shared, gpu=self.gpu)
+        return self.with_modules(*step, *argv, stdin=stdin)
+
+    def beside_nsys(self, shared: str, *argv: str) -> Command:
+        """Where the job's nsys is: in its image, or wherever the modules are."""
+        inside = bool(self.script.container.image)
+        return self.on_a_node(shared, *argv) if inside else self.with_modules(*argv)
 
     def submit(self, path: str, env: Mapping[str, str]) -> Steps[str]:
         """The job's number. Raises what sbatch's refusal means."""

@@ -111,15 +111,16 @@ class Script:
             nsys=settings.nsys,
         )
 
-    def on_a_node(self, shared: str) -> tuple[str, ...]:
+    def on_a_node(self, shared: str, *, gpu: bool) -> tuple[str, ...]:
         """The words before a command that runs it as a short step of one task, in the image
         where the job has one."""
         asked = {"partition": self.partition, "account": self.account}
         return (
             *("srun", "--nodes=1", "--ntasks=1", "--quiet", f"--time={_PROBE_MINUTES}"),
             *(f"--{name}={value}" for name, value in asked.items() if value),
+            *(["--gpus-per-node=1"] if gpu else []),
             *self.container.srun_options((shared,), ""),
-            *self.container.prefix((shared,), "", gpus=False),
+            *self.container.prefix((shared,), "", gpus=gpu),
         )
 
     def render(self, job: Job, plan: NsysPlan, directory: str) -> str:

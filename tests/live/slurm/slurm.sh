@@ -58,11 +58,15 @@ InactiveLimit=0
 KillWait=90
 MinJobAge=300
 SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0
-NodeName=n1 NodeHostname=${host} NodeAddr=127.0.0.1 Port=${first} CPUs=2 RealMemory=1000
-NodeName=n2 NodeHostname=${host} NodeAddr=127.0.0.1 Port=${second} CPUs=2 RealMemory=1000
+GresTypes=gpu
+NodeName=n1 NodeHostname=${host} NodeAddr=127.0.0.1 Port=${first} CPUs=2 RealMemory=1000 Gres=gpu:1
+NodeName=n2 NodeHostname=${host} NodeAddr=127.0.0.1 Port=${second} CPUs=2 RealMemory=1000 Gres=gpu:1
 PartitionName=main Nodes=n[1-2] Default=YES MaxTime=60 DefaultTime=10 State=UP OverSubscribe=NO
 END
 }
+
+# A GPU that only Slurm believes in: what jobs ask for is the real thing.
+write_gres() { printf 'NodeName=n%d Name=gpu File=/dev/%s\n' 1 null 2 zero >"${dir}/gres.conf"; }
 
 # Instead of our own line of that name, where there is one.
 add_lines() {
@@ -112,6 +116,7 @@ start() {
     # munged trusts no directory that others may write to, /tmp included, unless forced.
     [[ -f ${dir}/munge.key ]] || (umask 077 && head -c 1024 /dev/urandom >"${dir}/munge.key")
     chmod 0711 "${dir}"
+    write_gres
     # shellcheck disable=SC2046  # three words are meant
     write_configs $(free_ports)
     launch munged munged --foreground --force --key-file="${dir}/munge.key" \

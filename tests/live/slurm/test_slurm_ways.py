@@ -99,6 +99,27 @@ def test_over_a_login_node(invoked: Invoked, login: Server) -> None:
     assert list(away.latest().glob("*.nsys-rep"))
 
 
+def test_gpus_are_counted_asked_for_and_given(invoked: Invoked) -> None:
+    """They are so to Slurm alone: device files of another kind."""
+    show = SPIN + "print(*(os.environ[n] for n in ('RANK', 'CUDA_VISIBLE_DEVICES')))"
+    nodes = ("--on", "slurm", "--nodes", "2", "--trace", "osrt")
+    done = invoked.run("profile", *nodes, "--", "python3", "-c", show)
+    assert done.returncode == 0, done.stderr
+    assert [report["rank"] for report in invoked.record()["reports"]] == [0, 1]
+    output = (invoked.latest() / "output.log").read_text()
+    assert "0 0\n" in output
+    assert "1 0\n" in output
+    many = invoked.run("profile", *nodes, "--gpus-per-node", "4", "--", "true")
+    assert (many.returncode, "4 GPUs asked for, 1 there" in many.stderr) == (3, True)
+
+
+def test_the_doctor_looks_at_a_node(invoked: Invoked) -> None:
+    said = invoked.run("doctor", "--on", "slurm", "--format", "csv")
+    assert said.returncode == 0, said.stderr
+    assert "nsys,ok," in said.stdout
+    assert "space," in said.stdout
+
+
 def test_a_stop_at_the_very_start_ends_the_job(invoked: Invoked) -> None:
     """The script may not have got to its step yet."""
     handle = invoked.detached(*ON, "--", "python3", "-c", BEAT + "time.sleep(600)")
