@@ -210,10 +210,15 @@ def _here(settings: Settings) -> str:
     return str(Path.cwd()) if settings.slurm_image and not settings.slurm_login else ""
 
 
+# Slurm's name of a node need not be its host name, by which torchrun would tell who the host is.
+_AS_HOST = """'exec torchrun --rdzv_conf=is_host="$((SLURM_NODEID == 0))" "$@"'"""
+
+
 def _torchrun(processes: int) -> tuple[str, ...]:
     """In the spelling that torch 1 has too."""
     return (
-        *("torchrun", '--nnodes="$SLURM_JOB_NUM_NODES"', f"--nproc_per_node={processes}"),
+        *("sh", "-c", _AS_HOST, "torchrun"),
+        *('--nnodes="$SLURM_JOB_NUM_NODES"', f"--nproc_per_node={processes}"),
         *('--rdzv_id="$SLURM_JOB_ID"', "--rdzv_backend=c10d"),
         *('--rdzv_endpoint="$MASTER_ADDR:$MASTER_PORT"', "--no_python"),
     )
