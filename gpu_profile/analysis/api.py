@@ -11,8 +11,7 @@ from gpu_profile.analysis.summary import (
     HOST_COLUMNS,
     Grouped,
     Shape,
-    grouped,
-    needed,
+    counted,
     summary,
 )
 from gpu_profile.analysis.table import Column
@@ -22,10 +21,9 @@ CATEGORY = "CUDA_API"
 
 def by_name(database: Database, scope: Scope) -> Grouped:
     """Durations of API calls by function."""
-    columns = ("end-start", "nameId", *needed(scope, HOST_COLUMNS))
-    rows = database.load(RUNTIME, *columns, sort=False)
-    label = partial(api_labels, database)
-    return grouped(rows, scope, rows["end-start"], HOST_COLUMNS, [rows["nameId"]], label)
+    return counted(
+        database, scope, RUNTIME, ["nameId"], HOST_COLUMNS, partial(api_labels, database)
+    )
 
 
 CALLS = summary(Shape("cuda_api_sum", "Num Calls", (Column("Name"),)), by_name, HOST_BY)

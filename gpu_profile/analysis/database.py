@@ -11,17 +11,17 @@ the tables: NVIDIA's schema reference in the nsys documentation ("SQLite Schema 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
 
 import numpy as np
 
 from gpu_profile.analysis.parquet_store import ParquetStore
 from gpu_profile.analysis.schema import EVENT_TABLES, MISSING, IntArray
 from gpu_profile.analysis.sqlite_store import SqliteStore, Value
+from gpu_profile.analysis.store import Store
 from gpu_profile.analysis.values import present, time_order
 from gpu_profile.errors import ReportError
 
@@ -31,25 +31,6 @@ Columns = dict[str, IntArray]
 
 SCHEMA_MAJOR = 3
 OLD_OR_NEW = "export it with an nsys from 2023.2 to 2026.5, or update gpu-profile"
-
-
-class Store(Protocol):
-    """What a form of export must offer; tables maps a table's name to its columns' names."""
-
-    path: Path
-    tables: dict[str, tuple[str, ...]]
-
-    def close(self) -> None: ...
-
-    def count(self, table: str) -> int: ...
-
-    def integers(
-        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
-    ) -> list[IntArray]: ...
-
-    def rows(
-        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
-    ) -> list[tuple[Value, ...]]: ...
 
 
 class Database:
@@ -137,16 +118,22 @@ class Database:
         loading (the result's key is "end-start"): cheaper than both columns. `only` keeps rows
         whose column holds one of the values. `sort=False` leaves the file's order, for sums.
         """
-        wanted = [name.rstrip("?") for name in columns]
         present = self._present(table, columns)
         arrays = self._integers(table, present, only or {}) if present else []
         found = dict(zip(present, arrays, strict=True))
-        length = len(arrays[0]) if arrays else 0
-        result = {
-            name: found[name] if name in found else np.full(length, MISSING, np.int64)
-            for name in wanted
-        }
+        result = _filled(columns, found, len(arrays[0]) if arrays else 0)
         return sort_columns(result, "start", "end") if sort else result
+
+    def parts(
+        self, table: str, *columns: str, only: Mapping[str, Iterable[int]] | None = None
+    ) -> Iterator[Columns]:
+        """load(..., sort=False), some of the rows at a time: for sums over large tables."""
+        present = self._present(table, columns)
+        if not present or self._kept.get(table):
+            yield self.load(table, *columns, only=only, sort=False)
+            return
+        for arrays in self._store.parts(table, present, only or {}):
+            yield _filled(columns, dict(zip(present, arrays, strict=True)), len(arrays[0]))
 
     def keep(self, table: str, *columns: str) -> None:
         """Read these (those that are there) now, in one go, for all that load them from now on."""
@@ -215,6 +202,12 @@ class Database:
                 )
         plain = dict.fromkeys(name.rstrip("?") for name in columns)
         return [name for name in plain if self.has(table, *name.split("-"))]
+
+
+def _filled(columns: Sequence[str], found: Columns, length: int) -> Columns:
+    names = [name.rstrip("?") for name in columns]
+    absent = {name for name in names if name not in found}
+    return {name: np.full(length, MISSING) if name in absent else found[name] for name in names}
 
 
 def _store(path: Path) -> Store:

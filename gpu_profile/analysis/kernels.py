@@ -12,8 +12,7 @@ from gpu_profile.analysis.summary import (
     GPU_COLUMNS,
     Grouped,
     Shape,
-    grouped,
-    needed,
+    counted,
     summary,
 )
 from gpu_profile.analysis.table import Column
@@ -24,20 +23,14 @@ CATEGORY = "CUDA_KERNEL"
 
 def by_name(database: Database, scope: Scope) -> Grouped:
     """Kernel durations by demangled name."""
-    columns = ("end-start", "demangledName", *needed(scope, GPU_COLUMNS))
-    rows = database.load(KERNEL, *columns, sort=False)
-    names = rows["demangledName"]
     label = partial(labels, database)
-    return grouped(rows, scope, rows["end-start"], GPU_COLUMNS, [names], label)
+    return counted(database, scope, KERNEL, ["demangledName"], GPU_COLUMNS, label)
 
 
 def by_launch(database: Database, scope: Scope) -> Grouped:
     """Kernel durations by grid, block and demangled name."""
-    keys = (*GRID_AND_BLOCK, "demangledName")
-    rows = database.load(KERNEL, "end-start", *keys, *needed(scope, GPU_COLUMNS), sort=False)
-    names = [rows[key] for key in keys]
     label = partial(_launches, database)
-    return grouped(rows, scope, rows["end-start"], GPU_COLUMNS, names, label)
+    return counted(database, scope, KERNEL, [*GRID_AND_BLOCK, "demangledName"], GPU_COLUMNS, label)
 
 
 def _launches(database: Database, found: list[tuple[int, ...]]) -> list[Key]:

@@ -2,15 +2,20 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gpu_profile.analysis.call_index import CallIndex
 from gpu_profile.analysis.database import Columns, Database
-from gpu_profile.analysis.schema import GPU_TABLES, MISSING, RUNTIME, IntArray, Places, pid_of
-from gpu_profile.analysis.values import places, present
+from gpu_profile.analysis.schema import GPU_TABLES, MISSING, RUNTIME, IntArray, Places
 
 # Half of all API calls launch nothing; those with such names nearly always do.
 LAUNCHING = re.compile(r"^cu.*(Launch|Memcpy|Memset)")
+
+
+Calls = dict[str, NDArray[Any]]  # columns of one length
 
 
 def launched(
@@ -44,6 +49,43 @@ def launched(
     return ops
 
 
+def launching(database: Database, tables: Sequence[str] = GPU_TABLES) -> Calls:
+    """API calls that launched operations, in the file's order: thread, api_start, api_end; and of
+    each one's operations: first start, last end, count (several where a graph was launched).
+
+    Never holds the operations themselves: they are folded into their calls some at a time.
+    """
+    for only in ({"nameId": database.ids(LAUNCHING)}, None):
+        rows = database.load(
+            RUNTIME, "start", "end", "globalTid", "correlationId", only=only, sort=False
+        )
+        index = CallIndex(rows["globalTid"], rows.pop("correlationId"))
+        calls: Calls = {"thread": rows.pop("globalTid"), "api_start": rows.pop("start")}
+        calls["api_end"] = rows.pop("end")
+        if _fold(database, tables, index, calls) or only is None:
+            break
+    some = calls["count"] > 0
+    return calls if some.all() else {name: values[some] for name, values in calls.items()}
+
+
+def _fold(database: Database, tables: Sequence[str], index: CallIndex, calls: Calls) -> bool:
+    """Add start, end and count of the operations to the calls; whether every one had a call."""
+    size, whole = len(calls["thread"]), True
+    calls["start"] = np.full(size, np.iinfo(np.int64).max)
+    calls["end"] = np.full(size, np.iinfo(np.int64).min)
+    calls["count"] = np.zeros(size, np.int32)
+    for table in tables:
+        for ops in database.parts(table, "start", "end", "correlationId", "globalPid"):
+            place = index.places(ops["correlationId"], ops["globalPid"]).astype(np.int64)
+            start, end, found = ops["start"], ops["end"], place >= 0
+            if not found.all():
+                place, start, end, whole = place[found], start[found], end[found], False
+            np.minimum.at(calls["start"], place, start)
+            np.maximum.at(calls["end"], place, end)
+            np.add.at(calls["count"], place, 1)
+    return whole
+
+
 _API_KEYS = (("api_start", "start"), ("api_end", "end"), ("thread", "globalTid"), ("api", "nameId"))
 
 
@@ -69,22 +111,4 @@ def _calls(
 
 def _matched(calls: Columns, correlation: IntArray, process: IntArray) -> Places:
     """The call of each operation, or -1; takes correlationId out of the calls."""
-    theirs = calls.pop("correlationId")
-    if len(_ends(process) | _ends(calls["globalTid"])) < 2:
-        return places(correlation, theirs)
-    pids = np.array(present(pid_of(process)), np.int64)
-    highest = max((int(part.max()) for part in (correlation, theirs) if len(part)), default=0) + 1
-    keys = _keys(pids, process, correlation, highest)
-    return places(keys, _keys(pids, calls["globalTid"], theirs, highest))
-
-
-def _ends(owner: IntArray) -> set[int]:
-    """The first and the last of the processes: one where there is only one."""
-    return {int(owner.min()) >> 24, int(owner.max()) >> 24} if len(owner) else set()
-
-
-def _keys(pids: IntArray, owner: IntArray, correlation: IntArray, highest: int) -> IntArray:
-    """One number a (process, correlation); other processes' calls get ones of nobody's."""
-    mine = pid_of(owner)
-    place = np.minimum(np.searchsorted(pids, mine), len(pids) - 1)
-    return np.where(pids[place] == mine, place * highest + correlation, -1)
+    return CallIndex(calls["globalTid"], calls.pop("correlationId")).places(correlation, process)

@@ -35,7 +35,7 @@ from gpu_profile.analysis.schema import (
     pid_of,
     process_of,
 )
-from gpu_profile.analysis.values import among, places, present, time_order
+from gpu_profile.analysis.values import Index, among, present, time_order
 
 Part = dict[str, Any]  # columns of one length, each of its own type
 
@@ -165,7 +165,7 @@ def _ops(parts: Sequence[Part], process: int, device: int, calls: Calls) -> Ops:
         bytes=column("bytes"),
         copy_kind=column("copy_kind"),
         pageable=column("pageable"),
-        call=places(column("correlationId"), calls.correlation).astype(np.int64),
+        call=Index(calls.correlation).places(column("correlationId")).astype(np.int64),
     )
 
 

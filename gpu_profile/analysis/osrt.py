@@ -11,8 +11,7 @@ from gpu_profile.analysis.summary import (
     HOST_COLUMNS,
     Grouped,
     Shape,
-    grouped,
-    needed,
+    counted,
     summary,
 )
 from gpu_profile.analysis.table import Column
@@ -22,11 +21,9 @@ CALL = 27  # other classes mark where nsys started and stopped to record
 
 def by_name(database: Database, scope: Scope) -> Grouped:
     """Durations by function."""
-    columns = ("end-start", "nameId", *needed(scope, HOST_COLUMNS))
     only = {"eventClass": (CALL,)} if database.has(OSRT, "eventClass") else None
-    rows = database.load(OSRT, *columns, only=only, sort=False)
     label = partial(labels, database)
-    return grouped(rows, scope, rows["end-start"], HOST_COLUMNS, [rows["nameId"]], label)
+    return counted(database, scope, OSRT, ["nameId"], HOST_COLUMNS, label, only)
 
 
 CALLS = summary(Shape("osrt_sum", "Num Calls", (Column("Name"),)), by_name, HOST_BY)

@@ -12,14 +12,17 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from gpu_profile.analysis.cells import LEAF, SLACK, Bytes, Unsupported, decode
 from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.values import among
 
 BLOCK = 512  # pages decoded together: 2 MiB, about what a processor's cache holds
+PART = 8  # blocks: some 10^5 rows
 INTERIOR = 5
 THREADS = min(8, os.cpu_count() or 1)
 
@@ -49,19 +52,35 @@ class PageReader:
 
         `only` keeps the rows whose column (by index) holds one of the values.
         """
+        blocks, decoded = self._plan(root, columns, only)
+        with ThreadPoolExecutor(THREADS) as pool:  # numpy lets go of the interpreter's lock
+            return _joined(_ahead(pool, decoded, blocks), len(columns), len(blocks))
+
+    def parts(
+        self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
+    ) -> Iterator[list[IntArray]]:
+        """The same, some blocks at a time; the next ones are decoded meanwhile."""
+        blocks, decoded = self._plan(root, columns, only)
+        with ThreadPoolExecutor(THREADS) as pool:
+            ahead = _ahead(pool, decoded, blocks)
+            while some := list(islice(ahead, PART)):
+                yield [np.concatenate(arrays) for arrays in zip(*some, strict=True)]
+
+    def _plan(
+        self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
+    ) -> tuple[list[IntArray], Callable[[IntArray], list[IntArray]]]:
+        """The blocks of leaf pages, and what decodes one of them."""
         wanted = sorted({*only, *(index for column in columns for index in column)})
         leaves = self._leaves(root)
-        blocks = [leaves[first : first + BLOCK] for first in range(0, len(leaves), BLOCK)]
 
         def decoded(block: IntArray) -> list[IntArray]:
-            values = _filtered(decode(self._block(block), wanted, self._usable), only)
+            try:
+                values = _filtered(decode(self._block(block), wanted, self._usable), only)
+            except IndexError as error:
+                raise Unsupported("a cell points out of its page") from error
             return [values[a] - values[b[0]] if b else values[a] for a, *b in columns]
 
-        try:
-            with ThreadPoolExecutor(THREADS) as pool:  # numpy lets go of the interpreter's lock
-                return _joined(_ahead(pool, decoded, blocks), len(columns), len(blocks))
-        except IndexError as error:
-            raise Unsupported("a cell points out of its page") from error
+        return [leaves[first : first + BLOCK] for first in range(0, len(leaves), BLOCK)], decoded
 
     def _block(self, pages: IntArray) -> Bytes:
         """Copies of the pages, shape (pages, bytes), with SLACK zeros behind the last one."""
@@ -137,6 +156,6 @@ def _filtered(
     values: dict[int, IntArray], only: Mapping[int, Iterable[int]]
 ) -> dict[int, IntArray]:
     for column, allowed in only.items():
-        keep = np.isin(values[column], np.fromiter(allowed, np.int64))
+        keep = among(values[column], allowed)
         values = {name: array[keep] for name, array in values.items()}
     return values

@@ -1,6 +1,6 @@
 """A folder written by `nsys export --type=parquetdir`: one Parquet file a table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from gpu_profile.errors import ReportError, ToolError
 
 
 class ParquetStore:
-    """The same five methods as SqliteStore, over pyarrow, which is no dependency of ours."""
+    """The same methods as SqliteStore, over pyarrow, which is no dependency of ours."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,6 +39,11 @@ class ParquetStore:
     ) -> list[IntArray]:
         data = self._read(table, columns, only)
         return [_difference(data, name) for name in columns]
+
+    def parts(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> Iterator[list[IntArray]]:
+        yield self.integers(table, columns, only)
 
     def rows(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.database import Columns, Database
-from gpu_profile.analysis.launches import launched
+from gpu_profile.analysis.launches import Calls, launching
 from gpu_profile.analysis.nvtx import NvtxRanges, load_ranges
-from gpu_profile.analysis.schema import GPU_TABLES, MISSING, IntArray
+from gpu_profile.analysis.schema import MISSING, IntArray
+from gpu_profile.analysis.values import present, rising
 
 
 @dataclass(frozen=True, eq=False)
 class Contained:
-    """One thread: its operations in the order of their calls (indexes into all operations), its
-    ranges with at least one (indexes into all ranges), and each one's slice of the operations."""
+    """One thread: its operations (or calls) in the order of the calls, as indexes into all; its
+    ranges with at least one (indexes into all ranges), and each one's slice of the former."""
 
     thread: int
     ops: IntArray
@@ -36,19 +37,27 @@ class Contained:
         return free
 
 
-def by_thread(ranges: NvtxRanges, ops: Columns) -> Iterator[Contained]:
+def by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[Contained]:
     """The threads that launched anything, with or without ranges."""
     mine = np.flatnonzero(~ranges.foreign.astype(bool))
-    for thread in np.unique(ops["thread"][ops["thread"] != MISSING]).tolist():
-        rows = np.flatnonzero(ops["thread"] == thread)
-        rows = rows[np.argsort(ops["api_start"][rows], kind="stable")]
+    for thread in present(ops["thread"]):
+        if thread == MISSING:
+            continue
+        rows = _rising(ops["api_start"], np.flatnonzero(ops["thread"] == thread))
         own = mine[ranges.thread[mine] == thread]
         first = np.searchsorted(ops["api_start"][rows], ranges.start[own], side="left")
         # A call inside of another one ends first: a range that holds it holds both.
         ends = np.maximum.accumulate(ops["api_end"][rows])
         behind = np.searchsorted(ends, ranges.end[own], side="right")
+        del ends
         some = behind > first
         yield Contained(thread, rows, own[some], first[some], behind[some])
+
+
+def _rising(times: IntArray, rows: IntArray) -> IntArray:
+    """The rows in the order of their times."""
+    mine = times[rows]
+    return rows if rising(mine) else rows[np.argsort(mine, kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,29 +81,33 @@ class Projected:
 def project(database: Database) -> tuple[NvtxRanges, Projected]:
     """All of one report."""
     ranges = load_ranges(database)
-    ops = launched(database, GPU_TABLES)
-    parts = [_thread(ranges, ops, contained) for contained in by_thread(ranges, ops)]
+    calls = launching(database)
+    parts = [_thread(ranges, calls, contained) for contained in by_thread(ranges, calls)]
     return ranges, _together(ranges, parts)
 
 
-def _thread(ranges: NvtxRanges, ops: Columns, contained: Contained) -> list[IntArray]:
+def _thread(ranges: NvtxRanges, calls: Calls, contained: Contained) -> list[IntArray]:
     """index, start, end, count, level, parent of one thread's ranges."""
     index, first, behind = contained.ranges, contained.first, contained.behind
     order = np.lexsort((-ranges.end[index], ranges.start[index]))
     index, first, behind = index[order], first[order], behind[order]
     level, parent = _nesting(ranges.start[index], ranges.end[index])
-    start = _reduced(np.minimum, ops["start"][contained.ops], first, behind)
-    end = _reduced(np.maximum, ops["end"][contained.ops], first, behind)
-    return [index, start, end, behind - first, level, np.where(parent < 0, -1, index[parent])]
+    start = _reduced(np.minimum, calls["start"][contained.ops], first, behind)
+    end = _reduced(np.maximum, calls["end"][contained.ops], first, behind)
+    count = _reduced(np.add, calls["count"][contained.ops], first, behind).astype(np.int64)
+    return [index, start, end, count, level, np.where(parent < 0, -1, index[parent])]
 
 
 def _reduced(function: np.ufunc, values: IntArray, first: IntArray, behind: IntArray) -> IntArray:
     """The function over values[first[i]:behind[i]], slices that are never empty."""
     if not len(first):
         return first
-    bounds = np.stack([first, behind], axis=1).ravel()
-    padded = np.append(values, values[-1])
-    reduced: IntArray = function.reduceat(padded, bounds)[::2]
+    last = len(values) - 1
+    bounds = np.minimum(np.stack([first, behind], axis=1).ravel(), last)
+    reduced: IntArray = function.reduceat(values, bounds)[::2]
+    # reduceat takes no bound behind the last value: slices that end with it lack it.
+    lacking = (behind > last) & (first < last)
+    reduced[lacking] = function(reduced[lacking], values[last])
     return reduced
 
 

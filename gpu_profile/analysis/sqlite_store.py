@@ -85,17 +85,34 @@ class SqliteStore:
         except Unsupported:
             return self._from_sql(table, columns, only)
 
+    def parts(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> Iterator[list[IntArray]]:
+        """The same, some 10^5 rows at a time where the pages can be read."""
+        done = 0
+        try:
+            for part in self._pages.parts(*self._indexes(table, columns, only)):
+                yield part
+                done += len(part[0])
+        except Unsupported:
+            yield [array[done:] for array in self._from_sql(table, columns, only)]
+
     def _from_pages(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> list[IntArray]:
+        return self._pages.integers(*self._indexes(table, columns, only))
+
+    def _indexes(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> tuple[int, list[tuple[int, ...]], dict[int, Iterable[int]]]:
+        """The table's first page, and its columns by number."""
         (root,) = self._one("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
         names, keys = self.tables[table], self._rowid_aliases(table)
         parts = [name.split("-") for name in columns]
         if keys & {*only, *(name for part in parts for name in part)} or not root:
             raise Unsupported("a view, or a key that is not stored in the row")
         filters = {names.index(name): values for name, values in only.items()}
-        indexes = [tuple(names.index(name) for name in part) for part in parts]
-        return self._pages.integers(int(root), indexes, filters)
+        return int(root), [tuple(names.index(name) for name in part) for part in parts], filters
 
     def _rowid_aliases(self, table: str) -> set[str]:
         rows = self._connection.execute(f'PRAGMA table_info("{table}")')

@@ -74,18 +74,29 @@ def _packed(keys: tuple[Key, ...], code: IntArray, value: IntArray) -> Samples |
     """Counted as one integer of code and value, where both fit: much faster, in less memory."""
     if not len(value):
         return Samples(keys, code, value, value)
-    bits = int(value.max()).bit_length()
-    if int(value.min()) < 0 or int(code.max()).bit_length() + bits > 62:
+    packed = _one_number(code, value)
+    if packed is None:
         return None
-    packed = code << bits
-    packed |= value
     packed.sort()
     first = np.ones(len(packed), bool)
     np.not_equal(packed[1:], packed[:-1], out=first[1:])
     starts = np.flatnonzero(first)
     found = packed[starts]
     counts = np.diff(starts, append=len(packed))
+    bits = int(value.max()).bit_length()
     return Samples(keys, found >> bits, found & ((1 << bits) - 1), counts)
+
+
+def _one_number(code: IntArray, value: IntArray) -> IntArray | None:
+    """Code and value as one integer that sorts like both, where they fit."""
+    if not len(value) or int(value.min()) < 0:
+        return None
+    bits = int(value.max()).bit_length()
+    if int(code.max()).bit_length() + bits > 62:
+        return None
+    packed = code << bits
+    packed |= value
+    return packed
 
 
 def _counted(keys: tuple[Key, ...], code: IntArray, value: IntArray, count: IntArray) -> Samples:
@@ -107,7 +118,8 @@ def pool(parts: Iterable[Samples]) -> Samples:
     code = np.concatenate([_recoded(part, place) for part in found])
     value = np.concatenate([part.value for part in found])
     count = np.concatenate([part.count for part in found])
-    order = np.lexsort((value, code))
+    packed = _one_number(code, value)
+    order = np.lexsort((value, code)) if packed is None else np.argsort(packed)
     return _counted(keys, code[order], value[order], count[order])
 
 

@@ -103,6 +103,26 @@ def grouped(
     return Grouped(scope.by, collect(keys, codes, value))
 
 
+def counted(
+    database: Database,
+    scope: Scope,
+    table: str,
+    names: Sequence[str],
+    columns: Sequence[str],
+    label: Callable[[list[tuple[int, ...]]], list[Key]],
+    only: Mapping[str, Iterable[int]] | None = None,
+) -> Grouped:
+    """Samples of a table's durations by group and names, some of its rows at a time."""
+    wanted = ("end-start", *names, *needed(scope, columns))
+    found = [
+        grouped(rows, scope, rows["end-start"], columns, [rows[name] for name in names], label)
+        for rows in database.parts(table, *wanted, only=only)
+    ]
+    if len(found) == 1:
+        return found[0]
+    return Grouped(scope.by, pool(part.samples for part in found))
+
+
 def merge(shape: Shape, parts: Sequence[Grouped]) -> Table:
     """The table of all parts: longest total first, within each group where there are groups."""
     by = parts[0].by if parts else ""

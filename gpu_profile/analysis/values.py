@@ -67,21 +67,34 @@ def among(column: Integers, values: Iterable[int]) -> NDArray[np.bool_]:
     return table[np.clip(column, low - 1, high + 1) - (low - 1)]
 
 
-def places(keys: IntArray, among: IntArray) -> Places:
-    """Where each key stands in `among`, or -1; a table instead of a search where it fits."""
-    if not len(among) or not len(keys):
-        return np.full(len(keys), -1, np.int32)
-    low, high = int(among.min()), int(among.max())
-    if high - low <= 8 * len(among) + 1_000_000:
-        table = np.full(high - low + 2, -1, np.int32)  # the last place is of all keys outside
-        table[among - low] = np.arange(len(among), dtype=np.int32)
-        shifted = keys - low
-        if int(keys.min()) < low or int(keys.max()) > high:
-            shifted[(keys < low) | (keys > high)] = -1
-        return table[shifted]
-    order = np.argsort(among, kind="stable")
-    nearest = np.minimum(np.searchsorted(among, keys, sorter=order), len(among) - 1)
-    return np.where(among[order[nearest]] == keys, order[nearest], -1).astype(np.int32)
+class Index:
+    """Where keys stand among others; a table instead of a search where it fits."""
+
+    def __init__(self, among: IntArray) -> None:
+        self._size = len(among)
+        low, high = (int(among.min()), int(among.max())) if len(among) else (0, 0)
+        self._low, self._high = low, high
+        self._dense = high - low <= 8 * len(among) + TABLE
+        if self._dense:
+            self._table = np.full(high - low + 2, -1, np.int32)
+            self._table[among - low] = np.arange(len(among), dtype=np.int32)
+        else:
+            self._order = np.argsort(among, kind="stable")
+            self._sorted = among[self._order]
+
+    def places(self, keys: IntArray) -> Places:
+        """The place of each key, or -1."""
+        if not self._size or not len(keys):
+            return np.full(len(keys), -1, np.int32)
+        if not self._dense:
+            nearest = np.minimum(np.searchsorted(self._sorted, keys), self._size - 1)
+            found = np.where(self._sorted[nearest] == keys, self._order[nearest], -1)
+            return found.astype(np.int32)
+        shifted = keys - self._low
+        if int(keys.min()) < self._low or int(keys.max()) > self._high:
+            # The table's last place is of all keys outside.
+            shifted[(keys < self._low) | (keys > self._high)] = -1
+        return self._table[shifted]
 
 
 def rising(column: IntArray) -> bool:

@@ -1,0 +1,31 @@
+"""What a form of nsys' export must offer to be read."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.sqlite_store import Value
+
+
+class Store(Protocol):
+    """What a form of export must offer; tables maps a table's name to its columns' names."""
+
+    path: Path
+    tables: dict[str, tuple[str, ...]]
+
+    def close(self) -> None: ...
+
+    def count(self, table: str) -> int: ...
+
+    def integers(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> list[IntArray]: ...
+
+    def parts(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> Iterator[list[IntArray]]: ...
+
+    def rows(
+        self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
+    ) -> list[tuple[Value, ...]]: ...
