@@ -41,7 +41,7 @@ class SlurmLauncher(Scripted):
         return cls(
             directory=f"{shared}/.gpu-profile-slurm",
             report_dir=report_dir,
-            cluster=Cluster.from_settings(settings),
+            cluster=Cluster.from_settings(settings, shared),
             rsync=shutil.which("rsync") is not None,
         )
 
@@ -65,7 +65,7 @@ class SlurmLauncher(Scripted):
     def script(self, name: str, *argv: str) -> Command:
         """On a node, for a log-in node may differ."""
         words = ("python3", "-", *argv)
-        return self.cluster.on_a_node(self.directory, *words, stdin=self.agent.text(name))
+        return self.cluster.on_a_node(*words, stdin=self.agent.text(name))
 
     def heard(self, result: Result) -> Result:
         return self.cluster.place.checked(result, "asking a node")
@@ -131,7 +131,7 @@ class SlurmLauncher(Scripted):
         directory = self._of(job_id)
         job = f"{directory}/job.py"
         words = ("python3", job, "export", directory, report.name, *self.named())
-        run = self.cluster.beside_nsys(self.directory, *words)
+        run = self.cluster.beside_nsys(*words)
         return replace(run, stdout_file=report.with_suffix(".sqlite"))
 
     def cleanup(self, job_id: str) -> Steps[None]:

@@ -20,13 +20,15 @@ class Cluster:
 
     place: Place = field(default_factory=Place)
     script: Script = field(default_factory=Script)
+    shared: str = "/"
+    """A directory that the nodes have too, and that an image is to see."""
     gpu: bool = False
     """Whether a short step is given one."""
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "Cluster":
+    def from_settings(cls, settings: Settings, shared: str) -> "Cluster":
         login = Place(host=settings.slurm_login, options=tuple(shlex.split(settings.ssh_args)))
-        return cls(place=login, script=Script.from_settings(settings))
+        return cls(place=login, script=Script.from_settings(settings), shared=shared)
 
     def gpus(self) -> Steps[int]:
         """The most that a node of the partition has, by its generic resources."""
@@ -44,15 +46,15 @@ class Cluster:
         script = f"module load {shlex.join(modules)} >&2 && exec {shlex.join(argv)}"
         return self.place.run("bash", "-lc", script, stdin=stdin)
 
-    def on_a_node(self, shared: str, *argv: str, stdin: str = "") -> Command:
+    def on_a_node(self, *argv: str, stdin: str = "") -> Command:
         """As a short step of one task, in the job's image where it has one."""
-        step = self.script.on_a_node(shared, gpu=self.gpu)
+        step = self.script.on_a_node(self.shared, gpu=self.gpu)
         return self.with_modules(*step, *argv, stdin=stdin)
 
-    def beside_nsys(self, shared: str, *argv: str) -> Command:
+    def beside_nsys(self, *argv: str) -> Command:
         """Where the job's nsys is: in its image, or wherever the modules are."""
         inside = bool(self.script.container.image)
-        return self.on_a_node(shared, *argv) if inside else self.with_modules(*argv)
+        return self.on_a_node(*argv) if inside else self.with_modules(*argv)
 
     def submit(self, path: str, env: Mapping[str, str]) -> Steps[str]:
         """The job's number. Raises what sbatch's refusal means."""
