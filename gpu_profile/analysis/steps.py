@@ -46,14 +46,14 @@ NO_STEPS = Steps("", *(np.empty(0, np.int64) for _ in range(4)))
 @once_each
 def find_steps(activity: Activity) -> Steps:
     """The steps of one rank, in time order."""
-    found = _named_steps(activity.ranges.of_user()) or _period(activity)
+    found = named_steps(activity.ranges.of_user()) or _period(activity)
     return _on_gpu(activity, *found) if found else NO_STEPS
 
 
 Host = tuple[str, IntArray, IntArray]
 
 
-def _named_steps(ranges: Ranges) -> Host | None:
+def named_steps(ranges: Ranges) -> Host | None:
     """The outermost repeated range called step, iteration or batch; else what fills the time."""
     repeated = {name: rows for name, rows in _by_name(ranges) if len(rows) >= FEWEST_STEPS}
     for name in _candidates(ranges, repeated):

@@ -17,10 +17,11 @@ from gpu_profile.analysis.launch_sum import LAUNCH_SUM
 from gpu_profile.analysis.memory import SIZES, TIMES
 from gpu_profile.analysis.page import sections
 from gpu_profile.analysis.page.comm_sizes import comm_sizes
-from gpu_profile.analysis.page.events import RankPicture, budget_of, flat, pictures
+from gpu_profile.analysis.page.events import RankPicture, budget_of, flat
+from gpu_profile.analysis.page.host_side import HOST_TABLES, all_pictures
 from gpu_profile.analysis.page.parts import facts, section, tag, text
 from gpu_profile.analysis.page.report_facts import report_facts, run_facts
-from gpu_profile.analysis.page.timeline_data import Waits, timeline_part, waits_of
+from gpu_profile.analysis.page.timeline_data import WaitsOf, timeline_part, waits_of
 from gpu_profile.analysis.parallel import Source, merged, partials
 from gpu_profile.analysis.range_gpu_sum import RANGE_GPU_SUM
 from gpu_profile.analysis.redact import Redactor
@@ -41,6 +42,7 @@ FOLDED = (
     (IDLE_GAPS, "where the GPU idled, and why"),
     (TIMES, "copies and memsets by time"),
     (SIZES, "copies and memsets by size"),
+    *HOST_TABLES,
     (CAPTURE_HEALTH, "how complete the recording is"),
 )
 _LINKS = (
@@ -64,7 +66,7 @@ class PageData:
     tables: Mapping[str, Table]
     diagnosis: diagnose.Diagnosis
     ranks: Sequence[RankPicture]
-    waits: Sequence[Waits]
+    waits: WaitsOf
     sizes: Table
     facts: Mapping[str, str]
     refused: Sequence[GpuProfileError] = ()
@@ -117,7 +119,7 @@ def page_analyses(reports: int) -> list[Analysis]:
     """What is read of each report: the timeline, the findings' and facts' parts, the tables'."""
     budget = budget_of(reports, EVENTS, BINS)
     own = (
-        Analysis("pictures", partial(pictures, budget=budget), _no_table),
+        Analysis("pictures", partial(all_pictures, budget=budget), _no_table),
         diagnose.FINDINGS,
         Analysis("facts", report_facts, _no_table),
     )
@@ -133,10 +135,7 @@ def page(data: PageData) -> str:
     said = partial(data.clean.text, everywhere=True)
     tables = {name: _cleaned(table, data.clean) for name, table in data.tables.items()}
     title, refused = text(said(data.title)), [said(str(error)) for error in data.refused]
-    body = (
-        _header(title, data),
-        _navigation(),
-        "<main id=main>",
+    parts = (
         *(tag("p", text(line), class_="warn") for line in refused),
         sections.overview(tables),
         sections.findings(data.diagnosis),
@@ -147,6 +146,12 @@ def page(data: PageData) -> str:
         sections.collectives(tables["comm_sum"], _cleaned(data.sizes, data.clean)),
         sections.table_list([(tables[one.name], what) for one, what in FOLDED]),
         section("run", "Run", "", facts({key: said(fact) for key, fact in data.facts.items()})),
+    )
+    body = (
+        _header(title, data),
+        _navigation("".join(parts)),
+        "<main id=main>",
+        *parts,
         "</main>",
         tag("footer", "Made by gpu-profile from Nsight Systems reports."),
     )
@@ -162,19 +167,21 @@ def page(data: PageData) -> str:
 
 def _header(title: str, data: PageData) -> str:
     seen = data.facts.get("GPUs seen by a report", "")
-    about = f"{len(data.ranks)} ranks, {seen}" if seen else f"{len(data.ranks)} ranks"
+    ranks = "1 rank" if len(data.ranks) == 1 else f"{len(data.ranks)} ranks"
+    about = f"{ranks}, {seen}" if seen else ranks
     skip = '<a class="skip" href="#main">Skip to the content</a>'
     return skip + tag("header", tag("h1", title), tag("p", text(about), class_="sub"), class_="top")
 
 
-def _navigation() -> str:
-    links = (tag("li", tag("a", text(name), href=f"#{anchor}")) for anchor, name in _LINKS)
+def _navigation(main: str) -> str:
+    there = [(anchor, name) for anchor, name in _LINKS if f'id="{anchor}"' in main]
+    links = (tag("li", tag("a", text(name), href=f"#{anchor}")) for anchor, name in there)
     return tag("nav", tag("ul", *links), aria_label="Parts of this page")
 
 
 def _timeline(data: PageData) -> str:
     if not data.ranks:
-        return section("timeline", "Timeline", "No GPU work in these reports.")
+        return section("timeline", "Timeline", "Neither GPU work nor NVTX ranges in these reports.")
     intro = (
         "Drag to move, double-click or Ctrl + wheel to zoom, or use the keys: arrows, +, -, 0. "
         "A bin's height is the part of it that was busy; thin lines are the steps."

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
 from gpu_profile.analysis.analysis import Scope
 from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.host_ranges import FOREVER
+from gpu_profile.analysis.host_ranges import FOREVER, Ranges
 from gpu_profile.analysis.load_activity import COMMON
 from gpu_profile.analysis.schema import KERNEL, MEMCPY, MEMSET, RUNTIME, IntArray
 from gpu_profile.analysis.shared import activities_of
@@ -94,7 +94,7 @@ def _picture(activity: Activity, offset: int, budget: Budget) -> RankPicture:
     width = _width(start, end, budget.bins)
     low, high = _stretch(activity, steps.start, budget.events)
     chosen = np.flatnonzero((ops.start >= low) & (ops.end <= high))
-    ranges, left_out = _ranges(activity, offset)
+    ranges, left_out = ranges_of(activity.ranges, offset)
     return RankPicture(
         rank=activity.rank,
         device=activity.device,
@@ -156,9 +156,10 @@ def _marks(activity: Activity, rows: IntArray, offset: int) -> Marks:
     return Marks(start, end, name, lane, names)
 
 
-def _ranges(activity: Activity, offset: int) -> tuple[Marks, int]:
-    """The outer ranges of the thread that has most of them, the longest if there are many."""
-    ranges = activity.ranges.of_user()
+def ranges_of(process: Ranges, offset: int) -> tuple[Marks, int]:
+    """The outer ranges of the thread that has most of them, the longest if there are many; and how
+    many are left out."""
+    ranges = process.of_user()
     closed = np.flatnonzero(ranges.end != FOREVER)
     threads, counts = np.unique(ranges.thread[closed], return_counts=True)
     if not len(threads):

@@ -26,7 +26,7 @@ def report_facts(database: Database, _scope: Scope) -> ReportFacts:
     only = {
         str(name): str(value)
         for name, value in database.rows("TARGET_INFO_SYSTEM_ENV", "name", "value")
-        if name in _SYSTEM and value
+        if name in _SYSTEM and value not in ("", "0", None)
     }
     gpus = tuple(str(row[0]) for row in database.rows("TARGET_INFO_GPU", "name") if row[0])
     events = {table: database.count(table) for table in (KERNEL, RUNTIME, NVTX)}

@@ -102,6 +102,8 @@ def _finding(place: int, found: Finding) -> str:
 
 def breakdown(table: Table) -> str:
     """One bar a rank, all of its span."""
+    if not table.rows:
+        return ""
     columns = {name: table.column(name) for name in STATES}
     bars = [
         Bar(
@@ -125,15 +127,21 @@ def steps(table: Table, ranks: Sequence[RankPicture]) -> str:
     """Step times, drawn and as figures."""
     dropped = max((int(number(cell)) for cell in table.column("Dropped")), default=0)
     source = next((str(cell) for cell in table.column("Found By") if cell), "")
+    if not any(len(rank.steps_start) for rank in ranks):
+        return ""
     intro = "From a step's first GPU operation to the next step's."
     if source:
         intro += f" Steps found by: {source}."
     chart = step_lines(ranks, dropped)
+    if not table.rows:
+        return section("steps", "Steps", "By the host's clock, as NVTX ranges mark them.", chart)
     return section("steps", "Steps", intro, chart, data_table(table, "Step times by rank"))
 
 
 def kernels(table: Table) -> str:
     """The kernels that took most time."""
+    if not table.rows:
+        return ""
     rows = [
         (
             str(name),
@@ -155,8 +163,7 @@ def kernels(table: Table) -> str:
 def collectives(table: Table, sizes: Table) -> str:
     """Who waited for whom, and how fast the data moved."""
     if not table.rows:
-        note = tag("p", text("No collectives in these reports."), class_="note")
-        return section("collectives", "Collectives", "", note)
+        return ""
     names = list(dict.fromkeys(map(str, table.column("Collective"))))
     groups = [_collective(table, name) for name in names]
     intro = (
@@ -216,6 +223,7 @@ def table_list(tables: Sequence[tuple[Table, str]]) -> str:
     parts = (
         folded(f"{table.title} ({len(table.rows):,} rows): {what}", data_table(table, table.title))
         for table, what in tables
+        if table.rows
     )
     intro = "Columns as nsys stats names them. Headings sort, the field above a table searches."
     return section("tables", "Tables", intro, *parts)

@@ -1,8 +1,9 @@
 """All ranks' pictures as what the page's script reads: facts in JSON, numbers in one block."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,21 +37,26 @@ class Waits:
     end: IntArray
 
 
-def waits_of(parts: Iterable[RankStates], clock_error_ns: int, most: int) -> list[Waits]:
-    """One a rank, in rank order; the longest ones where there are more than `most`."""
-    found = []
+_NO_WAITS = Waits(np.empty(0, np.int64), np.empty(0, np.int64))
+WaitsOf: TypeAlias = Mapping[tuple[int, int], Waits]
+"""By rank and device."""
+
+
+def waits_of(parts: Iterable[RankStates], clock_error_ns: int, most: int) -> WaitsOf:
+    """Those of each rank; the longest ones where there are more than `most`."""
+    found = {}
     for one in split(list(parts), clock_error_ns):
         own, matched = one.states.collectives, one.arrivals.matched
         start = own.start[matched]
         end = np.clip(one.arrivals.last[matched], start, own.end[matched])
         longest = np.argsort(start - end, kind="stable")[:most]
         rows = np.sort(longest[end[longest] > start[longest]])
-        found.append(Waits(start[rows], end[rows]))
+        found[one.states.rank, one.states.device] = Waits(start[rows], end[rows])
     return found
 
 
 def timeline_data(
-    ranks: Sequence[RankPicture], waits: Sequence[Waits], clean: Callable[[str], str]
+    ranks: Sequence[RankPicture], waits: WaitsOf, clean: Callable[[str], str]
 ) -> tuple[str, str]:
     """(facts as JSON, the block in base64). Times are ns from the earliest operation."""
     packer, names = Packer(), _Names(clean)
@@ -58,11 +64,14 @@ def timeline_data(
     facts = {
         "origin": origin,
         "end": max((rank.end for rank in ranks), default=0) - origin,
-        "lanes": LANES,
+        "lanes": LANES if _on_gpus(ranks) else (),
         "most": _RANKS_AT_ONCE,
         "ranks": [
-            {**_rank(rank, origin, packer, names), "waits": _waits(wait, origin, packer)}
-            for rank, wait in zip(ranks, waits, strict=True)
+            {
+                **_rank(rank, origin, packer, names),
+                "waits": _waits(waits.get((rank.rank, rank.device), _NO_WAITS), origin, packer),
+            }
+            for rank in ranks
         ],
         "names": list(names.known),
     }
@@ -105,19 +114,21 @@ def _marks(marks: Marks, origin: int, packer: Packer, names: _Names) -> dict[str
     }
 
 
-def timeline_part(
-    ranks: Sequence[RankPicture], waits: Sequence[Waits], clean: Callable[[str], str]
-) -> str:
+def timeline_part(ranks: Sequence[RankPicture], waits: WaitsOf, clean: Callable[[str], str]) -> str:
     """The drawing's place in the page, its controls, and its data."""
     facts, block = timeline_data(ranks, waits, clean)
     return (
         _CONTROLS
-        + legend(_LEGEND)
+        + (legend(_LEGEND) if _on_gpus(ranks) else "")
         + _DRAWING
         + _note(ranks)
         + _data("application/json", "facts", facts)
         + _data("text/plain", "data", block)
     )
+
+
+def _on_gpus(ranks: Sequence[RankPicture]) -> bool:
+    return any(rank.total_events for rank in ranks)
 
 
 def _data(kind: str, name: str, content: str) -> str:
@@ -130,6 +141,8 @@ def _note(ranks: Sequence[RankPicture]) -> str:
     total = sum(rank.total_events for rank in ranks)
     left_out = sum(rank.ranges_left_out for rank in ranks)
     said = f"{kept:,} of {total:,} GPU operations are kept one by one"
+    if not total:
+        said = "No GPU work in these reports: NVTX ranges only"
     if kept < total:
         said += ", in the framed stretch; elsewhere their time is summed in bins"
     if left_out:

@@ -159,7 +159,12 @@ def test_a_report_without_gpu_work_has_a_page_that_says_so(tmp_path: Path) -> No
             plant.execute(f"DROP TABLE CUPTI_ACTIVITY_KIND_{kind}")
     write_page([Source(str(report))], tmp_path / "out.html")
     words = " ".join(Checked((tmp_path / "out.html").read_text(encoding="utf-8")).words)
-    assert "No GPU work in these reports." in words
+    assert "No GPU work in these reports: NVTX ranges only." in words
+    assert "1 rank, " in words
+    assert "nvtx_sum (" in words
+    assert "By the host's clock, as NVTX ranges mark them." in words
+    for absent in ("Where the time went", "Top kernels", "Collectives", "cuda_gpu_kern_sum"):
+        assert absent not in words
     assert "Nothing found" not in words
 
 

@@ -1,0 +1,87 @@
+"""What a page shows of ranks that did nothing on a GPU: NVTX ranges, and where the host waited."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gpu_profile.analysis import mpi, nvtx, osrt
+from gpu_profile.analysis.analysis import Analysis, Scope
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.host_ranges import FOREVER, Ranges, load_ranges
+from gpu_profile.analysis.page.events import LANES, Budget, Marks, RankPicture, pictures, ranges_of
+from gpu_profile.analysis.schema import KERNEL, MEMCPY, NVTX, pid_of, process_of
+from gpu_profile.analysis.steps import named_steps
+from gpu_profile.analysis.table import Table
+from gpu_profile.analysis.values import present
+
+NO_DEVICE = -1
+_NONE = np.empty(0, np.int64)
+_NO_MARKS = Marks(_NONE, _NONE, _NONE, _NONE, ())
+
+
+def all_pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
+    """One a rank of the report: of its GPU work, or of its NVTX ranges where there is none."""
+    return pictures(database, scope, budget) or host_pictures(database, scope)
+
+
+def host_pictures(database: Database, scope: Scope) -> list[RankPicture]:
+    threads = database.load(NVTX, "globalTid", sort=False)["globalTid"]
+    found: list[RankPicture] = []
+    for process in present(process_of(threads)):
+        rank = scope.ranks.get(int(pid_of(np.array(process))), len(found))
+        ranges = load_ranges(database, process)
+        ranges = ranges.pick(np.flatnonzero(ranges.end != FOREVER))
+        if len(ranges.start):
+            found.append(_picture(rank, ranges, scope.offset_ns))
+    return found
+
+
+def _picture(rank: int, ranges: Ranges, offset: int) -> RankPicture:
+    start, end = int(ranges.start.min()) + offset, int(ranges.end.max()) + offset
+    _, *steps = named_steps(ranges.of_user()) or ("", _NONE, _NONE)
+    marks, left_out = ranges_of(ranges, offset)
+    return RankPicture(
+        rank=rank,
+        device=NO_DEVICE,
+        start=start,
+        end=end,
+        width=max(1, end - start),
+        first=0,
+        busy=np.zeros((len(LANES), 1), np.uint8),
+        exact_start=start,
+        exact_end=end,
+        events=_NO_MARKS,
+        ranges=marks,
+        ranges_left_out=left_out,
+        steps_start=steps[0] + offset,
+        steps_end=steps[1] + offset,
+        total_events=0,
+    )
+
+
+def _only_of_hosts(analysis: Analysis) -> Analysis:
+    """The table over those reports that hold no GPU work, which the page's others are silent of."""
+    return replace(
+        analysis,
+        partial=partial(_partial, analysis=analysis),
+        merge=partial(_merge, analysis=analysis),
+    )
+
+
+def _partial(database: Database, scope: Scope, analysis: Analysis) -> Any:  # noqa: ANN401
+    busy = database.count(KERNEL) or database.count(MEMCPY)
+    return None if busy else analysis.partial(database, scope)
+
+
+def _merge(parts: Sequence[Any], analysis: Analysis) -> Table:
+    return analysis.merge([part for part in parts if part is not None])
+
+
+HOST_TABLES = (
+    (_only_of_hosts(nvtx.ALL), "NVTX ranges by time"),
+    (_only_of_hosts(mpi.CALLS), "MPI calls by time"),
+    (_only_of_hosts(osrt.CALLS), "long calls of the operating system's libraries by time"),
+)
