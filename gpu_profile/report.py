@@ -77,7 +77,7 @@ _CAUSES: Mapping[str, str] = {
 }
 
 
-def check_ranks(reports: tuple[Report, ...], expected: Iterable[int], directory: Path) -> None:
+def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: Path) -> None:
     """Raise ReportError, saying what there is instead, where a chosen rank left no report."""
     missing = sorted(set(expected) - {report.rank for report in reports})
     if not missing:

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -71,11 +71,8 @@ class Runner:
 
     def _judged(self, job_id: str, run: Run, status: JobStatus) -> Run:
         """What the run came to: its own failure first, then its reports'."""
-        failure = _job_failure(status, self.directory)
-        try:
-            run = self._validated(job_id, run)
-        except ReportError as error:
-            failure = failure or error
+        run, trouble = self._read(job_id, run)
+        failure = _job_failure(status, self.directory) or trouble
         phase = "failed" if failure else "done"
         seconds = self._seconds(run, "fetch and validate")
         run = self._save(run, phase=phase, error=str(failure or ""), seconds=seconds)
@@ -93,8 +90,7 @@ class Runner:
         process.drive(self.launcher.stop(job_id))
         status = self._wait(job_id, run, until=time.monotonic() + _STOP_S)
         process.drive(self.launcher.fetch(job_id, self.directory))
-        with contextlib.suppress(ReportError):
-            run = self._validated(job_id, run, partial=True)
+        run, _ = self._read(job_id, run)
         run = self._save(run, phase="interrupted", exit_code=status.exit_code)
         run = self._cleaned(job_id, run)
         found = ", ".join(facts.file for facts in run.reports) or "no report"
@@ -129,21 +125,33 @@ class Runner:
         output.complete(log, process.run(self.launcher.logs(job_id, follow=False)))
         return status
 
-    def _validated(self, job_id: str, run: Run, *, partial: bool = False) -> Run:
-        """Export and count each report. Raises ReportError where one is missing or empty."""
+    def _read(self, job_id: str, run: Run) -> tuple[Run, ReportError | None]:
+        """The run with what its reports hold, and what is wrong with the first that is."""
         if run.command and not run.ranks:
-            return run
+            return run, None
         self.progress.show("reading reports")
         reports = report.find_reports(self.directory)
-        facts = tuple(self._facts(job_id, found) for found in reports)
-        run = self._save(run, reports=facts)
-        if not partial:
-            # Of a run that was started elsewhere nothing is known but its handle.
-            ranks = run.ranks or tuple(found.rank for found in reports) or (0,)
+        facts, trouble = [], None
+        for found in reports:
+            try:
+                facts.append(self._facts(job_id, found))
+            except ReportError as error:
+                trouble = trouble or error
+        run = self._save(run, reports=tuple(facts))
+        if trouble is None:
+            trouble = self._trouble(run, reports)
+        return run, trouble
+
+    def _trouble(self, run: Run, reports: Sequence[Report]) -> ReportError | None:
+        # Of a run that was started elsewhere nothing is known but its handle.
+        ranks = run.ranks or tuple(found.rank for found in reports) or (0,)
+        try:
             report.check_ranks(reports, ranks, self.directory)
-        for found, fact in zip(reports, facts, strict=True):
-            report.check_events(found, fact.events, run.kinds)
-        return run
+            for found, facts in zip(reports, run.reports, strict=True):
+                report.check_events(found, facts.events, run.kinds)
+        except ReportError as error:
+            return error
+        return None
 
     def _facts(self, job_id: str, found: Report) -> ReportFacts:
         self._export(job_id, found)
@@ -216,12 +224,12 @@ def _record(job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...]
 def _job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:
     if status.state is JobState.SUCCEEDED:
         return None
+    word = "was cancelled" if status.state is JobState.CANCELLED else status.state.value
     code = "" if status.exit_code is None else f" with exit code {status.exit_code}"
     reason = f": {status.reason}" if status.reason else ""
     last = output.last_line(directory / OUTPUT_FILE)
     return JobError(
-        f"the job {status.state.value}{code}{reason}"
-        + (f"; its last line: {last}" if last else ""),
+        f"the job {word}{code}{reason}" + (f"; its last line: {last}" if last else ""),
         f"See {directory / OUTPUT_FILE}",
     )
 

@@ -69,7 +69,9 @@ def test_a_job_is_found_again_by_its_handle(invoked: Invoked) -> None:
     for _ in range(2):
         assert invoked.run("stop", "--job", handle).returncode == 0
     assert "cancelled" in invoked.run("status", "--job", handle).stdout
-    assert list(job_log.parent.glob("*.nsys-rep"))
+    assert "the job was cancelled" in error_line(invoked.run("fetch", "--job", handle))
+    assert [report["rank"] for report in invoked.record()["reports"]] == [0]
+    assert "has 1 report" in invoked.run("status", "--job", handle).stdout
 
 
 def test_two_runs_at_once_keep_apart(invoked: Invoked) -> None:

@@ -23,7 +23,7 @@ def test_a_stopped_job_leaves_its_reports(cluster: Cluster, launcher: str) -> No
     assert f"`invoke fetch --job {handle}` brings its reports" in said
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode == 5, done.stderr
-    assert "the job cancelled" in done.stderr
+    assert "the job was cancelled" in done.stderr
     assert [name.split(".")[0] for name in cluster.reports()] == ["rank0", "rank1"]
     assert must(cluster.kubectl("get", handle.partition("://")[0], "--output=name")) == ""
 
