@@ -19,6 +19,8 @@ def complete(log: Path, whole: Result) -> None:
     """Keep what was followed, in its order, unless the job's log has more; without credentials."""
     followed = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     logged = whole.stdout + whole.stderr if whole.returncode == 0 else ""
+    if logged.startswith("No resources found"):  # kubectl's word for pods that were never there
+        logged = ""
     longer = max(followed, logged, key=len)
     log.write_text(redact.text(longer), encoding="utf-8")
 

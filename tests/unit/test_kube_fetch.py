@@ -121,8 +121,9 @@ def test_a_stopped_job_that_never_had_pods_has_nothing_to_lose() -> None:
     driven(steps, answer(mpijob("Running", stopped=True)), items())
 
 
-def test_a_job_whose_pods_were_never_made_has_nothing_to_lose() -> None:
-    driven(MPI.fetch("team/train-1", TO), answer(mpijob()), items())
+@pytest.mark.parametrize("pods", [(), (pod("train-1-worker-0", "Pending"),)], ids=["no", "idle"])
+def test_a_job_whose_pods_never_ran_has_nothing_to_lose(pods: tuple[Any, ...]) -> None:
+    driven(MPI.fetch("team/train-1", TO), answer(mpijob()), items(*pods))
 
 
 def test_cksum_of_a_path_with_spaces() -> None:

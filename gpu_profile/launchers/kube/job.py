@@ -139,8 +139,11 @@ class KubernetesJob(ABC):
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         job = yield from state.get_job(self.cluster, self.kind, job_id)
         found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
-        nothing = state.annotation(job, "stopped") or not state.ran(job)
-        gone = () if nothing else _gone(self.expected(job), found)
+        began = state.ran(job)
+        lost = began and not state.annotation(job, "stopped")
+        gone = _gone(self.expected(job), found) if lost else ()
+        if not began:
+            found = tuple(pod for pod in found if pods.phase(pod) != "Pending")
         if state.annotation(job, "claim"):
             lasting = not self.kind.holds
             where = (self.cluster, self.options, job_id, job, found, to)

@@ -18,7 +18,7 @@ def registry_settings(cluster: Cluster, image: str, registry_address: str) -> It
     wanted = f"{registry_address}/team/gpu-profile:pushed"
     must(process.run(command("docker", "tag", image, wanted)))
     with (cluster.directory / ".env").open("a") as file:
-        file.write(f"REGISTRY={registry_address}/\nIMAGE=team/gpu-profile\nVERSION=pushed\n")
+        file.write(f"REGISTRY={registry_address}\nIMAGE=team/gpu-profile\nVERSION=pushed\n")
     yield wanted
     process.run(command("docker", "rmi", wanted))
 
