@@ -1,34 +1,45 @@
-"""Our tables against `nsys stats`, in one run on one big report: seconds and peak memory.
+"""Our tables against `nsys stats` and nsys-ai, in one run on one big report.
 
-    .venv/bin/python bench/analysis_bench.py [--nsys PATH] [--times 405] [--folder /tmp/…] [--ours]
+    .venv/bin/python bench/analysis_bench.py [--nsys PATH] [--nsys-ai PATH] [--times 405]
+        [--folder /tmp/…] [--best 2] [--only tables|scale|ranks|memory]
 
 The report is a recorded one repeated `--times` times: 405 gives 2.4 M kernels, 5.6 M API rows,
 480 MB. Each contender runs as a process of its own, files in the page cache, best of `--best`.
-nsys starts from the .sqlite, as we do; what it spends on exporting is not counted.
+nsys starts from the .sqlite, as we do; what it spends on exporting is not counted. nsys-ai is
+PyPI's (`pip install nsys-ai` into a virtual environment of its own; give its bin/nsys-ai).
 """
 
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.big_report import big_report  # noqa: E402
-from gpu_profile.analysis.table import Column, Table  # noqa: E402
+from bench.cost import Cost, Failed, cost  # noqa: E402
+from gpu_profile.analysis.table import Cell, Column, Table  # noqa: E402
 from gpu_profile.analysis.writers import to_text  # noqa: E402
 
-RECORDED = ROOT / "tests/data/h200x4-ddp/rank0.sqlite.gz"
+RECORDED = ROOT / "tests/data/h200x4-ddp"
 FIVE = "cuda_gpu_kern_sum,cuda_api_sum,cuda_gpu_mem_time_sum,nvtx_sum,cuda_kern_exec_sum"
 CASES = ("cuda_gpu_kern_sum", "cuda_api_sum", FIVE, "nvtx_gpu_proj_sum", "nvtx_kern_sum")
 GOALS = {"cuda_gpu_kern_sum": 20, FIVE: 10, "nvtx_gpu_proj_sum": 10}
+# nsys-ai's skill that says the same as the table, where it has one.
+SKILLS = {
+    "cuda_gpu_kern_sum": "top_kernels",
+    "cuda_gpu_mem_time_sum": "memory_transfers",
+    "nvtx_kern_sum": "nvtx_kernel_map",
+    "nvtx_gpu_proj_sum": "nvtx_layer_breakdown",
+}
+PATIENCE_S, LIMIT_MB = 900, 12_000  # nsys-ai was seen to take 24 GB
+SCALES, RANKS, MANY = (50, 100, 200, 400), 8, 64
 OURS = """
 import sys
 from gpu_profile.analysis.nsys_tables import ANALYSES
@@ -38,33 +49,38 @@ with Database.open(sys.argv[1]) as database:
     for name in sys.argv[2].split(","):
         sys.stdout.write(to_csv(ANALYSES[name].table(database)))
 """
+SEVERAL = """
+import sys
+from gpu_profile.analysis.nsys_tables import ANALYSES
+from gpu_profile.analysis.ours import OURS
+from gpu_profile.analysis.parallel import Source, analyse
+if __name__ == "__main__":
+    workers, names = int(sys.argv[1]), sys.argv[2].split(",")
+    analyse(
+        [Source(path) for path in sys.argv[3:]],
+        [{**ANALYSES, **OURS}[name] for name in names],
+        workers=workers,
+    )
+"""
 
 
 @dataclass(frozen=True)
-class Cost:
-    seconds: float
-    megabytes: float
+class Wish:
+    """`nsys` and `nsys_ai`: programs, "" for none."""
+
+    nsys: str
+    nsys_ai: str
+    times: int
+    best: int
+    folder: Path
+
+    def report(self, times: int, rank: int = 0) -> Path:
+        name = f"gpu-profile-bench-{times}.rank{rank}.sqlite"
+        return big_report(RECORDED / f"rank{rank % 4}.sqlite.gz", self.folder / name, times)
 
 
-def cost(argv: Sequence[str], best: int) -> Cost:
-    """The fastest of `best` runs, and its peak of resident memory, children included."""
-    return min((_once(argv) for _ in range(best)), key=lambda one: one.seconds)
-
-
-def _once(argv: Sequence[str]) -> Cost:
-    # A fresh parent, so that the peak of its children is this command's alone.
-    measure = (
-        "import resource,subprocess,sys,time;t=time.perf_counter();"
-        "subprocess.run(sys.argv[1:],check=True,stdout=subprocess.DEVNULL);"
-        "print(time.perf_counter()-t,resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
-    answer = subprocess.run(
-        [sys.executable, "-c", measure, *argv],
-        check=True, capture_output=True, text=True, env=environment,
-    )  # fmt: skip
-    seconds, kilobytes = answer.stdout.split()[-2:]
-    return Cost(float(seconds), int(kilobytes) / 1024)
+def ours(report: Path, tables: str, best: int) -> Cost:
+    return cost((sys.executable, "-c", OURS, str(report), tables), best)
 
 
 def nsys_stats(nsys: str, report: Path, tables: str, best: int) -> Cost:
@@ -74,54 +90,125 @@ def nsys_stats(nsys: str, report: Path, tables: str, best: int) -> Cost:
         return cost(argv, best)
 
 
-def our_stats(report: Path, tables: str, best: int) -> Cost:
-    return cost((sys.executable, "-c", OURS, str(report), tables), best)
+def nsys_ai(program: str, report: Path, skill: str) -> Cost:
+    """From its cold state, as ours: it leaves files beside the report, so it gets a link to it."""
+    with tempfile.TemporaryDirectory(dir=report.parent) as folder:
+        link = Path(folder) / report.name
+        os.link(report, link)
+        argv = (program, "skill", "run", skill, str(link))
+        return cost(argv, 1, LIMIT_MB, PATIENCE_S)
 
 
-def compared(report: Path, nsys: str, best: int) -> Table:
-    rows = []
-    for tables in CASES:
-        ours = our_stats(report, tables, best)
-        theirs = nsys_stats(nsys, report, tables, best) if nsys else None
+def compared(wish: Wish) -> Table:
+    """Every case against those that are here."""
+    report, rows = wish.report(wish.times), []
+    for tables in (*CASES, "cuda_gpu_mem_time_sum"):
         name = tables if "," not in tables else f"{tables.count(',') + 1} tables"
-        rows.append((name, *_row(ours, theirs), GOALS.get(tables)))
+        us = ours(report, tables, wish.best)
+        row: list[Cell] = [name, us.seconds, us.megabytes, GOALS.get(tables)]
+        if wish.nsys:
+            row += _against(us, partial(nsys_stats, wish.nsys, report, tables, wish.best))
+        if wish.nsys_ai and tables in SKILLS:
+            row += _against(us, partial(nsys_ai, wish.nsys_ai, report, SKILLS[tables]))
+        rows.append((*row, *[None] * (len(COLUMNS) - len(row))))
     return Table(report.name, COLUMNS, tuple(rows))
 
 
-def _row(ours: Cost, theirs: Cost | None) -> tuple[float | None, ...]:
-    if theirs is None:
-        return (ours.seconds, ours.megabytes, None, None, None, None)
-    ratio = theirs.seconds / ours.seconds
-    memory = ours.megabytes / theirs.megabytes
-    return (ours.seconds, ours.megabytes, theirs.seconds, theirs.megabytes, ratio, memory)
+def _against(us: Cost, them: Callable[[], Cost]) -> list[Cell]:
+    try:
+        their = them()
+    except Failed as error:
+        sys.stderr.write(f"failed: {error}\n")
+        return [None, None, None, None]
+    return [
+        *(their.seconds, their.megabytes),
+        *(their.seconds / us.seconds, us.megabytes / their.megabytes),
+    ]
+
+
+def scaled(wish: Wish) -> Table:
+    """The same at one, two, four and eight times the size: seconds a million kernels."""
+    rows = []
+    for tables in ("cuda_gpu_kern_sum", FIVE, "nvtx_gpu_proj_sum"):
+        for times in SCALES:
+            us = ours(wish.report(times), tables, wish.best)
+            name = tables if "," not in tables else "five tables"
+            millions = times * 5_880 / 1e6
+            rows.append((name, f"{times // SCALES[0]}x", us.seconds, us.megabytes, millions))
+    return Table("scale", SCALE_COLUMNS, tuple(rows))
+
+
+def several(wish: Wish, times: int = 168) -> Table:
+    """Eight ranks by one process, and by as many as there are cores."""
+    reports = [str(wish.report(times, rank)) for rank in range(RANKS)]
+    rows = []
+    for tables in ("cuda_gpu_kern_sum", FIVE, "temporal_breakdown,comm_sum,step_sum"):
+        for workers in (1, 0):
+            us = cost((sys.executable, "-c", SEVERAL, str(workers), tables, *reports), wish.best)
+            who = f"{workers or os.cpu_count()} processes"
+            rows.append((tables, RANKS, who, us.seconds, us.processor, us.megabytes))
+    return Table("ranks", RANK_COLUMNS, tuple(rows))
+
+
+def memory(wish: Wish, times: int = 40) -> Table:
+    """One report, and as many as a cluster's, one of them larger: the peak is the largest's."""
+    small, large = str(wish.report(times)), str(wish.report(4 * times))
+    rows = []
+    for what, reports in (
+        ("1 rank", [small]),
+        (f"{MANY} ranks", [small] * MANY),
+        ("1 rank, four times as large", [large]),
+        (f"{MANY} ranks, one of them that large", [large, *[small] * (MANY - 1)]),
+    ):
+        tables = "cuda_gpu_kern_sum,temporal_breakdown,step_sum"
+        us = cost((sys.executable, "-c", SEVERAL, "0", tables, *reports))
+        rows.append((tables, len(reports), what, us.seconds, us.processor, us.megabytes))
+    return Table("memory", RANK_COLUMNS, tuple(rows))
 
 
 COLUMNS = (
     Column("Tables"),
     Column("Ours", "s", 2),
     Column("Ours", "MB", 0),
-    Column("nsys", "s", 2),
-    Column("nsys", "MB", 0),
-    Column("Times faster"),
-    Column("Memory share", "", 2),
     Column("Goal"),
+    *(Column("nsys", "s", 2), Column("nsys", "MB", 0)),
+    *(Column("Times faster"), Column("Memory share", "", 2)),
+    *(Column("nsys-ai", "s", 2), Column("nsys-ai", "MB", 0)),
+    *(Column("Times faster"), Column("Memory share", "", 2)),
 )
+SCALE_COLUMNS = (
+    *(Column("Tables"), Column("Size"), Column("Ours", "s", 2), Column("Ours", "MB", 0)),
+    Column("Kernels", "million", 2),
+)
+RANK_COLUMNS = (
+    *(Column("Tables"), Column("Reports"), Column("What"), Column("Time", "s", 2)),
+    *(Column("CPU", "s", 2), Column("Peak of a process", "MB", 0)),
+)
+PARTS = {"tables": compared, "scale": scaled, "ranks": several, "memory": memory}
+
+
+def _absent(wish: Wish) -> Iterator[str]:
+    if not wish.nsys:
+        yield "nsys is not here: give --nsys (tests/live/nsys-oracle.sh unpacks one)"
+    if not wish.nsys_ai:
+        yield "nsys-ai is left out: give --nsys-ai (pip install nsys-ai, elsewhere)"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nsys", default=shutil.which("nsys") or "", help="default: on PATH")
+    parser.add_argument("--nsys-ai", default=shutil.which("nsys-ai") or "", help="likewise")
     parser.add_argument("--times", type=int, default=405)
     parser.add_argument("--best", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
-    parser.add_argument("--ours", action="store_true", help="without nsys")
+    parser.add_argument("--only", choices=PARTS, action="append")
     chosen = parser.parse_args()
-    report = chosen.folder / f"gpu-profile-bench-{chosen.times}.sqlite"
-    started = time.perf_counter()
-    big_report(RECORDED, report, chosen.times)
-    sys.stderr.write(f"{report}: {report.stat().st_size / 1e6:.0f} MB")
-    sys.stderr.write(f", made in {time.perf_counter() - started:.0f} s\n")
-    sys.stdout.write(to_text(compared(report, "" if chosen.ours else chosen.nsys, chosen.best)))
+    wish = Wish(chosen.nsys, chosen.nsys_ai, chosen.times, chosen.best, chosen.folder)
+    for line in _absent(wish):
+        sys.stderr.write(f"{line}\n")
+    for part in chosen.only or PARTS:
+        sys.stdout.write(f"{to_text(PARTS[part](wish))}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -6,17 +6,15 @@ tens of milliseconds where only NTP keeps it; but a collective ends on all its r
 the median difference of their ends is the difference of the clocks.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gpu_profile.analysis.clues import clues
 from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import KERNEL, IntArray
+from gpu_profile.analysis.schema import IntArray
 
-# Collectives in which every rank waits for every other: they end together.
-TOGETHER = re.compile(r"nccl(Dev)?Kernel_(AllReduce|AllGather|ReduceScatter)")
 LEAST_MATCHES = 3
 MOST_SHIFT = 8  # collectives that a capture may miss of one rank at its start
 MOST_RESIDUAL_NS = 1_000_000  # above, the kernels compared are not the same collectives
@@ -47,21 +45,7 @@ def clock(database: Database, host: str) -> Clock:
     """One report's evidence."""
     rows = database.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
     utc = int(str(rows[0][0] or 0)) if rows else 0
-    return Clock(host, utc, _ends(database))
-
-
-def _ends(database: Database) -> dict[str, IntArray]:
-    only = {"demangledName": database.ids(TOGETHER)}
-    rows = database.load(KERNEL, "start", "end", "globalPid", "demangledName", only=only)
-    if not len(rows["start"]):
-        return {}
-    processes, counts = np.unique(rows["globalPid"], return_counts=True)
-    mine = rows["globalPid"] == processes[np.argmax(counts)]
-    names = database.names(rows["demangledName"])
-    return {
-        text: np.sort(rows["end"][mine & (rows["demangledName"] == name)])
-        for name, text in names.items()
-    }
+    return Clock(host, utc, clues(database).ends)
 
 
 def align(clocks: Sequence[Clock]) -> Alignment:

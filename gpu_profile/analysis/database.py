@@ -158,21 +158,22 @@ class Database:
         present = self._present(table, columns)
         if not present:
             return []
+        rows = self._store.rows(table, present, only or {})
+        if len(present) == len(columns):
+            return rows
         place = {name: index for index, name in enumerate(present)}
         picks = [place.get(name.rstrip("?")) for name in columns]
-        return [
-            tuple(None if pick is None else row[pick] for pick in picks)
-            for row in self._store.rows(table, present, only or {})
-        ]
+        return [tuple(None if pick is None else row[pick] for pick in picks) for row in rows]
 
     def texts(
         self, table: str, column: str, only: Mapping[str, Iterable[int]] | None = None
     ) -> tuple[IntArray, list[str]]:
         """A text column as codes and their texts, in load(..., sort=False)'s order; NULL is ""."""
-        codes: dict[str, int] = {}
         rows = self._store.rows(table, [column], only or {}) if self.has(table, column) else []
-        numbers = [codes.setdefault(str(text or ""), len(codes)) for (text,) in rows]
-        return np.array(numbers, np.int64), list(codes)
+        texts = {row: str(row[0] or "") for row in dict.fromkeys(rows)}
+        codes = {text: code for code, text in enumerate(dict.fromkeys(texts.values()))}
+        places = {row: codes[text] for row, text in texts.items()}
+        return np.array([places[row] for row in rows], np.int64), list(codes)
 
     def names(self, ids: IntArray) -> dict[int, str]:
         """StringIds' texts of the ids given (other strings, such as stdout, are never read)."""

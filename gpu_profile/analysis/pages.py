@@ -8,15 +8,16 @@ Format: https://www.sqlite.org/fileformat2.html sections 1.3 (header), 1.6 (b-tr
 2.1 (records: a header of serial types, then the values, big-endian and as short as they fit).
 """
 
-import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from gpu_profile.analysis import threads
 from gpu_profile.analysis.cells import LEAF, SLACK, Bytes, Unsupported, decode
 from gpu_profile.analysis.schema import IntArray
 from gpu_profile.analysis.values import among
@@ -24,7 +25,6 @@ from gpu_profile.analysis.values import among
 BLOCK = 512  # pages decoded together: 2 MiB, about what a processor's cache holds
 PART = 8  # blocks: some 10^5 rows
 INTERIOR = 5
-THREADS = min(8, os.cpu_count() or 1)
 
 
 class PageReader:
@@ -53,16 +53,15 @@ class PageReader:
         `only` keeps the rows whose column (by index) holds one of the values.
         """
         blocks, decoded = self._plan(root, columns, only)
-        with ThreadPoolExecutor(THREADS) as pool:  # numpy lets go of the interpreter's lock
-            return _joined(_ahead(pool, decoded, blocks), len(columns), len(blocks))
+        with closing(_ahead(decoded, blocks)) as ahead:
+            return _joined(ahead, len(columns), len(blocks))
 
     def parts(
         self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
     ) -> Iterator[list[IntArray]]:
         """The same, some blocks at a time; the next ones are decoded meanwhile."""
         blocks, decoded = self._plan(root, columns, only)
-        with ThreadPoolExecutor(THREADS) as pool:
-            ahead = _ahead(pool, decoded, blocks)
+        with closing(_ahead(decoded, blocks)) as ahead:
             while some := list(islice(ahead, PART)):
                 yield [np.concatenate(arrays) for arrays in zip(*some, strict=True)]
 
@@ -119,16 +118,20 @@ def _children(page: Bytes) -> IntArray:
 
 
 def _ahead(
-    pool: ThreadPoolExecutor, function: Callable[[IntArray], list[IntArray]], blocks: list[IntArray]
-) -> Iterator[list[IntArray]]:
+    function: Callable[[IntArray], list[IntArray]], blocks: list[IntArray]
+) -> Generator[list[IntArray], None, None]:
     """The results in order, of which only a few wait in memory to be taken."""
+    if threads.COUNT == 1:
+        yield from map(function, blocks)
+        return
     pending: deque[Future[list[IntArray]]] = deque()
-    for block in blocks:
-        pending.append(pool.submit(function, block))
-        if len(pending) > 2 * THREADS:
+    with ThreadPoolExecutor(threads.COUNT) as pool:  # numpy lets go of the interpreter's lock
+        for block in blocks:
+            pending.append(pool.submit(function, block))
+            if len(pending) > 2 * threads.COUNT:
+                yield pending.popleft().result()
+        while pending:
             yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
 
 
 def _joined(parts: Iterator[list[IntArray]], columns: int, count: int) -> list[IntArray]:

@@ -19,6 +19,7 @@ from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
+from gpu_profile.analysis import threads
 from gpu_profile.analysis.analysis import Analysis, Scope
 from gpu_profile.analysis.database import Database
 from gpu_profile.analysis.table import Table
@@ -152,7 +153,9 @@ def _in_processes(works: Sequence[Work], workers: int, tell: Tell) -> list[Answe
 def _pool_round(
     works: Sequence[Work], group: list[int], workers: int, answers: dict[int, Answer], tell: Tell
 ) -> None:
-    with ProcessPoolExecutor(workers, mp_context=_context(), initializer=_reuse_memory) as pool:
+    with ProcessPoolExecutor(
+        workers, mp_context=_context(), initializer=_begin, initargs=(workers,)
+    ) as pool:
         futures: dict[Future[Answer], int] = {}
         try:
             futures = {pool.submit(works[index].do): index for index in group}
@@ -177,9 +180,10 @@ def _context() -> BaseContext:
     return context
 
 
-def _reuse_memory() -> None:
-    """Large arrays come and go; the C library would give each back to the system and have its
-    pages zeroed again for the next one, a fifth of all time."""
+def _begin(workers: int) -> None:
+    """A worker takes its part of the cores, and keeps its memory: large arrays come and go, and
+    the C library would have each one's pages zeroed anew, a fifth of all time."""
+    threads.share(workers)
     with suppress(OSError, AttributeError):  # no glibc
         library = ctypes.CDLL(None)
         library.mallopt(M_MMAP_THRESHOLD, 1 << 25)

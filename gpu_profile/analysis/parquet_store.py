@@ -23,7 +23,7 @@ class ParquetStore:
         try:
             self.tables = {name: self._columns(file) for name, file in self._files.items()}
         except (OSError, ValueError) as error:
-            raise ReportError(f"{path} is damaged: {error}", "export it again") from error
+            raise _damaged(path, error) from error
 
     def _columns(self, file: Path) -> tuple[str, ...]:
         return tuple(self._parquet.read_schema(file).names)
@@ -54,7 +54,15 @@ class ParquetStore:
     def _read(self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]) -> Any:  # noqa: ANN401
         wanted = sorted({part for name in columns for part in name.split("-")})
         filters = [(name, "in", list(values)) for name, values in only.items()] or None
-        return self._parquet.read_table(self._files[table], columns=wanted, filters=filters)
+        try:
+            return self._parquet.read_table(self._files[table], columns=wanted, filters=filters)
+        except (OSError, ValueError) as error:
+            raise _damaged(self.path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> ReportError:
+    said = " ".join(str(error).split())
+    return ReportError(f"{path} is damaged: {said}", "export it again")
 
 
 def _pyarrow(path: Path) -> Any:  # noqa: ANN401

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpu_profile.analysis.clues import clues
 from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import KERNEL, MEMCPY, MPI_TABLES, NVTX, OSRT, RUNTIME, pid_of
+from gpu_profile.analysis.schema import MEMCPY, MPI_TABLES, NVTX, OSRT, RUNTIME, pid_of
 from gpu_profile.analysis.values import present
 
 # Set for each process by torchrun, Open MPI, MPICH and Intel MPI, PMIx, Slurm.
@@ -111,15 +112,17 @@ def hostname(database: Database) -> str:
 
 
 def _pids(database: Database) -> list[int]:
-    for table in (KERNEL, MEMCPY):
-        found = present(database.load(table, "globalPid", sort=False)["globalPid"])
-        if found:
-            return sorted(pid_of(np.array(found)).tolist())
+    found = clues(database).processes or _values(database, MEMCPY, "globalPid")
+    if found:
+        return sorted(pid_of(np.array(found)).tolist())
     for table in (*MPI_TABLES, NVTX, RUNTIME, OSRT):
-        found = present(database.load(table, "globalTid", sort=False)["globalTid"])
-        if found:
+        if found := _values(database, table, "globalTid"):
             return sorted(set(pid_of(np.array(found)).tolist()))
     return []
+
+
+def _values(database: Database, table: str, column: str) -> tuple[int, ...]:
+    return tuple(present(database.load(table, column, sort=False)[column]))
 
 
 def _environment(database: Database) -> dict[str, str]:

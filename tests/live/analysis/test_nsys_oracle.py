@@ -62,6 +62,19 @@ def test_a_real_recording_says_its_rank(report: Path) -> None:
     assert (run_found.ranks.source, run_found.ranks.missing) == ("environment", (0, 1, 2))
 
 
+def test_a_parquet_folder_of_nsys_says_what_its_sqlite_says(nsys: str, report: Path) -> None:
+    folder = report.with_suffix(".parquetdir")
+    target = f"--output={folder}"
+    run(command(nsys, "export", "--type=parquetdir", target, str(report.with_suffix(".nsys-rep"))))
+    for name in ("osrt_sum", "nvtx_sum", "cuda_gpu_kern_sum"):
+        with Database.open(report) as one, Database.open(folder) as other:
+            assert ANALYSES[name].table(other) == ANALYSES[name].table(one)
+    with Database.open(folder) as other:
+        ranks = run_of([survey(other)]).ranks
+    # nsys 2023.4 leaves the recorded environment out of Parquet: the name is all there is.
+    assert ranks.source in ("environment", "file name")
+
+
 def _rounded(text: str) -> list[list[object]]:
     """Averages without their last digit: nsys up to 2025 rounded 0.05 up, later ones do not."""
     return [[_number(cell) for cell in row] for row in csv.reader(io.StringIO(text))]

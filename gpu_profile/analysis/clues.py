@@ -1,0 +1,48 @@
+"""What tells a report's ranks and clock, out of its kernels, in one pass over them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.remember import once_each
+from gpu_profile.analysis.schema import KERNEL, IntArray
+from gpu_profile.analysis.values import among, present
+
+# Collectives in which every rank waits for every other: they end together.
+TOGETHER = re.compile(r"nccl(Dev)?Kernel_(AllReduce|AllGather|ReduceScatter)")
+
+
+@dataclass(frozen=True, eq=False)
+class Clues:
+    """`processes`: the globalPids with kernels. `ends`: by kernel name, when the collectives of
+    the process with the most of them ended, rising."""
+
+    processes: tuple[int, ...]
+    ends: Mapping[str, IntArray]
+
+
+@once_each
+def clues(database: Database) -> Clues:
+    """Read once, for ranks and clocks."""
+    wanted, processes = database.ids(TOGETHER), set[int]()
+    found = [np.empty((3, 0), np.int64)]
+    for rows in database.parts(KERNEL, "end", "globalPid", "demangledName"):
+        processes.update(present(rows["globalPid"]))
+        mine = among(rows["demangledName"], wanted)
+        found.append(np.stack([rows[key][mine] for key in ("end", "globalPid", "demangledName")]))
+    return Clues(tuple(sorted(processes)), _ends(database, *np.concatenate(found, axis=1)))
+
+
+def _ends(
+    database: Database, end: IntArray, process: IntArray, name: IntArray
+) -> dict[str, IntArray]:
+    if not len(end):
+        return {}
+    processes, counts = np.unique(process, return_counts=True)
+    mine = process == processes[np.argmax(counts)]
+    return {
+        text: np.sort(end[mine & (name == code)]) for code, text in database.names(name).items()
+    }
