@@ -145,6 +145,17 @@ def test_a_job_whose_launcher_does_not_run_yet_is_suspended() -> None:
     assert '--patch={"spec": {"runPolicy": {"suspend": true}}}' in commands[-1].argv
 
 
+def test_cleaning_up_looks_until_the_job_is_gone() -> None:
+    gone = refused('Error from server (NotFound): mpijobs "train-1" not found')
+    _, commands = driven(MPI.cleanup("team/train-1"), OK, answer(mpijob()), OK, gone)
+    assert [c.argv[2] for c in commands if c.argv[0] == "kubectl"] == ["delete", "get", "get"]
+
+
+def test_a_job_that_does_not_go_is_said() -> None:
+    with pytest.raises(JobError, match="still there after 180 s"):
+        driven(MPI.cleanup("team/train-1"), OK, *[answer(mpijob()), OK] * 180)
+
+
 def asked(*answers: Result) -> Any:
     job = Job(name="train-1", command=("true",))
     return driven(probe.ask(Cluster(), job, OPTIONS), *answers)

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 
 from gpu_profile import nsys
 from gpu_profile.command import Command, Steps
-from gpu_profile.errors import Interrupted, SettingsError
+from gpu_profile.errors import Interrupted, JobError, SettingsError
 from gpu_profile.launchers.base import ImageFrom, JobStatus, NsysPlan, nameless
 from gpu_profile.launchers.kube import copying, manifests, pods, probe, reader, state
 from gpu_profile.launchers.kube.cluster import Cluster, Object, checked, parsed, split_id
@@ -22,6 +22,7 @@ from gpu_profile.spec import Job, LauncherName
 
 T = TypeVar("T", bound="KubernetesJob")
 GPU = "nvidia.com/gpu"
+_GONE_S = 180
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,15 +159,22 @@ class KubernetesJob(ABC):
         return None
 
     def cleanup(self, job_id: str) -> Steps[None]:
+        """Delete, and look until it is gone: kubectl's own wait needs the right to watch."""
         namespace, name = split_id(job_id)
+        words = ("--ignore-not-found", "--cascade=foreground", "--wait=false")
         delete = self.cluster.kubectl(
-            "delete",
-            self.kind.resource,
-            name,
-            *("--ignore-not-found", "--cascade=foreground", "--timeout=180s"),
-            namespace=namespace,
+            "delete", self.kind.resource, name, *words, namespace=namespace
         )
         checked((yield delete), f"{job_id} is left there, its reports were fetched")
+        for _ in range(_GONE_S):
+            there = yield self.cluster.get(self.kind.resource, name, namespace=namespace)
+            if there.returncode:
+                return
+            yield self.cluster.pause(1)
+        raise JobError(
+            f"{job_id} was fetched and deleted, and is still there after {_GONE_S} s",
+            "`kubectl describe` its pods: a node may not answer",
+        )
 
 
 def _gone(expected: Sequence[str], found: Sequence[Object]) -> tuple[str, ...]:
