@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from rank_env import node
 from rank_processes import Stopper, adopt_orphans, end_descendants, exit_code, own_session, say
@@ -88,7 +88,11 @@ def _free_port() -> int:
 
 
 class Ranks:
-    """The processes of this node. Rank 0's output is the job's own; the others' is prefixed."""
+    """The processes of this node. Rank 0's output is the job's own; the others' is prefixed.
+
+    All of it comes in whole lines, for programs write a line in pieces. Only a terminal is handed
+    on to rank 0 as it is.
+    """
 
     def __init__(
         self, argv: Sequence[str], environ: Mapping[str, str], ranks: Sequence[Mapping[str, str]]
@@ -100,6 +104,7 @@ class Ranks:
         self._readers: list[threading.Thread] = []
         self._ends: queue.Queue[tuple[str, int]] = queue.Queue()
         self._stopped = 0
+        self._writing = threading.Lock()
         self.running = len(ranks)
 
     def start_all(self) -> None:
@@ -109,29 +114,30 @@ class Ranks:
             self.stop(self._stopped)
 
     def _start(self, rank: Mapping[str, str]) -> None:
-        own = rank["RANK"] == "0"
+        first = rank["RANK"] == "0"
         process = subprocess.Popen(
             self._argv,
             env={**self._environ, **rank},
-            stdout=None if own else subprocess.PIPE,
-            stderr=None if own else subprocess.STDOUT,
+            stdout=None if first and sys.stdout.isatty() else subprocess.PIPE,
+            stderr=None if first else subprocess.STDOUT,
             **own_session(),
         )
         self._processes.append(process)
-        if not own:
-            self._readers.append(_thread(self._copy_lines, process, rank["RANK"]))
+        if process.stdout is not None:
+            self._readers.append(_thread(self._copy_lines, process.stdout, rank["RANK"]))
         _thread(self._await, process, rank["RANK"])
 
     def _await(self, process: subprocess.Popen[bytes], rank: str) -> None:
         self._ends.put((rank, process.wait()))
 
-    def _copy_lines(self, process: subprocess.Popen[bytes], rank: str) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            # nsys draws its progress over itself: only the last drawing is a line.
-            shown = line.rstrip(b"\r\n").rpartition(b"\r")[2]
-            sys.stdout.buffer.write(f"[{rank}] ".encode() + shown + b"\n")
-            sys.stdout.buffer.flush()
+    def _copy_lines(self, lines: IO[bytes], rank: str) -> None:
+        for line in lines:
+            if rank != "0":
+                # nsys draws its progress over itself: only the last drawing is a line.
+                line = f"[{rank}] ".encode() + line.rstrip(b"\r\n").rpartition(b"\r")[2] + b"\n"
+            with self._writing:
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
 
     def next_end(self) -> tuple[str, int]:
         """The next rank to end. Wakes up each second, for Windows handles no signal meanwhile."""

@@ -41,6 +41,13 @@ def test_torchruns_variables_and_prefixed_lines(wrapper: Wrapper) -> None:
     assert len({rank["MASTER_PORT"] for rank in ranks}) == 1
 
 
+def test_lines_that_are_written_in_pieces_stay_whole(wrapper: Wrapper) -> None:
+    pieces = "import sys, time\nfor _ in range(20): [print(end=c, flush=True) for c in 'whole\\n']"
+    done = wrapper.run("--processes=3", "--plain", "--", *python(pieces))
+    counts = {line: done.stdout.splitlines().count(line) for line in set(done.stdout.splitlines())}
+    assert counts == {"whole": 20, "[1] whole": 20, "[2] whole": 20}
+
+
 def test_the_second_of_two_nodes(wrapper: Wrapper) -> None:
     pod = {"PET_NODE_RANK": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "job-node-0.job"}
     done = wrapper.run("--processes=2", "--", *python(SHOW), PET_MASTER_PORT="29500", **pod)
