@@ -10,9 +10,10 @@ from gpu_profile.command import Result
 _TAIL = 1 << 14
 _PROFILER = re.compile(
     r"(\[\d+\] )?(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/\S+\.(nsys-rep|sqlite|qdstrm)$"
-    r"|profile\.py: rank \d+ ended)"
+    r"|profile\.py: rank \d+ ended|nsys \d+\.\d+\S* from |srun: |slurmstepd-)"
 )
-"""Lines of nsys and of profile.py that follow whatever the job said, with or without its rank."""
+"""Lines of nsys, profile.py and Slurm that stand around what the job said, with or without its
+rank."""
 
 
 def complete(log: Path, whole: Result) -> None:

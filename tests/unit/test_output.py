@@ -27,6 +27,7 @@ Generated:
         (FAILED, "TypeError: forward() got an unexpected keyword argument"),
         ("Generated:\n    /wd/a/rank0.h.nsys-rep\n", "/wd/a/rank0.h.nsys-rep"),
         ("one\ntwo \n\n", "two"),
+        ("nsys 2025.3.1 from PATH: /a\nwhy\nsrun: error: n1: task 0: Exited with …\n", "why"),
         ("", ""),
     ],
 )
@@ -43,7 +44,9 @@ def test_no_output_yet(tmp_path: Path) -> None:
 def test_the_longer_of_both_is_kept_without_credentials(tmp_path: Path) -> None:
     log = tmp_path / "output.log"
     log.write_text("followed\n")
-    output.complete(log, Result(returncode=0, stdout="followed\nhttps://me:abcdef@proxy.example/\n"))
+    output.complete(
+        log, Result(returncode=0, stdout="followed\nhttps://me:abcdef@proxy.example/\n")
+    )
     assert log.read_text().startswith("followed\nhttps://")
     assert "abcdef" not in log.read_text()
     output.complete(log, Result(returncode=1, stdout="x" * 100))
