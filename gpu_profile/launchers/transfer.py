@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ReportError
@@ -24,11 +24,14 @@ class Transfer:
     rsync: bool
 
     def send_agent(self, directory: str, archive: Path) -> Steps[None]:
-        """Put job.py and its siblings into a new directory there, by way of an archive here."""
+        """Put job.py and its siblings into a directory there, by way of an archive here.
+
+        The directory must be new: another machine's run may have the same name.
+        """
         pack = ("tar", "-cf", str(archive), "-C", str(self.agent.root), *AGENT, *SAMPLES)
         self.place.checked((yield Command(argv=pack)), f"packing {self.agent.root}")
-        there = shlex.quote(directory)
-        unpack = f"umask 077 && mkdir -p {there} && tar -xf - -C {there}"
+        there, above = shlex.quote(directory), shlex.quote(str(PurePosixPath(directory).parent))
+        unpack = f"umask 077 && mkdir -p {above} && mkdir {there} && tar -xf - -C {there}"
         sent = yield self.place.shell(unpack, stdin_file=archive)
         self.place.checked(sent, f"copying to {directory}")
 
