@@ -145,6 +145,12 @@ def test_a_job_whose_launcher_does_not_run_yet_is_suspended() -> None:
     assert '--patch={"spec": {"runPolicy": {"suspend": true}}}' in commands[-1].argv
 
 
+def test_a_job_that_was_stopped_before_its_ranks_has_nothing_to_lose() -> None:
+    leaving = pod("train-1-worker-0")
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-21T03:02:00Z"
+    driven(MPI.fetch("team/train-1", TO), answer(mpijob("Suspended", stopped=True)), items(leaving))
+
+
 def test_cleaning_up_looks_until_the_job_is_gone() -> None:
     gone = refused('Error from server (NotFound): mpijobs "train-1" not found')
     _, commands = driven(MPI.cleanup("team/train-1"), OK, answer(mpijob()), OK, gone)

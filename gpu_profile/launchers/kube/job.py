@@ -140,10 +140,11 @@ class KubernetesJob(ABC):
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         job = yield from state.get_job(self.cluster, self.kind, job_id)
         found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
-        began = state.ran(job)
-        lost = began and not state.annotation(job, "stopped")
-        gone = _gone(self.expected(job), found) if lost else ()
-        if not began:
+        began, stopped = state.ran(job), state.annotation(job, "stopped")
+        gone = _gone(self.expected(job), found) if began and not stopped else ()
+        if stopped and self.kind.suspended in state.conditions(job):
+            found = ()  # stopped before its ranks were started
+        elif not began:
             found = tuple(pod for pod in found if pods.phase(pod) != "Pending")
         if state.annotation(job, "claim"):
             lasting = not self.kind.holds

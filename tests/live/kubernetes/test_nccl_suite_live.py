@@ -4,7 +4,9 @@ The nodes are the API server's alone: no kubelet of ours would say that it has h
 terabytes. What is admitted, scheduled and refused is the cluster's own word.
 """
 
+import itertools
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ P5 = {
     "vpc.amazonaws.com/efa": "32",
     "hugepages-2Mi": "10Gi",
 }
+COUNT = itertools.count()
 SETTINGS = ("KUBE_INSTANCE=p5.48xlarge", f"KUBE_NODE_SELECTOR={TYPE}=p5.48xlarge")
 
 
@@ -45,9 +48,10 @@ def node(name: str, amounts: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def p5(operators: None, request: pytest.FixtureRequest) -> Iterator[None]:
+def p5(operators: None, request: pytest.FixtureRequest) -> Iterator[list[str]]:
     """Two nodes of p5.48xlarge, or of what the test says is different."""
-    names = ("p5-1", "p5-2")
+    # The cluster remembers the health of a node of the same name.
+    names = [f"p5-{os.getpid()}-{next(COUNT)}" for _ in range(2)]
     amounts = P5 | getattr(request, "param", {})
     for name in names:
         must(kubectl("create", "--filename=-", stdin=json.dumps(node(name, amounts))))
@@ -56,7 +60,7 @@ def p5(operators: None, request: pytest.FixtureRequest) -> Iterator[None]:
         must(kubectl("patch", "node", name, *patch))
         taints = json.dumps({"spec": {"taints": node(name, amounts)["spec"]["taints"]}})
         must(kubectl("patch", "node", name, "--type=merge", f"--patch={taints}"))
-    yield
+    yield names
     for name in names:
         must(kubectl("delete", "node", name))
 
@@ -73,7 +77,7 @@ def asked(suite: Cluster, *words: str) -> tuple[str, ...]:
     return ("test", "--suite=nccl", "--on=mpijob", f"--image={suite.image}", *settings, *words)
 
 
-def test_eight_gpus_efa_and_hugepages_find_their_nodes(suite: Cluster, p5: None) -> None:
+def test_eight_gpus_efa_and_hugepages_find_their_nodes(suite: Cluster, p5: list[str]) -> None:
     launcher = MpiJobLauncher.from_settings(
         settings_for(f"KUBE_NAMESPACE={suite.namespace}", *SETTINGS)
     )
@@ -90,7 +94,7 @@ def test_eight_gpus_efa_and_hugepages_find_their_nodes(suite: Cluster, p5: None)
     must(suite.kubectl("wait", "pod", selector, "--for=create", "--timeout=60s"))
     must(suite.kubectl("wait", "pod", selector, "--for=condition=PodScheduled", "--timeout=60s"))
     found = {pod["spec"]["nodeName"]: pod["spec"]["containers"][0] for pod in suite.pods()}
-    assert sorted(found) == ["p5-1", "p5-2"]
+    assert sorted(found) == sorted(p5)
     for container in found.values():
         limits = container["resources"]["limits"]
         assert limits["nvidia.com/gpu"] == "8"
@@ -100,7 +104,7 @@ def test_eight_gpus_efa_and_hugepages_find_their_nodes(suite: Cluster, p5: None)
     must(suite.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false"))
 
 
-def test_nine_gpus_are_refused_before_anything_is_made(suite: Cluster, p5: None) -> None:
+def test_nine_gpus_are_refused_before_anything_is_made(suite: Cluster, p5: list[str]) -> None:
     done = suite.invoke(*asked(suite, "--nodes=2", "--gpus=9"))
     assert done.returncode == 3, done.stderr
     assert done.stderr.strip().endswith("error: 9 GPUs asked for, 8 there. Use --gpus all.")
@@ -118,7 +122,7 @@ def test_nine_gpus_are_refused_before_anything_is_made(suite: Cluster, p5: None)
     indirect=["p5"],
     ids=["GPUs", "EFA", "hugepages", "memory"],
 )
-def test_what_is_missing_is_named_in_a_line(suite: Cluster, p5: None, missing: str) -> None:
+def test_what_is_missing_is_named_in_a_line(suite: Cluster, p5: list[str], missing: str) -> None:
     words = ("--nodes=2", "--gpus=8", "--set=KUBE_WAIT=5")
     done = suite.invoke(*asked(suite, *words))
     assert done.returncode == 5, done.stderr
