@@ -18,6 +18,7 @@ _STAMP = "%Y-%m-%dT%H:%M:%SZ"
 _ENDED = re.compile(r"gpu-profile: (?P<pod>\S+) ended with (?P<code>\d+);")
 STOPPED = f"{PREFIX}/stopped"
 _PATIENCE_S = 60
+_MORE = "the rest of its pods was not made yet"
 _NO_OPERATOR = "no operator has made its pods yet; `invoke doctor --on` says whether one runs"
 
 
@@ -183,7 +184,7 @@ def _unfinished(
     refused = [line for line in said if "violates PodSecurity" in line]
     if hopeless or (refused and not found):
         return JobStatus(state=JobState.FAILED, reason=str([*hopeless, *refused][0]))
-    reason = pods.why(wrong, said) or _NO_OPERATOR
+    reason = pods.why(wrong, said) or (_MORE if found else _NO_OPERATOR)
     late = yield from _late(job)
     if late:
         return JobStatus(state=JobState.FAILED, reason=f"not running after {late} s: {reason}")

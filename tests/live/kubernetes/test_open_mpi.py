@@ -61,4 +61,6 @@ def test_ranks_that_run_in_the_launcher_fail_at_once(cluster: Cluster, forgetful
     where = ("--on=mpijob", "--nodes=2", "--gpus=0", f"--image={forgetful}", "--env=FORGET=all")
     done = cluster.invoke("profile", *where, "--", "sh", "-c", "sleep 1")
     assert done.returncode == 5, done.stderr
-    assert "is no worker of this run" in done.stderr
+    (output,) = cluster.directory.glob("*/output.log")
+    assert "-launcher-" in output.read_text()
+    assert "is no worker of this run" in output.read_text()
