@@ -55,14 +55,19 @@ def test_hostile_names_by_rsync(invoked: Invoked, hostile_source: Path) -> None:
     assert_all_ran(invoked)
 
 
-def test_hostile_names_by_tar(invoked: Invoked, hostile_source: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def without_rsync(invoked: Invoked, tmp_path: Path) -> Invoked:
     """`rsync` fails as it does where the other side has none."""
     fake = tmp_path / "bin" / "rsync"
     fake.parent.mkdir()
     fake.write_text("#!/bin/sh\necho 'bash: rsync: command not found' >&2; exit 127\n")
     fake.chmod(0o755)
     environ = {**invoked.environ, "PATH": f"{fake.parent}:{os.environ['PATH']}"}
-    invoked = Invoked(invoked.runs, environ)
+    return Invoked(invoked.runs, environ)
+
+
+def test_hostile_names_by_tar(without_rsync: Invoked, hostile_source: Path) -> None:
+    invoked = without_rsync
     done = invoked.run("profile", *ON, "--sync", str(hostile_source), *WORDS)
     assert done.returncode == 0, done.stderr
     assert_all_ran(invoked)
@@ -79,7 +84,11 @@ def test_a_lost_connection_loses_nothing(invoked: Invoked, network: Proxy, remot
     assert invoked.record()["reports"]
 
 
-def test_a_fetch_that_is_cut_goes_on_later(invoked: Invoked, network: Proxy, remote: Path) -> None:
+@pytest.mark.parametrize("how", ["invoked", "without_rsync"])
+def test_a_fetch_that_is_cut_goes_on_later(
+    how: str, request: pytest.FixtureRequest, network: Proxy, remote: Path
+) -> None:
+    invoked: Invoked = request.getfixturevalue(how)
     handle = invoked.detached(*ON, "--", "python3", "-c", BEAT)
     await_true(lambda: "Generated" in job_log(remote))
     network.budget = 150_000
