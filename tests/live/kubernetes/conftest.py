@@ -67,7 +67,12 @@ def registry_address(
     require: Callable[[str, object], None],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
-    """An open registry on loopback, which the nodes of a cluster on this machine reach too."""
+    """An open registry on loopback, which the nodes of a cluster on this machine reach too; or the
+    one that GPU_PROFILE_TEST_REGISTRY names, for a cluster elsewhere."""
+    given = os.environ.get("GPU_PROFILE_TEST_REGISTRY", "")
+    if given:
+        yield given
+        return
     require("registry", not shutil.which("docker-registry") and "docker-registry is not installed")
     directory = tmp_path_factory.mktemp("registry")
     with socket.socket() as probe:
