@@ -76,6 +76,8 @@ def eager(network: nn.Module, _example: torch.Tensor) -> Network:
 
 
 def compiled(network: nn.Module, _example: torch.Tensor) -> Network:
+    if not hasattr(torch, "compile"):
+        raise RefusedError("torch.compile takes PyTorch 2: pip install --upgrade torch")
     fast: Network = torch.compile(network)
     return fast
 
@@ -102,7 +104,7 @@ def cuda_graph(network: nn.Module, example: torch.Tensor) -> Network:
 
 
 def tensorrt(network: nn.Module, example: torch.Tensor) -> Network:
-    _need_cuda(example, "TensorRT needs")
+    _need_cuda(example, "TensorRT needs torch-tensorrt or torch2trt,")
     fast: Network
     if importlib.util.find_spec("torch_tensorrt"):
         import torch_tensorrt
@@ -173,12 +175,9 @@ class Bench:
         except RefusedError:
             raise
         except Exception as error:
-            if backend == "eager":
-                raise
             said = " ".join(str(error).split())[:200] or type(error).__name__
-            raise RefusedError(
-                f"{backend} does not work here: {said}. Try --backend eager"
-            ) from error
+            other = "--dtype float32" if backend == "eager" else "--backend eager"
+            raise RefusedError(f"{backend} does not work here: {said}. Try {other}") from error
         return run
 
     def error(self) -> float:
