@@ -35,6 +35,8 @@ build() {
     work=$(mktemp -d)
     # shellcheck disable=SC2064  # its name as it is now
     trap "rm -rf '${work}'" EXIT
+    # Its makefile empties Go's cache: it gets one of its own.
+    export GOCACHE=${work}/cache
     source_tree "${work}/source"
     cd "${work}/source"
     ./mconfig --without-suid --without-seccomp --without-network --prefix="${dir}" -b "${work}/build"
