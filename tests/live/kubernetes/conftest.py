@@ -8,7 +8,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Command, Result, command
-from gpu_profile.verbs.common import ROOT
+from tests.invoked import INVOKE
 
 CRDS = {
     "mpijob": "mpijobs.kubeflow.org",
@@ -149,9 +148,8 @@ class Cluster:
 
     def argv(self, *words: str) -> tuple[str, ...]:
         """A call of a verb; words behind `--` are the job's."""
-        root = ("--search-root", str(ROOT))
         here = ("env", f"--chdir={self.directory}", f"KUBE_NAMESPACE={self.namespace}")
-        return (*here, sys.executable, "-m", "invoke", *root, *words)
+        return (*here, *INVOKE, *words)
 
     def invoke(self, *words: str) -> Result:
         return process.run(Command(argv=self.argv(*words)))
