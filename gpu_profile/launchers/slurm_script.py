@@ -52,6 +52,7 @@ _STOPPING = """\
 # without one, or before Slurm has made it, there is nothing to tell.
 step=
 finish() {
+    signalled=1
     echo "$1" >"$run/ended"
     [ -n "$step" ] || exit 143
     until [ -n "$(squeue --noheader --steps="$SLURM_JOB_ID.0")" ]; do
@@ -65,12 +66,15 @@ trap 'finish "stopped"' USR2
 """
 _WAITING = """\
 step=$!
-wait "$step"
-code=$?
-while kill -0 "$step" 2>/dev/null; do # a trap ended that wait
+code=127
+# A trap ends a wait early; 127 is also what a wait says that comes once too often.
+while
+    signalled=
     wait "$step"
-    code=$?
-done
+    ended=$?
+    [ "$ended" -eq 127 ] || code=$ended
+    [ -n "$signalled" ]
+do :; done
 
 # srun's code may be of a task that was ended for another's sake: the first to fail has the word.
 failed='s/^srun: error: .*: (tasks? [^:]*): Exited with exit code ([0-9]+)$/\\2 of \\1/p'
