@@ -39,7 +39,7 @@ FLIPS: dict[str, tuple[str, dict[str, bool | str]]] = {
 GOAL_FLIP, GOAL_SIZE = 0.1, 0.5
 ANCESTOR = """\
 FROM {base}
-ADD Container-Root /
+ADD Container-Root /opt/container-root/
 ENV DEBIAN_FRONTEND=noninteractive
 RUN --mount=type=secret,id=ca_bundle --mount=type=secret,id=pip_conf \\
     export PIP_CONFIG_FILE=/run/secrets/pip_conf PIP_CERT=/run/secrets/ca_bundle; \\
