@@ -7,22 +7,29 @@ from gpu_profile.errors import ToolError
 from gpu_profile.spec import ProfileSpec
 
 
+def concerns(spec: ProfileSpec) -> frozenset[str]:
+    """What the spec asks for, by name or by its preset, that a machine may not permit."""
+    full = spec.preset == "full"
+    asked = {
+        "sampling": spec.sample != "none" if spec.sample else full,
+        "gpu-metrics": bool(spec.gpu_metrics) or full,
+    }
+    return frozenset(name for name, wanted in asked.items() if wanted)
+
+
 def degraded(
     spec: ProfileSpec, lacking: Mapping[str, str], *, strict: bool = False
 ) -> tuple[ProfileSpec, tuple[str, ...]]:
     """The spec without `lacking` (of `sampling` and `gpu-metrics`, each with its reason), and a
     line on each thing left out. Raises ToolError for what was asked for by name, or if `strict`.
     """
-    if spec.preset != "full" and not spec.sample and not spec.gpu_metrics:
-        return spec, ()
-    said = []
-    for name, reason in lacking.items():
-        asked = {"sampling": spec.sample not in ("", "none"), "gpu-metrics": spec.gpu_metrics}
-        if strict or asked[name]:
-            raise ToolError(f"{name} is not permitted here: {reason}")
-        said.append(f"without {name}: {reason}")
-    if "sampling" in lacking:
+    by_name = {"sampling": bool(spec.sample), "gpu-metrics": bool(spec.gpu_metrics)}
+    missing = {name: why for name, why in lacking.items() if name in concerns(spec)}
+    for name, why in missing.items():
+        if strict or by_name[name]:
+            raise ToolError(f"{name} is not permitted here: {why}")
+    if "sampling" in missing:
         spec = replace(spec, sample="none")
-    if "gpu-metrics" in lacking:
+    if "gpu-metrics" in missing:
         spec = replace(spec, gpu_metrics=False)
-    return spec, tuple(said)
+    return spec, tuple(f"without {name}: {why}" for name, why in missing.items())

@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpu_profile import host_doctor, nsys, process, report, rundir
-from gpu_profile.degrade import degraded
+from gpu_profile.degrade import concerns, degraded
 from gpu_profile.digests import recorded
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.launchers.base import ImageFrom, Launcher, NsysPlan
@@ -127,7 +127,7 @@ def nsys_plan(
     spec = job.profile
     if isinstance(launcher, KubernetesJob) and not spec.export:
         spec = dataclasses.replace(spec, export="sqlite")  # by the nsys that recorded it
-    if isinstance(launcher, HostLauncher | SshLauncher):
+    if isinstance(launcher, HostLauncher | SshLauncher) and concerns(spec):
         facts = process.drive(launcher.facts())
         spec, said = degraded(spec, host_doctor.lacking(facts), strict=strict)
         for line in said:

@@ -23,6 +23,11 @@ def test_full_goes_without_and_says_so() -> None:
     )
 
 
+def test_what_was_turned_off_is_not_missed() -> None:
+    spec = ProfileSpec(preset="full", sample="none")
+    assert degraded(spec, {"sampling": "level 4"}, strict=True) == (spec, ())
+
+
 def test_full_is_whole_where_all_is_permitted() -> None:
     assert degraded(FULL, {}) == (FULL, ())
 
