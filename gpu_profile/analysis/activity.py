@@ -46,7 +46,7 @@ class Ops:
     pageable: NDArray[np.bool_]
     call: IntArray
 
-    @property
+    @cached_property
     def duration(self) -> IntArray:
         return self.end - self.start
 

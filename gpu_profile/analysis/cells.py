@@ -4,7 +4,6 @@ Format: https://www.sqlite.org/fileformat2.html sections 1.6 (b-tree pages) and 
 header of serial types, then the values, big-endian and as short as they fit).
 """
 
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,8 +16,8 @@ Bytes = NDArray[np.uint8]
 LEAF = 13
 SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # bytes of a value by serial type 0 to 9
 REAL, ZERO, TEXT = 7, 8, 12
-SLACK = 64  # zeros behind a block, so that a value near its end may be read as 8 bytes
-LITTLE = sys.byteorder == "little"
+WINDOW = 128  # bytes of a row that are looked at together
+SLACK = WINDOW + 8  # zeros behind a block, so that a value near its end may be read as 8 bytes
 
 
 class Unsupported(Exception):
@@ -32,22 +31,19 @@ def decode(pages: Bytes, wanted: Sequence[int], usable: int) -> dict[int, IntArr
     data = np.ndarray(pages.size + SLACK, np.uint8, pages.base)
     place = _behind_varint(data, _cells(pages), usable - 35)  # the payload's length
     place = _behind_rowid(data, place)
-    columns = wanted[-1] + 1
-    heads = _windows(data, place, columns + 1)
     result = {column: np.empty(len(place), np.int64) for column in wanted}
+    windows = _windows(data, place, wanted)
     rows: IntArray | slice = slice(None)
-    while len(heads):  # rows of one layout at a time: there are few
-        same = heads[:, 0] == heads[0, 0]
-        for word in range(1, heads.shape[1]):
-            same &= heads[:, word] == heads[0, word]
+    while len(windows):  # rows of one layout at a time: there are few
+        layout, mask = _layout(windows[0].view(np.uint8), wanted)
+        same = _alike(windows, mask)
         whole = bool(same.all())
-        mine, at = (rows, place) if whole else (_where(rows, same), place[same])
-        layout = _layout(heads[:1].view(np.uint8)[0], columns, wanted)
+        mine, window = (rows, windows) if whole else (_where(rows, same), windows[same])
         for column, (kind, offset) in layout.items():
-            result[column][mine] = _values(data, at + offset, kind)
+            result[column][mine] = _values(data, place[mine], window, kind, offset)
         if whole:
             break
-        rows, place, heads = _where(rows, ~same), place[~same], heads[~same]
+        rows, windows = _where(rows, ~same), windows[~same]
     return result
 
 
@@ -105,21 +101,28 @@ def _two_bytes(data: Bytes, place: IntArray, byte: Bytes) -> int:
     return int(np.where(second >= 0x80, np.iinfo(np.int64).max, first << 7 | second).max())
 
 
-def _windows(data: Bytes, place: IntArray, length: int) -> IntArray:
-    """`length` bytes from each place, zero-padded to whole int64, shape (places, words)."""
-    words = -(-length // 8)
-    if words * 8 > SLACK:
+def _windows(data: Bytes, place: IntArray, wanted: Sequence[int]) -> IntArray:
+    """Each row's first bytes, shape (rows, words of 8): the header as far as it is needed, and of
+    the values what the first row needs. Gathered once: a column of it is then read in passing."""
+    if wanted[-1] + 2 > WINDOW:
         raise Unsupported("too many columns")
-    view = np.ndarray((len(data) - words * 8,), f"V{words * 8}", data, 0, (1,))
-    found = view[place].view(np.uint8).reshape(-1, words * 8)
-    found[:, length:] = 0
-    return found.view(np.int64)
+    if not len(place):
+        return np.empty((0, 1), np.int64)
+    first = data[place[0] : place[0] + WINDOW]
+    ends = [offset + 8 for _, offset in _layout(first, wanted)[0].values()]
+    size = min(WINDOW, -(-max(*ends, wanted[-1] + 2) // 8) * 8)
+    view = np.ndarray((len(data) - size,), f"V{size}", data, 0, (1,))
+    return view[place].view(np.int64).reshape(-1, size // 8)
 
 
-def _layout(head: Bytes, columns: int, wanted: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Serial type and offset of each wanted column, for rows whose header is `head`."""
+def _layout(head: Bytes, wanted: Sequence[int]) -> tuple[dict[int, tuple[int, int]], IntArray]:
+    """Serial type and offset of each wanted column, for rows whose header is `head`; and the
+    bits of the first words in which such rows are alike."""
+    columns = wanted[-1] + 1
     if int(head[: columns + 1].max(initial=0)) >= 0x80 or int(head[0]) <= columns:
         raise Unsupported("a long text, or a column that was added later")
+    mask = np.zeros(-(-(columns + 1) // 8) * 8, np.uint8)
+    mask[: columns + 1] = 0xFF
     offset, layout = int(head[0]), {}
     for column in range(columns):
         kind = int(head[column + 1])
@@ -127,14 +130,30 @@ def _layout(head: Bytes, columns: int, wanted: Sequence[int]) -> dict[int, tuple
             if kind == REAL or kind > ZERO + 1:
                 raise Unsupported("a column that does not hold integers only")
             layout[column] = (kind, offset)
+        elif kind in (ZERO, ZERO + 1):
+            mask[column + 1] = 0xFE  # 0 or 1, which take no space and nobody asks for
         offset += SIZES[kind] if kind < len(SIZES) else (kind - TEXT) // 2
-    return layout
+    return layout, mask.view(np.int64)
 
 
-def _values(data: Bytes, place: IntArray, kind: int) -> IntArray | int:
+def _alike(windows: IntArray, mask: IntArray) -> NDArray[np.bool_]:
+    same = np.ones(len(windows), bool)
+    for word, bits in enumerate(mask):
+        same &= (windows[:, word] ^ windows[0, word]) & bits == 0
+    return same
+
+
+def _values(
+    data: Bytes, place: IntArray, window: IntArray, kind: int, offset: int
+) -> IntArray | int:
+    """The integers of one serial type at one offset in their rows."""
     if not SIZES[kind]:
         return kind - ZERO if kind else MISSING
-    view = np.ndarray((len(data) - 8,), "V8", data, 0, (1,))
-    found: IntArray = view[place].view(np.int64).byteswap(inplace=LITTLE)
+    size = window.shape[1] * 8
+    if offset + 8 <= size:
+        found = np.ndarray((len(window),), ">i8", window, offset, (size,)).astype(np.int64)
+    else:
+        view = np.ndarray((len(data) - 8,), "V8", data, 0, (1,))
+        found = view[place + offset].view(">i8").astype(np.int64)
     found >>= 64 - 8 * SIZES[kind]
     return found
