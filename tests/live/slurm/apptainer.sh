@@ -22,7 +22,7 @@ source_tree() {
     local said
     said=$(GONOSUMDB='github.com/apptainer/*' go mod download -json "github.com/apptainer/apptainer@v${version}") ||
         die "the module is not to be had: ${said}"
-    [[ $(field Sum <<<"${said}") == "${sum}" ]] || die 'the module is not the one that is known'
+    [[ $(field Sum <<<"${said}") == "${sum}" ]] || die 'the module is another than the known one'
     cp -r "$(field Dir <<<"${said}")" "$1"
     chmod -R u+w "$1"
     # A module has no modes: what begins as a script is one.
@@ -39,12 +39,12 @@ build() {
     export GOCACHE=${work}/cache
     source_tree "${work}/source"
     cd "${work}/source"
-    ./mconfig --without-suid --without-seccomp --without-network --prefix="${dir}" -b "${work}/build"
-    make -C "${work}/build"
-    make -C "${work}/build" install
-    # A machine may lack a capability that root would be given anew.
-    sed -i 's/^root default capabilities = full/root default capabilities = file/' \
-        "${dir}/etc/apptainer/apptainer.conf"
+    # A machine may lack a capability that root would be given anew: leave them as they are.
+    ./mconfig --without-suid --without-seccomp --without-network --prefix="${dir}" -b ./build &&
+        make -C build &&
+        make -C build install &&
+        sed -i 's/^root default capabilities = full/root default capabilities = file/' \
+            "${dir}/etc/apptainer/apptainer.conf"
 }
 
 [[ -x ${dir}/bin/apptainer ]] || build >"${dir}/build.log" 2>&1 || die "see ${dir}/build.log"

@@ -149,7 +149,6 @@ def forgotten(handle: str, conf: str) -> bool:
     return asked.returncode != 0
 
 
-@pytest.mark.slow
 def test_jobs_that_the_controller_forgot(forgetful: Invoked, tmp_path: Path) -> None:
     """By the accounts where there are any, otherwise by what the jobs wrote; and then fetched."""
     fine = forgetful.detached(*ON, "--", "python3", "-c", SPIN)
