@@ -21,11 +21,11 @@ _NO_NSYS = NsysPlan(options=())
 
 
 def profile(verb: Verb, options: Options) -> None:
+    if options["baseline"] and options["detach"]:
+        raise SettingsError("--baseline waits for two runs", "Leave out --detach")
     chosen = versioned(with_image(load_settings(verb, options), options))
     launcher = launcher_of(chosen.launcher, chosen)
     job = job_from(options, chosen, launcher)
-    if options["baseline"] and options["detach"]:
-        raise SettingsError("--baseline waits for two runs", "Leave out --detach")
     if options["dry_run"]:
         if options["baseline"]:
             show_commands(process.plan(launcher.submit(_plain(_shown(job)), _NO_NSYS)))
