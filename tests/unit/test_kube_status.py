@@ -68,6 +68,15 @@ def test_pending_says_what_is_missing() -> None:
     assert "2 Insufficient nvidia.com/gpu" in found.reason
 
 
+@pytest.mark.parametrize(("clock", "state"), [(NOW, JobState.PENDING), (LATE, JobState.FAILED)])
+def test_a_master_that_waits_for_a_worker_without_a_node(clock: Result, state: JobState) -> None:
+    pods = (pod("train-1-master-0"), unscheduled("train-1-worker-0", "Insufficient nvidia.com/gpu"))
+    answers = (answer(mpijob("Running")), items(*pods), items(), clock)
+    found, _ = driven(TORCH.status("team/train-1"), *answers)
+    assert found.state is state
+    assert "train-1-worker-0: Unschedulable: Insufficient nvidia.com/gpu" in found.reason
+
+
 def test_a_wait_is_bounded_and_its_end_says_why() -> None:
     pods = (unscheduled("train-1-worker-0", "0/2 nodes are available"),)
     found = status(answer(mpijob()), items(*pods), items(), LATE)

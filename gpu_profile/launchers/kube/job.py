@@ -144,7 +144,7 @@ class KubernetesJob(ABC):
         gone = _gone(self.expected(job), found) if began and not stopped else ()
         if stopped and self.kind.suspended in state.conditions(job):
             found = ()  # stopped before its ranks were started
-        elif not began:
+        elif not began or self.kind.holds:  # a pod that waits has recorded nothing
             found = tuple(pod for pod in found if pods.phase(pod) != "Pending")
         if state.annotation(job, "claim"):
             lasting = not self.kind.holds

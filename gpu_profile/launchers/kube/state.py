@@ -174,7 +174,9 @@ def _unfinished(
     """Running, or pending for a reason; failed where it cannot or did not start in time."""
     started = any(_leader(kind, job) in pods.name(pod) for pod in found)
     # Pods may have ended that the operator has not looked at.
-    if "Running" in conditions(job) or (
+    # A PyTorchJob runs once its master does, which waits for workers that may never come.
+    short = kind.holds and any(pods.phase(pod) == "Pending" for pod in found)
+    if ("Running" in conditions(job) and not short) or (
         started and all(pods.phase(pod) == "Running" for pod in found)
     ):
         return (yield from _running(found))
