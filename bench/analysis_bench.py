@@ -105,8 +105,10 @@ def compared(wish: Wish) -> Table:
     for tables in (*CASES, "cuda_gpu_mem_time_sum"):
         name = tables if "," not in tables else f"{tables.count(',') + 1} tables"
         us = ours(report, tables, wish.best)
-        row: list[Cell] = [name, us.seconds, us.megabytes, GOALS.get(tables)]
-        if wish.nsys:
+        row: list[Cell] = [name, us.seconds, us.processor, us.megabytes, GOALS.get(tables)]
+        if not wish.nsys:
+            row += [None] * 6
+        else:
             row += _against(us, partial(nsys_stats, wish.nsys, report, tables, wish.best))
         if wish.nsys_ai and tables in SKILLS:
             row += _against(us, partial(nsys_ai, wish.nsys_ai, report, SKILLS[tables]))
@@ -119,10 +121,10 @@ def _against(us: Cost, them: Callable[[], Cost]) -> list[Cell]:
         their = them()
     except Failed as error:
         sys.stderr.write(f"failed: {error}\n")
-        return [None, None, None, None]
+        return [None] * 6
     return [
-        *(their.seconds, their.megabytes),
-        *(their.seconds / us.seconds, us.megabytes / their.megabytes),
+        *(their.seconds, their.processor, their.megabytes, their.seconds / us.seconds),
+        *(their.processor / us.processor, us.megabytes / their.megabytes),
     ]
 
 
@@ -167,14 +169,16 @@ def memory(wish: Wish, times: int = 40) -> Table:
 
 
 COLUMNS = (
-    Column("Tables"),
-    Column("Ours", "s", 2),
-    Column("Ours", "MB", 0),
+    *(Column("Tables"), Column("Ours", "s", 2), Column("CPU", "s", 2), Column("Ours", "MB", 0)),
     Column("Goal"),
-    *(Column("nsys", "s", 2), Column("nsys", "MB", 0)),
-    *(Column("Times faster"), Column("Memory share", "", 2)),
-    *(Column("nsys-ai", "s", 2), Column("nsys-ai", "MB", 0)),
-    *(Column("Times faster"), Column("Memory share", "", 2)),
+    *(
+        column
+        for name in ("nsys", "nsys-ai")
+        for column in (
+            *(Column(name, "s", 2), Column("CPU", "s", 2), Column(name, "MB", 0)),
+            *(Column("Times faster"), Column("CPU less"), Column("Memory share", "", 2)),
+        )
+    ),
 )
 SCALE_COLUMNS = (
     *(Column("Tables"), Column("Size"), Column("Ours", "s", 2), Column("Ours", "MB", 0)),

@@ -36,6 +36,9 @@ class Run:
             found.append("no report says its rank: numbered by host and GPU")
         if self.alignment.method == "UTC":
             found.append("no common collective: clocks of the hosts aligned by UTC only")
+        if self.alignment.method == "collectives":
+            error = (self.alignment.residual_ns or 0) / 1e3
+            found.append(f"clocks of the hosts aligned by collectives, to {error:.1f} us")
         return found
 
 

@@ -115,6 +115,15 @@ def test_collectives_bring_two_hosts_to_one_clock(lost: int) -> None:
     )
 
 
+def test_the_error_of_the_clocks_is_said(tmp_path: Path) -> None:
+    jitter = [end + 400 * (-1) ** index for index, end in enumerate(ENDS)]
+    found = run(report(tmp_path / "rank0.sqlite"))
+    aligned = align([clock("a", 10**18, ENDS), clock("b", 10**18 + 5, jitter)])
+    assert Run(found.scopes, found.ranks, aligned).notes() == [
+        "clocks of the hosts aligned by collectives, to 0.4 us"
+    ]
+
+
 def test_without_common_collectives_utc_is_all_there_is() -> None:
     found = align([clock("a", 10**18, ENDS), Clock("b", 10**18 + 5, {})])
     assert (found.offsets, found.method, found.residual_ns) == ((0, 5), "UTC", None)
