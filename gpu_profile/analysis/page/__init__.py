@@ -104,11 +104,7 @@ def write_page(
         ranks=ranks,
         sizes=comm_sizes(states, clock_error_ns),
         waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
-        facts={
-            **(known or {}),
-            **run_facts([answer[2] for answer in read], len(ranks)),
-            "Clock error": f"{clock_error_ns / 1e3:.1f} us" if clock_error_ns else "",
-        },
+        facts={**(known or {}), **run_facts([a[2] for a in read], len(ranks), clock_error_ns)},
         refused=[error for _, error in found.refused],
         clean=clean or Redactor(),
     )

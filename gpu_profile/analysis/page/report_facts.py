@@ -34,7 +34,7 @@ def report_facts(database: Database, _scope: Scope) -> ReportFacts:
     return ReportFacts(version, gpus, only, events)
 
 
-def run_facts(parts: Sequence[ReportFacts], ranks: int) -> dict[str, str]:
+def run_facts(parts: Sequence[ReportFacts], ranks: int, clock_error_ns: int = 0) -> dict[str, str]:
     """The facts of all reports as one short list."""
     found = {"Ranks": f"{ranks}", "Reports": f"{len(parts)}"}
     found["GPUs seen by a report"] = _several(_counted(part.gpus) for part in parts)
@@ -43,6 +43,7 @@ def run_facts(parts: Sequence[ReportFacts], ranks: int) -> dict[str, str]:
     found["CUDA"] = _several(_cuda(part.system.get("CudaDriverVersion", "")) for part in parts)
     found["CPU"] = _several(part.system.get("CpuDescription", "") for part in parts)
     found["System"] = _several(part.system.get("OsDescription", "") for part in parts)
+    found["Clock error"] = f"{clock_error_ns / 1e3:.1f} us" if clock_error_ns else ""
     total = {table: sum(part.events[table] for part in parts) for table in (KERNEL, RUNTIME, NVTX)}
     found["Events"] = (
         f"{total[KERNEL]:,} kernels, {total[RUNTIME]:,} API calls, {total[NVTX]:,} NVTX"
