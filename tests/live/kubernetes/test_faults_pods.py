@@ -86,7 +86,6 @@ def test_a_missing_image_is_said_at_once(cluster: Cluster) -> None:
     assert "nope" in done.stderr
 
 
-@pytest.mark.slow
 def test_a_quota_is_named(cluster: Cluster) -> None:
     must(cluster.kubectl("create", "quota", "small", "--hard=pods=2"))
     done = cluster.profile("mpijob", "--set", "KUBE_WAIT=15", "--", "true")
@@ -125,7 +124,6 @@ def test_more_gpus_than_a_node_has(cluster: Cluster) -> None:
     assert "Insufficient nvidia.com/gpu" in three.stderr
 
 
-@pytest.mark.slow
 def test_a_selector_that_no_node_has_is_named(cluster: Cluster) -> None:
     where = ("--detach", "--on=pytorchjob", "--nodes=2", f"--image={cluster.image}")
     selector = ("--set", "KUBE_NODE_SELECTOR=no/such=node", "--set", "KUBE_WAIT=10")
