@@ -85,7 +85,9 @@ def test_a_run_that_never_began_lost_nothing() -> None:
 
 def test_a_pod_that_may_not_be_entered_is_named() -> None:
     denied = refused("Error from server (Forbidden): pods is forbidden: User x cannot create")
-    with pytest.raises(ReportError, match="train-1-worker-1 cannot be read: Error from server"):
+    with pytest.raises(
+        ReportError, match="worker-1 cannot be read, and has its reports still: Err"
+    ):
         fetched(items(*WORKERS), *copied(0), denied)
 
 
@@ -133,9 +135,15 @@ def test_cksum_of_a_path_with_spaces() -> None:
 
 def test_a_pod_that_could_not_be_told_to_stop_is_said_after_the_others_were() -> None:
     steps = MPI.stop("team/train-1")
-    dead = refused("error: error dialing backend: dial tcp 10.0.0.2:10250: connection refused")
+    dead = refused(
+        'error: error sending request: Post "https://10.0.0.2:10250/exec/team/x?command=sh": dial '
+        "tcp 10.0.0.2:10250: connect: connection refused"
+    )
     with pytest.raises(ToolError, match="team/train-1 goes on, not every pod") as caught:
         driven(steps, answer(mpijob("Running")), OK, items(*WORKERS), items(LAUNCHER), dead, OK)
+    assert caught.value.what.endswith(
+        "error sending request: dial tcp 10.0.0.2:10250: connect: connection refused"
+    )
     assert "kubectl get nodes" in caught.value.hint
 
 

@@ -25,6 +25,7 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
         "Apply Trainer's runtimes, torch-distributed",
     ),
     ("failed calling webhook", ToolError, "Its operator does not run: see `invoke doctor --on`"),
+    ("error sending request", ToolError, "A node does not answer: see `kubectl get nodes`"),
     ("error dialing backend", ToolError, "A node does not answer: see `kubectl get nodes`"),
     ("no PriorityClass", SettingsError, "Set KUBE_PRIORITY_CLASS to one that the cluster has"),
     ("looking up service account", SettingsError, "Create it, or set KUBE_SERVICE_ACCOUNT"),
@@ -131,9 +132,14 @@ def literal(words: tuple[str, ...]) -> list[str]:
     return [word.replace("$", "$$") for word in words]
 
 
+def brief(result: Result) -> str:
+    """kubectl's last line without the address of its call, which holds the whole of a script."""
+    return re.sub(r'(Get|Post) "https?://[^"]*": ', "", result.said)
+
+
 def refusal(result: Result, doing: str) -> GpuProfileError:
     """The error that kubectl's message means."""
-    said = result.said.removeprefix("error: ").removeprefix("Error from server: ")
+    said = brief(result).removeprefix("error: ").removeprefix("Error from server: ")
     for words, kind, hint in _REFUSALS:
         if words in result.stderr:
             return kind(f"{doing}: {said}", hint)

@@ -6,7 +6,7 @@ from pathlib import Path
 from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.errors import ReportError
 from gpu_profile.launchers.kube import pods
-from gpu_profile.launchers.kube.cluster import Cluster, Object
+from gpu_profile.launchers.kube.cluster import Cluster, Object, brief
 
 _TRIES = 4
 _PAUSE_S = 1
@@ -91,7 +91,7 @@ def copy_reports(
     if listed.returncode == _NO_RUN:
         return f"{pods.name(pod)} has no {directory}: it was made after the run began"
     if listed.returncode:
-        return f"{pods.name(pod)} cannot be read: {listed.said}"
+        return f"{pods.name(pod)} cannot be read, and has its reports still: {brief(listed)}"
     wanted = sums(listed.stdout)
     if wanted and export:
         exported = yield from asked(cluster, pod, _EXPORT, directory)

@@ -46,7 +46,8 @@ def test_reports_behind_a_kubelet_that_stopped_wait_for_it(
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode == 6, done.stderr
     assert f"{lost['metadata']['name']} cannot be read" in done.stderr
-    assert "error dialing backend" in done.stderr
+    assert "10250: connect: connection refused" in done.stderr
+    assert "exec/" not in done.stderr
     assert len(cluster.reports()) == 1
     stopped()
     done = cluster.invoke("fetch", "--job", handle)

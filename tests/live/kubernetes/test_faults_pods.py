@@ -124,6 +124,16 @@ def test_more_gpus_than_a_node_has(cluster: Cluster) -> None:
     assert "Insufficient nvidia.com/gpu" in three.stderr
 
 
+@pytest.mark.usefixtures("gpus_for_the_scheduler")
+def test_a_worker_without_a_node_does_not_keep_the_master_waiting(cluster: Cluster) -> None:
+    where = ("--on=pytorchjob", f"--image={cluster.image}", "--set=KUBE_WAIT=20")
+    done = cluster.invoke("profile", *where, "--nodes=3", "--gpus=8", "--", "sh", "-c", "sleep 1")
+    assert done.returncode == 5, done.stderr
+    assert "not running after 20 s" in done.stderr
+    assert "Insufficient nvidia.com/gpu" in done.stderr
+    assert must(cluster.kubectl("get", "pytorchjobs", "--output=name")) == ""
+
+
 def test_a_selector_that_no_node_has_is_named(cluster: Cluster) -> None:
     where = ("--detach", "--on=pytorchjob", "--nodes=2", f"--image={cluster.image}")
     selector = ("--set", "KUBE_NODE_SELECTOR=no/such=node", "--set", "KUBE_WAIT=10")
