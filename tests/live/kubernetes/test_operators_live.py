@@ -3,10 +3,13 @@
 Takes the operators away and brings them back: the other tests must not run meanwhile.
 """
 
+import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +30,29 @@ def manifest(operators: None, require: object) -> Iterator[str]:
     said = subprocess.run((HERE / "operators", "mpi"), capture_output=True, text=True, check=True)
     path = said.stdout.split()[-1]
     yield path
+    if "v1" in stored():
+        must(kubectl("delete", "crd", CRD, "--timeout=120s"))
     must(kubectl("apply", "--server-side", "--force-conflicts", f"--filename={path}"))
-    must(kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=60s"))
+    established()
     must(kubectl("--namespace=mpi-operator", "rollout", "status", "deployment/mpi-operator"))
+
+
+def crd_status() -> dict[str, Any]:
+    found = kubectl("get", "crd", CRD, "--ignore-not-found", "--output=json").stdout
+    status: dict[str, Any] = json.loads(found or "{}").get("status", {})
+    return status
+
+
+def stored() -> list[str]:
+    return list(crd_status().get("storedVersions", ()))
+
+
+def established() -> None:
+    """Wait for the CRD; `kubectl wait` fails on one that has no conditions yet."""
+    end = time.monotonic() + 60
+    while not any(c["type"] == "Established" for c in crd_status().get("conditions") or ()):
+        assert time.monotonic() < end
+        time.sleep(0.5)
 
 
 def invoke(tmp_path: Path, *words: str) -> Result:
@@ -58,11 +81,10 @@ def test_onto_the_training_operators_mpijob_v1(manifest: str, tmp_path: Path) ->
     root = next(line.split('"')[3] for line in listed.stdout.splitlines() if '"Dir"' in line)
     crd = f"{root}/manifests/base/crds/kubeflow.org_mpijobs.yaml"
     must(kubectl("create", f"--filename={crd}"))
-    must(kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=60s"))
+    established()
     refused = install(tmp_path, manifest)
     assert refused.returncode == 2, refused.stderr
     assert "MPIJob v1" in refused.stderr
     assert "--replace-mpijob-v1" in refused.stderr
     must(install(tmp_path, manifest, "--replace-mpijob-v1"))
-    words = ("get", "crd", CRD, "--output=jsonpath={.status.storedVersions}")
-    assert must(kubectl(*words)) == '["v2beta1"]'
+    assert stored() == ["v2beta1"]
