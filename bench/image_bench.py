@@ -33,8 +33,10 @@ from gpu_profile.settings import Settings  # noqa: E402
 
 FLIPS: dict[str, tuple[str, dict[str, bool | str]]] = {
     "MPI off": ("mpi", {"INSTALL_MPI": False}),
+    "MPI on": ("mpi", {}),
     "EFA on (distro)": ("efa", {"INSTALL_EFA": True, "EFA_SOURCE": "distro"}),
     "torch off": ("torch", {"INSTALL_TORCH": "none"}),
+    "torch on": ("torch", {}),
 }
 GOAL_FLIP, GOAL_SIZE = 0.1, 0.5
 ANCESTOR = """\
@@ -136,8 +138,8 @@ def ancestor(bench: Bench) -> Iterator[tuple[str, float]]:
 
 def times(own: dict[str, float], other: dict[str, float]) -> Table:
     columns = (
-        *(Column("Build"), Column("Ours", "s"), Column("Of cold")),
-        *(Column("Goal"), Column("Ancestor", "s"), Column("Ours of ancestor")),
+        *(Column("Build"), Column("Ours", "s"), Column("Of cold", decimals=3)),
+        *(Column("Goal"), Column("Ancestor", "s"), Column("Ours of ancestor", decimals=3)),
     )
     rows = tuple(
         (
