@@ -16,6 +16,8 @@ Bytes = NDArray[np.uint8]
 LEAF = 13
 SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # bytes of a value by serial type 0 to 9
 REAL, ZERO, TEXT = 7, 8, 12
+SHIFT_OF = np.array([min(63, 64 - 8 * size) for size in SIZES])
+CONSTANT = {0: MISSING, ZERO: 0, ZERO + 1: 1}  # what stands in the type itself
 WINDOW = 128  # bytes of a row that are looked at together
 SLACK = WINDOW + 8  # zeros behind a block, so that a value near its end may be read as 8 bytes
 
@@ -40,7 +42,8 @@ def decode(pages: Bytes, wanted: Sequence[int], usable: int) -> dict[int, IntArr
         whole = bool(same.all())
         mine, window = (rows, windows) if whole else (_where(rows, same), windows[same])
         for column, (kind, offset) in layout.items():
-            result[column][mine] = _values(data, place[mine], window, kind, offset)
+            kinds = _kinds(window, column) if column == wanted[-1] else kind
+            result[column][mine] = _values(data, place[mine], window, kinds, offset)
         if whole:
             break
         rows, windows = _where(rows, ~same), windows[~same]
@@ -133,6 +136,7 @@ def _layout(head: Bytes, wanted: Sequence[int]) -> tuple[dict[int, tuple[int, in
         elif kind in (ZERO, ZERO + 1):
             mask[column + 1] = 0xFE  # 0 or 1, which take no space and nobody asks for
         offset += SIZES[kind] if kind < len(SIZES) else (kind - TEXT) // 2
+    mask[columns] = 0  # the last one's size moves nobody
     return layout, mask.view(np.int64)
 
 
@@ -143,17 +147,28 @@ def _alike(windows: IntArray, mask: IntArray) -> NDArray[np.bool_]:
     return same
 
 
+def _kinds(window: IntArray, column: int) -> Bytes | int:
+    """The serial types of a column by row, or the one that all have."""
+    kinds = window.view(np.uint8)[:, column + 1]
+    if np.any((kinds == REAL) | (kinds > ZERO + 1)):
+        raise Unsupported("a column that does not hold integers only")
+    return int(kinds[0]) if (kinds == kinds[0]).all() else kinds
+
+
 def _values(
-    data: Bytes, place: IntArray, window: IntArray, kind: int, offset: int
+    data: Bytes, place: IntArray, window: IntArray, kind: Bytes | int, offset: int
 ) -> IntArray | int:
-    """The integers of one serial type at one offset in their rows."""
-    if not SIZES[kind]:
-        return kind - ZERO if kind else MISSING
+    """The integers of these serial types (of one, or of one a row) at one offset in their rows."""
+    if isinstance(kind, int) and not SIZES[kind]:
+        return CONSTANT[kind]
     size = window.shape[1] * 8
     if offset + 8 <= size:
         found = np.ndarray((len(window),), ">i8", window, offset, (size,)).astype(np.int64)
     else:
         view = np.ndarray((len(data) - 8,), "V8", data, 0, (1,))
         found = view[place + offset].view(">i8").astype(np.int64)
-    found >>= 64 - 8 * SIZES[kind]
+    found >>= SHIFT_OF[kind]
+    if not isinstance(kind, int):
+        for constant, value in CONSTANT.items():
+            found[kind == constant] = value
     return found

@@ -14,6 +14,7 @@ from gpu_profile.analysis.database import Columns, Database
 from gpu_profile.analysis.launches import Calls, launching
 from gpu_profile.analysis.nvtx import NvtxRanges, load_ranges
 from gpu_profile.analysis.schema import MISSING, IntArray
+from gpu_profile.analysis.stacks import regular
 from gpu_profile.analysis.values import present, rising
 
 
@@ -117,25 +118,13 @@ def _nesting(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     Ranges of several domains may cross each other: the parent is the shortest (the last of
     equally long ones) that contains the range whole, and the level is one more than the parent's.
     """
-    pairs = list(zip(start.tolist(), end.tolist(), strict=True))
-    parents = _stacked(pairs) or _crossing(pairs)
+    if found := regular(start, end):
+        return found
+    parents = _crossing(list(zip(start.tolist(), end.tolist(), strict=True)))
     levels: list[int] = []
     for parent in parents:
         levels.append(levels[parent] + 1 if parent >= 0 else 0)
     return np.array(levels, np.int64), np.array(parents, np.int64)
-
-
-def _stacked(pairs: list[tuple[int, int]]) -> list[int]:
-    """Parents where no two ranges cross, the usual case; nothing where some do."""
-    parents, stack = list[int](), list[int]()
-    for index, (begin, stop) in enumerate(pairs):
-        while stack and pairs[stack[-1]][1] <= begin:
-            stack.pop()
-        if stack and pairs[stack[-1]][1] < stop:
-            return []
-        parents.append(stack[-1] if stack else -1)
-        stack.append(index)
-    return parents
 
 
 def _crossing(pairs: list[tuple[int, int]]) -> list[int]:

@@ -13,12 +13,15 @@ def nested(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     The parent is the last one that began before and has not ended. Intervals that cross (such as
     start/end ranges) end only after those that began in them.
     """
-    found = _regular(start, end)
+    found = regular(start, end)
     return _one_by_one(start, end) if found is None else found
 
 
-def _regular(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray] | None:
-    """Of intervals that do not cross: as deep as there are others begun and not ended."""
+def regular(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray] | None:
+    """nested() of intervals that have a length and do not cross, else None.
+
+    Such a one is as deep as there are others begun and not ended.
+    """
     depth = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
     parent = np.full(len(start), NONE)
     outer = np.flatnonzero(depth == 0)
@@ -48,7 +51,7 @@ def _one_by_one(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
 
 def changes(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     """Times at which the innermost open interval changes, and what it changes to."""
-    found = _regular(start, end)
+    found = regular(start, end)
     if found is None:
         return _changes_one_by_one(start, end)
     depth, parent = found
