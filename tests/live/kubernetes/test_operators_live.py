@@ -72,6 +72,16 @@ def test_onto_nothing_and_twice(manifest: str, tmp_path: Path) -> None:
     assert "serves mpijobs.kubeflow.org" in must(install(tmp_path, manifest))
 
 
+@pytest.mark.docker
+@pytest.mark.image
+@pytest.mark.registry
+def test_a_profile_without_the_operator_says_how_to_get_it(cluster: Cluster, manifest: str) -> None:
+    must(kubectl("delete", f"--filename={manifest}", "--timeout=120s"))
+    done = cluster.profile("mpijob", "--", "true")
+    assert done.returncode == 3, done.stderr
+    assert "`invoke k8s.install-operator` installs it" in done.stderr
+
+
 def test_onto_the_training_operators_mpijob_v1(manifest: str, tmp_path: Path) -> None:
     must(kubectl("delete", f"--filename={manifest}", "--timeout=120s"))
     module = "github.com/kubeflow/training-operator@v1.9.0"
