@@ -121,9 +121,9 @@ def deserted(pod: Object) -> bool:
 
 
 def overdue(pod: Object, now: str) -> bool:
-    """Whether it should have ended by `now`, the API's own kind of time, and still runs."""
+    """Whether it should have ended by `now`, the API's own kind of time, and is still there."""
     end = str(pod["metadata"].get("deletionTimestamp", ""))
-    return bool(end) and phase(pod) == "Running" and end < now
+    return bool(end and node(pod)) and phase(pod) in {"Running", "Pending"} and end < now
 
 
 def troubles(pods: Iterable[Object]) -> tuple[Trouble, ...]:

@@ -172,6 +172,9 @@ def _unfinished(
     cluster: Cluster, kind: Kind, job_id: str, job: Object, found: Sequence[Object]
 ) -> Steps[JobStatus]:
     """Running, or pending for a reason; failed where it cannot or did not start in time."""
+    lost = yield from _lost(found)
+    if lost:
+        return JobStatus(state=JobState.FAILED, reason=lost)
     started = any(_leader(kind, job) in pods.name(pod) for pod in found)
     # Pods may have ended that the operator has not looked at.
     # A PyTorchJob runs once its master does, which waits for workers that may never come.
@@ -179,7 +182,7 @@ def _unfinished(
     if ("Running" in conditions(job) and not short) or (
         started and all(pods.phase(pod) == "Running" for pod in found)
     ):
-        return (yield from _running(found))
+        return _running(found)
     wrong = pods.troubles(found)
     said = yield from get_warnings(cluster, job_id)
     hopeless = [trouble for trouble in wrong if trouble.hopeless]
@@ -196,17 +199,21 @@ def _unfinished(
     return JobStatus(state=JobState.PENDING, reason=reason)
 
 
-def _running(found: Sequence[Object]) -> Steps[JobStatus]:
-    """Running; failed where a pod was taken back from a node that does not even say so."""
-    silent = [f"{pods.name(pod)}: {pods.node(pod)} does not answer" for pod in found
-              if pods.deserted(pod)]  # fmt: skip
+def _running(found: Sequence[Object]) -> JobStatus:
+    silent = [
+        f"{pods.name(pod)}: {pods.node(pod)} does not answer" for pod in found if pods.deserted(pod)
+    ]
+    return JobStatus(state=JobState.RUNNING, reason="; ".join(silent))
+
+
+def _lost(found: Sequence[Object]) -> Steps[str]:
+    """Why to wait no longer: a pod that was taken back from a node that does not even say so."""
     if any(pod["metadata"].get("deletionTimestamp") for pod in found):
         since = (yield from _now()) - timedelta(seconds=_PATIENCE_S)
-        lost = [pod for pod in found if pods.overdue(pod, since.strftime(_STAMP))]
-        if lost:
-            reason = f"{pods.name(lost[0])} was deleted, and {pods.node(lost[0])} does not answer"
-            return JobStatus(state=JobState.FAILED, reason=reason)
-    return JobStatus(state=JobState.RUNNING, reason="; ".join(silent))
+        for pod in found:
+            if pods.overdue(pod, since.strftime(_STAMP)):
+                return f"{pods.name(pod)} was deleted, and {pods.node(pod)} does not answer"
+    return ""
 
 
 def _late(job: Object) -> Steps[int]:

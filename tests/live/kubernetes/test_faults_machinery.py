@@ -60,7 +60,8 @@ def test_a_pod_that_a_silent_node_never_gives_back_ends_the_wait(
     cluster: Cluster, stopped: Callable[..., None]
 ) -> None:
     handle = cluster.started("pytorchjob", "--", "sh", "-c", "echo started; sleep 1")
-    cluster.wait_for("ended with 0", handle)
+    for name in ("master-0", "worker-0"):
+        cluster.wait_for(f"{name} ended with 0", handle)
     (lost,) = [pod for pod in cluster.pods() if pod["spec"]["nodeName"] == "node-2"]
     name = lost["metadata"]["name"]
     stopped("kubelet-2")
