@@ -86,6 +86,7 @@ def test_a_trainjob_says_what_a_runtime_patch_cannot() -> None:
     [
         ('Error from server (Forbidden): mpijobs is forbidden: User "x" cannot create', 3, "role"),
         ('error: no matches for kind "MPIJob" in version "v2beta1"', 3, "install-operator"),
+        ("(NotFound): the server could not find the requested resource (post", 3, "install-op"),
         ('error: the server doesn\'t have a resource type "mpijobs"', 3, "install-operator"),
         ('Error from server (AlreadyExists): mpijobs "train-1" already exists', 2, "--name"),
         ("The connection to the server x:6443 was refused - did you", 3, "VPN"),

@@ -36,6 +36,7 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
     ("Unauthorized", ToolError, "Log in to the cluster again"),
     ("You must be logged in", ToolError, "Log in to the cluster again"),
     ("doesn't have a resource type", ToolError, "`invoke k8s.install-operator` installs it"),
+    ("find the requested resource", ToolError, "`invoke k8s.install-operator` installs it"),
     ("no matches for kind", ToolError, "`invoke k8s.install-operator` installs it"),
     ("AlreadyExists", SettingsError, "Give the run another --name, or delete that job"),
     ("namespaces ", SettingsError, "Create the namespace, or set KUBE_NAMESPACE"),
