@@ -5,7 +5,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from gpu_profile.command import Command, Steps
+from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
 from gpu_profile.spec import Job, LauncherName
 
@@ -75,7 +75,10 @@ def local_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]
 
 def asked(question: Command) -> Steps[str]:
     """The answer of one command; a ToolError where it has none."""
-    result = yield question
+    return told((yield question))
+
+
+def told(result: Result) -> str:
     if result.returncode:
         raise ToolError(f"nsys does not say its options: {result.said}", "See `invoke doctor`")
     return result.stdout

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.launchers import jobdir
-from gpu_profile.launchers.base import asked, nameless
+from gpu_profile.launchers.base import nameless, told
 from gpu_profile.spec import Job
 
 
@@ -46,7 +46,7 @@ class Scripted(ABC):
         return nameless()
 
     def probe(self, job: Job) -> Steps[str]:
-        return asked(self.find_nsys("profile", "--help"))
+        return told(self.heard((yield self.find_nsys("profile", "--help"))))
 
     def find_nsys(self, *argv: str) -> Command:
         """The nsys of a job there, called with these words."""
