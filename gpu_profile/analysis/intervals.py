@@ -39,18 +39,25 @@ class Intervals:
 
     def before(self, time: IntArray) -> IntArray:
         """How much of the set lies before each time: the one primitive of the measures below."""
-        if not len(self.start):
-            return np.zeros(np.shape(time), np.int64)
+        return self._before(time, self._sums())
+
+    def within(self, start: IntArray, end: IntArray) -> IntArray:
+        """How much of the set lies in each window [start, end)."""
+        sums = self._sums()
+        return self._before(np.maximum(start, end), sums) - self._before(start, sums)
+
+    def _sums(self) -> IntArray:
         sums = np.zeros(len(self.start) + 1, np.int64)
         np.cumsum(self.end - self.start, out=sums[1:])
+        return sums
+
+    def _before(self, time: IntArray, sums: IntArray) -> IntArray:
+        if not len(self.start):
+            return np.zeros(np.shape(time), np.int64)
         piece = np.searchsorted(self.start, time, side="right")
         last = np.maximum(piece - 1, 0)
         beyond = np.where(piece > 0, np.maximum(self.end[last] - time, 0), 0)
         return np.asarray(sums[piece] - beyond, np.int64)
-
-    def within(self, start: IntArray, end: IntArray) -> IntArray:
-        """How much of the set lies in each window [start, end)."""
-        return self.before(np.maximum(start, end)) - self.before(start)
 
     def touches(self, start: IntArray, end: IntArray) -> NDArray[np.bool_]:
         """Whether any of the set lies in each window: within() > 0, in half the time."""
