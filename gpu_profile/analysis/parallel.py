@@ -6,24 +6,21 @@ are merged in the reports' order, so that the bytes that come out do not tell wh
 
 import ctypes
 import os
-import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.context import BaseContext
-from pathlib import Path
 from typing import Any
 
 from gpu_profile.analysis import threads
 from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.fetched import opened
 from gpu_profile.analysis.table import Table
-from gpu_profile.errors import GpuProfileError, ReportError, ToolError
+from gpu_profile.errors import GpuProfileError, ReportError
 
 Partials = list[Any]
 Answer = Partials | GpuProfileError
@@ -194,33 +191,6 @@ def _keep_finished(futures: Mapping[Future[Answer], int], answers: dict[int, Ans
     for future, index in futures.items():
         if future.done() and not future.cancelled() and future.exception() is None:
             answers[index] = future.result()
-
-
-@contextmanager
-def opened(place: str) -> Iterator[Database]:
-    """The report at a path, or fetched from a URL for as long as it is read."""
-    if "://" not in place:
-        with Database.open(place) as database:
-            yield database
-        return
-    with tempfile.TemporaryDirectory(prefix="gpu-profile-") as folder:
-        local = Path(folder) / place.rpartition("/")[2]
-        _fetch(place, local)
-        with Database.open(local) as database:
-            yield database
-
-
-def _fetch(url: str, local: Path) -> None:
-    try:
-        import fsspec  # type: ignore[import-untyped,unused-ignore]
-
-        with fsspec.open(url, "rb") as remote, local.open("wb") as file:
-            shutil.copyfileobj(remote, file, 1 << 22)
-    except ImportError as error:
-        raise ToolError(f"{url} needs {error.name} here", f"pip install {error.name}") from error
-    except (OSError, ValueError) as error:
-        hint = "check the address and its access"
-        raise ReportError(f"{url} cannot be read: {error}", hint) from error
 
 
 def _patient(tell: Tell) -> Tell:

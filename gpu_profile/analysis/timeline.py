@@ -13,6 +13,7 @@ import numpy as np
 from gpu_profile.analysis.activity import COMMUNICATION, COPY, NO_CALL, Activity
 from gpu_profile.analysis.analysis import Scope
 from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.fetched import opened
 from gpu_profile.analysis.host_ranges import FOREVER
 from gpu_profile.analysis.load_activity import activities
 from gpu_profile.analysis.nesting import lanes, nests, ordered
@@ -49,24 +50,24 @@ class _Count:
 
 
 def timeline(
-    reports: Sequence[tuple[Path, Scope]],
+    reports: Sequence[tuple[str, Scope]],
     output: Path,
     clean: Redactor | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Table:
     """Write the trace (gzipped Perfetto protobuf) and return what is in it, one row a rank.
 
-    Each report comes with its scope: ranks, and the offset to the run's common clock. Names go
-    through `clean`. Raises ReportError for a report that cannot be read, or when none holds any
-    GPU work; nothing is left then.
+    Each report (a path or a URL) comes with its scope: ranks, and the offset to the run's common
+    clock. Names go through `clean`. Raises ReportError for a report that cannot be read, or when
+    none holds any GPU work; nothing is left then.
     """
     draft = output.with_name(f".{output.name}.part")
     rows: list[tuple[Cell, ...]] = []
     try:
         with TraceWriter(draft) as trace:
-            for path, scope in reports:
-                tell(f"reading {path.name}")
-                with Database.open(path) as database:
+            for place, scope in reports:
+                tell(f"reading {place.rpartition('/')[2]}")
+                with opened(place) as database:
                     rows += _Report(trace, database, scope, clean or Redactor()).write(len(rows))
         if not rows:
             raise ReportError("the reports hold no GPU work", "record with --trace=cuda,nvtx")

@@ -100,7 +100,7 @@ def timeline(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     read = reading(options, chosen)
     output = _output(options, chosen, "timeline.perfetto-trace.gz")
-    pairs = [(path, source.scope) for path, source in zip(read.paths, read.sources, strict=True)]
+    pairs = [(source.place, source.scope) for source in read.sources]
     show([trace.timeline(pairs, output, tell=Progress().say)], "text")
     print(f"{output}: open it in Perfetto's UI (ui.perfetto.dev reads it in your browser)")
 

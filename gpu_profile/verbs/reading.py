@@ -7,6 +7,7 @@ from typing import Any
 
 from gpu_profile import baseline, nsys, process, rundir, sources
 from gpu_profile.analysis.analysis import Analysis
+from gpu_profile.analysis.fetched import is_url
 from gpu_profile.analysis.parallel import Source, partials
 from gpu_profile.analysis.survey import SURVEY, Run, run_of
 from gpu_profile.errors import GpuProfileError, ReportError, ToolError
@@ -20,7 +21,6 @@ from gpu_profile.verbs import Options
 class Reading:
     """The readable reports, each with its scope; `run` has ranks and clocks."""
 
-    paths: tuple[Path, ...]
     sources: tuple[Source, ...]
     run: Run
     scheduler: str = ""
@@ -34,27 +34,34 @@ class Reading:
 def reading(options: Options, chosen: Settings, *, by: str = "") -> Reading:
     """Open what --run or --report names. A report that cannot be read is named and left out."""
     progress = Progress()
-    paths = tuple(_readable(path, chosen) for path in find(options, chosen))
-    every = [Source(str(path)) for path in paths]
+    every = [Source(place) for place in _places(options, chosen)]
     scheduler = str(options.get("scheduler", ""))
     answers = partials(every, [SURVEY], scheduler=scheduler, tell=progress.say)
     kept = []
-    for path, source, answer in zip(paths, every, answers, strict=True):
+    for source, answer in zip(every, answers, strict=True):
         if isinstance(answer, GpuProfileError):
             if len(every) == 1:
                 raise answer
             progress.say(f"left out: {answer}")
         else:
-            kept.append((path, source, answer[0]))
+            kept.append((source, answer[0]))
     if not kept:
         raise ReportError("no report could be read", "The reasons are above")
-    run = run_of([survey for _, _, survey in kept], by)
-    for note in (*run.notes(), *_cost(paths[0].parent)):
+    run = run_of([survey for _, survey in kept], by)
+    for note in (*run.notes(), *_cost(Path(every[0].place).parent)):
         progress.say(f"note: {note}")
-    scoped = tuple(
-        replace(s, scope=scope) for (_, s, _), scope in zip(kept, run.scopes, strict=True)
-    )
-    return Reading(tuple(path for path, _, _ in kept), scoped, run, scheduler)
+    scoped = tuple(replace(s, scope=scope) for (s, _), scope in zip(kept, run.scopes, strict=True))
+    return Reading(scoped, run, scheduler)
+
+
+def _places(options: Options, chosen: Settings) -> list[str]:
+    """Where each report can be read: the files that are meant, then the URLs as they are."""
+    urls = [place for place in options["report"] if is_url(place)]
+    files = [place for place in options["report"] if not is_url(place)]
+    if urls and not files:
+        return urls
+    found = find({**options, "report": files}, chosen)
+    return [*(str(_readable(path, chosen)) for path in found), *urls]
 
 
 def _cost(place: Path) -> list[str]:

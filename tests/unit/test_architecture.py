@@ -18,7 +18,7 @@ BASH = (b"#!/usr/bin/env bash", b"#!/bin/bash")
 ONLY = {
     "subprocess": {"process.py"},
     "docker": {"engine_api.py"},
-    "boto3": {"registry.py"},
+    "boto3": {"registry.py", "fetched.py"},
     "invoke": set(),
 }
 LAYERS: tuple[frozenset[str], ...] = (

@@ -60,7 +60,7 @@ def site(tmp_path: Path, require: Callable[[str, object], None]) -> Iterator[str
 def test_slices_flows_and_counters_are_all_there(
     site: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    table = timeline([(REPORT, Scope())], tmp_path / "trace")
+    table = timeline([(str(REPORT), Scope())], tmp_path / "trace")
 
     def total(name: str) -> int:
         return sum(int(str(cell)) for cell in table.column(name))

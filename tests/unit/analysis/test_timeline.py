@@ -19,7 +19,7 @@ from gpu_profile.errors import ReportError
 
 DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
 ALL = DATA / "all-ranks-one-report.sqlite.gz"
-TWO = [(DATA / f"rank{rank}.sqlite.gz", Scope(offset_ns=rank)) for rank in range(2)]
+TWO = [(str(DATA / f"rank{rank}.sqlite.gz"), Scope(offset_ns=rank)) for rank in range(2)]
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
@@ -92,7 +92,7 @@ class Parsed:
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> Parsed:
     output = tmp_path_factory.mktemp("timeline") / "run.pftrace.gz"
-    timeline([(ALL, Scope())], output)
+    timeline([(str(ALL), Scope())], output)
     return Parsed(output)
 
 
@@ -155,7 +155,7 @@ def test_gpu_metrics_become_counters(tmp_path: Path) -> None:
             CREATE TABLE TARGET_INFO_GPU_METRICS (typeId INT, metricId INT, metricName TEXT);
             INSERT INTO TARGET_INFO_GPU_METRICS VALUES (259, 7, 'SMs Active');
         """)
-    timeline([(report, Scope())], tmp_path / "out.gz")
+    timeline([(str(report), Scope())], tmp_path / "out.gz")
     parsed = Parsed(tmp_path / "out.gz")
     track = next(key for key, name in parsed.tracks.items() if name == "GPU 3: SMs Active")
     values = [np.frombuffer(event[44], "<f8")[0] for _, _, event in parsed.events[track]]
@@ -166,7 +166,7 @@ def test_an_unreadable_report_leaves_no_trace(tmp_path: Path) -> None:
     bad = tmp_path / "rank1.sqlite"
     bad.write_bytes(b"not a database")
     with pytest.raises(ReportError, match=r"rank1\.sqlite is no SQLite file"):
-        timeline([TWO[0], (bad, Scope())], tmp_path / "out.gz")
+        timeline([TWO[0], (str(bad), Scope())], tmp_path / "out.gz")
     assert [path.name for path in tmp_path.iterdir()] == ["rank1.sqlite"]
 
 
@@ -177,7 +177,7 @@ def test_a_report_without_gpu_work_is_refused(tmp_path: Path) -> None:
         for kind in ("KERNEL", "MEMCPY", "MEMSET"):
             plant.execute(f"DROP TABLE CUPTI_ACTIVITY_KIND_{kind}")
     with pytest.raises(ReportError, match="hold no GPU work"):
-        timeline([(report, Scope())], tmp_path / "out.gz")
+        timeline([(str(report), Scope())], tmp_path / "out.gz")
     assert not (tmp_path / "out.gz").exists()
 
 

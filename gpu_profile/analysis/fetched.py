@@ -1,0 +1,55 @@
+"""A report by its place: a path, or a URL that is fetched for as long as it is read."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpu_profile.analysis.database import Database
+from gpu_profile.errors import ReportError, ToolError
+
+_ADVICE = "Check the address and the access to it"
+
+
+def is_url(place: str) -> bool:
+    return "://" in place
+
+
+@contextmanager
+def opened(place: str) -> Iterator[Database]:
+    """Raises ReportError where there is no such report, ToolError where its kind of URL needs
+    more than is installed."""
+    if not is_url(place):
+        with Database.open(place) as database:
+            yield database
+        return
+    with tempfile.TemporaryDirectory(prefix="gpu-profile-") as folder:
+        local = Path(folder) / place.rpartition("/")[2]
+        (_from_s3 if place.startswith("s3://") else _from_elsewhere)(place, local)
+        with Database.open(local) as database:
+            yield database
+
+
+def _from_s3(url: str, local: Path) -> None:
+    """With the credentials and the endpoint that boto3 finds where this runs."""
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    try:
+        boto3.client("s3").download_file(bucket, key, str(local))
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise ReportError(f"{url} cannot be read: {error}", _ADVICE) from error
+
+
+def _from_elsewhere(url: str, local: Path) -> None:
+    try:
+        import fsspec  # type: ignore[import-untyped,unused-ignore]
+
+        with fsspec.open(url, "rb") as remote, local.open("wb") as file:
+            shutil.copyfileobj(remote, file, 1 << 22)
+    except ImportError as error:
+        raise ToolError(f"{url} needs {error.name} here", f"pip install {error.name}") from error
+    except (OSError, ValueError) as error:
+        raise ReportError(f"{url} cannot be read: {error}", _ADVICE) from error

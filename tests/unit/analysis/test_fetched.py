@@ -1,0 +1,58 @@
+"""Reports that lie in an S3 bucket: read by every verb that reads, with moto's server for S3."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from tests.invoked import invoke
+
+DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+ALL = DATA / "all-ranks-one-report.sqlite.gz"
+PLACE = "s3://reports/run-1/all-ranks-one-report.sqlite.gz"
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A server on loopback with one report in it, and an environment that sends boto3 there."""
+    server = pytest.importorskip("moto.server", reason="moto is a development requirement")
+    stand_in = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    stand_in.start()
+    host, port = stand_in.get_host_and_port()
+    settings = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    store = boto3.client("s3")
+    store.create_bucket(Bucket="reports")
+    store.upload_file(str(ALL), "reports", "run-1/all-ranks-one-report.sqlite.gz")
+    yield
+    stand_in.stop()
+
+
+def test_the_same_tables_and_findings_as_of_a_file(bucket: None, tmp_path: Path) -> None:
+    for verb in (("stats", "--format=csv"), ("diagnose", "--format=json")):
+        near = invoke(*verb, f"--report={ALL}", directory=tmp_path)
+        far = invoke(*verb, f"--report={PLACE}", directory=tmp_path)
+        assert (far.returncode, far.stdout) == (0, near.stdout), far.stderr
+
+
+def test_a_page_and_a_timeline_of_it(bucket: None, tmp_path: Path) -> None:
+    for verb, file in (("html", "page.html"), ("timeline", "timeline.perfetto-trace.gz")):
+        done = invoke(verb, f"--report={PLACE}", directory=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / file).stat().st_size > 10_000
+
+
+def test_what_is_not_there_is_a_line(bucket: None, tmp_path: Path) -> None:
+    refused = invoke("stats", f"--report={PLACE}x", directory=tmp_path)
+    assert refused.returncode == 6
+    assert f"error: {PLACE}x cannot be read: " in refused.stderr
+    scrub = invoke("scrub", f"--report={PLACE}", directory=tmp_path)
+    assert scrub.returncode == 6
+    assert "Traceback" not in refused.stderr + scrub.stderr
