@@ -72,12 +72,13 @@ _PROFILE = (
     Option("detach", False, "return once it is submitted"),
     Option("keep", False, "leave the job's remains on its engine"),
 )
+_SCHEDULER = Option("scheduler", "", "address of a Dask scheduler that reads the reports")
 _TABLES = (
     Option("table", "", "names, separated by commas"),
     Option("by", "", "rank, device or stream"),
     Option("top", 0, "rows of each table; 0: all"),
     Option("filter", "", "rows whose text matches this pattern"),
-    Option("scheduler", "", "address of a Dask scheduler that reads the reports"),
+    _SCHEDULER,
 )
 _REGISTRY = (_DRY_RUN, *_SETTINGS)
 _READ = (_RUN, _REPORT, *_SETTINGS[:1])
@@ -168,8 +169,10 @@ VERBS: tuple[Verb, ...] = (
     Verb("fetch", "job", "Bring the reports of a job here.", (_JOB, *_WHERE, *_SETTINGS)),
     Verb("reports", "job", "List runs and their reports.", (_FORMAT, *_SETTINGS[:1])),
     Verb("stats", "read", "Print nsys' tables, without nsys.", (*_READ, *_TABLES, _FORMAT)),
-    Verb("diagnose", "read", "Say what costs time, and what to try.", (*_READ, _FORMAT)),
-    Verb("html", "read", "Write one page of a run.", (*_READ, _OUTPUT)),
+    Verb(
+        "diagnose", "read", "Say what costs time, and what to try.", (*_READ, _FORMAT, _SCHEDULER)
+    ),
+    Verb("html", "read", "Write one page of a run.", (*_READ, _OUTPUT, _SCHEDULER)),
     Verb("timeline", "read", "Write a Perfetto trace of a run.", (*_READ, _OUTPUT)),
     Verb(
         "compare",
@@ -182,6 +185,7 @@ VERBS: tuple[Verb, ...] = (
             Option("metric", "step", "step, range:NAME or kernel:NAME"),
             Option("format", "text", "text, json, markdown or junit"),
             _OUTPUT,
+            _SCHEDULER,
             *_SETTINGS[:1],
         ),
     ),

@@ -81,6 +81,7 @@ def html(verb: Verb, options: Options) -> None:
         title=known.get("run", "GPU profile"),
         known=known,
         clock_error_ns=read.run.alignment.residual_ns or 0,
+        scheduler=read.scheduler,
         tell=Progress().say,
     )
     show([summary], "text")

@@ -14,6 +14,7 @@ import pytest
 from gpu_profile.analysis.kernels import KERNELS
 from gpu_profile.analysis.parallel import Source, analyse
 from gpu_profile.analysis.step_sum import STEP_SUM
+from tests.invoked import invoke
 
 pytestmark = pytest.mark.dask
 
@@ -113,10 +114,26 @@ def test_an_unreadable_report_is_named(cluster: Cluster, tmp_path: Path) -> None
     assert found.tables["cuda_gpu_kern_sum"].rows
 
 
+def test_the_verbs_say_the_same_by_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    by_cluster = f"--scheduler={cluster.address}"
+    for verb in ("stats", "diagnose"):
+        here, there = (
+            invoke(verb, f"--report={DATA}", *more, directory=tmp_path)
+            for more in ((), (by_cluster,))
+        )
+        assert (there.returncode, there.stdout) == (0, here.stdout), there.stderr
+    pages = [tmp_path / "here.html", tmp_path / "there.html"]
+    for page, more in zip(pages, ((), (by_cluster,)), strict=True):
+        words = (f"--report={DATA}", f"--output={page}", *more)
+        assert invoke("html", *words, directory=tmp_path).returncode == 0
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
 SIXTY_FOUR = """
 import resource, sys
 from gpu_profile.analysis.kernels import KERNELS
 from gpu_profile.analysis.step_sum import STEP_SUM
+from tests.invoked import invoke
 from gpu_profile.analysis.parallel import Source, analyse
 count = int(sys.argv[2])
 analyse([Source(sys.argv[1])] * count, [KERNELS, STEP_SUM], workers=1)
