@@ -140,16 +140,26 @@ def test_a_pod_that_could_not_be_told_to_stop_is_said_after_the_others_were() ->
         "tcp 10.0.0.2:10250: connect: connection refused"
     )
     with pytest.raises(ToolError, match="team/train-1 goes on, not every pod") as caught:
-        driven(steps, answer(mpijob("Running")), OK, items(*WORKERS), items(LAUNCHER), dead, OK)
+        driven(steps, answer(mpijob("Running")), OK, items(LAUNCHER), items(*WORKERS), dead, OK)
     assert caught.value.what.endswith(
         "error sending request: dial tcp 10.0.0.2:10250: connect: connection refused"
     )
     assert "kubectl get nodes" in caught.value.hint
 
 
+def test_a_pod_that_comes_up_meanwhile_is_told_too_and_each_once() -> None:
+    first, _ = WORKERS
+    coming = pod("train-1-worker-1", "Pending")
+    answers = (items(first, coming), OK, OK, items(*WORKERS), OK)
+    told = (answer(mpijob("Running")), OK, items(LAUNCHER), *answers)
+    _, commands = driven(MPI.stop("team/train-1"), *told)
+    names = [name for c in commands for name in c.argv if "exec" in c.argv and "-worker-" in name]
+    assert names == ["train-1-worker-0", "train-1-worker-1"]
+
+
 def test_a_job_whose_launcher_does_not_run_yet_is_suspended() -> None:
     steps = MPI.stop("team/train-1")
-    _, commands = driven(steps, answer(mpijob()), OK, items(*WORKERS), items(), OK)
+    _, commands = driven(steps, answer(mpijob()), OK, items(), OK)
     assert '--patch={"spec": {"runPolicy": {"suspend": true}}}' in commands[-1].argv
 
 

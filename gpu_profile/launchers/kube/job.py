@@ -23,6 +23,7 @@ from gpu_profile.spec import Job, LauncherName
 T = TypeVar("T", bound="KubernetesJob")
 GPU = "nvidia.com/gpu"
 _GONE_S = 180
+_COMING_S = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,17 +118,28 @@ class KubernetesJob(ABC):
         if finished and not self.kind.holds:
             return
         yield from self._patch(job_id, {"metadata": {"annotations": {state.STOPPED: "true"}}})
-        found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
         speakers = yield from state.get_pods(self.cluster, self.kind.speakers, job_id)
         if not any(map(pods.is_running, speakers)):
             yield from self._patch(job_id, {"spec": self.kind.suspend})
             return
-        directory = state.annotation(job, "reports")
-        told = []
-        for pod in filter(pods.is_running, found):
-            told.append((yield copying.shell(self.cluster, pod, self.stop_script(), directory)))
-        for result in told:
-            checked(result, f"{job_id} goes on, not every pod of it could be told to stop")
+        yield from self._tell(job_id, state.annotation(job, "reports"))
+
+    def _tell(self, job_id: str, directory: str) -> Steps[None]:
+        """Every pod, and for a while those that are coming up: each starts ranks of its own."""
+        told = set[str]()
+        for _ in range(_COMING_S):
+            found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
+            running = [pod for pod in found if pods.is_running(pod) and pods.name(pod) not in told]
+            results = []
+            for pod in running:
+                tell = copying.shell(self.cluster, pod, self.stop_script(), directory)
+                results.append((yield tell))
+            for result in results:
+                checked(result, f"{job_id} goes on, not every pod of it could be told to stop")
+            told |= set(map(pods.name, running))
+            if not any(pods.phase(pod) == "Pending" for pod in found):
+                return
+            yield self.cluster.pause(1)
 
     def _patch(self, job_id: str, change: Manifest) -> Steps[None]:
         namespace, name = split_id(job_id)

@@ -6,8 +6,11 @@ from gpu_profile.launchers.base import NsysPlan, local_arguments
 from gpu_profile.launchers.kube.options import PodOptions
 from gpu_profile.spec import Job
 
-STOP = 'kill -TERM "$(cat "$1/.pid.$(hostname)")" || true'
-"""sh: end what the script started; the script itself goes on and holds the reports."""
+STOP = """mkdir -p "$1" && : >"$1/.stopped.$(hostname)"
+pid=$1/.pid.$(hostname)
+if [ -e "$pid" ]; then kill -TERM "$(cat "$pid")" || true; fi"""
+"""sh: end what the script started, or is about to; the script itself goes on and holds the
+reports."""
 
 
 def node_env(job: Job, options: PodOptions) -> dict[str, str]:
