@@ -18,8 +18,9 @@ from gpu_profile.rundir import OUTPUT_FILE, ReportFacts, Run
 from gpu_profile.spec import Handle, Job
 
 _STOP_S = 150.0
-_POLL_S = (0.2, 2.0)
-"""Between two questions. The job's log mostly tells its end at once, by ending too."""
+_POLL_S = (0.2, 1.0, 2.0)
+"""Between two questions: before the job runs, while it does, and when it does so for long. Its log
+mostly tells its end at once, by ending too; a question takes time from a job on this machine."""
 
 
 @dataclass
@@ -119,7 +120,8 @@ class Runner:
                     following = True
                 self.progress.show(_phase(status), output.last_line(log))
                 elapsed = time.monotonic() - started
-                pause(min(max(elapsed / 10, _POLL_S[0]), _POLL_S[1]))
+                least, most = _POLL_S[following], _POLL_S[2]
+                pause(min(max(elapsed / 30, least), most))
             else:
                 raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
         output.complete(log, process.run(self.launcher.logs(job_id, follow=False)))
