@@ -74,10 +74,11 @@ class PageReader:
 
         def decoded(block: IntArray) -> list[IntArray]:
             try:
-                values = _filtered(decode(self._block(block), wanted, self._usable), only)
+                values = decode(self._block(block), wanted, self._usable)
             except IndexError as error:
                 raise Unsupported("a cell points out of its page") from error
-            return [values[a] - values[b[0]] if b else values[a] for a, *b in columns]
+            found = [values[a] - values[b[0]] if b else values[a] for a, *b in columns]
+            return _filtered(found, values, only)
 
         return [leaves[first : first + BLOCK] for first in range(0, len(leaves), BLOCK)], decoded
 
@@ -156,9 +157,13 @@ def _longer(array: IntArray, more: int) -> IntArray:
 
 
 def _filtered(
-    values: dict[int, IntArray], only: Mapping[int, Iterable[int]]
-) -> dict[int, IntArray]:
-    for column, allowed in only.items():
-        keep = among(values[column], allowed)
-        values = {name: array[keep] for name, array in values.items()}
-    return values
+    found: list[IntArray], values: Mapping[int, IntArray], only: Mapping[int, Iterable[int]]
+) -> list[IntArray]:
+    """The rows whose column (by index) holds one of the values."""
+    if not only:
+        return found
+    keep = np.logical_and.reduce(
+        [among(values[column], allowed) for column, allowed in only.items()]
+    )
+    rows = np.flatnonzero(keep)
+    return found if len(rows) == len(keep) else [array[rows] for array in found]
