@@ -60,7 +60,7 @@ class SlurmLauncher(Scripted):
 
     @property
     def named_nsys(self) -> str:
-        return self.cluster.script.nsys
+        return "" if self.cluster.script.container.image else self.cluster.script.nsys
 
     def script(self, name: str, *argv: str) -> Command:
         """On a node, for a log-in node may differ."""
@@ -68,7 +68,7 @@ class SlurmLauncher(Scripted):
         return self.cluster.on_a_node(*words, stdin=self.agent.text(name))
 
     def heard(self, result: Result) -> Result:
-        return self.cluster.place.checked(result, "asking a node")
+        return self.cluster.heard(result)
 
     def probe(self, job: Job) -> Steps[str]:
         """On the machine that submits; where it has no nsys, or the job an image, on a node."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.launchers import slurm_state
+from gpu_profile.launchers import slurm_container, slurm_state
 from gpu_profile.launchers.base import JobState, JobStatus
 from gpu_profile.launchers.remote import Place
 from gpu_profile.launchers.slurm_script import Script
@@ -55,6 +55,13 @@ class Cluster:
         """Where the job's nsys is: in its image, or wherever the modules are."""
         inside = bool(self.script.container.image)
         return self.on_a_node(*argv) if inside else self.with_modules(*argv)
+
+    def heard(self, result: Result) -> Result:
+        """What a node answered. Raises ToolError, with why its container did not start if so."""
+        why = slurm_container.refusal(result.stderr) if result.returncode else ""
+        if why and self.script.container.image:
+            raise ToolError(f"asking a node: {why}", f"The image is {self.script.container.image}")
+        return self.place.checked(result, "asking a node")
 
     def submit(self, path: str, env: Mapping[str, str]) -> Steps[str]:
         """The job's number. Raises what sbatch's refusal means."""

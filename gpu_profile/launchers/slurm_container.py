@@ -1,11 +1,20 @@
 """Images in a Slurm cluster: pyxis with enroot, or apptainer."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.spec import ImageRef
+from gpu_profile.spec import ImageRef, Mount
+
+_WHY = (
+    r"error: pyxis:\s+(?:\[ERROR\]|curl:) (.+)",
+    r"error: pyxis: (?!child |printing )(.+)",
+    r"error: (execve\(\): .+)",
+)
+"""Where a step says why its container did not start: enroot's own word, pyxis', Slurm's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,34 +24,61 @@ class Container:
     image: str = ""
     tool: Literal["pyxis", "apptainer"] = "pyxis"
 
-    def srun_options(self, mounts: Iterable[str], workdir: str) -> tuple[str, ...]:
+    def srun_options(
+        self, mounts: Iterable[Mount], workdir: str, env: Collection[str] = ()
+    ) -> tuple[str, ...]:
+        """`env`: names of variables whose values go before the image's own."""
         if not self.image or self.tool != "pyxis":
             return ()
-        shared = ",".join(f"{path}:{path}" for path in map(_mountable, mounts))
-        where = (f"--container-workdir={workdir}",) if workdir else ()
-        return (f"--container-image={_pyxis(self.image)}", f"--container-mounts={shared}", *where)
+        # enroot reads mounts as a shell reads words in double quotes.
+        shared = ",".join(_mountable(mount, ':,$`"\\') for mount in mounts)
+        return (
+            f"--container-image={_pyxis(self.image)}",
+            f"--container-mounts={shared}",
+            *([f"--container-workdir={workdir}"] if workdir else []),
+            *([f"--container-env={','.join(sorted(env))}"] if env else []),
+        )
 
-    def prefix(self, mounts: Iterable[str], workdir: str, *, gpus: bool) -> tuple[str, ...]:
+    def prefix(self, mounts: Iterable[Mount], workdir: str, *, gpus: bool) -> tuple[str, ...]:
         if not self.image or self.tool != "apptainer":
             return ()
         file = self.image.endswith(".sif") or self.image.startswith(("/", "."))
         return (
             *("apptainer", "exec", *(["--nv"] if gpus else [])),
-            *(f"--bind={_mountable(path)}" for path in mounts),
+            *(f"--bind={_mountable(mount, ':,')}" for mount in mounts),
             *([f"--pwd={workdir}"] if workdir else []),
             self.image if file or "://" in self.image else f"docker://{self.image}",
         )
 
 
-def _mountable(path: str) -> str:
-    if ":" in path or "," in path:
-        raise SettingsError(f"{path} cannot be mounted: it holds : or ,", "Use another directory")
-    return path
+def itself(path: str) -> Mount:
+    """A directory of the nodes under its own name."""
+    return Mount(source=Path(path), target=path)
+
+
+def refusal(stderr: str) -> str:
+    """Why a step's container did not start; empty where that is not what happened."""
+    if "unrecognized option '--container-" in stderr:
+        return "this Slurm has no pyxis: ask for it, or set SLURM_CONTAINER=apptainer"
+    matches = (re.search(pattern, stderr) for pattern in _WHY)
+    return next((match[1] for match in matches if match), "")
+
+
+def _mountable(mount: Mount, forbidden: str) -> str:
+    source = mount.source.as_posix()
+    for path in (source, mount.target):
+        if any(mark in forbidden for mark in path):
+            said = f"{path} cannot be mounted: it holds one of {' '.join(forbidden)}"
+            raise SettingsError(said, "Use another directory")
+    return f"{source}:{mount.target}" + ":ro" * mount.read_only
 
 
 def _pyxis(image: str) -> str:
-    """pyxis writes the registry before a #: `123.dkr.ecr.us-west-2.amazonaws.com#name:tag`."""
-    if image.startswith(("/", ".", "docker://")) or "#" in image or image.endswith(".sqsh"):
+    """pyxis writes the registry before a #: `123.dkr.ecr.us-west-2.amazonaws.com#name:tag`, and
+    takes for a file only what begins with a slash or a dot (pyxis_slurmstepd.c)."""
+    if image.endswith(".sqsh") and "://" not in image:
+        return image if image.startswith(("/", ".")) else f"./{image}"
+    if image.startswith(("/", ".")) or "://" in image or "#" in image:
         return image
     registry = ImageRef.parse(image).registry
     return f"{registry}#{image.removeprefix(registry + '/')}" if registry else image

@@ -9,12 +9,12 @@ from pathlib import Path
 from gpu_profile.errors import SettingsError
 from gpu_profile.launchers.base import NsysPlan, rank_arguments
 from gpu_profile.launchers.jobdir import SAMPLES
-from gpu_profile.launchers.slurm_container import Container
+from gpu_profile.launchers.slurm_container import Container, itself
 from gpu_profile.settings import Settings
 from gpu_profile.spec import Job
 
 _FINALISE_S = 120
-_PROBE_MINUTES = 5
+_PROBE_MINUTES = (5, 20)  # an image may have to be downloaded
 # Slurm may send a signal up to a minute early: leave short jobs to its own SIGTERM.
 _SHORTEST_WARNED_S = 600
 _HEAD = """\
@@ -119,12 +119,13 @@ class Script:
         """The words before a command that runs it as a short step of one task, in the image
         where the job has one."""
         asked = {"partition": self.partition, "account": self.account}
+        minutes, mounts = _PROBE_MINUTES[bool(self.container.image)], (itself(shared),)
         return (
-            *("srun", "--nodes=1", "--ntasks=1", "--quiet", f"--time={_PROBE_MINUTES}"),
+            *("srun", "--nodes=1", "--ntasks=1", "--quiet", f"--time={minutes}"),
             *(f"--{name}={value}" for name, value in asked.items() if value),
             *(["--gpus-per-node=1"] if gpu else []),
-            *self.container.srun_options((shared,), ""),
-            *self.container.prefix((shared,), "", gpus=gpu),
+            *self.container.srun_options(mounts, ""),
+            *self.container.prefix(mounts, "", gpus=gpu),
         )
 
     def render(self, job: Job, plan: NsysPlan, directory: str) -> str:
@@ -177,9 +178,10 @@ class Script:
 
     def _step(self, job: Job, plan: NsysPlan, directory: str) -> Iterable[tuple[str, ...]]:
         """The words of the step, a line each tuple. `$run` and `$nsys` are the script's own."""
-        mounts = tuple(dict.fromkeys(filter(None, (directory, self.workdir))))
+        ours = dict.fromkeys(filter(None, (directory, self.workdir)))
+        mounts = (*map(itself, ours), *job.mounts)
         gpus = bool(job.resources.gpus_per_node)
-        inside = self.container.srun_options(mounts, self.workdir)
+        inside = self.container.srun_options(mounts, self.workdir, job.env)
         # srun would not take it from the allocation by itself.
         yield (
             "srun",
