@@ -10,10 +10,11 @@ from gpu_profile.command import Result
 _TAIL = 1 << 14
 _PROFILER = re.compile(
     r"(\[\d+\] )?(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/\S+\.(nsys-rep|sqlite|qdstrm)$"
-    r"|profile\.py: rank \d+ ended|nsys \d+\.\d+\S* from |srun: |slurmstepd-)"
+    r"|profile\.py: rank \d+ ended|nsys \d+\.\d+\S* from |srun: "
+    r"|slurmstepd-(?!\S+ error: pyxis:\s+(\[ERROR\]|curl:|--container-)))"
 )
 """Lines of nsys, profile.py and Slurm that stand around what the job said, with or without its
-rank."""
+rank. Why its container did not start is what a job has to say that never was."""
 
 
 def complete(log: Path, whole: Result) -> None:

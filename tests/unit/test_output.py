@@ -28,6 +28,12 @@ Generated:
         ("Generated:\n    /wd/a/rank0.h.nsys-rep\n", "/wd/a/rank0.h.nsys-rep"),
         ("one\ntwo \n\n", "two"),
         ("nsys 2025.3.1 from PATH: /a\nwhy\nsrun: error: n1: task 0: Exited with …\n", "why"),
+        (
+            "slurmstepd-n1: error: pyxis:     [ERROR] No such file: /a.sqsh\n"
+            "slurmstepd-n1: error: pyxis: container was not started successfully by another task\n"
+            "srun: error: n1: task 0: Exited with exit code 1\n",
+            "slurmstepd-n1: error: pyxis:     [ERROR] No such file: /a.sqsh",
+        ),
         ("", ""),
     ],
 )
