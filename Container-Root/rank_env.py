@@ -7,7 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 # What starts ranks: rank, local rank, world size, local world size. A row counts where its rank
 # and local rank are both set: PyTorchJob's pods have a RANK that is the node's, and no other.
@@ -70,14 +70,32 @@ class Place(NamedTuple):
 
 def place(environ: Mapping[str, str]) -> Place:
     """Raises ValueError where a variable that should be a number is none."""
-    for rank, local_rank, size, local_size in _STARTERS:
-        if rank in environ and local_rank in environ:
-            world = _number(environ, size, 1)
-            local = _number(environ, local_size, 1)
-            return Place(_number(environ, rank), _number(environ, local_rank), world, local, True)
+    rows = [row for row in _STARTERS if row[0] in environ and row[1] in environ]
+    if rows:
+        rank, local_rank, size, local_size = _whole(environ, rows)
+        world = _number(environ, size, 1)
+        local = _number(environ, local_size, 1)
+        return Place(_number(environ, rank), _number(environ, local_rank), world, local, True)
     if "RANK" in environ:
         return Place(_number(environ, "RANK"), 0, _number(environ, "WORLD_SIZE", 1), 1, True)
     return Place()
+
+
+def _whole(
+    environ: Mapping[str, str], rows: Sequence[tuple[str, str, str, str]]
+) -> tuple[str, str, str, str]:
+    """The first row, or one that says the same and the sizes too.
+
+    pyxis gives images with PYTORCH_VERSION torchrun's rank and local rank, and not all sizes.
+    """
+    first = rows[0]
+    for row in rows:
+        same = [environ[name] for name in row[:2]] == [environ[name] for name in first[:2]]
+        if same and row[2] in environ and row[3] in environ:
+            world = _number(environ, row[2])
+            if _number(environ, first[2], world) == world:
+                return row
+    return first
 
 
 def node(environ: Mapping[str, str]) -> tuple[int, int]:

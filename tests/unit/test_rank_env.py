@@ -27,6 +27,11 @@ STARTERS = [
     # torchrun under mpirun or srun, one task a node: the innermost knows the rank.
     (OPEN_MPI | TORCHRUN, Place(5, 1, 8, 4, True)),
     (SRUN | TORCHRUN, Place(5, 1, 8, 4, True)),
+    # pyxis sets rank and local rank in images with PYTORCH_VERSION, and enroot's hook the size.
+    (SRUN | {"RANK": "2", "LOCAL_RANK": "0"}, Place(2, 0, 6, 2, True)),
+    (SRUN | {"RANK": "2", "LOCAL_RANK": "0", "WORLD_SIZE": "6"}, Place(2, 0, 6, 2, True)),
+    # Somebody else's ranks in a task, of which one happens to have the task's numbers.
+    (SRUN | {"RANK": "2", "LOCAL_RANK": "0", "WORLD_SIZE": "9"}, Place(2, 0, 9, 1, True)),
     # A PyTorchJob's pod has its node's rank in RANK: mpirun's word is the process'.
     (OPEN_MPI | {"RANK": "7", "WORLD_SIZE": "8"}, Place(3, 1, 4, 2, True)),
     ({"RANK": "1", "WORLD_SIZE": "2"}, Place(1, 0, 2, 1, True)),
