@@ -20,6 +20,7 @@ from typing import Any
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _DRIVER = Path("/proc/driver/nvidia/params")
 _SELF = Path("/proc/self/status")
+_USERS = Path("/proc/self/uid_map")
 _SMI_S = 60
 
 
@@ -70,6 +71,11 @@ def _free(directory: Path) -> int:
     return shutil.disk_usage(str(there)).free
 
 
+def _of_the_machine() -> bool:
+    """Not in a user namespace of our own, where capabilities hold for the namespace only."""
+    return _read(_USERS).split() in ([], ["0", "0", "4294967295"])
+
+
 def facts(directory: Path) -> dict[str, Any]:
     query = "--query-gpu=name,driver_version,compute_cap,memory.total"
     status = _read(_SELF)
@@ -84,7 +90,7 @@ def facts(directory: Path) -> dict[str, Any]:
         "free_bytes": _free(directory),
         "perf_event_paranoid": _read(_PARANOID).strip(),
         "seccomp": _value(status, "Seccomp"),
-        "capabilities": _value(status, "CapEff"),
+        "capabilities": _value(status, "CapEff") if _of_the_machine() else "",
         "admin_only": _value(_read(_DRIVER), "RmProfilingAdminOnly"),
         "programs": [name for name in ("rsync", "tar", "sbatch", "docker") if shutil.which(name)],
     }
