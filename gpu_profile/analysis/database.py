@@ -11,7 +11,7 @@ the tables: NVIDIA's schema reference in the nsys documentation ("SQLite Schema 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -128,7 +128,7 @@ class Database:
 
     def parts(
         self, table: str, *columns: str, only: Mapping[str, Iterable[int]] | None = None
-    ) -> Iterator[Columns]:
+    ) -> Generator[Columns, None, None]:
         """load(..., sort=False), some of the rows at a time: for sums over large tables."""
         present = self._present(table, columns)
         if not present or self._kept.get(table):

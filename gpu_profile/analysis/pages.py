@@ -62,7 +62,7 @@ class PageReader:
         """The same, some blocks at a time; the next ones are decoded meanwhile."""
         blocks, decoded = self._plan(root, columns, only)
         with closing(_ahead(decoded, blocks)) as ahead:
-            while some := list(islice(ahead, PART)):
+            while some := list(islice(ahead, PART // min(2, threads.COUNT))):
                 yield [np.concatenate(arrays) for arrays in zip(*some, strict=True)]
 
     def _plan(
@@ -80,7 +80,9 @@ class PageReader:
             found = [values[a] - values[b[0]] if b else values[a] for a, *b in columns]
             return _filtered(found, values, only)
 
-        return [leaves[first : first + BLOCK] for first in range(0, len(leaves), BLOCK)], decoded
+        # Threads take turns at the interpreter's lock: with larger blocks less often.
+        size = BLOCK * min(2, threads.COUNT)
+        return [leaves[first : first + size] for first in range(0, len(leaves), size)], decoded
 
     def _block(self, pages: IntArray) -> Bytes:
         """Copies of the pages, shape (pages, bytes), with SLACK zeros behind the last one."""

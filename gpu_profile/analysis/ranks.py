@@ -3,13 +3,23 @@
 import re
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpu_profile.analysis.clues import clues
 from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import MEMCPY, MPI_TABLES, NVTX, OSRT, RUNTIME, pid_of
+from gpu_profile.analysis.schema import (
+    CONTEXT,
+    KERNEL,
+    MEMCPY,
+    MPI_TABLES,
+    NVTX,
+    OSRT,
+    RUNTIME,
+    pid_of,
+)
 from gpu_profile.analysis.values import present
 
 # Set for each process by torchrun, Open MPI, MPICH and Intel MPI, PMIx, Slurm.
@@ -112,6 +122,8 @@ def hostname(database: Database) -> str:
 
 
 def _pids(database: Database) -> list[int]:
+    if pid := _only_process(database):
+        return [pid]
     found = clues(database).processes or _values(database, MEMCPY, "globalPid")
     if found:
         return sorted(pid_of(np.array(found)).tolist())
@@ -119,6 +131,15 @@ def _pids(database: Database) -> list[int]:
         if found := _values(database, table, "globalTid"):
             return sorted(set(pid_of(np.array(found)).tolist()))
     return []
+
+
+def _only_process(database: Database) -> int:
+    """The process of all kernels, told by the first ones where only one had a GPU's context; else
+    0, and all of them must be looked at."""
+    contexts = {int(str(pid)) for (pid,) in database.rows(CONTEXT, "processId")}
+    with closing(database.parts(KERNEL, "globalPid")) as parts:
+        first = set(pid_of(np.array(present(next(parts)["globalPid"]))).tolist())
+    return first.pop() if len(contexts) == 1 and contexts == first else 0
 
 
 def _values(database: Database, table: str, column: str) -> tuple[int, ...]:
@@ -160,7 +181,7 @@ def _gpus(database: Database) -> dict[int, str]:
     devices = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
     by_device = {(pid, cuda): places.get(str(gpu), str(gpu)) for pid, cuda, gpu in devices}
     found: dict[int, str] = {}
-    contexts = database.rows("TARGET_INFO_CUDA_CONTEXT_INFO", "processId", "deviceId")
+    contexts = database.rows(CONTEXT, "processId", "deviceId")
     for pid, device in sorted(contexts, key=str):
         found.setdefault(int(str(pid)), by_device.get((pid, device), str(device)))
     return found

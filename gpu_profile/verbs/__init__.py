@@ -168,7 +168,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("fetch", "job", "Bring the reports of a job here.", (_JOB, *_WHERE, *_SETTINGS)),
     Verb("reports", "job", "List runs and their reports.", (_FORMAT, *_SETTINGS[:1])),
-    Verb("stats", "read", "Print nsys' tables, without nsys.", (*_READ, *_TABLES, _FORMAT)),
+    Verb("stats", "stats", "Print nsys' tables, without nsys.", (*_READ, *_TABLES, _FORMAT)),
     Verb(
         "diagnose", "read", "Say what costs time, and what to try.", (*_READ, _FORMAT, _SCHEDULER)
     ),
@@ -176,7 +176,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("timeline", "read", "Write a Perfetto trace of a run.", (*_READ, _OUTPUT)),
     Verb(
         "compare",
-        "read",
+        "compare",
         "Compare two runs, and fail on a regression.",
         (
             Option("base", "", "run id or directory to compare with"),

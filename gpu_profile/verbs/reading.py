@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpu_profile import baseline, nsys, process, rundir, sources
+from gpu_profile import baseline, rundir, sources
 from gpu_profile.analysis.analysis import Analysis
 from gpu_profile.analysis.fetched import is_url
 from gpu_profile.analysis.parallel import Source, partials
-from gpu_profile.analysis.survey import SURVEY, Run, run_of
-from gpu_profile.errors import GpuProfileError, ReportError, ToolError
-from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.analysis.survey import SURVEY, SURVEY_ALONE, Run, run_of
+from gpu_profile.errors import GpuProfileError, ReportError
 from gpu_profile.progress import Progress
 from gpu_profile.settings import Settings
 from gpu_profile.verbs import Options
@@ -36,7 +35,8 @@ def reading(options: Options, chosen: Settings, *, by: str = "") -> Reading:
     progress = Progress()
     every = [Source(place) for place in _places(options, chosen)]
     scheduler = str(options.get("scheduler", ""))
-    answers = partials(every, [SURVEY], scheduler=scheduler, tell=progress.say)
+    kind = SURVEY if len(every) > 1 else SURVEY_ALONE
+    answers = partials(every, [kind], scheduler=scheduler, tell=progress.say)
     kept = []
     for source, answer in zip(every, answers, strict=True):
         if isinstance(answer, GpuProfileError):
@@ -90,27 +90,9 @@ def directory(options: Options, chosen: Settings) -> Path:
 
 
 def _readable(path: Path, chosen: Settings) -> Path:
-    """The report, or its export, which is made beside it with an nsys of this machine."""
+    """The report, or its export."""
     if path.suffix != ".nsys-rep":
         return path
-    target = path.with_suffix(".sqlite")
-    failures = []
-    for prefix in _exporters(path, chosen):
-        result = process.run(nsys.export_command(prefix, path))
-        if result.returncode == 0 and target.exists():
-            return target
-        failures.append(result.said)
-    if not failures:
-        raise ToolError(f"{path} needs an nsys to export it", "Set NSYS, or `invoke build`")
-    raise ReportError(f"{path} cannot be exported: {failures[-1]}", "Its own nsys version can")
+    from gpu_profile.verbs.exporting import exported  # only who exports pays for the engines
 
-
-def _exporters(path: Path, chosen: Settings) -> list[tuple[str, ...]]:
-    """nsys as settings or PATH have it, then the image's, seeing the report where it lies."""
-    found: list[tuple[str, ...]] = [
-        (name,) for name in (chosen.nsys, process.which("nsys")) if name
-    ]
-    if process.which("docker") is None:
-        return found
-    launcher = DockerLauncher.from_settings(chosen)
-    return [*found, launcher.tool_in(path.parent.absolute(), "nsys")]
+    return exported(path, chosen)

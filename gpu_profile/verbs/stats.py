@@ -1,0 +1,41 @@
+"""stats: nsys' tables and ours, of a run's reports. Imports little: most of a table is start-up."""
+
+from gpu_profile.analysis import views
+from gpu_profile.analysis.analysis import Analysis
+from gpu_profile.analysis.nsys_tables import ANALYSES
+from gpu_profile.analysis.ours import OURS
+from gpu_profile.analysis.table import Table
+from gpu_profile.verbs import Options, Verb
+from gpu_profile.verbs.common import load_settings, nearest, show
+from gpu_profile.verbs.reading import reading
+
+DEFAULT_TABLES = ("cuda_gpu_kern_sum", "cuda_api_sum", "nvtx_sum", "osrt_sum")
+
+
+def stats(verb: Verb, options: Options) -> None:
+    chosen = load_settings(verb, options)
+    by = str(options["by"])
+    wanted = _tables(str(options["table"]))
+    for analysis in wanted:
+        views.check_by(by, analysis.by, analysis.name)
+    answers = reading(options, chosen, by=by).of(wanted)
+    tables = [
+        analysis.merge([answer[index] for answer in answers])
+        for index, analysis in enumerate(wanted)
+    ]
+    if not options["table"] and options["format"] == "text":
+        tables = [table for table in tables if table.rows] or tables
+    show([_view(table, options) for table in tables], str(options["format"]))
+
+
+def _tables(names: str) -> tuple[Analysis, ...]:
+    return tuple(
+        ANALYSES.get(name) or OURS.get(name) or nearest("--table", name, (*ANALYSES, *OURS))
+        for name in (names.split(",") if names else DEFAULT_TABLES)
+    )
+
+
+def _view(table: Table, options: Options) -> Table:
+    if options["filter"]:
+        table = views.filtered(table, str(options["filter"]))
+    return views.top(table, options["top"], str(options["by"])) if options["top"] else table
