@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from gpu_profile import decide, dockerfile, image, machine, process, settings  # noqa: E402
+from gpu_profile import decide, image, machine, process, settings  # noqa: E402
 from gpu_profile.analysis.table import Column, Table  # noqa: E402
 from gpu_profile.analysis.writers import to_text  # noqa: E402
 from gpu_profile.command import Command, command  # noqa: E402
@@ -68,9 +68,7 @@ class Bench:
     def ours(self, changes: dict[str, bool | str], *extra: str) -> Command:
         component = {**self.base.component, **changes}
         chosen = dataclasses.replace(self.base, component=component, build_opts=" ".join(extra))
-        file = self.root / "Dockerfile.ours"
-        file.write_text(dockerfile.render(chosen), encoding="utf-8")
-        options = BuildOptions(root=self.root, file=file, plain=True)
+        options = BuildOptions(root=self.root, plain=True)
         return image.build(Decided(settings=chosen, made={}), self.downloads, options)
 
     def ancestor(self, *extra: str, efa: bool = False) -> Command:

@@ -65,7 +65,8 @@ def building(rounds: int, place: Path) -> tuple[float, float]:
     """The raw build is what --dry-run prints, its Dockerfile written beside."""
     dockerfile = place / "Dockerfile"
     dockerfile.write_text(_said("render"), encoding="utf-8")
-    line = _said("build", "--unlocked", "--dry-run").splitlines()[-1]
+    said = _said("build", "--unlocked", "--dry-run").splitlines()
+    line = next(line for line in said if " buildx build --file=- " in line)
     words = [word for word in shlex.split(line) if not word.startswith(("--file=", "--label="))]
     start = words.index("docker")
     env = dict(word.split("=", 1) for word in words[:start])

@@ -24,10 +24,9 @@ _OUTPUTS = ("--push", "--output", "-o", "--load")
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """`file` is the rendered Dockerfile's path and `root` the repository's, the context."""
+    """`root` is the repository, the context."""
 
     root: Path
-    file: Path
     plain: bool = False
     cache_from: str = ""
     cache_to: str = ""
@@ -69,7 +68,7 @@ def image_name(settings: Settings, inputs: str) -> str:
 
 
 def build(decided: Decided, downloads: Downloads, options: BuildOptions) -> Command:
-    """The build, which records in the image what was decided for it."""
+    """The build of the Dockerfile on its standard input, which records what was decided for it."""
     settings = decided.settings
     inputs = inputs_hash(settings, options.root)
     secret_options, env = _secrets(settings, downloads)
@@ -77,7 +76,7 @@ def build(decided: Decided, downloads: Downloads, options: BuildOptions) -> Comm
     extra = shlex.split(settings.build_opts)
     return Command(
         argv=(
-            *("docker", "buildx", "build", f"--file={options.file}"),
+            *("docker", "buildx", "build", "--file=-"),
             f"--tag={image_name(settings, inputs)}",
             *(f"--label={name}={value}" for name, value in _labels(decided, inputs).items()),
             *_switches(options),
@@ -88,6 +87,7 @@ def build(decided: Decided, downloads: Downloads, options: BuildOptions) -> Comm
             *extra,
             str(options.root),
         ),
+        stdin=dockerfile.render(settings),
         env={**env, **proxies, "SOURCE_DATE_EPOCH": "0"},
         secrets=frozenset({*env, *proxies}),
     )

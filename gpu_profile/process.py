@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -126,17 +127,20 @@ def lines(command: Command) -> Generator[str, None, int]:
 def _start(
     command: Command, output: int | IO[bytes], *, own_session: bool = True
 ) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            command.argv,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=_environment(command),
-            start_new_session=own_session,
-        )
-    except OSError as error:
-        raise _missing(command, error) from error
+    with tempfile.TemporaryFile() as given:
+        given.write(command.stdin.encode())
+        given.seek(0)
+        try:
+            return subprocess.Popen(
+                command.argv,
+                stdin=given,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=_environment(command),
+                start_new_session=own_session,
+            )
+        except OSError as error:
+            raise _missing(command, error) from error
 
 
 def drawn_lines(command: Command) -> Generator[str, None, int]:

@@ -1,11 +1,8 @@
 """render, build, image-size: from settings to an image."""
 
-import contextlib
 import os
 import sys
-import tempfile
-from collections.abc import Generator, Iterator
-from pathlib import Path
+from collections.abc import Generator
 
 from gpu_profile import (
     container,
@@ -41,19 +38,18 @@ def build(verb: Verb, options: Options) -> None:
     _require_engine()
     decided = _decided(verb, options)
     if options["dry_run"]:
-        with _build_command(decided, options) as made:
-            show_commands([*process.plan(decide.with_base(decided)), made])
+        made = _build_command(decided, options)
+        show_commands([*process.plan(decide.with_base(decided)), made])
         return
     for note in decided.notes:
         Progress().say(note)
-    name = image.image_name(decided.settings, image.inputs_hash(decided.settings, ROOT))
-    if _up_to_date(decided, name, options):
+    inputs = image.inputs_hash(decided.settings, ROOT)
+    name = image.image_name(decided.settings, inputs)
+    if _up_to_date(decided, name, inputs, options):
         print(f"{name} is up to date: it was built from the same inputs")
         return
-    with (
-        _build_command(process.drive(decide.with_base(decided)), options) as made,
-        lent(decided.settings, options, made) as allowed,
-    ):
+    made = _build_command(process.drive(decide.with_base(decided)), options)
+    with lent(decided.settings, options, made) as allowed:
         _run_build(allowed)
     print(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
 
@@ -82,36 +78,25 @@ def _decided(verb: Verb, options: Options) -> Decided:
     return decided
 
 
-def _up_to_date(decided: Decided, name: str, options: Options) -> bool:
+def _up_to_date(decided: Decided, name: str, inputs: str, options: Options) -> bool:
     """Whether BuildKit need not be asked. It knows more where a base may have moved in its
     registry, or where the build leaves more behind than the image."""
     more = any(options[flag] for flag in ("cache_to", "sbom", "rebuild_base"))
     known = decided.base_digest or decided.settings.version == "auto"
     if more or decided.settings.build_opts or not known:
         return False
-    inputs = image.inputs_hash(decided.settings, ROOT)
     return process.drive(image.is_built(name, inputs, decided.base_digest))
 
 
-@contextlib.contextmanager
-def _build_command(decided: Decided, options: Options) -> Iterator[Command]:
-    """The build of a Dockerfile that lies there while the body runs."""
-    with tempfile.TemporaryDirectory(prefix="gpu-profile-") as directory:
-        file = Path(directory) / "Dockerfile"
-        file.write_text(dockerfile.render(decided.settings), encoding="utf-8")
-        downloads = process.drive(machine.downloads())
-        yield image.build(decided, downloads, _build_options(file, options))
-
-
-def _build_options(file: Path, options: Options) -> BuildOptions:
-    return BuildOptions(
+def _build_command(decided: Decided, options: Options) -> Command:
+    chosen = BuildOptions(
         root=ROOT,
-        file=file,
         plain=not _draws(),
         cache_from=str(options["cache_from"]),
         cache_to=str(options["cache_to"]),
         sbom=bool(options["sbom"]),
     )
+    return image.build(decided, process.drive(machine.downloads()), chosen)
 
 
 def _require_engine() -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpu_profile import decide, dockerfile, image, machine, process
+from gpu_profile import decide, image, machine, process
 from gpu_profile.build_log import BuildLog
 from gpu_profile.settings import load
 
@@ -21,9 +21,7 @@ def build(directory: Path, name: str, *overrides: str) -> BuildLog | None:
     """Build an image of that name: None where it was built, otherwise the log of the failure."""
     settings = load(directory / ".env", {}, (*PLAIN, f"IMAGE={name}", *overrides))
     decided = process.drive(decide.with_base(process.drive(decide.decide(settings))))
-    file = directory / "Dockerfile"
-    file.write_text(dockerfile.render(decided.settings))
-    options = image.BuildOptions(root=ROOT, file=file, plain=True)
+    options = image.BuildOptions(root=ROOT, plain=True)
     result = process.run(image.build(decided, process.drive(machine.downloads()), options))
     log = BuildLog()
     for line in result.stderr.splitlines():

@@ -16,7 +16,7 @@ from gpu_profile.settings import Settings
 from tests.unit.settings_for import settings_for
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = BuildOptions(root=ROOT, file=Path("/tmp/Dockerfile"), plain=True)
+OPTIONS = BuildOptions(root=ROOT, plain=True)
 
 
 def _decided(settings: Settings, **made: str) -> Decided:
@@ -53,9 +53,7 @@ def test_options_of_the_user_are_words_and_may_push() -> None:
 
 
 def test_caches_and_attestations_when_asked() -> None:
-    options = BuildOptions(
-        root=ROOT, file=Path("f"), cache_from="type=registry,ref=r", cache_to="x", sbom=True
-    )
+    options = BuildOptions(root=ROOT, cache_from="type=registry,ref=r", cache_to="x", sbom=True)
     argv = image.build(_decided(settings_for()), Downloads(), options).argv
     assert {"--cache-from=type=registry,ref=r", "--cache-to=x", "--sbom=true"} <= set(argv)
     assert "--provenance=false" not in argv
