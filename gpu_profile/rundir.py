@@ -116,13 +116,14 @@ def runs(report_dir: Path) -> tuple[Path, ...]:
 
 
 def find(report_dir: Path, wanted: str = "") -> Path:
-    """The directory of a run id, a handle, or of the latest run."""
+    """The directory of a run id, a handle, a run's name (its latest), or of the latest run."""
     known = runs(report_dir)
     if wanted in ("", "latest"):
         if not known:
             raise SettingsError(f"{report_dir} holds no runs", "`invoke profile` makes one")
         return known[-1]
+    named = re.compile(rf"{re.escape(wanted)}(-\d{{8}}-\d{{6}}(-\d+)?)?")
     for path in reversed(known):
-        if wanted == path.name or ("://" in wanted and load(path).handle == wanted):
+        if named.fullmatch(path.name) or ("://" in wanted and load(path).handle == wanted):
             return path
     raise SettingsError(f"no run {wanted!r} in {report_dir}", "`invoke reports` lists the runs")

@@ -15,8 +15,8 @@ _SETTINGS = (
     Option("with-dependencies", False, "enable what the enabled components need"),
 )
 _ON = Option("on", "", "docker, host, ssh, slurm, mpijob, pytorchjob, trainjob", "LAUNCHER")
-_JOB = Option("job", "", "handle or run id of a job; default: the local container")
-_RUN = Option("run", "", "run id or handle; default: the latest run")
+_JOB = Option("job", "", "handle, run id or name of a job; default: the local container")
+_RUN = Option("run", "", "run id, name or handle; default: the latest")
 _REPORT = Option("report", (), "a report's file or directory; may be given again")
 _OUTPUT = Option("output", "", "file to write")
 _UNLOCKED = Option("unlocked", False, "build without the lock file's checksums")

@@ -1,5 +1,6 @@
 """Run directories: names, records, and finding them again."""
 
+import dataclasses
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -45,6 +46,15 @@ def test_a_record_survives_the_round_trip(tmp_path: Path) -> None:
     rundir.save(RUN, tmp_path)
     assert rundir.load(tmp_path) == RUN
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_name_means_its_latest_run(tmp_path: Path) -> None:
+    for name in ("a-20261121-101500", "a-20261121-101501", "a-20261121-101501-2", "a-b-20261122-1"):
+        rundir.save(dataclasses.replace(RUN, id=name), rundir.create(tmp_path, name))
+    assert rundir.find(tmp_path, "a").name == "a-20261121-101501-2"
+    for unknown in ("a-2026", ".", "b"):
+        with pytest.raises(SettingsError, match="no run"):
+            rundir.find(tmp_path, unknown)
 
 
 def test_a_run_is_found_by_id_by_handle_and_as_the_latest(tmp_path: Path) -> None:
