@@ -7,6 +7,7 @@ and the last lines that it wrote.
 import re
 from dataclasses import dataclass, field
 
+from gpu_profile.components import COMPONENTS
 from gpu_profile.errors import BuildError
 
 _RULE = "------"
@@ -77,5 +78,7 @@ class BuildLog:
         for pattern, advice in _ADVICE:
             if re.search(pattern, everything):
                 return BuildError(what, advice)
-        script = f"Container-Root/setup.d/??-{self.step}.sh" if self.step else "the output above"
-        return BuildError(what, f"See {script}")
+        script = next((row.script for row in COMPONENTS if row.name == self.step), "")
+        return BuildError(
+            what, f"See Container-Root/setup.d/{script}" if script else "See the output above"
+        )
