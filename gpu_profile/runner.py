@@ -18,9 +18,9 @@ from gpu_profile.rundir import OUTPUT_FILE, ReportFacts, Run
 from gpu_profile.spec import Handle, Job
 
 _STOP_S = 150.0
-_POLL_S = (0.2, 1.0, 2.0)
-"""Between two questions: before the job runs, while it does, and when it does so for long. Its log
-mostly tells its end at once, by ending too; a question takes time from a job on this machine."""
+# Between two questions: before the job runs, while it does, and when it does so for long. Its log
+# mostly tells its end at once, by ending too; a question takes time from a job on this machine.
+_STARTING_S, _RUNNING_S, _LONG_S = 0.2, 1.0, 2.0
 
 
 @dataclass
@@ -119,9 +119,8 @@ class Runner:
                     pause = follow.enter_context(process.in_background(logs, log))
                     following = True
                 self.progress.show(_phase(status), output.last_line(log))
-                elapsed = time.monotonic() - started
-                least, most = _POLL_S[following], _POLL_S[2]
-                pause(min(max(elapsed / 30, least), most))
+                shortest = _RUNNING_S if following else _STARTING_S
+                pause(min(max((time.monotonic() - started) / 30, shortest), _LONG_S))
             else:
                 raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
         output.complete(log, process.run(self.launcher.logs(job_id, follow=False)))
