@@ -117,6 +117,8 @@ def fetch(verb: Verb, options: Options) -> None:
         launcher = launcher_of(run.launcher, chosen)
         run = Runner(launcher=launcher, directory=directory, progress=Progress()).finish(run)
     _summarise(run, directory)
+    if run.baseline:
+        print(baseline.said(run.baseline))
     if run.error:
         raise JobError(run.error)
 
@@ -140,8 +142,6 @@ def _summarise(run: Run, directory: Path) -> None:
     for facts in run.reports:
         kinds = ", ".join(f"{count} {kind}" for kind, count in facts.events.items() if count)
         print(f"{directory / facts.file}: {facts.bytes / 1e6:.1f} MB, {kinds} events")
-    if run.baseline:
-        print(baseline.said(run.baseline))
 
 
 def reports(verb: Verb, options: Options) -> None:

@@ -67,7 +67,7 @@ def assert_costed(invoked: Invoked, *where: str) -> None:
     record = invoked.record()
     assert record["baseline"] == {"step_ms": 100.5, "profiled_step_ms": 100.5, "ratio": 1.0}
     line = "the profile cost 1.000x: 100.50 -> 100.50 ms a step"
-    assert line in done.stdout
+    assert (done.stdout + done.stderr).count(line) == 1
     for verb, flag in (("status", "--job"), ("stats", "--run"), ("diagnose", "--run")):
         said = invoked.run(verb, flag, record["id"])
         assert line in said.stdout + said.stderr, (verb, said.stdout, said.stderr)
