@@ -67,16 +67,30 @@ def _replaced(options: tuple[str, ...], option: str) -> tuple[str, ...]:
     return (*(o for o in options if o.partition("=")[0] != name), option)
 
 
+class FailedRun(Exception):
+    """A run that ended badly, without a report, or with too few step times; its whole output."""
+
+
 def run(options: argparse.Namespace, way: Sequence[str], command: Sequence[str]) -> Step:
     with tempfile.TemporaryDirectory() as directory:
         argv = [sys.executable, str(PROFILE), f"--processes={options.processes}"]
         argv += [f"--nsys={options.nsys}", f"--output={directory}", *way, "--", *command]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        said = f"{argv}, exit code {done.returncode}:\n{done.stdout}{done.stderr}"
         if done.returncode:
-            raise SystemExit(f"{argv} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
+            raise FailedRun(said)
         if "--plain" not in way and not list(Path(directory).glob("rank0.*.nsys-rep")):
-            raise SystemExit(f"{argv} left no report:\n{done.stdout}{done.stderr}")
+            raise FailedRun(f"no report: {said}")
     return measured(done.stdout)
+
+
+def run_again(options: argparse.Namespace, way: Sequence[str], command: Sequence[str]) -> Step:
+    """A run that fails once is shown whole and done again: ten minutes of others stay of use."""
+    try:
+        return run(options, way, command)
+    except FailedRun as failed:
+        print(f"FAILED, once more: {failed}", file=sys.stderr)
+        return run(options, way, command)
 
 
 def measured(output: str) -> Step:
@@ -84,7 +98,7 @@ def measured(output: str) -> Step:
     lines = [line for line in output.splitlines() if line.startswith("{") and "step_ms" in line]
     times = [float(json.loads(line)["step_ms"]) for line in lines][SKIPPED_STEPS:]
     if len(times) < 10:
-        raise SystemExit(f"{len(times)} step times are too few:\n{output}")
+        raise FailedRun(f"{len(times)} step times are too few:\n{output}")
     return Step(statistics.quantiles(times, n=10)[0], statistics.median(times))
 
 
@@ -115,7 +129,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
     parser.add_argument("--regime", default=",".join(REGIMES))
     parser.add_argument("--only", default="", help="ways beside none, separated by commas")
-    parser.add_argument("--json", type=Path, help="write every run's numbers here")
+    parser.add_argument("--json", type=Path, help="every run's numbers, written after each round")
     parser.add_argument("--cpu", action="store_true", help="no GPU: only tries this program")
     parser.add_argument("command", nargs="*", help="instead of train.py: prints its JSON lines")
     return parser.parse_args()
@@ -135,13 +149,13 @@ def main() -> None:
         runs: dict[str, list[Step]] = {way: [] for way in chosen}
         for number in range(options.rounds):
             for way, words in chosen.items():
-                runs[way].append(run(options, words, options.command or train))
+                runs[way].append(run_again(options, words, options.command or train))
                 last = runs[way][-1]
                 print(f"{regime} round {number + 1} {way}: {last.median:.2f} ms", file=sys.stderr)
+            if options.json:
+                everything[regime] = runs
+                options.json.write_text(json.dumps(everything, default=vars, indent=1) + "\n")
         print(table(regime, runs), end="\n\n", flush=True)
-        everything[regime] = runs
-    if options.json:
-        options.json.write_text(json.dumps(everything, default=vars, indent=1) + "\n")
 
 
 if __name__ == "__main__":
