@@ -40,12 +40,14 @@ _PROBE_S = 60
 
 
 class Nsys(NamedTuple):
-    """One copy. `importer` empty: it can record, but not turn a recording into a report."""
+    """One copy. `importer` empty: it can record, but not turn a recording into a report; `lacks`
+    is the library without which its importer does not start."""
 
     path: str
     origin: str
     version: str = ""
     importer: str = ""
+    lacks: str = ""
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -73,7 +75,8 @@ def _candidates() -> Iterator[tuple[str, str]]:
 
 
 def importer_of(nsys: Path) -> str:
-    """The QdstrmImporter that this copy of nsys calls: in host-* beside its own target-*.
+    """The QdstrmImporter that this copy of nsys calls, in a folder beside its own target-*:
+    host-* of Nsight Systems, linux-desktop-* of Nsight Compute.
 
     A script is a wrapper of a copy elsewhere, and has to be believed.
     """
@@ -81,8 +84,30 @@ def importer_of(nsys: Path) -> str:
     with real.open("rb") as file:
         if file.read(2) == b"#!":
             return str(real)
-    found = sorted(real.parent.parent.glob("host-*/QdstrmImporter*"))
+    found = sorted(real.parent.parent.glob("*/QdstrmImporter*"))
     return str(found[0]) if found else ""
+
+
+def _lacking(importer: str) -> str:
+    """The library that keeps an importer from starting: libdw.so.1, mostly."""
+    if not Path(importer).name.startswith("QdstrmImporter"):
+        return ""
+    try:
+        said = _asked(importer, "--help").stderr.decode(errors="replace")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    match = re.search(r"loading shared libraries: (\S+?):", said)
+    return match.group(1) if match else ""
+
+
+def _asked(*argv: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_PROBE_S,
+        check=False,
+    )
 
 
 def importers(found: Sequence[Nsys]) -> list[str]:
@@ -97,18 +122,15 @@ def importers(found: Sequence[Nsys]) -> list[str]:
 def _looked_at(origin: str, path: str) -> Nsys | None:
     """The copy with its version; None where it does not run."""
     try:
-        said = subprocess.run(
-            [path, "--version"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_PROBE_S,
-            check=True,
-        ).stdout.decode(errors="replace")
-        version = re.search(r"\d{4}\.\d+[\w.-]*", said)
-        return Nsys(path, origin, version.group(0) if version else "", importer_of(Path(path)))
+        told = _asked(path, "--version")
+        importer = importer_of(Path(path))
     except (OSError, subprocess.SubprocessError):
         return None
+    if told.returncode:
+        return None
+    version = re.search(r"\d{4}\.\d+[\w.-]*", told.stdout.decode(errors="replace"))
+    lacks = _lacking(importer)
+    return Nsys(path, origin, version.group(0) if version else "", "" if lacks else importer, lacks)
 
 
 def find(named: str = "") -> list[Nsys]:
@@ -134,7 +156,8 @@ def described(copy: Nsys) -> str:
     text = f"nsys {copy.version} from {copy.origin}: {copy.path}"
     if copy.importer:
         return text
-    return text + " (WARNING: it has no importer: its recordings stay .qdstrm files)"
+    why = f"its importer lacks {copy.lacks}" if copy.lacks else "it has no importer"
+    return text + f" (WARNING: {why}: its recordings stay .qdstrm files)"
 
 
 def missing(named: str) -> str:

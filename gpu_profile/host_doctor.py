@@ -61,7 +61,11 @@ def _nsys(copies: Facts) -> Check:
     others = len(copies["found"]) - 1
     found = f"{chosen['version']} from {chosen['origin']}: {chosen['path']}"
     more = f", newest of {others + 1}" if others else ""
-    advice = "It has no importer: its recordings need another copy's. Install nsight-systems-cli"
+    advice = (
+        f"Its importer does not start without {chosen['lacks']}: install that library"
+        if chosen["lacks"]
+        else "It has no importer: its recordings need another copy's. Install nsight-systems-cli"
+    )
     return _line("nsys", bool(chosen["importer"]), found + more, advice)
 
 

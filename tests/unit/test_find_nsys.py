@@ -76,6 +76,27 @@ def test_a_copy_without_importer_is_used_with_a_warning(tmp_path: Path) -> None:
     assert "WARNING" in find_nsys.described(Nsys(str(path), "nsight-compute", "2025.3.1"))
 
 
+def test_nsight_computes_importer_lies_in_a_folder_of_another_name(tmp_path: Path) -> None:
+    path = tmp_path / "host" / "target-linux-x64" / "nsys"
+    importer = tmp_path / "host" / "linux-desktop-glibc_2_11_3-x64" / "QdstrmImporter"
+    for file in (path, importer):
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"\x7fELF")
+    assert find_nsys.importer_of(path) == str(importer)
+
+
+def test_an_importer_that_lacks_a_library_is_none_and_the_library_is_named(tmp_path: Path) -> None:
+    importer = tmp_path / "QdstrmImporter"
+    importer.write_text(
+        "#!/bin/sh\necho 'QdstrmImporter: error while loading shared libraries: libdw.so.1:'"
+        " 'cannot open shared object file' >&2\nexit 127\n"
+    )
+    importer.chmod(0o755)
+    assert find_nsys._lacking(str(importer)) == "libdw.so.1"
+    copy = Nsys("nsys", "nsight-compute", "2025.3.1", "", "libdw.so.1")
+    assert "its importer lacks libdw.so.1" in find_nsys.described(copy)
+
+
 def test_debians_split_layout_has_an_importer(tmp_path: Path) -> None:
     path = tmp_path / "usr/lib/x86_64-linux-gnu/nsight-systems/target-linux-x64/nsys"
     host = tmp_path / "usr/lib/nsight-systems/host-linux-x64/QdstrmImporter"
