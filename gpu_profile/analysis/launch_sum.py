@@ -37,18 +37,18 @@ def merge(parts: Sequence[Sequence[Row]]) -> Table:
 
 
 def _rows(activity: Activity) -> list[Row]:
-    ops, calls = activity.ops, activity.calls
+    ops, calls, depth = activity.ops, activity.calls, _depth(activity)
     known = ops.call != NO_CALL
-    call = ops.call if known.all() else ops.call[known]
-    depth, name = _depth(activity)[known], calls.name[call]
-    length, queue = calls.end[call], ops.start[known] - calls.end[call]
-    length -= calls.start[call]
+    call, started = ops.call, ops.start
+    if not known.all():
+        call, started, depth = call[known], started[known], depth[known]
+    name, returned = calls.name[call], calls.end[call]
+    length, queue = returned - calls.start[call], np.maximum(started - returned, 0)
     found: list[Row] = []
     for code in present(name):
-        mine = name == code
-        numbers = (*_spread(length[mine]), *_spread(np.maximum(queue[mine], 0)))
-        deepest = int(depth[mine].max())
-        found.append((activity.rank, activity.names[code], int(mine.sum()), *numbers, deepest))
+        mine = np.flatnonzero(name == code)
+        numbers = (*_spread(length[mine]), *_spread(queue[mine]), int(depth[mine].max()))
+        found.append((activity.rank, activity.names[code], len(mine), *numbers))
     return found
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from multiprocessing.context import BaseContext
 from typing import Any
 
@@ -175,6 +175,12 @@ def _context() -> BaseContext:
     context = get_context("forkserver")
     context.set_forkserver_preload(["gpu_profile.analysis.page"])
     return context
+
+
+def prepare() -> None:
+    """Start the workers' server before there is work: it loads our modules while we load them."""
+    _context()
+    forkserver.ensure_running()
 
 
 def _begin(workers: int) -> None:

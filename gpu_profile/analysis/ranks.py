@@ -138,7 +138,7 @@ def _only_process(database: Database) -> int:
     0, and all of them must be looked at."""
     contexts = {int(str(pid)) for (pid,) in database.rows(CONTEXT, "processId")}
     with closing(database.parts(KERNEL, "globalPid")) as parts:
-        first = set(pid_of(np.array(present(next(parts)["globalPid"]))).tolist())
+        first = set(pid_of(np.array(present(next(parts)["globalPid"]), np.int64)).tolist())
     return first.pop() if len(contexts) == 1 and contexts == first else 0
 
 

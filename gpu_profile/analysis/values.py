@@ -79,8 +79,8 @@ class Index:
             self._table = np.full(high - low + 2, -1, np.int32)
             self._table[among - low] = np.arange(len(among), dtype=np.int32)
         else:
-            self._order = np.argsort(among, kind="stable")
-            self._sorted = among[self._order]
+            self._order = None if rising(among) else np.argsort(among, kind="stable")
+            self._sorted = among if self._order is None else among[self._order]
 
     def places(self, keys: IntArray) -> Places:
         """The place of each key, or -1."""
@@ -88,8 +88,8 @@ class Index:
             return np.full(len(keys), -1, np.int32)
         if not self._dense:
             nearest = np.minimum(np.searchsorted(self._sorted, keys), self._size - 1)
-            found = np.where(self._sorted[nearest] == keys, self._order[nearest], -1)
-            return found.astype(np.int32)
+            place = nearest if self._order is None else self._order[nearest]
+            return np.where(self._sorted[nearest] == keys, place, -1).astype(np.int32)
         shifted = keys - self._low
         if int(keys.min()) < self._low or int(keys.max()) > self._high:
             # The table's last place is of all keys outside.

@@ -6,7 +6,7 @@ from gpu_profile import rundir
 from gpu_profile.analysis import diagnose as findings
 from gpu_profile.analysis import scrub as scrubbing
 from gpu_profile.analysis import timeline as trace
-from gpu_profile.analysis.page import write_page
+from gpu_profile.analysis.parallel import prepare
 from gpu_profile.progress import Progress
 from gpu_profile.settings import Settings
 from gpu_profile.verbs import Options, Verb
@@ -30,6 +30,10 @@ def diagnose(verb: Verb, options: Options) -> None:
 
 
 def html(verb: Verb, options: Options) -> None:
+    if len(options["report"]) != 1 and not options["scheduler"]:
+        prepare()
+    from gpu_profile.analysis.page import write_page  # much of it: meanwhile
+
     chosen = load_settings(verb, options)
     read = reading(options, chosen)
     output = _output(options, chosen, "page.html")

@@ -27,6 +27,7 @@ COLUMNS = {
     "META_DATA_CAPTURE": "name value",
     "TARGET_INFO_SYSTEM_ENV": "name value",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs",
+    "TARGET_INFO_CUDA_CONTEXT_INFO": "processId deviceId",
 }
 
 

@@ -74,6 +74,22 @@ def test_pages_hold_every_width_of_integer(
     assert found.tolist() == [MISSING if value is None else value for value in values]
 
 
+def test_cells_of_one_page_may_have_rowids_and_sizes_of_any_length(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE t (x INTEGER, a BLOB, b BLOB, c BLOB, y INTEGER)")
+    ids = [-(2**62), -1, 0, 127, 128, 2**14 - 1, 2**14, 2**21, 2**35, 2**49, 2**56, 2**63 - 1]
+    blobs = [(b"x" * size, b"x" * 30, b"x" * 40) for size in (20, 30, 40, 50) for _ in range(3)]
+    rows = [(key, key % 7, *blob, key % 300) for key, blob in zip(ids, blobs, strict=True)]
+    connection.executemany(
+        "INSERT INTO t (rowid, x, a, b, c, y) VALUES (?, ?, ?, ?, ?, ?)", reversed(rows)
+    )
+    connection.commit()
+    connection.close()
+    x, y = PageReader(path).integers(rootpage(path, "t"), [(0,), (4,)], {})
+    assert list(zip(x.tolist(), y.tolist(), strict=True)) == [(row[1], row[-1]) for row in rows]
+
+
 @pytest.mark.parametrize("row", [("x" * 60, 1), ("x" * 9000, 1), ("", 1.5), ("", "text")])
 def test_what_pages_cannot_tell_is_left_to_sqlite(tmp_path: Path, row: tuple[object, ...]) -> None:
     path = tmp_path / "x.sqlite"

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_profile.analysis.analysis import Scope
 from gpu_profile.analysis.clocks import Clock, align
 from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import KERNEL, NVTX
-from gpu_profile.analysis.survey import Run, run_of, survey
+from gpu_profile.analysis.schema import CONTEXT, KERNEL, NVTX
+from gpu_profile.analysis.survey import SURVEY_ALONE, Run, run_of, survey
 from tests.unit.analysis.make import Rows, kernel, make_report, thread
 
 DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
@@ -71,6 +72,30 @@ def test_mpi_tells_the_ranks_of_one_report(tmp_path: Path) -> None:
     tables: dict[str, Rows] = {KERNEL: kernels, "MPI_RANKS": [(thread(7), 1), (thread(8), 0)]}
     found = run(make_report(tmp_path / "all.sqlite", tables))
     assert (dict(found.scopes[0].ranks), found.ranks.source) == ({7: 1, 8: 0}, "MPI")
+
+
+@pytest.mark.parametrize(
+    ("contexts", "kernels", "found"),
+    [
+        ([7], [7, 7], [7]),
+        ([7, 8], [7, 7], [7]),
+        ([7, 8], [7, 8], [7, 8]),
+        ([9], [7, 8], [7, 8]),
+        ([], [7, 8], [7, 8]),
+        ([7], [], []),
+    ],
+)
+def test_a_process_counts_by_its_kernels_not_by_its_context(
+    tmp_path: Path, contexts: list[int], kernels: list[int], found: list[int]
+) -> None:
+    tables: dict[str, Rows] = {
+        KERNEL: [kernel(1, 2, pid=pid) for pid in kernels],
+        CONTEXT: [(pid, 0) for pid in contexts],
+    }
+    with Database.open(make_report(tmp_path / "all.sqlite", tables)) as database:
+        whole, alone = survey(database), SURVEY_ALONE.partial(database, Scope())
+    assert [process.pid for process in whole.identity.processes] == found
+    assert alone.identity == whole.identity
 
 
 def test_a_source_that_tells_two_the_same_is_not_believed(tmp_path: Path) -> None:
