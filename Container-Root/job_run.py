@@ -16,13 +16,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from job_state import LOG, POLL_S, STOP, disk_full, hold, read, write
-from rank_processes import STOPPING, adopt_orphans, end_descendants, own_session
+from rank_processes import LONGEST_S, STOPPING, adopt_orphans, end_descendants, own_session
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Longer than profile.py waits for nsys: it should have had its chance.
-FINALISE_S = 150.0
+# profile.py ends in bounded time; this is for one that does not.
+FINALISE_S = LONGEST_S + 300
 _TAIL_BYTES = 1 << 16
 # What start_ranks.py says of the rank that others were ended for.
 _FIRST_END = re.compile(r"profile\.py: (rank \d+ ended with exit code \d+)")

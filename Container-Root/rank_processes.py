@@ -20,6 +20,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.1
 _FORCE_AFTER = 3
 _LEFTOVER_S = 5.0
+# nsys makes a report of a long recording in more time than any grace; one that hangs does nothing.
+_LOOK_S = 5.0
+_WORKS = 0.02  # of one processor
+LONGEST_S = 3600.0
+_NSYS = ("nsys", "Qdstrm")
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 STOPPING = tuple(
     getattr(signal, name)
@@ -50,11 +55,12 @@ class Process(NamedTuple):
     parent: int
     name: str
     ended: bool
+    ticks: int
 
 
 def descendants() -> list[Process]:
     """Every process below this one, nearest first; none where there is no /proc."""
-    found = [Process(os.getpid(), 0, "", False)]
+    found = [Process(os.getpid(), 0, "", False, 0)]
     everything = [
         process for process in map(_process, Path("/proc").glob("[0-9]*/stat")) if process
     ]
@@ -66,8 +72,10 @@ def descendants() -> list[Process]:
 def _process(stat: Path) -> Process | None:
     with contextlib.suppress(OSError, ValueError):
         head, _, tail = stat.read_text(errors="replace").rpartition(")")
-        state, parent = tail.split()[:2]
-        return Process(int(stat.parent.name), int(parent), head.partition("(")[2], state in "ZX")
+        state, parent, *_ = values = tail.split()
+        ticks = int(values[11]) + int(values[12])
+        name = head.partition("(")[2]
+        return Process(int(stat.parent.name), int(parent), name, state in "ZX", ticks)
     return None
 
 
@@ -83,6 +91,29 @@ def end_descendants(within_s: float) -> None:
             return
         send(KILL, descendants())
         time.sleep(_POLL_S)
+
+
+def end_idle() -> None:
+    """Kill what is below us once nsys no longer works on its report, an hour from now at most."""
+    deadline = time.monotonic() + LONGEST_S
+    while _nsys_works() and time.monotonic() < deadline:
+        pass
+    end_descendants(0)
+
+
+def _nsys_works() -> bool:
+    """Whether nsys, where there is one, uses the processor in the next seconds."""
+    before = _nsys_ticks()
+    if before is None:
+        return False
+    time.sleep(_LOOK_S)
+    used = abs((_nsys_ticks() or 0) - before)
+    return used > _WORKS * _LOOK_S * os.sysconf("SC_CLK_TCK")
+
+
+def _nsys_ticks() -> int | None:
+    found = [p.ticks for p in descendants() if p.name.startswith(_NSYS) and not p.ended]
+    return sum(found) if found else None
 
 
 def _living() -> bool:
@@ -101,7 +132,8 @@ def exit_code(returncode: int) -> int:
 
 
 class Stopper:
-    """Hands the first signal that would end us to `stop`, and calls `kill` after `grace_s`.
+    """Hands the first signal that would end us to `stop`, and kills what is left after `grace_s`,
+    unless that is nsys at work on its report.
 
     nsys drops its report at a second signal, so further ones are held back, up to the third:
     somebody means it.
@@ -127,7 +159,7 @@ class Stopper:
             end_descendants(0)
 
     def stop(self, signum: int) -> None:
-        after(self._grace_s, end_descendants, 0)
+        after(self._grace_s, end_idle)
         # A lost terminal or a quit is no different to a job: it ends.
         self._stop(signum if signum == signal.SIGINT else signal.SIGTERM)
 
@@ -187,8 +219,7 @@ def recorded() -> list[Process]:
     """
     below = descendants()
     own = {process.pid for process in below if process.name.startswith("nsys")}
-    helpers = ("nsys", "Qdstrm")
-    return [p for p in below if p.parent in own and not p.name.startswith(helpers) and not p.ended]
+    return [p for p in below if p.parent in own and not p.name.startswith(_NSYS) and not p.ended]
 
 
 def _finalising() -> bool:

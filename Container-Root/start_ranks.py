@@ -26,7 +26,7 @@ def start(argv: Sequence[str], processes: int, environ: Mapping[str, str], grace
     """Run `argv` once a rank and return the first failure's exit code.
 
     One rank that fails ends the others: they get SIGTERM, so that nsys finalises, and are
-    killed after `grace_s`.
+    killed after `grace_s`, nsys at work on their reports aside.
     """
     ranks = Ranks(argv, environ, rank_environments(processes, environ))
     # Each rank has a grace of its own, and needs a moment to act on it.

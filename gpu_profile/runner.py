@@ -17,7 +17,7 @@ from gpu_profile.report import Report
 from gpu_profile.rundir import OUTPUT_FILE, ReportFacts, Run
 from gpu_profile.spec import Handle, Job
 
-_STOP_S = 150.0
+_STOP_S = 3900.0  # nsys works long on a long recording, and Ctrl-C leaves at once
 # Between two questions: before the job runs, while it does, and when it does so for long. Its log
 # mostly tells its end at once, by ending too; a question takes time from a job on this machine.
 _STARTING_S, _RUNNING_S, _LONG_S = 0.2, 1.0, 2.0

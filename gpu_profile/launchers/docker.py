@@ -21,7 +21,7 @@ from gpu_profile.launchers.base import (
 from gpu_profile.settings import Settings
 from gpu_profile.spec import ImageRef, Job, LauncherName, Mount
 
-_FINALISE_S = 120
+_FINALISE_S = 3900  # profile.py ends before, once nsys has no more work
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -123,6 +123,26 @@ def test_a_job_that_ignores_the_signal_is_ended_and_reported(wrapper: Wrapper) -
     assert wrapper.reports() == ["rank0.nsys-rep"]
 
 
+def test_a_long_recording_is_finalised_whatever_its_grace(wrapper: Wrapper, annotated: str) -> None:
+    """nsys needs longer for this than the second that is left after the program was killed."""
+    code = (
+        "import nvtx\nfor i in range(3_000_000):\n    nvtx.push_range('r')\n    nvtx.pop_range()\n"
+        "print('ready', flush=True)\nimport time\ntime.sleep(600)"
+    )
+    options = ("--trace=nvtx", "--sample=none", "--cpuctxsw=none", "--grace=1")
+    started = wrapper.start(*options, "--processes=2", "--", annotated, "-c", code)
+    assert started.stdout is not None
+    ready = (line for line in started.stdout if "ready" in line)
+    next(ready), next(ready)
+    asked = time.monotonic()
+    started.send_signal(signal.SIGTERM)
+    started.stdout.read()
+    started.stdout.close()
+    assert started.wait(300) == 128 + signal.SIGTERM
+    assert time.monotonic() - asked > 2
+    assert wrapper.reports() == ["rank0.nsys-rep", "rank1.nsys-rep"]
+
+
 def test_nothing_but_the_allowed_environment_is_in_the_report(wrapper: Wrapper) -> None:
     child = "import subprocess; subprocess.run(['env'])"
     wrapper.run(*QUIET, "--pass-env=MY_MODE", "--", *python(child), API_TOKEN="hunter2xyz")
