@@ -46,9 +46,10 @@ def _three(sizes: tuple[int, ...]) -> str:
 
 
 NAME = (Column("Name"),)
-KERNELS = summary(Shape("cuda_gpu_kern_sum", "Instances", NAME), by_name, GPU_BY)
+LAUNCH = (Column("GridXYZ"), Column("BlockXYZ"), *NAME)
+KERNELS = summary(Shape("cuda_gpu_kern_sum", "Instances", NAME, fewer_first=True), by_name, GPU_BY)
 LAUNCHES = summary(
-    Shape("cuda_gpu_kern_gb_sum", "Instances", (Column("GridXYZ"), Column("BlockXYZ"), *NAME)),
+    Shape("cuda_gpu_kern_gb_sum", "Instances", LAUNCH, fewer_first=True),
     by_launch,
     GPU_BY,
 )

@@ -45,7 +45,8 @@ class Grouped:
 class Shape:
     """A table's columns: (share of the total), total, count, five statistics, then the key.
 
-    `scale` multiplies the values (sizes are counted in bytes and shown in MB).
+    `scale` multiplies the values (sizes are counted in bytes and shown in MB). Rows of one total
+    go by their key; with `fewer_first`, as nsys has its kernels, by count and last column before.
     """
 
     title: str
@@ -55,6 +56,7 @@ class Shape:
     unit: str = "ns"
     decimals: int = 1
     scale: float = 1
+    fewer_first: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -131,7 +133,7 @@ def merge(shape: Shape, parts: Sequence[Grouped]) -> Table:
     totals: dict[Key, int] = {}
     for row in rows:
         totals[row.key[:width]] = totals.get(row.key[:width], 0) + row.total
-    ordered = sorted(rows, key=lambda row: _order(row, width))
+    ordered = sorted(rows, key=lambda row: _order(shape, row, width))
     cells = (
         (*row.key[:width], *_cells(shape, row, totals[row.key[:width]]), *row.key[width:])
         for row in ordered
@@ -139,8 +141,9 @@ def merge(shape: Shape, parts: Sequence[Grouped]) -> Table:
     return Table(shape.title, (*GROUPS[by], *shape.columns), tuple(cells))
 
 
-def _order(row: Summary, width: int) -> tuple[Cell | tuple[str, ...], ...]:
-    return (*row.key[:width], -row.total, tuple(map(str, row.key[width:])))
+def _order(shape: Shape, row: Summary, width: int) -> tuple[Cell | tuple[str, ...], ...]:
+    before = (row.count, str(row.key[-1])) if shape.fewer_first else ()
+    return (*row.key[:width], -row.total, *before, tuple(map(str, row.key[width:])))
 
 
 def _cells(shape: Shape, row: Summary, total: int) -> Iterable[Cell]:
