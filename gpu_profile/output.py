@@ -9,7 +9,7 @@ from gpu_profile.command import Result
 
 _TAIL = 1 << 14
 _PROFILER = re.compile(
-    r"(\[\d+\] )?(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/\S+\.(nsys-rep|sqlite|qdstrm)$"
+    r"(\[\d+\] )?(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/.+\.(nsys-rep|sqlite|qdstrm)$"
     r"|profile\.py: rank \d+ ended|nsys \d+\.\d+\S* from |srun: "
     r"|slurmstepd-(?!\S+ error: pyxis:\s+(\[ERROR\]|curl:|--container-)))"
 )
