@@ -1,6 +1,7 @@
 """Real Slurms of two nodes on this machine, for these tests only; one of them keeps accounts."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,8 +15,8 @@ SLURM = Path(__file__).with_name("slurm.sh")
 Require = Callable[[str, object], None]
 
 
-def _slurm(require: Require, directory: Path, *lines: str) -> Iterator[str]:
-    """The path of slurm.conf, with these lines."""
+def slurm_of(require: Require, directory: Path, *lines: str) -> Iterator[str]:
+    """The path of slurm.conf of a Slurm of our own, with these lines."""
     done = subprocess.run(
         [SLURM, "start", directory, *lines], capture_output=True, text=True, check=False
     )
@@ -26,13 +27,13 @@ def _slurm(require: Require, directory: Path, *lines: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def slurm_conf(require: Require, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    yield from _slurm(require, tmp_path_factory.mktemp("slurm"))
+    yield from slurm_of(require, tmp_path_factory.mktemp("slurm"))
 
 
 @pytest.fixture(scope="session")
 def forgetful_conf(require: Require, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A controller that forgets a job within a minute, and a database that does not."""
-    yield from _slurm(require, tmp_path_factory.mktemp("forgetful"), "MinJobAge=5", "accounting")
+    yield from slurm_of(require, tmp_path_factory.mktemp("forgetful"), "MinJobAge=5", "accounting")
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +44,7 @@ def login(
     yield from started(require, tmp_path_factory.mktemp("login"), f"SetEnv SLURM_CONF={slurm_conf}")
 
 
-def _invoked(tmp_path: Path, nsys: str, conf: str) -> Invoked:
+def invoked_in(tmp_path: Path, nsys: str, conf: str) -> Invoked:
     runs = tmp_path / "runs"
     runs.mkdir()
     shared = tmp_path / "shared dir; $(touch pwned) #1"
@@ -54,12 +55,20 @@ def _invoked(tmp_path: Path, nsys: str, conf: str) -> Invoked:
 
 @pytest.fixture
 def invoked(tmp_path: Path, nsys: str, slurm_conf: str) -> Invoked:
-    return _invoked(tmp_path, nsys, slurm_conf)
+    return invoked_in(tmp_path, nsys, slurm_conf)
 
 
 @pytest.fixture
 def forgetful(tmp_path: Path, nsys: str, forgetful_conf: str) -> Invoked:
-    return _invoked(tmp_path, nsys, forgetful_conf)
+    return invoked_in(tmp_path, nsys, forgetful_conf)
+
+
+@pytest.fixture(scope="session")
+def torch(require: Require) -> None:
+    """A torch of this machine's Python, with torchrun."""
+    found = subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True)
+    absent = found.returncode or not shutil.which("torchrun")
+    require("slurm", absent and "no torch with torchrun: install python3-torch")
 
 
 @pytest.fixture
