@@ -91,7 +91,8 @@ def test_torchrun_in_an_image(in_pyxis: Invoked, torch: None, tmp_path: Path) ->
     torchrun = Invoked(in_pyxis.runs, {**in_pyxis.environ, **settings})
     words = ("--mount", f"{tmp_path}:{tmp_path}", "--", "/usr/bin/python3", str(program), str(met))
     done = torchrun.run("profile", *ON, "--nodes", "2", "--processes", "2", *words)
-    assert done.returncode == 0, done.stderr
+    output = (torchrun.latest() / "output.log").read_text()
+    assert done.returncode == 0, done.stderr + output
     assert [report["rank"] for report in torchrun.record()["reports"]] == [0, 1, 2, 3]
     assert sorted(path.name for path in met.iterdir()) == [f"met-{rank}" for rank in range(4)]
 
