@@ -24,9 +24,10 @@ _OUTPUTS = ("--push", "--output", "-o", "--load")
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """`root` is the repository, the context."""
+    """`root` is the repository, the context; `base` where the base image lies as an OCI layout."""
 
     root: Path
+    base: Path | None = None
     plain: bool = False
     cache_from: str = ""
     cache_to: str = ""
@@ -73,6 +74,9 @@ def build(decided: Decided, downloads: Downloads, options: BuildOptions) -> Comm
     inputs = inputs_hash(settings, options.root)
     secret_options, env = _secrets(settings, downloads)
     proxies = {name: getattr(settings, name) for name in _PROXIES if getattr(settings, name)}
+    contexts = _contexts(settings)
+    if options.base:
+        contexts[settings.base_image] = f"oci-layout://{options.base}"
     extra = shlex.split(settings.build_opts)
     return Command(
         argv=(
@@ -82,7 +86,7 @@ def build(decided: Decided, downloads: Downloads, options: BuildOptions) -> Comm
             *_switches(options),
             *(() if any(word.startswith(_OUTPUTS) for word in extra) else ("--load",)),
             *secret_options,
-            *(f"--build-context={n}={p}" for n, p in _contexts(settings).items()),
+            *(f"--build-context={n}={p}" for n, p in contexts.items()),
             *(f"--build-arg={name}" for name in proxies),
             *extra,
             str(options.root),

@@ -3,8 +3,10 @@
 import os
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 from gpu_profile import (
+    builder,
     container,
     decide,
     dockerfile,
@@ -17,14 +19,14 @@ from gpu_profile import (
 )
 from gpu_profile import sbom as bill_of_materials
 from gpu_profile.build_log import BuildLog
-from gpu_profile.command import Command, command
+from gpu_profile.command import Command, Steps, command
 from gpu_profile.decide import Decided
 from gpu_profile.errors import ToolError
 from gpu_profile.image import BuildOptions
 from gpu_profile.image_size import measure
 from gpu_profile.progress import Progress
 from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import ROOT, load_settings, show, show_commands
+from gpu_profile.verbs.common import RECORDS, ROOT, load_settings, show, show_commands
 from gpu_profile.verbs.lock import check_rules, locked
 from gpu_profile.verbs.registry import lent
 
@@ -38,8 +40,9 @@ def build(verb: Verb, options: Options) -> None:
     _require_engine()
     decided = _decided(verb, options)
     if options["dry_run"]:
-        made = _build_command(decided, options)
-        show_commands([*process.plan(decide.with_base(decided)), made])
+        layout = _layout(decided)
+        before = process.plan(_with_base(decided, layout))
+        show_commands([*before, _build_command(decided, options, layout)])
         return
     for note in decided.notes:
         Progress().say(note)
@@ -48,7 +51,8 @@ def build(verb: Verb, options: Options) -> None:
     if _up_to_date(decided, name, inputs, options):
         print(f"{name} is up to date: it was built from the same inputs")
         return
-    made = _build_command(process.drive(decide.with_base(decided)), options)
+    layout = _layout(decided)
+    made = _build_command(process.drive(_with_base(decided, layout)), options, layout)
     with lent(decided.settings, options, made) as allowed:
         _run_build(allowed)
     print(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
@@ -88,9 +92,23 @@ def _up_to_date(decided: Decided, name: str, inputs: str, options: Options) -> b
     return process.drive(image.is_built(name, inputs, decided.base_digest))
 
 
-def _build_command(decided: Decided, options: Options) -> Command:
+def _layout(decided: Decided) -> Path | None:
+    """Where the builder finds the embedded base, if it sees no image of the engine."""
+    apart = process.drive(builder.sees_no_images(decided.settings))
+    return RECORDS.with_name("base").absolute() if apart else None
+
+
+def _with_base(decided: Decided, layout: Path | None) -> Steps[Decided]:
+    decided = yield from decide.with_base(decided)
+    if layout:
+        yield from builder.save(decided.settings.base_image, layout)
+    return decided
+
+
+def _build_command(decided: Decided, options: Options, layout: Path | None) -> Command:
     chosen = BuildOptions(
         root=ROOT,
+        base=layout,
         plain=not _draws(),
         cache_from=str(options["cache_from"]),
         cache_to=str(options["cache_to"]),

@@ -1,0 +1,46 @@
+"""Builders other than the engine's own see none of its images: they are handed the embedded base.
+
+As an OCI layout, which is what `docker save` writes since Docker Engine 25.
+"""
+
+import re
+import shlex
+from pathlib import Path
+
+from gpu_profile import embedded_base
+from gpu_profile.command import Command, Steps, command
+from gpu_profile.errors import ToolError
+from gpu_profile.settings import Settings
+
+_DRIVER = re.compile(r"^Driver:\s*(\S+)", re.MULTILINE)
+_CHOSEN = re.compile(r"--builder[= ](\S+)")
+
+
+def sees_no_images(settings: Settings) -> Steps[bool]:
+    """Whether the builder that buildx uses needs the embedded base from us."""
+    if not settings.base_image.startswith(f"{embedded_base.REPOSITORY}:"):
+        return False
+    named = _CHOSEN.search(shlex.join(shlex.split(settings.build_opts)))
+    told = yield command("docker", "buildx", "inspect", *([named[1]] if named else []))
+    driver = _DRIVER.search(told.stdout)
+    return driver is not None and driver[1] != "docker"
+
+
+def save(base: str, layout: Path) -> Steps[None]:
+    """Save an image of the engine as a layout, which replaces what was there."""
+    archive = layout.with_suffix(".tar")
+    for step in (
+        command("rm", "-rf", str(layout)),
+        command("mkdir", "-p", str(layout)),
+        Command(argv=("docker", "save", base), stdout_file=archive),
+        command("tar", f"--directory={layout}", "--extract", f"--file={archive}"),
+        command("test", "-e", str(layout / "oci-layout")),
+        command("rm", str(archive)),
+    ):
+        done = yield step
+        if done.returncode:
+            raise ToolError(
+                f"{base} cannot be handed to this builder: `{step}`: {done.said}",
+                "Docker Engine 25 or newer saves images as it needs them. Set BASE_IMAGE to an"
+                " image of a registry, or use the engine's own: `docker buildx use default`",
+            )
