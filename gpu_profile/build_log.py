@@ -23,6 +23,10 @@ _ADVICE = (
         r"(?i)certificate|SSL_ERROR|tls:",
         "Set CA_BUNDLE to the file of certificates that this network needs",
     ),
+    (
+        "syft-scanner",
+        "BuildKit's own takes its scanner from a registry; `invoke sbom` needs none",
+    ),
     ("checksum mismatch", "The file is not the one that was locked: check its _SHA256 and _URL"),
     (
         r"failed to resolve source metadata|pull access denied|manifest unknown|no such host"

@@ -45,7 +45,8 @@ def _drawn(text: str) -> str:
         ("write /opt/x: no space left on device", "docker system prune"),
         ("curl: (60) SSL certificate problem: self-signed certificate in chain", "CA_BUNDLE"),
         ("nsys: cannot fetch https://x/y", "http_proxy"),
-        ("E: Unable to locate package nsight", "setup.d"),
+        ("E: Unable to locate package nsight", "setup.d/10-nsys.sh"),
+        ("failed to resolve source metadata for x/buildkit-syft-scanner:1", "invoke sbom"),
     ],
 )
 def test_a_script_that_fails(said: str, advice: str, shown: Callable[[str], str]) -> None:
