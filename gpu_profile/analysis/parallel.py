@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import forkserver, get_context
+from multiprocessing import forkserver, get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 from typing import Any
 
@@ -29,6 +29,7 @@ Tell = Callable[[str], None]
 TRIES = 3  # a report whose worker died that often is named and left out
 QUIET_S = 2.0
 _SLICE_S = 0.5
+_FORKSERVER = "forkserver"
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
@@ -171,16 +172,18 @@ def _pool_round(
 
 def _context() -> BaseContext:
     """Workers forked from a server that has our modules loaded: it starts once, they at once. A
-    fork of this process could inherit a lock that one of its threads holds."""
-    context = get_context("forkserver")
+    fork of this process could inherit a lock that one of its threads holds. Windows has none."""
+    if _FORKSERVER not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context(_FORKSERVER)
     context.set_forkserver_preload(["gpu_profile.analysis.page"])
     return context
 
 
 def prepare() -> None:
     """Start the workers' server before there is work: it loads our modules while we load them."""
-    _context()
-    forkserver.ensure_running()
+    if _context().get_start_method() == _FORKSERVER:
+        forkserver.ensure_running()
 
 
 def _begin(workers: int) -> None:
