@@ -31,12 +31,22 @@ from gpu_profile.decide import Decided  # noqa: E402
 from gpu_profile.image import BuildOptions  # noqa: E402
 from gpu_profile.settings import Settings  # noqa: E402
 
+TESTS: dict[str, bool | str] = {
+    "INSTALL_TESTS": True,
+    "NCCL_TESTS_URL": str(ROOT / "tests" / "image" / "nccl-tests-stand-in"),
+    "NCCL_TESTS_VERSION": "stand-in",
+    "NCCL_TESTS_COMMIT": "",
+}
+"""With a checkout of a few lines: what nccl-tests itself takes is its compiler's time."""
 FLIPS: dict[str, tuple[str, dict[str, bool | str]]] = {
     "MPI off": ("mpi", {"INSTALL_MPI": False}),
     "MPI on": ("mpi", {}),
     "EFA on (distro)": ("efa", {"INSTALL_EFA": True, "EFA_SOURCE": "distro"}),
     "torch off": ("torch", {"INSTALL_TORCH": "none"}),
     "torch on": ("torch", {}),
+    "TESTS on (a stand-in)": ("nccl,nccl-tests", TESTS),
+    "TESTS off": ("nccl,nccl-tests", {}),
+    "TESTS on again": ("", TESTS),
 }
 GOAL_FLIP, GOAL_SIZE = 0.1, 0.5
 ANCESTOR = """\
@@ -119,7 +129,8 @@ def ours(bench: Bench) -> Iterator[tuple[str, float]]:
     yield "cold", seconds(bench.ours({}, "--no-cache"))
     yield "nothing changed", seconds(bench.ours({}))
     for name, (stage, changes) in FLIPS.items():
-        yield name, seconds(bench.ours(changes, f"--no-cache-filter={stage}"))
+        anew = [f"--no-cache-filter={stage}"] if stage else []
+        yield name, seconds(bench.ours(changes, *anew))
         seconds(bench.ours({}))
     edit(bench.root)
     yield "entrypoint edited", seconds(bench.ours({}))
