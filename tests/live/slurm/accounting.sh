@@ -8,35 +8,8 @@ readonly verb=${1:?usage: accounting.sh start|stop DIR} target=${2:?usage: accou
 dir=$(cd "${target}" && pwd -P)
 readonly dir
 export PATH=${PATH}:/usr/sbin SLURM_CONF=${dir}/slurm.conf
-
-die() {
-    printf 'accounting.sh: %s\n' "$*" >&2
-    exit 3
-}
-
-free_ports() {
-    python3 -c 'import socket
-sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-print(*(s.getsockname()[1] for s in sockets))'
-}
-
-await() {
-    local what=$1
-    shift
-    for _ in $(seq 150); do
-        "$@" >/dev/null 2>&1 && return
-        sleep 0.2
-    done
-    die "${what} did not start: see ${dir}"
-}
-
-# Each in a session of its own, its process id in DIR/NAME.id: that is what stop ends.
-launch() {
-    local name=$1
-    shift
-    setsid "$@" </dev/null >"${dir}/${name}.out" 2>&1 &
-    printf '%s\n' "$!" >"${dir}/${name}.id"
-}
+# shellcheck source=servers.sh
+source "${0%/*}/servers.sh"
 
 query() { mariadb --no-defaults --socket="${dir}/db.sock" --user=root --execute="$1"; }
 
@@ -90,23 +63,11 @@ start() {
         command -v "${program}" >/dev/null ||
             die "no ${program}: install slurmdbd, mariadb-server-core and mariadb-client-core"
     done
-    read -r -a ports < <(free_ports)
+    read -r -a ports < <(free_ports 2)
     start_database "${ports[0]}"
     start_slurmdbd "${ports[@]}"
 }
 
-stop() {
-    local name file
-    for name in slurmdbd mariadbd; do
-        file=${dir}/${name}.id
-        [[ -s ${file} ]] || continue
-        kill "$(cat "${file}")" 2>/dev/null || true
-        rm -f "${file}"
-    done
-}
+stop() { end slurmdbd mariadbd; }
 
-case ${verb} in
-    start) start ;;
-    stop) stop ;;
-    *) die "unknown verb ${verb}" ;;
-esac
+obey "${verb}"

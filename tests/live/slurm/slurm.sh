@@ -14,21 +14,8 @@ readonly lines=("$@")
 dir=$(cd "${target}" && pwd -P)
 readonly dir
 export PATH=${PATH}:/usr/sbin SLURM_CONF=${dir}/slurm.conf
-
-die() {
-    printf 'slurm.sh: %s\n' "$*" >&2
-    exit 3
-}
-
-free_ports() {
-    python3 - <<'END'
-import socket
-sockets = [socket.socket() for _ in range(3)]
-for s in sockets:
-    s.bind(("127.0.0.1", 0))
-print(*(s.getsockname()[1] for s in sockets))
-END
-}
+# shellcheck source=servers.sh
+source "${0%/*}/servers.sh"
 
 write_configs() {
     local controller=$1 first=$2 second=$3 host
@@ -79,29 +66,11 @@ add_lines() {
     done
 }
 
-# Each in a session of its own, its process id in DIR/NAME.id: that is what stop ends.
-launch() {
-    local name=$1
-    shift
-    setsid "$@" </dev/null >"${dir}/${name}.out" 2>&1 &
-    printf '%s\n' "$!" >"${dir}/${name}.id"
-}
-
 # Jobs find the nodes by their names, which this machine's own /etc/hosts does not have.
 launch_node() {
     # shellcheck disable=SC2016  # the inner shell expands these
     launch "slurmd.$1" unshare --mount --propagation slave \
         sh -c 'mount --bind "$0" /etc/hosts && exec "$@"' "${dir}/hosts" slurmd -D -N "$1"
-}
-
-await() {
-    local what=$1
-    shift
-    for _ in $(seq 150); do
-        "$@" >/dev/null 2>&1 && return
-        sleep 0.2
-    done
-    die "${what} did not start: see ${dir}"
 }
 
 both_idle() { [[ $(sinfo --noheader --Node --states=idle | wc -l) -eq 2 ]]; }
@@ -118,7 +87,7 @@ start() {
     chmod 0711 "${dir}"
     write_gres
     # shellcheck disable=SC2046  # three words are meant
-    write_configs $(free_ports)
+    write_configs $(free_ports 3)
     launch munged munged --foreground --force --key-file="${dir}/munge.key" \
         --socket="${dir}/munge.sock" --pid-file="${dir}/munged.pid" \
         --log-file="${dir}/munged.log" --seed-file="${dir}/munged.seed"
@@ -134,18 +103,8 @@ start() {
 }
 
 stop() {
-    local name file
     "${0%/*}/accounting.sh" stop "${dir}"
-    for name in slurmd.n2 slurmd.n1 slurmctld munged; do
-        file=${dir}/${name}.id
-        [[ -s ${file} ]] || continue
-        kill "$(cat "${file}")" 2>/dev/null || true
-        rm -f "${file}"
-    done
+    end slurmd.n2 slurmd.n1 slurmctld munged
 }
 
-case ${verb} in
-    start) start ;;
-    stop) stop ;;
-    *) die "unknown verb ${verb}" ;;
-esac
+obey "${verb}"
