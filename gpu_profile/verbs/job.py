@@ -35,6 +35,7 @@ def profile(verb: Verb, options: Options) -> None:
     plain = _baseline(job, launcher, chosen) if options["baseline"] else None
     runner, run = _started(job, plan, kinds, launcher, chosen, keep=bool(options["keep"]))
     if options["detach"]:
+        runner.progress.say(f"`invoke fetch --job {run.id}` waits for it and brings its reports")
         print(run.handle)
         return
     run = _costed(runner, runner.finish(run), plain)
