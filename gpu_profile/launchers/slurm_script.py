@@ -13,7 +13,7 @@ from gpu_profile.launchers.slurm_container import Container, itself
 from gpu_profile.settings import Settings
 from gpu_profile.spec import Job
 
-_FINALISE_S = 120
+_FINALISE_S = (120, 900)
 _PROBE_MINUTES = (5, 20)  # an image may have to be downloaded
 # Slurm may send a signal up to a minute early: leave short jobs to its own SIGTERM.
 _SHORTEST_WARNED_S = 600
@@ -154,8 +154,11 @@ class Script:
         for name, value in self._asked(job, directory).items():
             yield f"#SBATCH --{name}={directive(value)}\n"
         yield "#SBATCH --no-requeue\n"
-        if seconds(self.time) >= _SHORTEST_WARNED_S:
-            yield f"#SBATCH --signal=B:USR1@{_FINALISE_S}\n"
+        limit = seconds(self.time)
+        if limit >= _SHORTEST_WARNED_S:
+            # What was recorded for longer takes nsys longer to make a report of.
+            least, most = _FINALISE_S
+            yield f"#SBATCH --signal=B:USR1@{min(max(limit // 20, least), most)}\n"
         if self.sbatch_args:
             yield f"#SBATCH {' '.join(map(directive, self.sbatch_args))}\n"
 

@@ -87,7 +87,8 @@ def test_time_limits(limit: str, expected: int) -> None:
 
 def test_short_jobs_are_left_to_slurms_own_signal() -> None:
     assert "USR1@" not in Script(time="5").render(JOB, PLAN, "/fsx/r")
-    assert "--signal=B:USR1@120" in Script(time="10").render(JOB, PLAN, "/fsx/r")
+    for time, kept in (("10", 120), ("4:00:00", 720), ("2-0", 900)):
+        assert f"--signal=B:USR1@{kept}\n" in Script(time=time).render(JOB, PLAN, "/fsx/r")
 
 
 @pytest.mark.parametrize(
