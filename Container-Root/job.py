@@ -48,6 +48,7 @@ from job_state import (
     last_line,
     read,
 )
+from rank_processes import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +108,7 @@ def stop(job: Path) -> dict[str, Any]:
     """Ask the supervisor to end the job, and wait until the reports are whole."""
     if current(job)["state"] not in FINISHED:
         (job / STOP).touch()
-    deadline = time.monotonic() + FINALISE_S + START_S
+    deadline = time.monotonic() + FINALISE_S + LONGEST_S + START_S
     while current(job)["state"] not in FINISHED and time.monotonic() < deadline:
         time.sleep(POLL_S)
     return status(job)

@@ -16,13 +16,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from job_state import LOG, POLL_S, STOP, disk_full, hold, read, write
-from rank_processes import LONGEST_S, STOPPING, adopt_orphans, end_descendants, own_session
+from rank_processes import STOPPING, adopt_orphans, end_descendants, end_idle, own_session
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# profile.py ends in bounded time; this is for one that does not.
-FINALISE_S = LONGEST_S + 300
+# Longer than profile.py waits, for a program that it does not watch. nsys at work has longer.
+FINALISE_S = 150.0
 _TAIL_BYTES = 1 << 16
 # What start_ranks.py says of the rank that others were ended for.
 _FIRST_END = re.compile(r"profile\.py: (rank \d+ ended with exit code \d+)")
@@ -51,7 +51,8 @@ class _Child:
             if not self.stopped_at and (self.asked or stop_file.exists()):
                 self._stop()
             if self.stopped_at and time.monotonic() - self.stopped_at > FINALISE_S:
-                self.process.kill()
+                end_idle()
+                self.process.kill()  # where there is no /proc
             time.sleep(POLL_S)
         end_descendants(0)
         return self.process.returncode
