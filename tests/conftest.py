@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for part in PARTS:
         config.addinivalue_line("markers", f"{part}: needs {part} on this machine")
     config.addinivalue_line("markers", "slow: takes a minute or more")
+    # A shell has what it puts in the background ignore Ctrl-C, and so do its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # The shell's own settings would win over the `.env` that a test writes.
     for key in KEYS:
         if not key.name.endswith("_proxy"):
