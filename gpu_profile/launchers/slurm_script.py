@@ -1,6 +1,5 @@
 """The sbatch script of a job: plain enough to read, keep and submit by hand."""
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +9,10 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.launchers.base import NsysPlan, rank_arguments
 from gpu_profile.launchers.jobdir import SAMPLES
 from gpu_profile.launchers.slurm_container import Container, itself
+from gpu_profile.launchers.slurm_words import directive, seconds
 from gpu_profile.settings import Settings
 from gpu_profile.spec import Job
 
-_FINALISE_S = (120, 900)
 _PROBE_MINUTES = (5, 20)  # an image may have to be downloaded
 # Slurm may send a signal up to a minute early: leave short jobs to its own SIGTERM.
 _SHORTEST_WARNED_S = 600
@@ -156,9 +155,7 @@ class Script:
         yield "#SBATCH --no-requeue\n"
         limit = seconds(self.time)
         if limit >= _SHORTEST_WARNED_S:
-            # What was recorded for longer takes nsys longer to make a report of.
-            least, most = _FINALISE_S
-            yield f"#SBATCH --signal=B:USR1@{min(max(limit // 20, least), most)}\n"
+            yield f"#SBATCH --signal=B:USR1@{_finalise_s(limit)}\n"
         if self.sbatch_args:
             yield f"#SBATCH {' '.join(map(directive, self.sbatch_args))}\n"
 
@@ -223,6 +220,11 @@ def _here(settings: Settings) -> str:
 _AS_HOST = """'exec torchrun --rdzv_conf=is_host="$((SLURM_NODEID == 0))" "$@"'"""
 
 
+def _finalise_s(limit: int) -> int:
+    """What is kept of a time limit for nsys: longer recordings take it longer."""
+    return min(max(limit // 20, 120), 900)
+
+
 def _torchrun(processes: int) -> tuple[str, ...]:
     """In the spelling that torch 1 has too."""
     return (
@@ -231,23 +233,3 @@ def _torchrun(processes: int) -> tuple[str, ...]:
         *('--rdzv_id="$SLURM_JOB_ID"', "--rdzv_backend=c10d"),
         *('--rdzv_endpoint="$MASTER_ADDR:$MASTER_PORT"', "--no_python"),
     )
-
-
-def directive(value: str) -> str:
-    """A word of an #SBATCH line, which knows quotes and backslashes, and where # is a comment."""
-    if "\n" in value or "\0" in value:
-        raise SettingsError(f"{value!r} holds a line break", "An #SBATCH line cannot")
-    if re.fullmatch(r"[\w@%+=:,./-]+", value):
-        return value
-    return '"' + re.sub(r'([\\"#])', r"\\\1", value) + '"'
-
-
-def seconds(limit: str) -> int:
-    """Slurm's time limit: minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s. 0: none, or not a time."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
-    if match is None:
-        return 0
-    days, first, second, third = (int(part or 0) for part in match.groups())
-    if match[1] is not None or match[4] is not None:
-        return days * 86400 + first * 3600 + second * 60 + third
-    return first * 60 + second

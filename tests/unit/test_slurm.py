@@ -9,7 +9,8 @@ from gpu_profile.errors import JobError, SettingsError, ToolError
 from gpu_profile.launchers import slurm_state
 from gpu_profile.launchers.base import JobState, NsysPlan
 from gpu_profile.launchers.slurm_container import Container
-from gpu_profile.launchers.slurm_script import Script, directive, seconds
+from gpu_profile.launchers.slurm_script import Script
+from gpu_profile.launchers.slurm_words import directive, seconds
 from gpu_profile.spec import Job, ProfileSpec, Resources
 
 PLAN = NsysPlan(

@@ -1,0 +1,25 @@
+"""Slurm's own spellings: words of an #SBATCH line, and time limits."""
+
+import re
+
+from gpu_profile.errors import SettingsError
+
+
+def directive(value: str) -> str:
+    """A word of an #SBATCH line, which knows quotes and backslashes, and where # is a comment."""
+    if "\n" in value or "\0" in value:
+        raise SettingsError(f"{value!r} holds a line break", "An #SBATCH line cannot")
+    if re.fullmatch(r"[\w@%+=:,./-]+", value):
+        return value
+    return '"' + re.sub(r'([\\"#])', r"\\\1", value) + '"'
+
+
+def seconds(limit: str) -> int:
+    """Slurm's time limit: minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s. 0: none, or not a time."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
+    if match is None:
+        return 0
+    days, first, second, third = (int(part or 0) for part in match.groups())
+    if match[1] is not None or match[4] is not None:
+        return days * 86400 + first * 3600 + second * 60 + third
+    return first * 60 + second
