@@ -27,7 +27,7 @@ def on_cluster(
     try:
         client = distributed.Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
-        hint = "give the address that `dask scheduler` prints"
+        hint = "Give the address that `dask scheduler` prints"
         raise ToolError(f"no Dask scheduler answers at {scheduler}", hint) from error
     with client:
         _check_workers(client, scheduler)
@@ -36,13 +36,15 @@ def on_cluster(
 
 def _check_workers(client: Any, scheduler: str) -> None:  # noqa: ANN401 - distributed is untyped
     if not client.scheduler_info()["workers"]:
-        raise ToolError(f"the Dask cluster at {scheduler} has no workers", "start: dask worker")
+        raise ToolError(
+            f"the Dask cluster at {scheduler} has no workers", f"Start one: dask worker {scheduler}"
+        )
     # A function of ours would be pickled by its name and fail there without saying why.
     specs = client.run(importlib.util.find_spec, "gpu_profile")
     missing = sorted(worker for worker, spec in specs.items() if spec is None)
     if missing:
         what = f"{len(missing)} Dask workers, {missing[0]} first, have no gpu-profile"
-        raise ToolError(what, f"there: {_HINT}")
+        raise ToolError(what, f"There: {_HINT}")
 
 
 def _gather(
@@ -59,7 +61,7 @@ def _gather(
             answers[future.key] = future.result()
         except distributed.KilledWorker:
             what = f"{place[future.key]} killed every worker that read it"
-            answers[future.key] = ReportError(what, "give the workers more memory")
+            answers[future.key] = ReportError(what, "Give the workers more memory")
         tell(f"{len(answers)} of {len(works)} reports read")
         future.release()
     return [answers[future.key] for future in futures]

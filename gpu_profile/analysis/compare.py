@@ -92,7 +92,7 @@ def percent(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise SettingsError(f"--fail-over {text!r} is not a percentage", "use for example 5%")
+        raise SettingsError(f"--fail-over {text!r} is not a percentage", "Use for example 5%")
     return value / 100
 
 

@@ -73,7 +73,7 @@ FORMATS = {"text": as_text, "json": as_json, "markdown": as_markdown, "junit": a
 def write(comparison: Comparison, form: str) -> str:
     """The comparison in one of FORMATS. Raises SettingsError for another."""
     if form not in FORMATS:
-        raise SettingsError(f"--format {form!r} is not known", f"use {', '.join(FORMATS)}")
+        raise SettingsError(f"--format {form!r} is not known", f"Use {', '.join(FORMATS)}")
     return FORMATS[form](comparison)
 
 

@@ -217,15 +217,15 @@ def _store(path: Path) -> Store:
     if path.is_dir():
         return ParquetStore(path)
     if not path.exists():
-        raise ReportError(f"{path} does not exist", "list what there is with: invoke reports")
+        raise ReportError(f"{path} does not exist", "`invoke reports` lists what there is")
     if path.suffix == ".nsys-rep":
-        raise ReportError(f"{path} is not exported", f"nsys export --type=sqlite {path}")
+        raise ReportError(f"{path} is not exported", f"Run: nsys export --type=sqlite {path}")
     return SqliteStore(path)
 
 
 def _check_schema(database: Database) -> None:
     if not database.has("StringIds", "id", "value") or not database.export_facts:
-        raise ReportError(f"{database.path} was not written by nsys", "give nsys' own export")
+        raise ReportError(f"{database.path} was not written by nsys", "Give nsys' own export")
     if database.schema[0] != SCHEMA_MAJOR:
         version = ".".join(map(str, database.schema))
         raise ReportError(f"{database.path} has schema {version}, unknown here", OLD_OR_NEW)

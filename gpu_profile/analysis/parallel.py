@@ -68,7 +68,7 @@ class Work:
         except GpuProfileError as error:
             return error
         except MemoryError:
-            hint = "read it on a machine with more memory, or with --scheduler"
+            hint = "Read it on a machine with more memory, or with --scheduler"
             return ReportError(f"{self.source.place} does not fit into memory", hint)
 
 
@@ -141,7 +141,7 @@ def _in_processes(works: Sequence[Work], workers: int, tell: Tell) -> list[Answe
         last = attempt == TRIES - 1
         for group in [[index] for index in missing] if last else [missing]:
             _pool_round(works, group, min(workers, len(group)), answers, tell)
-    hint = "it may need more memory than there is; read it alone, or with --scheduler"
+    hint = "It may need more memory than there is; read it alone, or with --scheduler"
     for index in range(len(works)):
         died = ReportError(f"reading {works[index].source.place} killed its worker", hint)
         answers.setdefault(index, died)

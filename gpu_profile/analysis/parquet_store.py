@@ -19,7 +19,7 @@ class ParquetStore:
         self._parquet = _pyarrow(path)
         self._files = {file.stem: file for file in sorted(path.glob("*.parquet"))}
         if not self._files:
-            raise ReportError(f"{path} holds no .parquet file", "give the folder nsys exported")
+            raise ReportError(f"{path} holds no .parquet file", "Give the folder nsys exported")
         try:
             self.tables = {name: self._columns(file) for name, file in self._files.items()}
         except (OSError, ValueError) as error:
@@ -62,7 +62,7 @@ class ParquetStore:
 
 def _damaged(path: Path, error: Exception) -> ReportError:
     said = " ".join(str(error).split())
-    return ReportError(f"{path} is damaged: {said}", "export it again")
+    return ReportError(f"{path} is damaged: {said}", "Export it again")
 
 
 def _pyarrow(path: Path) -> Any:  # noqa: ANN401
@@ -71,7 +71,7 @@ def _pyarrow(path: Path) -> Any:  # noqa: ANN401
     except ImportError as error:
         raise ToolError(
             f"{path} is a Parquet folder, and pyarrow is not installed",
-            "pip install pyarrow, or export with --type=sqlite",
+            "Install pyarrow by pip, or export with --type=sqlite",
         ) from error
     return pyarrow.parquet
 

@@ -31,7 +31,7 @@ class Metric:
         kind, _, name = text.partition(":")
         if (kind == "step" and not name) or (kind in ("range", "kernel") and name):
             return cls(kind, name)
-        raise SettingsError(f"metric {text!r} is not known", f"use one of {', '.join(METRICS)}")
+        raise SettingsError(f"metric {text!r} is not known", f"Use one of {', '.join(METRICS)}")
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}" if self.name else self.kind

@@ -49,10 +49,10 @@ def wish_of(
     for word in keep:
         if word not in KINDS and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", word):
             known = ", ".join(KINDS)
-            raise SettingsError(f"--keep {word} is unknown", f"kinds are {known}; or a VARIABLE")
+            raise SettingsError(f"--keep {word} is unknown", f"Kinds are {known}; or a VARIABLE")
     for text in also:
         if len(text) < 3:
-            raise SettingsError("--also needs at least 3 characters", "give the whole string")
+            raise SettingsError("--also needs at least 3 characters", "Give the whole string")
     return Wish(frozenset(keep), tuple(sorted(set(also))), tuple(hosts), tuple(users))
 
 
@@ -69,7 +69,7 @@ def scrub(
     report that cannot be read, or when the copy's check finds anything: then no copy is left.
     """
     if not reports:
-        raise SettingsError("no report to scrub", "give --run or --report")
+        raise SettingsError("no report to scrub", "Give --run or --report")
     wish = wish or Wish()
     founds = [_survey(report) for report in reports]
     clean = redactor(founds, wish)
@@ -97,7 +97,7 @@ def _reader(plain: Path) -> sqlite3.Connection:
 def _targets(reports: Sequence[Path], output: Path) -> list[Path]:
     is_file = output.name.endswith((".sqlite", ".sqlite.gz"))
     if is_file and len(reports) > 1:
-        raise SettingsError(f"{output} is one file for {len(reports)} reports", "give a folder")
+        raise SettingsError(f"{output} is one file for {len(reports)} reports", "Give a folder")
     if is_file:
         targets = [output]
     else:
@@ -109,7 +109,7 @@ def _targets(reports: Sequence[Path], output: Path) -> list[Path]:
     for target in targets:
         for report in reports:
             if target.exists() and target.samefile(report):
-                raise SettingsError(f"{target} is the original", "give another --output")
+                raise SettingsError(f"{target} is the original", "Give another --output")
     return targets
 
 
@@ -122,7 +122,7 @@ def _scrub_one(report: Path, target: Path, wish: Wish, clean: Redactor) -> tuple
         if what := verify(copy, clean):
             raise ReportError(
                 f"the scrubbed copy of {report} still held {what}, so it was removed",
-                "give the string with --also, or report it as a bug of gpu-profile",
+                "Give the string with --also, or report it as a bug of gpu-profile",
             )
         size = copy.stat().st_size
         if target.suffix == ".gz":
@@ -144,7 +144,7 @@ def _plain(report: Path) -> Iterator[Path]:
     """The report as an uncompressed file, checked; a .gz is unpacked for the time being."""
     if report.is_dir() or not report.exists():
         what = "is a folder" if report.is_dir() else "does not exist"
-        raise ReportError(f"{report} {what}", "give a .sqlite or .sqlite.gz that nsys exported")
+        raise ReportError(f"{report} {what}", "Give a .sqlite or .sqlite.gz that nsys exported")
     if report.suffix != ".gz":
         check_file(report, report)
         yield report
@@ -164,7 +164,7 @@ def _unpack(packed: gzip.GzipFile, file: IO[bytes], report: Path) -> None:
     while chunk := packed.read(1 << 24):
         file.write(chunk)
         if shutil.disk_usage(file.name).free < _SPARE_BYTES:
-            raise ReportError(f"unpacking {report} would fill the disk", "free some space in /tmp")
+            raise ReportError(f"unpacking {report} would fill the disk", "Free some space in /tmp")
 
 
 def _pack(copy: Path) -> Path:

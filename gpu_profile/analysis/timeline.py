@@ -70,7 +70,7 @@ def timeline(
                 with opened(place) as database:
                     rows += _Report(trace, database, scope, clean or Redactor()).write(len(rows))
         if not rows:
-            raise ReportError("the reports hold no GPU work", "record with --trace=cuda,nvtx")
+            raise ReportError("the reports hold no GPU work", "Record with --trace=cuda,nvtx")
         draft.replace(output)
     finally:
         draft.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ def filtered(table: Table, pattern: str) -> Table:
     try:
         wanted = re.compile(pattern, re.IGNORECASE)
     except re.error as error:
-        hint = "it is a regular expression: escape ( [ * + ? . with \\"
+        hint = "It is a regular expression: escape ( [ * + ? . with \\"
         raise SettingsError(f"--filter {pattern!r} cannot be read: {error}", hint) from error
     keep = [row for row in table.rows if any(wanted.search(text) for text in _texts(row))]
     return table.where(keep)
@@ -28,7 +28,7 @@ def _texts(row: tuple[Cell, ...]) -> list[str]:
 def top(table: Table, count: int, by: str = "") -> Table:
     """The first rows, of each group where the table is grouped."""
     if count < 0:
-        raise SettingsError(f"--top {count} is less than none", "give a number of rows, 0 for all")
+        raise SettingsError(f"--top {count} is less than none", "Give a number of rows, 0 for all")
     width, seen, keep = len(GROUPS[by]), dict[object, int](), []
     for row in table.rows:
         seen[row[:width]] = seen.get(row[:width], 0) + 1
@@ -40,5 +40,5 @@ def top(table: Table, count: int, by: str = "") -> Table:
 def check_by(by: str, known: tuple[str, ...], name: str) -> None:
     """Refuse a grouping that the analysis does not know."""
     if by and by not in known:
-        hint = f"use --by {' or '.join(known)}" if known else "leave --by out"
+        hint = f"Use --by {' or '.join(known)}" if known else "Leave --by out"
         raise SettingsError(f"{name} cannot be split by {by}", hint)

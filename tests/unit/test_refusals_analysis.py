@@ -141,7 +141,7 @@ def test_several_kernels_of_one_launch_are_all_counted(tmp_path: Path) -> None:
     ("refuse", "reason"),
     [
         (lambda: check_by("device", ("rank",), "cuda_api_sum"), "cannot be split by device"),
-        (lambda: check_by("node", ("rank", "device"), "x"), "use --by rank or device"),
+        (lambda: check_by("node", ("rank", "device"), "x"), "Use --by rank or device"),
         (lambda: filtered(ANALYSES["nvtx_sum"].merge([]), "("), "--filter '('"),
         (lambda: top(ANALYSES["nvtx_sum"].merge([]), -1), "--top -1"),
     ],
