@@ -124,7 +124,7 @@ def test_a_full_disk_there_is_named(invoked: Invoked, small_disk: Path) -> None:
     fill = f"open({str(small_disk / 'fill')!r}, 'wb').write(bytes(10**7))"
     invoked = Invoked(invoked.runs, {**invoked.environ, "SSH_DIR": str(small_disk / "runs")})
     done = invoked.run("profile", *ON, "--", "python3", "-c", BEAT + fill)
-    assert done.returncode == 5
+    assert done.returncode == 5, done.stderr
     assert "disk of" in error_line(done)
 
 
