@@ -14,9 +14,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -67,6 +68,31 @@ def _replaced(options: tuple[str, ...], option: str) -> tuple[str, ...]:
     return (*(o for o in options if o.partition("=")[0] != name), option)
 
 
+@dataclass(frozen=True)
+class Known:
+    """What was measured, by regime and way, kept in a file: a bench that was cut goes on there."""
+
+    path: Path | None
+    runs: dict[str, dict[str, list[Step]]]
+
+    @classmethod
+    def read(cls, path: Path | None) -> "Known":
+        text = path.read_text() if path and path.exists() else "{}"
+        return cls(path, json.loads(text, object_hook=_step))
+
+    def of(self, regime: str, ways: Iterable[str]) -> dict[str, list[Step]]:
+        runs = self.runs.setdefault(regime, {})
+        return {way: runs.setdefault(way, []) for way in ways}
+
+    def write(self) -> None:
+        if self.path:
+            self.path.write_text(json.dumps(self.runs, default=vars, indent=1) + "\n")
+
+
+def _step(parsed: dict[str, Any]) -> Any:
+    return Step(**parsed) if "p10" in parsed else parsed
+
+
 class FailedRun(Exception):
     """A run that ended badly, without a report, or with too few step times; its whole output."""
 
@@ -103,14 +129,16 @@ def measured(output: str) -> Step:
 
 
 def table(regime: str, runs: Mapping[str, Sequence[Step]]) -> str:
-    bare = runs["none"]
+    rounds = min(len(steps) for steps in runs.values())
+    bare = runs["none"][:rounds]
     lines = [
-        f"{regime}, median of {len(bare)} rounds",
+        f"{regime}, median of {rounds} rounds",
         "",
         "| nsys | p10 ms | median ms | p10 ratio | median ratio |",
         "|---|---|---|---|---|",
     ]
-    for way, steps in runs.items():
+    for way, every in runs.items():
+        steps = every[:rounds]
         p10 = statistics.median(step.p10 for step in steps)
         median = statistics.median(step.median for step in steps)
         r10 = statistics.median(s.p10 / b.p10 for s, b in zip(steps, bare, strict=True))
@@ -129,7 +157,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
     parser.add_argument("--regime", default=",".join(REGIMES))
     parser.add_argument("--only", default="", help="ways beside none, separated by commas")
-    parser.add_argument("--json", type=Path, help="every run's numbers, written after each round")
+    parser.add_argument("--json", type=Path, help="every run's numbers, and where to go on")
     parser.add_argument("--cpu", action="store_true", help="no GPU: only tries this program")
     parser.add_argument("command", nargs="*", help="instead of train.py: prints its JSON lines")
     return parser.parse_args()
@@ -143,18 +171,23 @@ def main() -> None:
     chosen = ways(asked.stdout, gpus=not options.cpu)
     wanted = {word.strip() for word in options.only.split(",") if word.strip()}
     chosen = {k: v for k, v in chosen.items() if not wanted or k in {*wanted, "none"}}
-    everything: dict[str, dict[str, list[Step]]] = {}
+    known = Known.read(options.json)
     for regime in options.regime.split(","):
-        train = [options.python, str(TRAIN), "--dtype=bfloat16", *REGIMES[regime]]
-        runs: dict[str, list[Step]] = {way: [] for way in chosen}
+        train = options.command or [
+            options.python,
+            str(TRAIN),
+            "--dtype=bfloat16",
+            *REGIMES[regime],
+        ]
+        runs = known.of(regime, chosen)
         for number in range(options.rounds):
             for way, words in chosen.items():
-                runs[way].append(run_again(options, words, options.command or train))
-                last = runs[way][-1]
-                print(f"{regime} round {number + 1} {way}: {last.median:.2f} ms", file=sys.stderr)
-            if options.json:
-                everything[regime] = runs
-                options.json.write_text(json.dumps(everything, default=vars, indent=1) + "\n")
+                if number < len(runs[way]):
+                    continue
+                runs[way].append(run_again(options, words, train))
+                known.write()
+                median = runs[way][-1].median
+                print(f"{regime} round {number + 1} {way}: {median:.2f} ms", file=sys.stderr)
         print(table(regime, runs), end="\n\n", flush=True)
 
 

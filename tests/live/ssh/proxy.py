@@ -18,7 +18,8 @@ class Proxy:
         self.budget: int | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def cut(self) -> None:
         self._up = False
@@ -31,7 +32,12 @@ class Proxy:
         self._up, self.budget = True, None
 
     def close(self) -> None:
+        """Ends the thread that accepts first: left waiting, it would accept on the next proxy's
+        listener, which gets the number that this one's file had.
+        """
         self.cut()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
         self._listener.close()
 
     def _accept(self) -> None:
