@@ -17,6 +17,14 @@ from gpu_profile.errors import GpuProfileError
 from gpu_profile.verbs import VERBS, Option, Verb
 
 _NUMBERED = "."
+_PLACES = {
+    errno.ENOSPC: "Make room",
+    errno.EDQUOT: "Make room",
+    errno.EACCES: "Ask for the right",
+    errno.EPERM: "Ask for the right",
+    errno.EROFS: "Mount it to be written",
+}
+"""What is the machine's to mend, not ours."""
 
 
 def _arguments(verb: Verb) -> Iterator[Argument]:
@@ -95,11 +103,11 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
             sys.stderr.close()
             raise Exit(code=0) from None
         except OSError as error:
-            if error.errno != errno.ENOSPC:
+            if error.errno not in _PLACES:
                 raise
-            where = named.get("output") or "REPORT_DIR"
-            hint = f"Make room, or choose another place than {where}"
-            raise Exit(f"error: no space left on the disk. {hint}.", code=3) from None
+            where = error.filename or named.get("output") or "REPORT_DIR"
+            said = f"{where}: {error.strerror}. {_PLACES[error.errno]}"
+            raise Exit(f"error: {said}, or choose another place.", code=3) from None
 
     body.__doc__ = verb.doc
     return body

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.spec import LAUNCHER_NAMES, LauncherName
 
 RUN_FILE = "run.json"
@@ -88,7 +88,13 @@ def create(report_dir: Path, wanted: str) -> Path:
 def save(run: Run, directory: Path) -> None:
     """Replace run.json whole: a reader never sees half of one."""
     draft = directory / f".{RUN_FILE}"
-    draft.write_text(run.to_json(), encoding="utf-8")
+    try:
+        draft.write_text(run.to_json(), encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ReportError(
+            f"{directory} is gone, removed while its run went on",
+            f"`invoke fetch --job {run.handle}` may still bring its reports" if run.handle else "",
+        ) from error
     draft.replace(directory / RUN_FILE)
 
 

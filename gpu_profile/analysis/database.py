@@ -30,7 +30,7 @@ __all__ = ["MISSING", "Columns", "Database", "IntArray", "Value", "sort_columns"
 Columns = dict[str, IntArray]
 
 SCHEMA_MAJOR = 3
-OLD_OR_NEW = "export it with an nsys from 2023.2 to 2026.5, or update gpu-profile"
+OLD_OR_NEW = "Export it with an nsys from 2023.2 to 2026.5, or update gpu-profile"
 
 
 class Database:

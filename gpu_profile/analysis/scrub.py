@@ -94,11 +94,15 @@ def _reader(plain: Path) -> sqlite3.Connection:
     return reader
 
 
+def is_file(output: Path) -> bool:
+    """Whether that names the one copy itself, and not the folder for all."""
+    return output.name.endswith((".sqlite", ".sqlite.gz"))
+
+
 def _targets(reports: Sequence[Path], output: Path) -> list[Path]:
-    is_file = output.name.endswith((".sqlite", ".sqlite.gz"))
-    if is_file and len(reports) > 1:
+    if is_file(output) and len(reports) > 1:
         raise SettingsError(f"{output} is one file for {len(reports)} reports", "Give a folder")
-    if is_file:
+    if is_file(output):
         targets = [output]
     else:
         targets = [output / _REPORT_NAME.sub(r"\1\2", report.name) for report in reports]

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 import shlex
 import shutil
 import sys
@@ -76,6 +77,29 @@ def job_of(options: Options, chosen: Settings) -> tuple[Launcher, str] | None:
         wanted = rundir.load(rundir.find(chosen.report_dir, wanted)).handle
     handle = Handle.parse(wanted)
     return launcher_of(handle.launcher, chosen), handle.id
+
+
+def output_file(options: Options, name: str) -> Path | None:
+    """--output as a file that can be written, in a folder under `name`; None without the flag.
+
+    Raises SettingsError where it cannot, before minutes are spent on what it is to hold.
+    """
+    given = str(options["output"])
+    if not given:
+        return None
+    path = Path(given, name) if Path(given).is_dir() or given.endswith("/") else Path(given)
+    make_folder(path.parent)
+    return path
+
+
+def make_folder(folder: Path) -> None:
+    """Raises SettingsError where nothing can be written into it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"--output {folder}: {error.strerror}", "Name another place") from error
+    if not os.access(folder, os.W_OK):
+        raise SettingsError(f"--output {folder}: no right to write there", "Name another place")
 
 
 def nearest(flag: str, name: str, known: Iterable[str]) -> NoReturn:

@@ -11,23 +11,27 @@ from gpu_profile.analysis.table import Table
 from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.settings import Settings
 from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import load_settings
+from gpu_profile.verbs.common import load_settings, output_file
 from gpu_profile.verbs.reading import reading
+
+_SUFFIXES = {"json": "json", "markdown": "md", "junit": "xml"}
 
 
 def compare(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     if not options["base"] or not options["new"]:
         raise SettingsError("compare needs two runs", "Use --base RUN --new RUN")
+    form = str(options["format"])
+    output = output_file(options, f"comparison.{_SUFFIXES.get(form, 'txt')}")
     metric = Metric.parse(str(options["metric"]))
     analysis = Analysis("samples", sampling(metric), _no_table)
     base, new = (
         _samples(str(options[side]), chosen, options, analysis) for side in ("base", "new")
     )
     result = comparison.merge(base, new, metric, comparison.percent(str(options["fail_over"])))
-    text = compare_text.write(result, str(options["format"]))
-    if options["output"]:
-        Path(str(options["output"])).write_text(text, encoding="utf-8")
+    text = compare_text.write(result, form)
+    if output:
+        output.write_text(text, encoding="utf-8")
     else:
         sys.stdout.write(text)
     if result.regressed:

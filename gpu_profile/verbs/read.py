@@ -10,7 +10,7 @@ from gpu_profile.analysis.parallel import prepare
 from gpu_profile.progress import Progress
 from gpu_profile.settings import Settings
 from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import load_settings, show
+from gpu_profile.verbs.common import load_settings, make_folder, output_file, show
 from gpu_profile.verbs.reading import directory, find, reading
 
 
@@ -35,8 +35,8 @@ def html(verb: Verb, options: Options) -> None:
     from gpu_profile.analysis.page import write_page  # much of it: meanwhile
 
     chosen = load_settings(verb, options)
-    read = reading(options, chosen)
     output = _output(options, chosen, "page.html")
+    read = reading(options, chosen)
     known = {} if options["report"] else _facts(directory(options, chosen))
     summary = write_page(
         read.sources,
@@ -62,8 +62,8 @@ def _facts(place: Path) -> dict[str, str]:
 
 def timeline(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
-    read = reading(options, chosen)
     output = _output(options, chosen, "timeline.perfetto-trace.gz")
+    read = reading(options, chosen)
     pairs = [(source.place, source.scope) for source in read.sources]
     show([trace.timeline(pairs, output, tell=Progress().say)], "text")
     print(f"{output}: open it in Perfetto's UI (ui.perfetto.dev reads it in your browser)")
@@ -74,11 +74,12 @@ def scrub(verb: Verb, options: Options) -> None:
     reports = [path for path in find(options, chosen) if path.suffix != ".nsys-rep"]
     wish = scrubbing.wish_of(keep=options["keep"], also=options["also"])
     output = Path(str(options["output"]) or "scrubbed")
+    make_folder(output.parent if scrubbing.is_file(output) else output)
     show([scrubbing.scrub(reports, output, wish, Progress().say)], "text")
 
 
 def _output(options: Options, chosen: Settings, name: str) -> Path:
     """--output, or a file in the run's directory (here, for reports of no run)."""
-    if options["output"]:
-        return Path(str(options["output"]))
+    if given := output_file(options, name):
+        return given
     return Path(name) if options["report"] else directory(options, chosen) / name

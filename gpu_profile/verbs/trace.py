@@ -1,12 +1,12 @@
 """trace-file: the JSON that nsys' --python-functions-trace reads."""
 
 import sys
-from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.trace_file import Attributes
 from gpu_profile.trace_file import trace_file as made
 from gpu_profile.verbs import Options, Verb
+from gpu_profile.verbs.common import output_file
 
 
 def trace_file(_verb: Verb, options: Options) -> None:
@@ -20,8 +20,8 @@ def trace_file(_verb: Verb, options: Options) -> None:
     python = process.which("python3") or sys.executable
     functions = (*options.get("function", ()), *options["words"])
     text = process.drive(made(functions, attributes, python=python))
-    if options["output"]:
-        Path(str(options["output"])).write_text(text, encoding="utf-8")
-        print(f"{options['output']}: use it as --python-functions-trace {options['output']}")
+    if output := output_file(options, "functions.json"):
+        output.write_text(text, encoding="utf-8")
+        print(f"{output}: use it as --python-functions-trace {output}")
     else:
         sys.stdout.write(text)

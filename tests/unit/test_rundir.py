@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import rundir
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.rundir import ReportFacts, Run
 
 NOW = datetime(2026, 11, 21, 3, 15, tzinfo=timezone.utc)
@@ -40,6 +40,11 @@ def test_a_run_id_is_a_dns_label(command: tuple[str, ...], name: str, expected: 
 
 def test_two_runs_of_one_second_get_two_directories(tmp_path: Path) -> None:
     assert [rundir.create(tmp_path, "a").name for _ in range(3)] == ["a", "a-2", "a-3"]
+
+
+def test_a_directory_removed_meanwhile_is_named_with_the_way_on(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"gone is gone.*invoke fetch --job docker://train-1"):
+        rundir.save(RUN, tmp_path / "gone")
 
 
 def test_a_record_survives_the_round_trip(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""--output: its folder is made, a folder gets a file, a place that cannot be is refused."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.invoked import invoke
+
+RECORDED = Path(__file__).parents[2] / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
+WRITERS = {
+    "html": (("html", "--report", "REPORT"), "page.html"),
+    "timeline": (("timeline", "--report", "REPORT"), "timeline.perfetto-trace.gz"),
+    "scrub": (("scrub", "--report", "REPORT"), "rank0.sqlite.gz"),
+    "compare": (
+        ("compare", "--base", "REPORT", "--new", "REPORT", "--format", "junit"),
+        "comparison.xml",
+    ),
+    "trace-file": (("trace-file", "json:dumps"), "functions.json"),
+}
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    return Path(shutil.copy(RECORDED, tmp_path))
+
+
+def words_of(verb: str, report: Path, output: str) -> tuple[str, ...]:
+    words = (str(report) if word == "REPORT" else word for word in WRITERS[verb][0])
+    return (*words, f"--output={output}")
+
+
+@pytest.mark.parametrize("verb", WRITERS)
+def test_a_folder_gets_the_file_by_its_usual_name(tmp_path: Path, report: Path, verb: str) -> None:
+    (tmp_path / "there").mkdir()
+    for folder in ("there", "new/below/"):
+        done = invoke(*words_of(verb, report, folder), directory=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert [path.name for path in (tmp_path / folder).iterdir()] == [WRITERS[verb][1]]
+
+
+@pytest.mark.parametrize("verb", WRITERS)
+def test_a_place_that_cannot_be_is_refused(tmp_path: Path, report: Path, verb: str) -> None:
+    done = invoke(*words_of(verb, report, f"{report}/x.sqlite"), directory=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(f"error: --output {report}")
+    assert len(done.stderr.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [report.name]
