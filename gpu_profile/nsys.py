@@ -24,8 +24,8 @@ class _Preset:
     nic_metrics: bool = False
 
 
-# light needs no privilege and costs nothing measurable while the GPU is the limit; on a CPU-only
-# node CUDA is silent, so the operating system's calls are what there is to see.
+# light needs no privilege and costs some 2 % while the GPU is the limit (docs/host.md). Where there
+# is no GPU, CUDA is silent: the operating system's calls are what there is to see.
 _PRESETS: Mapping[Preset, _Preset] = {
     "light": _Preset(trace=("cuda", "nvtx"), cpu_trace=("nvtx", "osrt")),
     "comm": _Preset(

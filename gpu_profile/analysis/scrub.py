@@ -9,17 +9,16 @@ import re
 import shutil
 import sqlite3
 import tempfile
-import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO
 
+from gpu_profile.analysis.packed import unpack
 from gpu_profile.analysis.redact import Redactor
 from gpu_profile.analysis.scrub_copy import Copied, copy_tables, open_pair
 from gpu_profile.analysis.scrub_rules import KINDS, RANK_VARIABLES, Found, Wish, redactor, survey
 from gpu_profile.analysis.scrub_verify import verify
-from gpu_profile.analysis.sqlite_store import AGAIN, check_file, damaged
+from gpu_profile.analysis.sqlite_store import check_file, damaged
 from gpu_profile.analysis.table import Cell, Column, Table
 from gpu_profile.errors import ReportError, SettingsError
 
@@ -32,7 +31,6 @@ _COLUMNS = (
     Column("Size", "bytes"),
     Column("Checked"),
 )
-_SPARE_BYTES = 1 << 30  # unpacking a hostile .gz must not fill the disk
 _REPORT_NAME = re.compile(r"(rank\d+)\..*?(\.sqlite(?:\.gz)?)$")
 
 
@@ -154,21 +152,9 @@ def _plain(report: Path) -> Iterator[Path]:
         yield report
         return
     with tempfile.TemporaryDirectory(prefix="gpu-profile-") as folder:
-        plain = Path(folder) / "plain.sqlite"
-        try:
-            with gzip.open(report) as packed, plain.open("wb") as file:
-                _unpack(packed, file, report)
-        except (EOFError, OSError, zlib.error) as error:
-            raise ReportError(f"{report} is truncated or no gzip file: {error}", AGAIN) from error
+        plain = unpack(report, Path(folder))
         check_file(plain, report)
         yield plain
-
-
-def _unpack(packed: gzip.GzipFile, file: IO[bytes], report: Path) -> None:
-    while chunk := packed.read(1 << 24):
-        file.write(chunk)
-        if shutil.disk_usage(file.name).free < _SPARE_BYTES:
-            raise ReportError(f"unpacking {report} would fill the disk", "Free some space in /tmp")
 
 
 def _pack(copy: Path) -> Path:

@@ -1,17 +1,15 @@
 """One SQLite export of nsys, opened read-only and read in bulk into numpy arrays."""
 
-import gzip
 import re
-import shutil
 import sqlite3
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from gpu_profile.analysis.cells import Unsupported
+from gpu_profile.analysis.packed import AGAIN, unpack
 from gpu_profile.analysis.pages import PageReader
 from gpu_profile.analysis.schema import MISSING, IntArray
 from gpu_profile.errors import ReportError
@@ -19,7 +17,6 @@ from gpu_profile.errors import ReportError
 Value = str | int | float | bytes | None
 
 MAGIC = b"SQLite format 3\0"
-AGAIN = "export it again: nsys export --type=sqlite --force-overwrite=true REPORT.nsys-rep"
 WINDOW = 200_000  # rows per group_concat: some MB of text, whatever the table's size
 
 DIFFERENCE = re.compile(r"(\w+)-(\w+)")
@@ -34,7 +31,7 @@ class SqliteStore:
         if path.suffix == ".gz":
             self._temporary = tempfile.TemporaryDirectory(prefix="gpu-profile-")
         try:
-            plain = self._unpack(path) if self._temporary else path
+            plain = unpack(path, Path(self._temporary.name)) if self._temporary else path
             check_file(plain, path)
             self._connection = _connect(plain)
             self._pages = PageReader(plain)
@@ -45,16 +42,6 @@ class SqliteStore:
         except ReportError:
             self._drop_temporary()
             raise
-
-    def _unpack(self, path: Path) -> Path:
-        assert self._temporary is not None
-        target = Path(self._temporary.name) / path.stem
-        try:
-            with gzip.open(path) as packed, target.open("wb") as plain:
-                shutil.copyfileobj(packed, plain, 1 << 20)
-        except (EOFError, OSError, zlib.error) as error:
-            raise ReportError(f"{path} is truncated or no gzip file: {error}", AGAIN) from error
-        return target
 
     def _drop_temporary(self) -> None:
         if self._temporary is not None:

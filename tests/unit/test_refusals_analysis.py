@@ -2,6 +2,7 @@
 
 import gzip
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,10 @@ from gpu_profile.analysis.database import Database
 from gpu_profile.analysis.nsys_tables import ANALYSES
 from gpu_profile.analysis.schema import GRAPH, KERNEL, NVTX, RUNTIME
 from gpu_profile.analysis.views import check_by, filtered, top
+from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, ReportError, SettingsError, ToolError
+from gpu_profile.process import run
+from tests.invoked import argv
 from tests.unit.analysis.make import Rows, kernel, make_report, process, thread
 
 
@@ -68,6 +72,17 @@ def test_a_truncated_gzip_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(report(tmp_path / "plain.sqlite"))[:-2000])
     with pytest.raises(ReportError, match="is truncated or no gzip file"):
         Database.open(path)
+
+
+def test_no_room_to_unpack_is_not_called_a_broken_file(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite.gz"
+    path.write_bytes(gzip.compress(report(tmp_path / "plain.sqlite")))
+    limited = ("bash", "-c", 'ulimit -f 8 && exec "$@"', "bash")
+    words = argv("stats", f"--report={path}", directory=tmp_path)
+    done = run(Command(argv=(*limited, *words)))
+    assert done.returncode == 6, done.stderr
+    assert f"{path} cannot be unpacked into {tempfile.gettempdir()}: File too large" in done.stderr
+    assert "TMPDIR" in done.stderr.splitlines()[-1]
 
 
 def test_a_report_that_is_not_exported_says_how(tmp_path: Path) -> None:
