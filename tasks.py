@@ -5,16 +5,19 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from invoke.collection import Collection
 from invoke.context import Context
-from invoke.exceptions import Exit
+from invoke.exceptions import Exit, ParseError
+from invoke.parser import Parser
 from invoke.parser.argument import Argument
+from invoke.program import Program
 from invoke.tasks import Task
 
 from gpu_profile.errors import GpuProfileError
-from gpu_profile.verbs import VERBS, Option, Verb
+from gpu_profile.verbs import VERBS, Option, Verb, usage
 
 _NUMBERED = "."
 _PLACES = {
@@ -123,4 +126,31 @@ def _collection() -> Collection:
     return root
 
 
+def _check(verbs: Collection, argv: Sequence[str]) -> None:
+    """Parse as Invoke is about to, for what it refuses. Raises SettingsError."""
+    initial = Program().initial_context
+    core = Parser(initial=initial, ignore_unknown=True).parse_argv(list(argv[1:]))
+    about = core[0].args["help"].value
+    if isinstance(about, str) and about not in verbs.task_names:
+        raise usage.unknown_verb(about)
+    if not core.unparsed:
+        return
+    try:
+        Parser(initial=initial, contexts=verbs.to_contexts()).parse_argv(core.unparsed)
+    except ParseError as error:
+        context = error.context or initial
+        raise usage.refused(str(error), context.name or "", context.flags) from None
+    except ValueError as error:
+        raise usage.no_number(str(error), argv) from None
+
+
+def _is_invoke(program: Path) -> bool:
+    return program.stem in {"invoke", "inv"} or program.parent.name == "invoke"
+
+
 namespace = _collection()
+if _is_invoke(Path(sys.argv[0])):
+    try:
+        _check(namespace, sys.argv)
+    except GpuProfileError as error:
+        raise Exit(f"error: {error}", code=error.exit_code) from None

@@ -48,6 +48,13 @@ REFUSALS = {
     "a baseline and no waiting": (("profile", "--baseline", "--detach"), 2, "--baseline waits"),
     "fetch of nothing": (("fetch",), 2, "fetch needs a job"),
     "a handle that is none": (("fetch", "--job", "k8s://x"), 2, "is not a job handle"),
+    "a verb that is none": (("profil",), 2, "Did you mean profile?"),
+    "a flag that is none": (("profile", "--rank", "0"), 2, "has no --rank. Did you mean --ranks?"),
+    "help for no verb": (("--help", "stat"), 2, "Did you mean stats?"),
+    "a flag of no verb": (("--lst",), 2, "invoke has no --lst. Did you mean --list?"),
+    "a flag without its value": (("profile", "--name"), 2, "--name wants a value"),
+    "a number that is none": (("profile", "--nodes=two"), 2, "--nodes 'two' is not a number"),
+    "a job without its --": (("profile", "./a.out"), 2, "What profile is to run goes behind --"),
     "a run that is not there": (("logs", "--job", "nope"), 2, "no run 'nope'"),
 }
 

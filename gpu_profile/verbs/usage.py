@@ -1,0 +1,51 @@
+"""What Invoke's refusals of a command line mean: which word, what was meant, exit code 2.
+
+Invoke itself says only that it has no idea, with the exit code of a bug.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from gpu_profile.errors import SettingsError
+from gpu_profile.verbs import VERBS
+
+_UNKNOWN = re.compile(r"No idea what '(.*)' is!", re.DOTALL)
+_NO_VALUE = re.compile(r"Flag <Argument: ([\w-]+).* needed value")
+
+
+def unknown_verb(word: str, before: str = "") -> SettingsError:
+    """`before`: the verb that stands before the word, and may want it behind `--`."""
+    guess = _guess(word, (verb.name for verb in VERBS))
+    behind = f". What {before} is to run goes behind --" if before and not guess else ""
+    return SettingsError(f"there is no verb {word!r}", f"{guess}`invoke --list` has all{behind}")
+
+
+def refused(said: str, verb: str, flags: Iterable[str]) -> SettingsError:
+    """`said` is Invoke's; `flags` are those of `verb`, or of Invoke itself where it is empty."""
+    named = f"`invoke {verb} --help`" if verb else "`invoke --help`"
+    if missing := _NO_VALUE.match(said):
+        return SettingsError(f"--{missing[1]} wants a value", f"{named} says which")
+    unknown = _UNKNOWN.fullmatch(said)
+    if not unknown:
+        return SettingsError(said.rstrip("!"), f"{named} has its flags")
+    word = unknown[1]
+    if not word.startswith("-"):
+        return unknown_verb(word, verb)
+    return SettingsError(
+        f"{verb or 'invoke'} has no {word}", f"{_guess(word, flags)}{named} has its flags"
+    )
+
+
+def no_number(said: str, argv: Sequence[str]) -> SettingsError:
+    """Python's own words end with the value; its flag is the word before it."""
+    value = said.rpartition(": ")[2].strip("'")
+    words = list(chain.from_iterable(word.split("=", 1) for word in argv))
+    flag = words[words.index(value) - 1] if value in words else "a flag"
+    return SettingsError(f"{flag} {value!r} is not a number", "Use 0, 1, 2, …")
+
+
+def _guess(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, sorted(known), n=1)
+    return f"Did you mean {near[0]}? " if near else ""
