@@ -132,6 +132,14 @@ def logs(name: str, *, follow: bool) -> Command:
     return command("docker", "logs", *(["--follow"] if follow else []), name)
 
 
+def present(name: str, *, running: bool) -> Steps[None]:
+    """Raises ToolError where there is no such container, or one that has ended."""
+    state = parse_state((yield inspect(name)))
+    if state is None or (running and not state["Running"]):
+        what = f"{name} has ended" if state else f"there is no container {name}"
+        raise ToolError(what, "`invoke run` starts it; a job's is named by --job")
+
+
 def stop(name: str) -> Steps[str]:
     """Stop and remove the local container, or find none."""
     state = parse_state((yield inspect(name)))

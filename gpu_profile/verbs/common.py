@@ -5,6 +5,7 @@ import importlib
 import os
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from gpu_profile.verbs import VERBS, Options, Verb
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = Path(".gpu-profile") / "images.json"
 """The digests that push was told, by tag."""
+_INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 
 
 def load_settings(verb: Verb, options: Options) -> Settings:
@@ -136,6 +138,8 @@ def show_commands(commands: Iterable[Command]) -> None:
 def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:
     """Run on the user's terminal; a failure is one line of that kind."""
     code = process.run_attached(command)
+    if code in _INTERRUPTED:
+        raise KeyboardInterrupt
     if code:
         raise kind(f"`{command}` exited with {code}", "See its message above")
 

@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 
 from gpu_profile import baseline, container, process
-from gpu_profile.command import Command, Steps
-from gpu_profile.errors import GpuProfileError
+from gpu_profile.command import Steps
+from gpu_profile.errors import GpuProfileError, ToolError
 from gpu_profile.launchers.base import JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.rundir import OUTPUT_FILE, Run
 from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import job_of, load_settings, run_at_home, show_commands
+from gpu_profile.verbs.common import job_of, load_settings, run_at_home, run_or_raise, show_commands
 from gpu_profile.verbs.lock import versioned
 
 
@@ -40,7 +40,10 @@ def exec(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     argv = options["words"] or ("bash",)
-    _attached(container.execute(chosen.container, argv, terminal=terminal))
+    process.drive(container.present(chosen.container, running=True))
+    code = process.run_attached(container.execute(chosen.container, argv, terminal=terminal))
+    if code:
+        sys.exit(code)
 
 
 def logs(verb: Verb, options: Options) -> None:
@@ -53,9 +56,10 @@ def logs(verb: Verb, options: Options) -> None:
     job = job_of(options, chosen)
     follow = bool(options["follow"])
     if job:
-        _attached(job[0].logs(job[1], follow=follow))
+        run_or_raise(job[0].logs(job[1], follow=follow), ToolError)
     else:
-        _attached(container.logs(chosen.container, follow=follow))
+        process.drive(container.present(chosen.container, running=False))
+        run_or_raise(container.logs(chosen.container, follow=follow), ToolError)
 
 
 def status(verb: Verb, options: Options) -> None:
@@ -84,12 +88,6 @@ def stop(verb: Verb, options: Options) -> None:
         print(f"{options['job']} stopped; `invoke fetch --job {options['job']}` brings its reports")
     else:
         print(process.drive(container.stop(chosen.container)))
-
-
-def _attached(command: Command) -> None:
-    code = process.run_attached(command)
-    if code:
-        sys.exit(code)
 
 
 def _said(status: JobStatus) -> str:

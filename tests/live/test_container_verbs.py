@@ -45,10 +45,18 @@ def test_words_and_exit_code_survive_exec(invoke: Invoke, hostile_name: str) -> 
     assert invoke("exec", "--", "sh", "-c", "exit 42").returncode == 42
 
 
-def test_exec_without_a_container_says_what_to_do(invoke: Invoke) -> None:
-    refused = invoke("exec", "--", "true")
-    assert refused.returncode != 0
-    assert "No such container" in refused.stderr
+@pytest.mark.parametrize("words", [("exec", "--", "true"), ("logs",)])
+def test_without_a_container_they_say_what_to_do(invoke: Invoke, words: tuple[str, ...]) -> None:
+    refused = invoke(*words)
+    assert refused.returncode == 3
+    assert refused.stderr.startswith("error: there is no container gpu-profile-test")
+    assert "`invoke run` starts it" in refused.stderr
+
+
+def test_logs_of_a_job_that_is_not_there_end_in_a_line(invoke: Invoke) -> None:
+    refused = invoke("logs", "--job", "docker://nope")
+    assert refused.returncode == 3
+    assert "error: `docker logs nope` exited with 1" in refused.stderr
 
 
 def test_a_port_that_is_taken_is_a_line(invoke: Invoke, tmp_path: Path) -> None:
