@@ -103,6 +103,10 @@ class Launcher(Protocol):
     @property
     def images(self) -> ImageFrom: ...
 
+    @property
+    def one_node(self) -> bool:
+        """Its jobs are one machine's: there are no more nodes to ask for."""
+
     def gpus(self) -> Steps[int | None]:
         """GPUs of a node that a job here would have; None where only the engine knows."""
 

@@ -30,6 +30,7 @@ class DockerLauncher:
 
     name: ClassVar[LauncherName] = "docker"
     images: ClassVar[ImageFrom] = ImageFrom.ENGINE
+    one_node: ClassVar[bool] = True
     image: ImageRef
     report_dir: Path
     options: tuple[str, ...] = ()

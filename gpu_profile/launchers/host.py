@@ -20,6 +20,7 @@ class HostLauncher(Scripted):
 
     name: ClassVar[LauncherName] = "host"
     images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
+    one_node: ClassVar[bool] = True
     report_dir: Path
     nsys: str = ""
     workdir: str = ""

@@ -26,6 +26,7 @@ class SlurmLauncher(Scripted):
 
     name: ClassVar[LauncherName] = "slurm"
     images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
+    one_node: ClassVar[bool] = False
     directory: str
     report_dir: Path
     cluster: Cluster = field(default_factory=Cluster)

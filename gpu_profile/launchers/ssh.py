@@ -31,6 +31,7 @@ class SshLauncher(Scripted):
 
     name: ClassVar[LauncherName] = "ssh"
     images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
+    one_node: ClassVar[bool] = True
     host: str
     report_dir: Path
     options: tuple[str, ...] = ()

@@ -14,11 +14,12 @@ from gpu_profile.launchers.kube.job import KubernetesJob
 from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.progress import Progress
 from gpu_profile.settings import Settings
-from gpu_profile.spec import ImageRef, Job, Mount, ProfileSpec, Resources, parse_ranks
+from gpu_profile.spec import PRESETS, ImageRef, Job, Mount, ProfileSpec, Resources, parse_ranks
 from gpu_profile.verbs import Options
-from gpu_profile.verbs.common import RECORDS, whole_number, words
+from gpu_profile.verbs.common import RECORDS, nearest, whole_number, words
 
 SAMPLE = ("python3", "/train.py")
+_LEAST = {"nodes": 1, "processes": 0, "delay": 0, "duration": 0}
 
 
 def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
@@ -43,6 +44,8 @@ def _profile_spec(options: Options) -> ProfileSpec:
         *("preset", "trace", "sample", "capture_range", "capture_range_end", "cuda_graph_trace"),
         *("nvtx_domain_include", "nvtx_domain_exclude", "stats", "export"),
     )
+    if options["preset"] not in PRESETS:
+        nearest("--preset", str(options["preset"]), PRESETS)
     functions = str(options["python_functions_trace"])
     return ProfileSpec(
         **{name: options[name] for name in same},
@@ -57,6 +60,12 @@ def _profile_spec(options: Options) -> ProfileSpec:
 
 
 def _resources(options: Options, launcher: Launcher) -> Resources:
+    for flag, least in _LEAST.items():
+        if options[flag] < least:
+            raise SettingsError(f"--{flag} {options[flag]:g} is too small", f"Use {least} or more")
+    if launcher.one_node and options["nodes"] > 1:
+        what = f"--nodes {options['nodes']}: jobs of {launcher.name} are one machine's"
+        raise SettingsError(what, "Use --on slurm, mpijob, pytorchjob or trainjob")
     gpus = _gpus(options, launcher)
     without_gpus = 2 if options["nodes"] == 1 else 1
     spread = options["ddp"] or launcher.name == "slurm"

@@ -31,6 +31,7 @@ class KubernetesJob(ABC):
     """A job of a custom resource. Its id is `namespace/name`."""
 
     images: ClassVar[ImageFrom] = ImageFrom.REGISTRY
+    one_node: ClassVar[bool] = False
     kind: ClassVar[Kind]
     name: ClassVar[LauncherName]
     cluster: Cluster
