@@ -127,6 +127,21 @@ def whole_number(flag: str, text: str) -> int:
     return int(text)
 
 
+def at_least(options: Options, flag: str, least: int) -> None:
+    if options[flag] < least:
+        raise SettingsError(f"--{flag} {options[flag]:g} is too small", f"Use {least} or more")
+
+
+def nodes_of(options: Options, launcher: Launcher) -> int:
+    """--nodes, where the launcher can have so many."""
+    at_least(options, "nodes", 1)
+    nodes = int(options["nodes"])
+    if nodes > 1 and launcher.one_node:
+        what = f"--nodes {nodes}: jobs of {launcher.name} are one machine's"
+        raise SettingsError(what, "Use --on slurm, mpijob, pytorchjob or trainjob")
+    return nodes
+
+
 def show_commands(commands: Iterable[Command]) -> None:
     """What --dry-run prints: each command as a line to paste, its input below it."""
     for command in commands:

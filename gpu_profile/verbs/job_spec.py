@@ -16,10 +16,9 @@ from gpu_profile.progress import Progress
 from gpu_profile.settings import Settings
 from gpu_profile.spec import PRESETS, ImageRef, Job, Mount, ProfileSpec, Resources, parse_ranks
 from gpu_profile.verbs import Options
-from gpu_profile.verbs.common import RECORDS, nearest, whole_number, words
+from gpu_profile.verbs.common import RECORDS, at_least, nearest, nodes_of, whole_number, words
 
 SAMPLE = ("python3", "/train.py")
-_LEAST = {"nodes": 1, "processes": 0, "delay": 0, "duration": 0}
 
 
 def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
@@ -60,17 +59,14 @@ def _profile_spec(options: Options) -> ProfileSpec:
 
 
 def _resources(options: Options, launcher: Launcher) -> Resources:
-    for flag, least in _LEAST.items():
-        if options[flag] < least:
-            raise SettingsError(f"--{flag} {options[flag]:g} is too small", f"Use {least} or more")
-    if launcher.one_node and options["nodes"] > 1:
-        what = f"--nodes {options['nodes']}: jobs of {launcher.name} are one machine's"
-        raise SettingsError(what, "Use --on slurm, mpijob, pytorchjob or trainjob")
+    for flag in ("processes", "delay", "duration"):
+        at_least(options, flag, 0)
+    nodes = nodes_of(options, launcher)
     gpus = _gpus(options, launcher)
-    without_gpus = 2 if options["nodes"] == 1 else 1
+    without_gpus = 2 if nodes == 1 else 1
     spread = options["ddp"] or launcher.name == "slurm"
     processes = options["processes"] or (gpus or without_gpus if spread else 1)
-    return Resources(nodes=options["nodes"], gpus_per_node=gpus, tasks_per_node=processes)
+    return Resources(nodes=nodes, gpus_per_node=gpus, tasks_per_node=processes)
 
 
 def _gpus(options: Options, launcher: Launcher) -> int:

@@ -17,7 +17,14 @@ from gpu_profile.runner import Runner
 from gpu_profile.settings import Settings
 from gpu_profile.spec import ImageRef, Job, Resources
 from gpu_profile.verbs import Options
-from gpu_profile.verbs.common import RECORDS, launcher_of, show, show_commands, whole_number
+from gpu_profile.verbs.common import (
+    RECORDS,
+    launcher_of,
+    nodes_of,
+    show,
+    show_commands,
+    whole_number,
+)
 
 _NO_NSYS = NsysPlan(options=())
 
@@ -61,6 +68,7 @@ def _asked(chosen: Settings, options: Options) -> Suite:
 
 def _resources(options: Options, launcher: Launcher) -> Resources:
     """All GPUs of a node by one process; over several nodes one process a GPU, started by MPI."""
+    nodes = nodes_of(options, launcher)
     wanted = str(options["gpus_per_node"] or options["gpus"])
     there = None if options["dry_run"] else process.drive(launcher.gpus())
     gpus = there if wanted == "all" else whole_number("--gpus", wanted)
@@ -70,7 +78,6 @@ def _resources(options: Options, launcher: Launcher) -> Resources:
         raise ToolError(
             "The NCCL tests need GPUs, and none is here", "Use --on with a launcher that has some"
         )
-    nodes = int(options["nodes"])
     tasks = (gpus or 1) if nodes > 1 else 1
     return Resources(nodes=nodes, gpus_per_node=gpus, tasks_per_node=tasks)
 
