@@ -25,6 +25,7 @@ _PLACES = {
     errno.EDQUOT: "Make room",
     errno.EACCES: "Ask for the right",
     errno.EPERM: "Ask for the right",
+    errno.ENAMETOOLONG: "Shorten it",
     errno.EROFS: "Mount it to be written",
 }
 """What is the machine's to mend, not ours."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-KeyKind = Literal["bool", "str", "choice"]
+KeyKind = Literal["bool", "str", "choice", "words"]
 Value: TypeAlias = "bool | str"
 Values: TypeAlias = Mapping[str, Value]
 """The components' settings by key, as they stand in Settings.component."""

@@ -62,22 +62,14 @@ def mount_option(mount: Mount) -> str:
     return f"--mount={record.getvalue()}"
 
 
-def words(key: str, text: str) -> tuple[str, ...]:
-    """The options in a setting, quoted as in a shell."""
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as error:
-        raise SettingsError(f"{key} is {text!r}: {error}", "Close the quote") from error
-
-
 def placement(settings: Settings) -> tuple[str, ...]:
     """The `docker run` options that settings choose for every container."""
     network = (f"--network={settings.network}",) if settings.network else ()
     return (
         f"--shm-size={settings.shm_size}",
         *network,
-        *words("VOL_MAP", settings.vol_map),
-        *words("RUN_OPTS", settings.run_opts),
+        *shlex.split(settings.vol_map),
+        *shlex.split(settings.run_opts),
     )
 
 
@@ -117,7 +109,7 @@ def start(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) -> Steps[s
     run = command(
         *("docker", "run", "--detach", "--pull=never", f"--name={name}"),
         *(mount_option(reports), *placement(settings), *gpus),
-        *words("PORT_MAP", settings.port_map),
+        *shlex.split(settings.port_map),
         str(image),
     )
     yield from started(run, name)

@@ -9,18 +9,23 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from gpu_profile import envfile
-from gpu_profile.component import Key
+from gpu_profile.component import Key, KeyKind
 from gpu_profile.components import COMPONENTS, missing_requirements
 from gpu_profile.errors import SettingsError
+from gpu_profile.setting_values import parse
 from gpu_profile.spec import ImageRef, LauncherName
 
-_TRUE, _FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off"}
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _LOWER = {"http_proxy", "https_proxy", "no_proxy"}
 
 
 def _key(default: object, doc: str) -> Any:  # noqa: ANN401 - dataclasses.field's own type
     return field(default=default, metadata={"doc": doc})
+
+
+def _words(doc: str) -> Any:  # noqa: ANN401 - as above
+    """A key of options, quoted as in a shell."""
+    return field(default="", metadata={"doc": doc, "kind": "words"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +56,7 @@ class Settings:
     ca_bundle: str = _key(
         "", "Certificates that downloads in the build need (a file); never in the image"
     )
-    build_opts: str = _key("", "More options for `docker buildx build`")
+    build_opts: str = _words("More options for `docker buildx build`")
     http_proxy: str = _key("", "Proxy of the build's downloads; not kept in the image")
     https_proxy: str = _key("", "The same for HTTPS")
     no_proxy: str = _key("", "Hosts reached without it")
@@ -59,10 +64,10 @@ class Settings:
     container: str = _key(
         "gpu-profile", "Name of the container that run, exec, logs, status and stop mean"
     )
-    port_map: str = _key("", "Ports of that container, as in -p 8080:8080")
-    vol_map: str = _key("", "Volumes of that container, as in -v /data:/data")
+    port_map: str = _words("Ports of that container, as in -p 8080:8080")
+    vol_map: str = _words("Volumes of that container, as in -v /data:/data")
     network: str = _key("", "Network of containers: bridge, host, none or one of your own")
-    run_opts: str = _key("", "More options for `docker run`")
+    run_opts: str = _words("More options for `docker run`")
     shm_size: str = _key("1g", "Shared memory of containers; data loaders and NCCL need it")
     report_dir: Path = _key(Path("/tmp"), "Where runs and their reports are kept")
 
@@ -74,7 +79,7 @@ class Settings:
     )
     ssh_sync: str = _key("", "Directory here to copy to SSH_WORKDIR (or the run) before it runs")
     ssh_dir: str = _key(".gpu-profile", "Directory there for runs and their reports")
-    ssh_args: str = _key("", "More options for ssh, as in -p 2222 -J user@bastion")
+    ssh_args: str = _words("More options for ssh, as in -p 2222 -J user@bastion")
     slurm_partition: str = _key("", "Slurm partition")
     slurm_account: str = _key("", "Slurm account")
     slurm_time: str = _key("00:30:00", "Slurm time limit")
@@ -86,7 +91,7 @@ class Settings:
         "pyxis", "What runs SLURM_IMAGE in the cluster"
     )
     slurm_torchrun: bool = _key(False, "One task a node with torchrun, not one task a GPU")
-    slurm_args: str = _key("", "More options for sbatch")
+    slurm_args: str = _words("More options for sbatch")
     slurm_login: str = _key("", "user@address of a log-in node; empty runs Slurm's commands here")
     slurm_workdir: str = _key("", "Directory that jobs run in; empty is where sbatch is run")
     slurm_dir: str = _key("", "Directory that the nodes share; empty is REPORT_DIR")
@@ -141,7 +146,7 @@ def _core_keys() -> tuple[Key, ...]:
     return tuple(
         Key(
             name=f.name if f.name in _LOWER else f.name.upper(),
-            kind="bool" if f.type is bool else "choice" if get_origin(f.type) is Literal else "str",
+            kind=f.metadata.get("kind") or _kind(f.type),
             default=f.default if isinstance(f.default, bool) else str(f.default),
             choices=get_args(f.type) if get_origin(f.type) is Literal else (),
             doc=f.metadata["doc"],
@@ -149,6 +154,10 @@ def _core_keys() -> tuple[Key, ...]:
         for f in dataclasses.fields(Settings)
         if "doc" in f.metadata
     )
+
+
+def _kind(of: object) -> KeyKind:
+    return "bool" if of is bool else "choice" if get_origin(of) is Literal else "str"
 
 
 CORE_KEYS = _core_keys()
@@ -187,7 +196,7 @@ def _known(where: str, name: str) -> Key:
 
 
 def _checked(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bool) -> Settings:
-    values = {name: _parse(_BY_NAME[name], *found) for name, found in raw.items()}
+    values = {name: parse(_BY_NAME[name], *found) for name, found in raw.items()}
     component = {key.name: values[key.name] for key in COMPONENT_KEYS}
     for needed in missing_requirements(component):
         if not with_dependencies:
@@ -200,19 +209,6 @@ def _checked(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bool) -> 
         component=component,
         sources={name: source for name, (_, source) in raw.items()},
     )
-
-
-def _parse(key: Key, text: str, source: str) -> Any:  # noqa: ANN401 - a key's own type
-    where = f"{source}: {key.name} is {text!r}"
-    if key.kind == "bool":
-        if text.lower() in _TRUE | _FALSE:
-            return text.lower() in _TRUE
-        raise SettingsError(where, "Use true or false")
-    if key.choices and text not in key.choices:
-        raise SettingsError(where, f"Use one of {', '.join(key.choices)}")
-    if "\n" in text or "\0" in text:
-        raise SettingsError(f"{source}: {key.name} holds a line break", "Write it on one line")
-    return text
 
 
 def shown(value: object) -> str:

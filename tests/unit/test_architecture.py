@@ -24,7 +24,7 @@ ONLY = {
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "credentials", "redact"}),
     frozenset({"command", "spec", "component", "component_rows", "progress"}),
-    frozenset({"components", "envfile", "process"}),
+    frozenset({"components", "envfile", "setting_values", "process"}),
     frozenset({"settings"}),
     frozenset(
         {"launchers", "counters", "host_doctor", "kubernetes_doctor", "injector", "operators"}

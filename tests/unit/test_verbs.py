@@ -45,6 +45,12 @@ REFUSALS = {
     "no nodes": (("profile", "--dry-run", "--nodes=0"), 2, "Use 1 or more"),
     "time before": (("profile", "--dry-run", "--delay=-2"), 2, "--delay -2 is too small"),
     "two nodes of one": (("profile", "--dry-run", "--nodes=2"), 2, "docker are one machine's"),
+    "a name that is too long": (("profile", "--on=ssh", f"--sync={'x' * 300}"), 3, "Shorten it"),
+    "an open quote in a setting": (
+        ("render", "--set", "SLURM_ARGS='"),
+        2,
+        'command line: SLURM_ARGS is "\'": No closing quotation. Close the quote',
+    ),
     "ranks that are none": (("profile", "--dry-run", "--ranks", "x"), 2, "--ranks 'x'"),
     "a mount that is none": (("profile", "--dry-run", "--mount", "x"), 2, "--mount 'x'"),
     "a variable that is not set": (("profile", "--dry-run", "--env", "NOPE_1"), 2, "--env NOPE_1"),

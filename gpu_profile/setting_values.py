@@ -1,0 +1,32 @@
+"""A setting's text -> its value, or a refusal that says where the text came from."""
+
+import shlex
+from typing import Any
+
+from gpu_profile.component import Key
+from gpu_profile.errors import SettingsError
+
+_TRUE, _FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off"}
+
+
+def parse(key: Key, text: str, source: str) -> Any:  # noqa: ANN401 - a key's own type
+    """Raises SettingsError."""
+    where = f"{source}: {key.name} is {text!r}"
+    if key.kind == "bool":
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+        raise SettingsError(where, "Use true or false")
+    if key.choices and text not in key.choices:
+        raise SettingsError(where, f"Use one of {', '.join(key.choices)}")
+    if "\n" in text or "\0" in text:
+        raise SettingsError(f"{source}: {key.name} holds a line break", "Write it on one line")
+    if key.kind == "words":
+        _check_words(where, text)
+    return text
+
+
+def _check_words(where: str, text: str) -> None:
+    try:
+        shlex.split(text)
+    except ValueError as error:
+        raise SettingsError(f"{where}: {error}", "Close the quote") from error
