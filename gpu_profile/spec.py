@@ -115,9 +115,9 @@ class Handle:
 
     @classmethod
     def parse(cls, text: str) -> "Handle":
-        launcher, separator, job_id = text.partition("://")
+        launcher, _, job_id = text.partition("://")
         for name in LAUNCHER_NAMES:
-            if name == launcher and separator and job_id:
+            if name == launcher and job_id and not job_id.startswith("-"):
                 return cls(launcher=name, id=job_id)
         raise SettingsError(
             f"{text!r} is not a job handle",

@@ -1,9 +1,9 @@
 """profile.py around a real nsys, on a machine without a GPU: what the fake one stands for."""
 
 import os
-import shutil
 import signal
 import sqlite3
+import sys
 import time
 from pathlib import Path
 
@@ -153,8 +153,8 @@ def test_nothing_but_the_allowed_environment_is_in_the_report(wrapper: Wrapper) 
 
 @pytest.fixture
 def annotated() -> str:
-    """A python3 whose nvtx package this machine's nsys can read: NVTX_PYTHON, or python3."""
-    interpreter = os.environ.get("NVTX_PYTHON") or shutil.which("python3") or "python3"
+    """A Python whose nvtx package this machine's nsys can read: NVTX_PYTHON, or the tests' own."""
+    interpreter = os.environ.get("NVTX_PYTHON") or sys.executable
     if process.run(command(interpreter, "-c", "import nvtx")).returncode:
         pytest.skip(f"nsys: {interpreter} has no nvtx package; NVTX_PYTHON names one that has")
     return interpreter

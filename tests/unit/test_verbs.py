@@ -58,6 +58,7 @@ REFUSALS = {
     "GPUs that are no number": (("profile", "--dry-run", "--gpus", "two"), 2, "--gpus 'two'"),
     "a baseline and no waiting": (("profile", "--baseline", "--detach"), 2, "--baseline waits"),
     "fetch of nothing": (("fetch",), 2, "fetch needs a job"),
+    "a handle like an option": (("logs", "--job", "docker://-f"), 2, "is not a job handle"),
     "a handle that is none": (("fetch", "--job", "k8s://x"), 2, "is not a job handle"),
     "a verb that is none": (("profil",), 2, "Did you mean profile?"),
     "a flag that is none": (("profile", "--rank", "0"), 2, "has no --rank. Did you mean --ranks?"),
