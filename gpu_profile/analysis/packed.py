@@ -10,7 +10,7 @@ from gpu_profile.errors import ReportError
 
 AGAIN = "Export it again: nsys export --type=sqlite --force-overwrite=true REPORT.nsys-rep"
 _ROOM = "Make room, or name another place by TMPDIR"
-_SPARE_BYTES = 1 << 30  # a hostile .gz must not fill the disk
+_SPARE_BYTES = 64 << 20  # a hostile .gz must not fill the disk
 
 
 def unpack(packed: Path, folder: Path) -> Path:
