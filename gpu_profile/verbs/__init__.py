@@ -6,7 +6,7 @@ A verb's module is imported when the verb runs, so that listing the verbs costs 
 from gpu_profile.verbs.kubernetes_rows import KUBERNETES
 from gpu_profile.verbs.verb import Option, Options, Verb
 
-__all__ = ["VERBS", "Option", "Options", "Verb"]
+__all__ = ["VERBS", "WHERE", "Option", "Options", "Verb"]
 
 _FORMAT = Option("format", "text", "text, csv or json")
 _DRY_RUN = Option("dry-run", False, "print exactly what would run, and run nothing")
@@ -22,21 +22,29 @@ _OUTPUT = Option("output", "", "file to write")
 _UNLOCKED = Option("unlocked", False, "build without the lock file's checksums")
 _YES = Option("yes", False, "do not ask")
 
-_WHERE = (
+_KUBERNETES = ("mpijob", "pytorchjob", "trainjob")
+
+
+def _of(launchers: str, name: str, doc: str, setting: str) -> Option:
+    known = _KUBERNETES if launchers == "Kubernetes" else tuple(launchers.split(", "))
+    return Option(name, "", f"{launchers}: {doc}", setting, of=known)
+
+
+WHERE = (
     _ON,
-    Option("host", "", "ssh: user@address", "SSH_HOST"),
-    Option("workdir", "", "host, ssh: directory that the job runs in", "SSH_WORKDIR"),
-    Option("sync", "", "ssh: directory to copy there first", "SSH_SYNC"),
-    Option("login", "", "slurm: user@address of a log-in node", "SLURM_LOGIN"),
-    Option("partition", "", "slurm: partition", "SLURM_PARTITION"),
-    Option("time", "", "slurm: time limit", "SLURM_TIME"),
-    Option("modules", "", "slurm: modules to load", "SLURM_MODULES"),
-    Option("sbatch-args", "", "slurm: more options for sbatch", "SLURM_ARGS"),
-    Option("namespace", "", "Kubernetes: namespace", "KUBE_NAMESPACE"),
-    Option("context", "", "Kubernetes: context", "KUBE_CONTEXT"),
-    Option("instance", "", "Kubernetes: EC2 instance type", "KUBE_INSTANCE"),
-    Option("pvc", "", "Kubernetes: NAME:/path for the reports", "KUBE_PVC"),
-    Option("queue", "", "Kubernetes: Kueue's local queue", "KUBE_QUEUE"),
+    _of("ssh", "host", "user@address", "SSH_HOST"),
+    _of("host, ssh", "workdir", "directory that the job runs in", "SSH_WORKDIR"),
+    _of("ssh", "sync", "directory to copy there first", "SSH_SYNC"),
+    _of("slurm", "login", "user@address of a log-in node", "SLURM_LOGIN"),
+    _of("slurm", "partition", "partition", "SLURM_PARTITION"),
+    _of("slurm", "time", "time limit", "SLURM_TIME"),
+    _of("slurm", "modules", "modules to load", "SLURM_MODULES"),
+    _of("slurm", "sbatch-args", "more options for sbatch", "SLURM_ARGS"),
+    _of("Kubernetes", "namespace", "namespace", "KUBE_NAMESPACE"),
+    _of("Kubernetes", "context", "context", "KUBE_CONTEXT"),
+    _of("Kubernetes", "instance", "EC2 instance type", "KUBE_INSTANCE"),
+    _of("Kubernetes", "pvc", "NAME:/path for the reports", "KUBE_PVC"),
+    _of("Kubernetes", "queue", "Kueue's local queue", "KUBE_QUEUE"),
 )
 _SHAPE = (
     Option("nodes", 1, "nodes"),
@@ -94,7 +102,7 @@ VERBS: tuple[Verb, ...] = (
         "doctor",
         "machine",
         "Say what this machine, or the remote one, can do, and what to do about the rest.",
-        (Option("fix", False, "do what can be done here"), _YES, _FORMAT, *_WHERE, *_SETTINGS),
+        (Option("fix", False, "do what can be done here"), _YES, _FORMAT, *WHERE, *_SETTINGS),
     ),
     Verb(
         "config",
@@ -140,33 +148,33 @@ VERBS: tuple[Verb, ...] = (
             Option("floor", "", "nccl: instance type whose measured floor is the gate"),
             Option("junit", "", "file for a JUnit report"),
             _DRY_RUN,
-            *_WHERE,
+            *WHERE,
             *_SHAPE,
             *_SETTINGS,
         ),
     ),
     Verb("run", "container", "Start the local container.", (_DRY_RUN, *_SETTINGS)),
     Verb("exec", "container", "Run the words behind -- in it, or a shell.", _SETTINGS),
-    Verb("status", "container", "Show a job, or the local container.", (_JOB, *_WHERE, *_SETTINGS)),
+    Verb("status", "container", "Show a job, or the local container.", (_JOB, *WHERE, *_SETTINGS)),
     Verb(
         "logs",
         "container",
         "Show the output of a job, or of the local container.",
-        (_JOB, Option("follow", False, "until it ends"), *_WHERE, *_SETTINGS),
+        (_JOB, Option("follow", False, "until it ends"), *WHERE, *_SETTINGS),
     ),
     Verb(
         "stop",
         "container",
         "End a job so that nsys finalises, or the local container.",
-        (_JOB, *_WHERE, *_SETTINGS),
+        (_JOB, *WHERE, *_SETTINGS),
     ),
     Verb(
         "profile",
         "job",
         "Run the words behind -- under nsys, and bring the reports home.",
-        (_DRY_RUN, *_PROFILE, *_WHERE, *_SHAPE, *_SETTINGS),
+        (_DRY_RUN, *_PROFILE, *WHERE, *_SHAPE, *_SETTINGS),
     ),
-    Verb("fetch", "job", "Bring the reports of a job here.", (_JOB, *_WHERE, *_SETTINGS)),
+    Verb("fetch", "job", "Bring the reports of a job here.", (_JOB, *WHERE, *_SETTINGS)),
     Verb("reports", "job", "List runs and their reports.", (_FORMAT, *_SETTINGS[:1])),
     Verb("stats", "stats", "Print nsys' tables, without nsys.", (*_READ, *_TABLES, _FORMAT)),
     Verb(
@@ -216,7 +224,7 @@ VERBS: tuple[Verb, ...] = (
             Option("restrict", False, "undo it"),
             _YES,
             _DRY_RUN,
-            *_WHERE,
+            *WHERE,
             *_SETTINGS,
         ),
     ),

@@ -15,11 +15,11 @@ from gpu_profile import process, rundir, settings
 from gpu_profile.analysis.table import Table
 from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.launchers.base import Launcher
+from gpu_profile.launchers.base import ImageFrom, Launcher
 from gpu_profile.rundir import Run
 from gpu_profile.settings import Settings
 from gpu_profile.spec import Handle, LauncherName
-from gpu_profile.verbs import VERBS, Options, Verb
+from gpu_profile.verbs import VERBS, WHERE, Options, Verb
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = Path(".gpu-profile") / "images.json"
@@ -125,6 +125,21 @@ def whole_number(flag: str, text: str) -> int:
     if not text.isdecimal():
         raise SettingsError(f"{flag} {text!r} is not a number", "Use 0, 1, 2, …")
     return int(text)
+
+
+def refuse_ignored(options: Options, chosen: Settings, launcher: Launcher) -> None:
+    """A flag of another launcher, or of a container where there is none, would do nothing."""
+    given = [option for option in WHERE if option.of and options[option.name.replace("-", "_")]]
+    for option in given:
+        if launcher.name not in option.of:
+            what = f"--{option.name} is for {', '.join(option.of)}; this job is for {launcher.name}"
+            raise SettingsError(what, f"Add --on {option.of[0]}, or leave it out")
+    slurm = launcher.name == "slurm"
+    container = chosen.slurm_image if slurm else launcher.images is not ImageFrom.NOWHERE
+    for flag in ("image", "mount"):
+        if options.get(flag) and not container:
+            what = f"--{flag}: this job of {launcher.name} runs in no container"
+            raise SettingsError(what, "Add --image" if slurm else "Leave it out")
 
 
 def at_least(options: Options, flag: str, least: int) -> None:

@@ -16,20 +16,29 @@ from gpu_profile.progress import Progress
 from gpu_profile.settings import Settings
 from gpu_profile.spec import PRESETS, ImageRef, Job, Mount, ProfileSpec, Resources, parse_ranks
 from gpu_profile.verbs import Options
-from gpu_profile.verbs.common import RECORDS, at_least, nearest, nodes_of, whole_number, words
+from gpu_profile.verbs.common import (
+    RECORDS,
+    at_least,
+    nearest,
+    nodes_of,
+    refuse_ignored,
+    whole_number,
+    words,
+)
 
 SAMPLE = ("python3", "/train.py")
 
 
 def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
     """The job that the flags describe. Asks the launcher for GPUs where the flags leave it open."""
+    refuse_ignored(options, chosen, launcher)
     command = options["words"] or SAMPLE
     resources = _resources(options, launcher)
     now = datetime.now(timezone.utc)
     return Job(
         name=rundir.run_id(command, now, str(options["name"])),
         command=tuple(command),
-        image=_image(options, chosen, launcher.images),
+        image=image_of(options, chosen, launcher.images),
         profile=_profile_spec(options),
         resources=resources,
         ddp=bool(options["ddp"]) or (resources.tasks_per_node or 1) > 1,
@@ -114,7 +123,7 @@ def with_image(chosen: Settings, options: Options) -> Settings:
     )
 
 
-def _image(options: Options, chosen: Settings, images: ImageFrom) -> ImageRef | None:
+def image_of(options: Options, chosen: Settings, images: ImageFrom) -> ImageRef | None:
     if images is ImageFrom.NOWHERE:
         return None
     if options["image"]:

@@ -4,40 +4,41 @@ import dataclasses
 from datetime import datetime, timezone
 
 from gpu_profile import container, nccl_suite, process, rundir
-from gpu_profile.digests import recorded
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, ToolError
 from gpu_profile.floors import floor
 from gpu_profile.instances import instance
-from gpu_profile.launchers.base import ImageFrom, Launcher, NsysPlan
+from gpu_profile.launchers.base import Launcher, NsysPlan
 from gpu_profile.nccl_gate import plot
 from gpu_profile.nccl_suite import Suite, with_json, writes_json
 from gpu_profile.nccl_tests import Measurement, parse_size, size_text, table
 from gpu_profile.progress import Progress
 from gpu_profile.runner import Runner
 from gpu_profile.settings import Settings
-from gpu_profile.spec import ImageRef, Job, Resources
+from gpu_profile.spec import Job, Resources
 from gpu_profile.verbs import Options
 from gpu_profile.verbs.common import (
-    RECORDS,
     launcher_of,
     nodes_of,
+    refuse_ignored,
     show,
     show_commands,
     whole_number,
 )
+from gpu_profile.verbs.job_spec import image_of, with_image
 
 _NO_NSYS = NsysPlan(options=())
 
 
-def run_suite(chosen: Settings, options: Options, image: ImageRef | None) -> None:
+def run_suite(chosen: Settings, options: Options) -> None:
     """Run each collective, show its numbers, then judge them all: GateError where one fails."""
     asked = _asked(chosen, options)
+    chosen = with_image(chosen, options)
     launcher = launcher_of(chosen.launcher, chosen)
-    if image and not options["image"] and launcher.images is ImageFrom.REGISTRY:
-        image = recorded(RECORDS, image)
+    refuse_ignored(options, chosen, launcher)
     resources = _resources(options, launcher)
     now = datetime.now(timezone.utc)
     name = rundir.run_id(("nccl",), now, str(options["name"]))
+    image = image_of(options, chosen, launcher.images)
     jobs = nccl_suite.jobs(asked, name=name, image=image, resources=resources)
     if options["dry_run"]:
         for job in jobs:

@@ -19,15 +19,11 @@ def test(verb: Verb, options: Options) -> None:
     if suite == "nccl":
         from gpu_profile.verbs.nccl import run_suite
 
-        run_suite(chosen, options, _image(options, chosen))
+        run_suite(chosen, options)
     elif suite == "image":
         _checks(options, chosen)
     else:
         raise SettingsError(f"--suite {suite!r} is not known", "Use image or nccl")
-
-
-def _image(options: Options, chosen: Settings) -> ImageRef:
-    return ImageRef.parse(str(options["image"])) if options["image"] else chosen.image_ref
 
 
 def _checks(options: Options, chosen: Settings) -> None:
@@ -35,7 +31,8 @@ def _checks(options: Options, chosen: Settings) -> None:
         raise SettingsError(
             f"--on {chosen.launcher} runs no image checks", "They run in local Docker: --on docker"
         )
-    image = dataclasses.replace(_image(options, chosen), digest="")
+    named = ImageRef.parse(str(options["image"])) if options["image"] else chosen.image_ref
+    image = dataclasses.replace(named, digest="")
     junit = (f"--junitxml={options['junit']}",) if options["junit"] else ()
     command = Command(
         argv=(

@@ -12,8 +12,8 @@ Options: TypeAlias = Mapping[str, Any]
 class Option:
     """A flag. Its kind is its default's; a list default may be given many times.
 
-    `setting` names the .env key that the flag overrides. A positional one is said without its
-    name.
+    `setting` names the .env key that the flag overrides, `of` the launchers that know it where
+    not all do. A positional one is said without its name.
     """
 
     name: str
@@ -21,6 +21,7 @@ class Option:
     doc: str
     setting: str = ""
     positional: bool = False
+    of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from gpu_profile.digests import record
 from gpu_profile.errors import GateError, JobError, SettingsError, ToolError
 from gpu_profile.settings import Settings
 from gpu_profile.spec import ImageRef
-from gpu_profile.verbs import nccl
+from gpu_profile.verbs import VERBS, nccl
 from gpu_profile.verbs.common import RECORDS
 
 RECORDED = Path(__file__).parents[1] / "data" / "nccl-tests-all_reduce_perf-h200x4.txt"
@@ -22,19 +22,9 @@ FakeTool = Callable[..., Callable[[], list[list[str]]]]
 
 
 def options(**changes: object) -> dict[str, Any]:
-    flags = {
-        "collective": "all_reduce",
-        "min_busbw": 0.0,
-        "at": "512M",
-        "floor": "",
-        "dry_run": False,
-        "nodes": 1,
-        "gpus": "all",
-        "gpus_per_node": "",
-        "name": "",
-        "image": "",
-    }
-    return {**flags, **changes}
+    row = next(verb for verb in VERBS if verb.name == "test")
+    flags = {option.name.replace("-", "_"): option.default for option in row.options}
+    return {**flags, "collective": "all_reduce", "at": "512M", **changes}
 
 
 @pytest.fixture
@@ -46,7 +36,7 @@ def chosen(tmp_path: Path, fake_tool: FakeTool) -> Settings:
 
 
 def run(chosen: Settings, **changes: object) -> None:
-    nccl.run_suite(chosen, options(**changes), None)
+    nccl.run_suite(chosen, options(**changes))
 
 
 def test_table_curve_and_verdict(
@@ -127,7 +117,13 @@ def test_a_cluster_pulls_by_the_digest_that_push_recorded(
         registry="r.example", name="gpu-profile", tag="1", digest=f"sha256:{'1' * 64}"
     )
     record(RECORDS, pushed)
-    chosen = settings.load(tmp_path / "none", {}, ["LAUNCHER=mpijob"])
-    tagged = dataclasses.replace(pushed, digest="")
-    nccl.run_suite(chosen, options(dry_run=True, nodes=2, gpus="8"), tagged)
+    words = ["LAUNCHER=mpijob", "REGISTRY=r.example", "VERSION=1"]
+    chosen = settings.load(tmp_path / "none", {}, words)
+    nccl.run_suite(chosen, options(dry_run=True, nodes=2, gpus="8"))
     assert f"image: r.example/gpu-profile@{pushed.digest}" in capsys.readouterr().out
+
+
+def test_an_image_of_slurm_is_its_own(chosen: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    on_slurm = dataclasses.replace(chosen, launcher="slurm")
+    nccl.run_suite(on_slurm, options(dry_run=True, gpus="8", image="/shared/x.sqsh"))
+    assert "--container-image=/shared/x.sqsh" in capsys.readouterr().out

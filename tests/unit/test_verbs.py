@@ -51,6 +51,22 @@ REFUSALS = {
         2,
         'command line: SLURM_ARGS is "\'": No closing quotation. Close the quote',
     ),
+    "another launcher's flag": (("profile", "--dry-run", "--host=u@h"), 2, "Add --on ssh"),
+    "a mount of no container": (
+        ("profile", "--dry-run", "--on=host", "--mount=/a:/b"),
+        2,
+        "--mount: this job of host runs in no container",
+    ),
+    "an image of no container": (
+        ("profile", "--dry-run", "--on=ssh", "--host=u@h", "--image=x"),
+        2,
+        "--image: this job of ssh runs in no container",
+    ),
+    "a mount of Slurm's node": (
+        ("profile", "--dry-run", "--on=slurm", "--gpus=0", "--mount=/a:/b"),
+        2,
+        "runs in no container. Add --image",
+    ),
     "ranks that are none": (("profile", "--dry-run", "--ranks", "x"), 2, "--ranks 'x'"),
     "a mount that is none": (("profile", "--dry-run", "--mount", "x"), 2, "--mount 'x'"),
     "a variable that is not set": (("profile", "--dry-run", "--env", "NOPE_1"), 2, "--env NOPE_1"),
