@@ -35,7 +35,7 @@ def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
     command = options["words"] or SAMPLE
     resources = _resources(options, launcher)
     now = datetime.now(timezone.utc)
-    return Job(
+    job = Job(
         name=rundir.run_id(command, now, str(options["name"])),
         command=tuple(command),
         image=image_of(options, chosen, launcher.images),
@@ -45,6 +45,18 @@ def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
         env=_environment(options),
         mounts=tuple(_mount(text) for text in options["mount"]),
     )
+    if not options["dry_run"]:  # which asks no engine how many GPUs there are
+        _check_ranks(job)
+    return job
+
+
+def _check_ranks(job: Job) -> None:
+    """Raises SettingsError for a rank that the job will not have: nothing would record it."""
+    ranks = job.profile.ranks if job.profile else None
+    world = job.resources.nodes * (job.resources.tasks_per_node or 1)
+    if job.ddp and ranks and max(ranks) >= world:
+        what = f"--ranks names rank {max(ranks)}, and the job has {world} from 0 on"
+        raise SettingsError(what, "Choose among them, or leave it out")
 
 
 def _profile_spec(options: Options) -> ProfileSpec:
