@@ -18,7 +18,8 @@ _NO_VALUE = re.compile(r"Flag <Argument: ([\w-]+).* needed value")
 def unknown_verb(word: str, before: str = "") -> SettingsError:
     """`before`: the verb that stands before the word, and may want it behind `--`."""
     guess = _guess(word, (verb.name for verb in VERBS))
-    behind = f". What {before} is to run goes behind --" if before and not guess else ""
+    runs = any(verb.name == before and "behind --" in verb.doc for verb in VERBS)
+    behind = f". What {before} is to run goes behind --" if runs and not guess else ""
     return SettingsError(f"there is no verb {word!r}", f"{guess}`invoke --list` has all{behind}")
 
 
