@@ -23,10 +23,10 @@ def diagnose(verb: Verb, options: Options) -> None:
     form = str(options["format"])
     if form == "json":
         print(diagnosis.to_json())
-    elif form == "csv":
-        show([diagnosis.to_table()], form)
-    else:
+    elif form == "text":
         print(diagnosis.to_text())
+    else:
+        show([diagnosis.to_table()], form)
 
 
 def html(verb: Verb, options: Options) -> None:

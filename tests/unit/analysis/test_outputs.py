@@ -46,3 +46,10 @@ def test_a_place_that_cannot_be_is_refused(tmp_path: Path, report: Path, verb: s
     assert done.stderr.startswith(f"error: --output {report}")
     assert len(done.stderr.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == [report.name]
+
+
+@pytest.mark.parametrize("verb", ["stats", "diagnose"])
+def test_a_form_that_is_none_is_refused(tmp_path: Path, report: Path, verb: str) -> None:
+    done = invoke(verb, f"--report={report}", "--format=xml", directory=tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.splitlines()[-1].startswith("error: --format 'xml' is not known.")
