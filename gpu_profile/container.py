@@ -129,7 +129,7 @@ def present(name: str, *, running: bool) -> Steps[None]:
     state = parse_state((yield inspect(name)))
     if state is None or (running and not state["Running"]):
         what = f"{name} has ended" if state else f"there is no container {name}"
-        raise ToolError(what, "`invoke run` starts it; a job's is named by --job")
+        raise ToolError(what, "`invoke run` starts it")
 
 
 def stop(name: str) -> Steps[str]:

@@ -1,5 +1,7 @@
 """Every refusal of ours: one line that says what happened, a next step, and an exit code."""
 
+from collections.abc import Iterable
+
 
 class GpuProfileError(Exception):
     """`what` happened and `hint`, what to do next. Anything else that escapes is a bug."""
@@ -15,6 +17,14 @@ class GpuProfileError(Exception):
         """One line, whatever a foreign program put into the message."""
         parts = (part.strip().rstrip(".") for part in (self.what, self.hint) if part.strip())
         return " ".join(". ".join(parts).split()) + "."
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A sentence with the nearest of the known words; empty where none is near."""
+    import difflib  # for refusals alone: not at each start
+
+    near = difflib.get_close_matches(word, sorted(known), n=1)
+    return f"Did you mean {near[0]}?" if near else ""
 
 
 class SettingsError(GpuProfileError):

@@ -4,10 +4,9 @@ GPUs and EFA devices are those of AWS's own job samples for each type; memory an
 type's as it is sold. Where a node of yours offers less, `doctor --on mpijob` shows it.
 """
 
-import difflib
 from dataclasses import dataclass
 
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import SettingsError, did_you_mean
 
 _USABLE = 0.75
 """Of the memory: the kubelet, daemon sets and hugepages keep the rest."""
@@ -75,6 +74,5 @@ def instance(name: str) -> Instance:
     found = _BY_NAME.get(name.removeprefix("ml."))
     if found:
         return found
-    near = difflib.get_close_matches(name, _BY_NAME, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(_BY_NAME)}"
+    hint = did_you_mean(name, _BY_NAME) or f"Known: {', '.join(_BY_NAME)}"
     raise SettingsError(f"KUBE_INSTANCE {name!r} is not in the table", hint)

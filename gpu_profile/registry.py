@@ -4,14 +4,13 @@ takes its time to import: the first question to AWS does it.
 
 import base64
 import contextlib
-import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from gpu_profile.engine_api import Auth
-from gpu_profile.errors import RegistryError, SettingsError
+from gpu_profile.errors import RegistryError, SettingsError, did_you_mean
 
 _ECR = re.compile(
     r"(?P<account>\d{12})\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z]{2,}(?:-[a-z0-9]+)+)\."
@@ -129,8 +128,7 @@ def _region_hint(registry: Registry) -> str:
     known = boto3.Session().get_available_regions("ecr")
     if registry.region in known:
         return "See that this network reaches AWS, and AWS_ENDPOINT_URL where it is set"
-    near = difflib.get_close_matches(registry.region, known, n=1)
-    return f"Did you mean {near[0]}?" if near else "REGISTRY names the region"
+    return did_you_mean(registry.region, known) or "REGISTRY names the region"
 
 
 def _refusal(registry: Registry, action: str, code: str, message: str) -> RegistryError:

@@ -93,7 +93,9 @@ def save(run: Run, directory: Path) -> None:
     except FileNotFoundError as error:
         raise ReportError(
             f"{directory} is gone, removed while its run went on",
-            f"`invoke fetch --job {run.handle}` may still bring its reports" if run.handle else "",
+            f"`invoke fetch --job {run.handle}` may still bring its reports"
+            if run.handle
+            else "Run it again",
         ) from error
     draft.replace(directory / RUN_FILE)
 

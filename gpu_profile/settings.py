@@ -1,7 +1,6 @@
 """.env, environment and command line -> one frozen, checked Settings."""
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from gpu_profile import envfile
 from gpu_profile.component import Key, KeyKind
 from gpu_profile.components import COMPONENTS, missing_requirements
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.setting_values import parse
 from gpu_profile.spec import ImageRef, LauncherName
 
@@ -190,8 +189,7 @@ def load(
 def _known(where: str, name: str) -> Key:
     if name in _BY_NAME:
         return _BY_NAME[name]
-    near = difflib.get_close_matches(name.upper(), _BY_NAME, n=1)
-    hint = f"Did you mean {near[0]}?" if near else "`invoke config` lists all keys"
+    hint = did_you_mean(name.upper(), _BY_NAME) or "`invoke config` lists all keys"
     raise SettingsError(f"{where}: unknown key {name!r}", hint)
 
 

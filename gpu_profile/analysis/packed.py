@@ -22,6 +22,8 @@ def unpack(packed: Path, folder: Path) -> Path:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ReportError(f"{packed} is truncated or no gzip file: {error}", AGAIN) from error
     except OSError as error:
+        if error.filename == str(packed):
+            raise ReportError(f"{packed} cannot be read: {error.strerror}", "Ask for it") from error
         what = f"{packed} cannot be unpacked into {folder.parent}: {error.strerror}"
         raise ReportError(what, _ROOM) from error
     return plain

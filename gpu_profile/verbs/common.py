@@ -1,6 +1,5 @@
 """What several verbs share: settings from the flags, the run they mean, how a table is shown."""
 
-import difflib
 import importlib
 import os
 import shlex
@@ -14,7 +13,7 @@ from typing import NoReturn
 from gpu_profile import process, rundir, settings
 from gpu_profile.analysis.table import Table
 from gpu_profile.command import Command
-from gpu_profile.errors import GpuProfileError, SettingsError
+from gpu_profile.errors import GpuProfileError, SettingsError, did_you_mean
 from gpu_profile.launchers.base import ImageFrom, Launcher
 from gpu_profile.rundir import Run
 from gpu_profile.settings import Settings
@@ -107,9 +106,8 @@ def make_folder(folder: Path) -> None:
 def nearest(flag: str, name: str, known: Iterable[str]) -> NoReturn:
     """Refuse a name with the one that was probably meant, and all there are."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    guess = f"Did you mean {near[0]}? " if near else ""
-    raise SettingsError(f"{flag} {name!r} is not known", f"{guess}There are {', '.join(names)}")
+    hint = f"{did_you_mean(name, names)} There are {', '.join(names)}"
+    raise SettingsError(f"{flag} {name!r} is not known", hint)
 
 
 def words(options: Options, flag: str) -> tuple[str, ...]:
@@ -133,7 +131,7 @@ def refuse_ignored(options: Options, chosen: Settings, launcher: Launcher) -> No
     for option in given:
         if launcher.name not in option.of:
             what = f"--{option.name} is for {', '.join(option.of)}; this job is for {launcher.name}"
-            raise SettingsError(what, f"Add --on {option.of[0]}, or leave it out")
+            raise SettingsError(what, f"Use --on {option.of[0]}, or leave it out")
     slurm = launcher.name == "slurm"
     container = chosen.slurm_image if slurm else launcher.images is not ImageFrom.NOWHERE
     for flag in ("image", "mount"):

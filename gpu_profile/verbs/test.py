@@ -1,15 +1,14 @@
 """test: the image's own checks through pytest, or the NCCL tests on any launcher."""
 
-import dataclasses
 import sys
 
 from gpu_profile import process
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError, SettingsError, ToolError
 from gpu_profile.settings import Settings
-from gpu_profile.spec import ImageRef
 from gpu_profile.verbs import Options, Verb
 from gpu_profile.verbs.common import ROOT, load_settings, show_commands
+from gpu_profile.verbs.job_spec import with_image
 from gpu_profile.verbs.lock import versioned
 
 
@@ -31,8 +30,7 @@ def _checks(options: Options, chosen: Settings) -> None:
         raise SettingsError(
             f"--on {chosen.launcher} runs no image checks", "They run in local Docker: --on docker"
         )
-    named = ImageRef.parse(str(options["image"])) if options["image"] else chosen.image_ref
-    image = dataclasses.replace(named, digest="")
+    image = with_image(chosen, options).image_ref
     junit = (f"--junitxml={options['junit']}",) if options["junit"] else ()
     command = Command(
         argv=(

@@ -3,24 +3,29 @@
 Invoke itself says only that it has no idea, with the exit code of a bug.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.verbs import VERBS
 
 _UNKNOWN = re.compile(r"No idea what '(.*)' is!", re.DOTALL)
+_NUMERIC = {
+    f"--{option.name}"
+    for verb in VERBS
+    for option in verb.options
+    if type(option.default) in (int, float)
+}
 _NO_VALUE = re.compile(r"Flag <Argument: ([\w-]+).* needed value")
 
 
 def unknown_verb(word: str, before: str = "") -> SettingsError:
     """`before`: the verb that stands before the word, and may want it behind `--`."""
-    guess = _guess(word, (verb.name for verb in VERBS))
+    guess = did_you_mean(word, (verb.name for verb in VERBS))
     runs = any(verb.name == before and "behind --" in verb.doc for verb in VERBS)
     behind = f". What {before} is to run goes behind --" if runs and not guess else ""
-    return SettingsError(f"there is no verb {word!r}", f"{guess}`invoke --list` has all{behind}")
+    return SettingsError(f"there is no verb {word!r}", f"{guess} `invoke --list` has all{behind}")
 
 
 def refused(said: str, verb: str, flags: Iterable[str]) -> SettingsError:
@@ -35,18 +40,14 @@ def refused(said: str, verb: str, flags: Iterable[str]) -> SettingsError:
     if not word.startswith("-"):
         return unknown_verb(word, verb)
     return SettingsError(
-        f"{verb or 'invoke'} has no {word}", f"{_guess(word, flags)}{named} has its flags"
+        f"{verb or 'invoke'} has no {word}", f"{did_you_mean(word, flags)} {named} has its flags"
     )
 
 
 def no_number(said: str, argv: Sequence[str]) -> SettingsError:
-    """Python's own words end with the value; its flag is the word before it."""
+    """Python's own words end with the value; its flag is the numeric one before it."""
     value = said.rpartition(": ")[2].strip("'")
     words = list(chain.from_iterable(word.split("=", 1) for word in argv))
-    flag = words[words.index(value) - 1] if value in words else "a flag"
+    flags = (flag for flag, given in pairwise(words) if given == value and flag in _NUMERIC)
+    flag = next(flags, "a flag's")
     return SettingsError(f"{flag} {value!r} is not a number", "Use 0, 1, 2, …")
-
-
-def _guess(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, sorted(known), n=1)
-    return f"Did you mean {near[0]}? " if near else ""

@@ -51,7 +51,7 @@ REFUSALS = {
         2,
         'command line: SLURM_ARGS is "\'": No closing quotation. Close the quote',
     ),
-    "another launcher's flag": (("profile", "--dry-run", "--host=u@h"), 2, "Add --on ssh"),
+    "another launcher's flag": (("profile", "--dry-run", "--host=u@h"), 2, "Use --on ssh"),
     "a mount of no container": (
         ("profile", "--dry-run", "--on=host", "--mount=/a:/b"),
         2,
@@ -87,6 +87,11 @@ REFUSALS = {
     "a flag of no verb": (("--lst",), 2, "invoke has no --lst. Did you mean --list?"),
     "a flag without its value": (("profile", "--name"), 2, "--name wants a value"),
     "a number that is none": (("profile", "--nodes=two"), 2, "--nodes 'two' is not a number"),
+    "a number beside a name": (
+        ("profile", "--name=two", "--nodes=two"),
+        2,
+        "--nodes 'two' is not a number",
+    ),
     "a job without its --": (("profile", "./a.out"), 2, "What profile is to run goes behind --"),
     "a run that is not there": (("logs", "--job", "nope"), 2, "no run 'nope'"),
 }
