@@ -1,7 +1,7 @@
 """What each preset costs a training step, beside no nsys at all and the ancestor's flags.
 
     .venv/bin/python bench/overhead.py [--processes N] [--rounds 5] [--nsys PATH] [--python PATH]
-                                       [--regime gpu-bound] [--only light,ancestor] [--json FILE]
+                                       [--regime gpu-bound-32] [--only light,ancestor] [--json FILE]
 
 The ways are interleaved, a round of all before the next, so that what else the machine does hits
 each of them. A run's number is the 10th percentile and the median of rank 0's step times; shown
@@ -29,7 +29,8 @@ PROFILE = ROOT / "Container-Root" / "profile.py"
 TRAIN = ROOT / "Container-Root" / "train.py"
 SKIPPED_STEPS = 5
 REGIMES: Mapping[str, tuple[str, ...]] = {
-    "gpu-bound": ("--layers=12", "--width=1024", "--sequence=512", "--batch=32", "--steps=60"),
+    "gpu-bound-64": ("--layers=12", "--width=1024", "--sequence=512", "--batch=64", "--steps=60"),
+    "gpu-bound-32": ("--layers=12", "--width=1024", "--sequence=512", "--batch=32", "--steps=60"),
     "host-bound": ("--layers=12", "--width=256", "--sequence=128", "--batch=1", "--steps=200"),
 }
 # aws-do-eks gpu-profile's profile.sh, as far as a present nsys has it.
@@ -58,6 +59,7 @@ def ways(help_text: str, gpus: bool) -> dict[str, tuple[str, ...]]:
         options = nsys.profile_options(spec, help_text, gpus=gpus)
         found[preset] = (*(f"--first={option}" for option in first), *options)
     found["light rank 0"] = ("--ranks=0", *found["light"])
+    found["light one flush"] = _replaced(found["light"], "--cuda-flush-interval=60000")
     found["light graph nodes"] = _replaced(found["light"], "--cuda-graph-trace=node")
     found["ancestor"] = ANCESTOR
     return found
