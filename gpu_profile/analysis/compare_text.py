@@ -67,14 +67,24 @@ def as_junit(comparison: Comparison) -> str:
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-FORMATS = {"text": as_text, "json": as_json, "markdown": as_markdown, "junit": as_junit}
+_WRITERS = {
+    "text": (as_text, "txt"),
+    "json": (as_json, "json"),
+    "markdown": (as_markdown, "md"),
+    "junit": (as_junit, "xml"),
+}
 
 
 def write(comparison: Comparison, form: str) -> str:
-    """The comparison in one of FORMATS. Raises SettingsError for another."""
-    if form not in FORMATS:
-        raise SettingsError(f"--format {form!r} is not known", f"Use {', '.join(FORMATS)}")
-    return FORMATS[form](comparison)
+    """The comparison as text, json, markdown or junit."""
+    return _WRITERS[form][0](comparison)
+
+
+def file_name(form: str) -> str:
+    """Of a comparison in that form. Raises SettingsError for another form."""
+    if form not in _WRITERS:
+        raise SettingsError(f"--format {form!r} is not known", f"Use {', '.join(_WRITERS)}")
+    return f"comparison.{_WRITERS[form][1]}"
 
 
 def _sides(comparison: Comparison) -> tuple[tuple[str, Spread], ...]:

@@ -13,7 +13,8 @@ from gpu_profile.spec import Job, LauncherName
 class ImageFrom(Enum):
     """Where a launcher's jobs have their image from."""
 
-    NOWHERE = "they run on the machine itself, or the launcher's own settings name one"
+    NOWHERE = "they run on the machine itself"
+    SETTINGS = "the launcher's own settings name one, in the cluster's words"
     ENGINE = "this machine's engine, by its tag"
     REGISTRY = "pulled elsewhere, by the digest that push was told: a tag may have moved"
 

@@ -22,6 +22,11 @@ _FOR_GOOD = (
 )
 
 
+def below_home(path: str) -> str:
+    """ssh starts in the home directory; nothing there expands a tilde for us."""
+    return path.removeprefix("~/").rstrip("/") if path != "~" else ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """Where commands run: on `host`, or here where it is empty."""

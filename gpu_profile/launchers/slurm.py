@@ -25,7 +25,6 @@ class SlurmLauncher(Scripted):
     of the job's number leads to it, for Slurm forgets jobs sooner than people do."""
 
     name: ClassVar[LauncherName] = "slurm"
-    images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
     one_node: ClassVar[bool] = False
     directory: str
     report_dir: Path
@@ -45,6 +44,11 @@ class SlurmLauncher(Scripted):
             cluster=Cluster.from_settings(settings, shared),
             rsync=shutil.which("rsync") is not None,
         )
+
+    @property
+    def images(self) -> ImageFrom:
+        image = self.cluster.script.container.image
+        return ImageFrom.SETTINGS if image else ImageFrom.NOWHERE
 
     def gpus(self) -> Steps[int | None]:
         return (yield from self.cluster.gpus())

@@ -8,6 +8,7 @@ from pathlib import Path
 from gpu_profile.errors import SettingsError
 from gpu_profile.launchers.base import NsysPlan, rank_arguments
 from gpu_profile.launchers.jobdir import SAMPLES
+from gpu_profile.launchers.remote import below_home
 from gpu_profile.launchers.slurm_container import Container, itself
 from gpu_profile.launchers.slurm_words import directive, seconds
 from gpu_profile.settings import Settings
@@ -110,7 +111,7 @@ class Script:
             container=Container(image=settings.slurm_image, tool=settings.slurm_container),
             torchrun=settings.slurm_torchrun,
             sbatch_args=tuple(shlex.split(settings.slurm_args)),
-            workdir=settings.slurm_workdir or _here(settings),
+            workdir=_workdir(settings),
             nsys=settings.nsys,
         )
 
@@ -211,9 +212,14 @@ class Script:
         return f'"$run/{name}"' if sample else shlex.quote(word)
 
 
-def _here(settings: Settings) -> str:
-    """A container sees only what is mounted: give it the directory that sbatch is run in."""
-    return str(Path.cwd()) if settings.slurm_image and not settings.slurm_login else ""
+def _workdir(settings: Settings) -> str:
+    """Empty is where sbatch is run. A container sees only what is mounted, by its whole name."""
+    named, image = settings.slurm_workdir, settings.slurm_image
+    if not settings.slurm_login:
+        return str(Path(named).expanduser().absolute()) if named or image else ""
+    if image and named and not named.startswith("/"):
+        raise SettingsError(f"SLURM_WORKDIR {named} is not absolute", "An image mounts it by that")
+    return below_home(named)
 
 
 # Slurm's name of a node need not be its host name, by which torchrun would tell who the host is.

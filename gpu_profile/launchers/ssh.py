@@ -12,7 +12,7 @@ from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import SettingsError
 from gpu_profile.launchers import jobdir
 from gpu_profile.launchers.base import ImageFrom, JobState, JobStatus, NsysPlan
-from gpu_profile.launchers.remote import Place
+from gpu_profile.launchers.remote import Place, below_home
 from gpu_profile.launchers.scripted import Scripted
 from gpu_profile.launchers.transfer import Transfer
 from gpu_profile.settings import Settings
@@ -48,8 +48,8 @@ class SshLauncher(Scripted):
             host=settings.ssh_host,
             report_dir=settings.report_dir.absolute(),
             options=tuple(shlex.split(settings.ssh_args)),
-            directory=_below_home(settings.ssh_dir),
-            workdir=_below_home(settings.ssh_workdir),
+            directory=below_home(settings.ssh_dir),
+            workdir=below_home(settings.ssh_workdir),
             sync=_directory_here(settings.ssh_sync),
             nsys=settings.nsys,
             rsync=shutil.which("rsync") is not None,
@@ -137,11 +137,6 @@ class SshLauncher(Scripted):
     def _verb(self, job_id: str, verb: str, *more: str) -> Command:
         place, directory = self._at(job_id)
         return place.run("python3", f"{directory}/job.py", verb, directory, *more)
-
-
-def _below_home(path: str) -> str:
-    """ssh starts in the home directory; nothing there expands a tilde for us."""
-    return path.removeprefix("~/").rstrip("/") if path != "~" else ""
 
 
 def _directory_here(path: str) -> Path | None:

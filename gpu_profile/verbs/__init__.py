@@ -14,7 +14,7 @@ _SETTINGS = (
     Option("set", (), "KEY=value: a setting of .env for this call; may be given again"),
     Option("with-dependencies", False, "enable what the enabled components need"),
 )
-_ON = Option("on", "", "docker, host, ssh, slurm, mpijob, pytorchjob, trainjob", "LAUNCHER")
+_ON = Option("on", "", "docker, host, ssh, slurm, mpijob, pytorchjob, trainjob", ("LAUNCHER",))
 _JOB = Option("job", "", "handle, run id or name of a job; default: the local container")
 _RUN = Option("run", "", "run id, name or handle; default: the latest")
 _REPORT = Option("report", (), "a report's file or directory; may be given again")
@@ -25,15 +25,15 @@ _YES = Option("yes", False, "do not ask")
 _KUBERNETES = ("mpijob", "pytorchjob", "trainjob")
 
 
-def _of(launchers: str, name: str, doc: str, setting: str) -> Option:
+def _of(launchers: str, name: str, doc: str, *settings: str) -> Option:
     known = _KUBERNETES if launchers == "Kubernetes" else tuple(launchers.split(", "))
-    return Option(name, "", f"{launchers}: {doc}", setting, of=known)
+    return Option(name, "", f"{launchers}: {doc}", settings, of=known)
 
 
 WHERE = (
     _ON,
     _of("ssh", "host", "user@address", "SSH_HOST"),
-    _of("host, ssh", "workdir", "directory that the job runs in", "SSH_WORKDIR"),
+    _of("host, ssh, slurm", "workdir", "where the job runs", "SSH_WORKDIR", "SLURM_WORKDIR"),
     _of("ssh", "sync", "directory to copy there first", "SSH_SYNC"),
     _of("slurm", "login", "user@address of a log-in node", "SLURM_LOGIN"),
     _of("slurm", "partition", "partition", "SLURM_PARTITION"),

@@ -29,9 +29,10 @@ _INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 def load_settings(verb: Verb, options: Options) -> Settings:
     """The settings of .env here, under the environment, `--set` and the flags that name a key."""
     flags = [
-        f"{option.setting}={options[option.name.replace('-', '_')]}"
+        f"{setting}={value}"
         for option in verb.options
-        if option.setting and options[option.name.replace("-", "_")]
+        if (value := options[option.name.replace("-", "_")])
+        for setting in option.settings
     ]
     return settings.load(
         Path(".env"),
@@ -125,19 +126,17 @@ def whole_number(flag: str, text: str) -> int:
     return int(text)
 
 
-def refuse_ignored(options: Options, chosen: Settings, launcher: Launcher) -> None:
+def refuse_ignored(options: Options, launcher: Launcher) -> None:
     """A flag of another launcher, or of a container where there is none, would do nothing."""
     given = [option for option in WHERE if option.of and options[option.name.replace("-", "_")]]
     for option in given:
         if launcher.name not in option.of:
             what = f"--{option.name} is for {', '.join(option.of)}; this job is for {launcher.name}"
             raise SettingsError(what, f"Use --on {option.of[0]}, or leave it out")
-    slurm = launcher.name == "slurm"
-    container = chosen.slurm_image if slurm else launcher.images is not ImageFrom.NOWHERE
     for flag in ("image", "mount"):
-        if options.get(flag) and not container:
+        if options.get(flag) and launcher.images is ImageFrom.NOWHERE:
             what = f"--{flag}: this job of {launcher.name} runs in no container"
-            raise SettingsError(what, "Add --image" if slurm else "Leave it out")
+            raise SettingsError(what, "Leave it out; --on slurm has one with --image")
 
 
 def at_least(options: Options, flag: str, least: int) -> None:

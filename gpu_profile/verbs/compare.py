@@ -14,15 +14,13 @@ from gpu_profile.verbs import Options, Verb
 from gpu_profile.verbs.common import load_settings, output_file
 from gpu_profile.verbs.reading import reading
 
-_SUFFIXES = {"json": "json", "markdown": "md", "junit": "xml"}
-
 
 def compare(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     if not options["base"] or not options["new"]:
         raise SettingsError("compare needs two runs", "Use --base RUN --new RUN")
     form = str(options["format"])
-    output = output_file(options, f"comparison.{_SUFFIXES.get(form, 'txt')}")
+    output = output_file(options, compare_text.file_name(form))
     metric = Metric.parse(str(options["metric"]))
     analysis = Analysis("samples", sampling(metric), _no_table)
     base, new = (

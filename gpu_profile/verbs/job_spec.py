@@ -31,7 +31,7 @@ SAMPLE = ("python3", "/train.py")
 
 def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
     """The job that the flags describe. Asks the launcher for GPUs where the flags leave it open."""
-    refuse_ignored(options, chosen, launcher)
+    refuse_ignored(options, launcher)
     command = options["words"] or SAMPLE
     resources = _resources(options, launcher)
     now = datetime.now(timezone.utc)
@@ -136,7 +136,7 @@ def with_image(chosen: Settings, options: Options) -> Settings:
 
 
 def image_of(options: Options, chosen: Settings, images: ImageFrom) -> ImageRef | None:
-    if images is ImageFrom.NOWHERE:
+    if images in {ImageFrom.NOWHERE, ImageFrom.SETTINGS}:
         return None
     if options["image"]:
         return ImageRef.parse(str(options["image"]))

@@ -3,7 +3,7 @@
 from gpu_profile.verbs.verb import Option, Verb
 
 _COMMON = (
-    Option("context", "", "Kubernetes: context", "KUBE_CONTEXT"),
+    Option("context", "", "Kubernetes: context", ("KUBE_CONTEXT",)),
     Option("dry-run", False, "print exactly what would run, and run nothing"),
     Option("set", (), "KEY=value: a setting of .env for this call; may be given again"),
 )
@@ -35,7 +35,7 @@ KUBERNETES: tuple[Verb, ...] = (
             Option("values", "", "install: a file of helm values, over ours"),
             Option("image", "", "install: image of NVIDIA's tools (a mirror of it)"),
             Option("release-namespace", "nvidia-injector", "namespace of the injector itself"),
-            Option("namespace", "", "on, off: namespace to switch", "KUBE_NAMESPACE"),
+            Option("namespace", "", "on, off: namespace to switch", ("KUBE_NAMESPACE",)),
             Option("format", "text", "text, csv or json"),
             *_COMMON,
         ),

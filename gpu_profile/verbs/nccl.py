@@ -34,7 +34,7 @@ def run_suite(chosen: Settings, options: Options) -> None:
     asked = _asked(chosen, options)
     chosen = with_image(chosen, options)
     launcher = launcher_of(chosen.launcher, chosen)
-    refuse_ignored(options, chosen, launcher)
+    refuse_ignored(options, launcher)
     resources = _resources(options, launcher)
     now = datetime.now(timezone.utc)
     name = rundir.run_id(("nccl",), now, str(options["name"]))

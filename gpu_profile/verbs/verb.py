@@ -12,14 +12,14 @@ Options: TypeAlias = Mapping[str, Any]
 class Option:
     """A flag. Its kind is its default's; a list default may be given many times.
 
-    `setting` names the .env key that the flag overrides, `of` the launchers that know it where
+    `settings` are the .env keys that the flag overrides, `of` the launchers that know it where
     not all do. A positional one is said without its name.
     """
 
     name: str
     default: bool | int | float | str | tuple[str, ...]
     doc: str
-    setting: str = ""
+    settings: tuple[str, ...] = ()
     positional: bool = False
     of: tuple[str, ...] = ()
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from gpu_profile.launchers.base import JobState, NsysPlan
 from gpu_profile.launchers.slurm_container import Container
 from gpu_profile.launchers.slurm_script import Script
 from gpu_profile.launchers.slurm_words import directive, seconds
+from gpu_profile.settings import Settings
 from gpu_profile.spec import Job, ProfileSpec, Resources
 
 PLAN = NsysPlan(
@@ -105,6 +107,29 @@ def test_short_jobs_are_left_to_slurms_own_signal() -> None:
 def test_refused_scripts(script: Script, directory: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         script.render(JOB, PLAN, directory)
+
+
+@pytest.mark.parametrize(
+    ("workdir", "login", "image", "where"),
+    [
+        ("", "", "", ""),
+        ("code", "", "", "{here}/code"),
+        ("", "", "/x.sqsh", "{here}"),
+        ("~/code", "u@login", "", "code"),
+        ("/fsx/code", "u@login", "/x.sqsh", "/fsx/code"),
+    ],
+)
+def test_where_a_job_runs(
+    workdir: str,
+    login: str,
+    image: str,
+    where: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chosen = Settings(slurm_workdir=workdir, slurm_login=login, slurm_image=image)
+    assert Script.from_settings(chosen).workdir == where.format(here=tmp_path)
 
 
 def scontrol(state: str, **facts: object) -> str:

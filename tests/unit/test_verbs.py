@@ -65,7 +65,15 @@ REFUSALS = {
     "a mount of Slurm's node": (
         ("profile", "--dry-run", "--on=slurm", "--gpus=0", "--mount=/a:/b"),
         2,
-        "runs in no container. Add --image",
+        "--on slurm has one with --image",
+    ),
+    "a place that no image can have": (
+        (
+            *("profile", "--dry-run", "--on=slurm", "--login=u@h", "--gpus=0"),
+            *("--image=/x.sqsh", "--workdir=code"),
+        ),
+        2,
+        "SLURM_WORKDIR code is not absolute",
     ),
     "a rank beyond the last": (
         ("profile", "--on=host", "--ddp", "--gpus=0", "--processes=2", "--ranks=0,2"),
