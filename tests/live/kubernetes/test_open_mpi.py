@@ -1,4 +1,4 @@
-"""Open MPI 4 and 5, whose launchers read other variables; and an mpirun that drops hosts."""
+"""Open MPI 4 and 5, whose launchers read other variables; an mpirun that drops hosts, or hangs."""
 
 import shutil
 import subprocess
@@ -64,3 +64,14 @@ def test_ranks_that_run_in_the_launcher_fail_at_once(cluster: Cluster, forgetful
     (output,) = cluster.directory.glob("*/output.log")
     assert "-launcher-" in output.read_text()
     assert "is no worker of this run" in output.read_text()
+
+
+def test_an_mpirun_that_never_ends_is_ended(
+    cluster: Cluster, image: str, registry_address: str
+) -> None:
+    hanging = derived(image, registry_address, HERE / "hanging-mpirun", "/usr/local/bin/mpirun")
+    where = ("--on=mpijob", "--nodes=2", "--gpus=0", f"--image={hanging}", "--env=LOOK_SECONDS=2")
+    done = cluster.invoke("profile", *where, "--", "sh", "-c", "sleep 1")
+    assert done.returncode == 5, done.stderr
+    assert "mpirun waited on for ranks that had all ended" in done.stderr
+    assert [name.split(".")[0] for name in cluster.reports()] == ["rank0", "rank1"]
