@@ -116,7 +116,8 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     command = resolved(call.command, env)
     if recorded:
         return Recording(call, here).run(command, env)
-    if os.name == "posix" and not call.options.hold:
+    # The kernel drops signals to a container's first process that it does not handle itself.
+    if os.name == "posix" and not call.options.hold and os.getpid() != 1:
         sys.stdout.flush()
         os.execve(command[0], command, env)
     return Child(command, env, call.options.grace).wait()

@@ -87,6 +87,14 @@ def test_stop_lets_nsys_finalise(invoke: Invoke, tmp_path: Path) -> None:
     assert reports(tmp_path) == ["rank0"]
 
 
+def test_stop_ends_a_program_that_no_nsys_wraps(invoke: Invoke, tmp_path: Path) -> None:
+    job = ("profile", "--detach", "--gpus=0", "--ranks=1", "--", "sleep", "600")
+    handle = invoke(*job).stdout.strip()
+    assert invoke("stop", "--job", handle).returncode == 0
+    assert "143" in invoke("status", "--job", handle).stdout
+    assert invoke("fetch", "--job", handle).returncode == 5
+
+
 def test_ctrl_c_brings_the_reports_home(image: str, tmp_path: Path) -> None:
     name, _, tag = image.rpartition(":")
     env = {**os.environ, "IMAGE": name, "VERSION": tag}
