@@ -112,11 +112,16 @@ def merge(
     base: Sequence[RankSamples], new: Sequence[RankSamples], metric: Metric, fail_over: float
 ) -> Comparison:
     """Compare two runs by their ranks' samples."""
+    on_host = [all(rank.on_host for rank in side) for side in (base, new)]
+    if on_host[0] != on_host[1]:
+        what = f"the {'base' if on_host[0] else 'new'} run holds no GPU work, and the other does"
+        raise ReportError(what, "Compare runs of one kind; `invoke diagnose` says what is missing")
     before = _run_samples(base, metric, "base")
     after = _run_samples(new, metric, "new")
     kernels = _kernel_table(base, new, fail_over)
     change = difference(before, after)
-    return Comparison(str(metric), Spread.of(before), Spread.of(after), change, fail_over, kernels)
+    name = f"{metric} on the host" if on_host[0] else str(metric)
+    return Comparison(name, Spread.of(before), Spread.of(after), change, fail_over, kernels)
 
 
 def _run_samples(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Samples:
@@ -124,6 +129,8 @@ def _run_samples(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Sam
 
     Steps that warm up on any rank are left out on all.
     """
+    # Beside those on the GPU, the host's times of a rank that lost its GPU's work mean nothing.
+    ranks = [rank for rank in ranks if not rank.on_host] or ranks
     drop = warm_up([rank.steps for rank in ranks])
     times = [rank.times[(rank.step >= drop) | (len(rank.steps) == 0)] for rank in ranks]
     times = [time for time in times if len(time)]
@@ -138,12 +145,12 @@ def _run_samples(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Sam
 
 def _hint(metric: Metric, ranks: Sequence[RankSamples]) -> str:
     if metric.kind == "step":
-        return "mark each step with an NVTX range called step"
+        return "Mark each step with an NVTX range called step"
     names = {name for rank in ranks for name in rank.kernels}
     close = sorted(name for name in names if metric.name.lower() in name.lower())
     if metric.kind == "kernel" and close:
-        return f"there is {', '.join(close[:3])}"
-    return "list the names with: invoke stats"
+        return f"There is {', '.join(close[:3])}"
+    return "`invoke stats` lists the names"
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from gpu_profile.analysis.analysis import Scope
 from gpu_profile.analysis.database import Database
 from gpu_profile.analysis.host_ranges import NO_RANGE, Ranges, parents
 from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.shared import activities_of
-from gpu_profile.analysis.steps import Steps, find_steps, step_of
+from gpu_profile.analysis.shared import activities_of, host_ranges_of
+from gpu_profile.analysis.steps import Steps, find_steps, host_steps, step_of
 from gpu_profile.errors import SettingsError
 
 METRICS = ("step", "range:NAME", "kernel:NAME")
@@ -49,6 +49,8 @@ class RankSamples:
     times: IntArray
     step: IntArray
     kernels: Mapping[str, tuple[IntArray, IntArray]]
+    on_host: bool = False
+    """The report holds no GPU work: the times are the host's."""
 
 
 def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
@@ -67,7 +69,21 @@ def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
 
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
     """The partial of one report."""
-    return [rank_samples(activity, metric) for activity in activities_of(database, scope)]
+    on_gpu = [rank_samples(activity, metric) for activity in activities_of(database, scope)]
+    return on_gpu or [
+        _host_samples(rank, ranges, metric) for rank, ranges in host_ranges_of(database, scope)
+    ]
+
+
+def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
+    steps = host_steps(ranges)
+    if metric.kind == "step":
+        times, step = steps.end - steps.start, np.arange(len(steps))
+    else:
+        wanted = ranges.called(metric.name if metric.kind == "range" else "")
+        times = wanted.end - wanted.start
+        step = step_of(wanted.start, steps.host_start, steps.host_end)
+    return RankSamples(rank, steps, times, step, {}, on_host=True)
 
 
 def sampling(metric: Metric) -> functools.partial[list[RankSamples]]:

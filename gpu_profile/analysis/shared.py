@@ -1,11 +1,18 @@
 """What several of our tables need of one report, made once and kept while it is open."""
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from gpu_profile.analysis.activity import Activity
 from gpu_profile.analysis.analysis import Scope
 from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.host_ranges import FOREVER, Ranges, load_ranges
 from gpu_profile.analysis.load_activity import activities
 from gpu_profile.analysis.remember import once_each
+from gpu_profile.analysis.schema import NVTX, pid_of, process_of
 from gpu_profile.analysis.states import RankStates, rank_states
+from gpu_profile.analysis.values import present
 
 
 @once_each
@@ -19,6 +26,17 @@ def activities_of(database: Database, scope: Scope) -> tuple[Activity, ...]:
     if key not in known:
         known[key] = activities(database, scope)
     return known[key]
+
+
+def host_ranges_of(database: Database, scope: Scope) -> Iterator[tuple[int, Ranges]]:
+    """Rank and NVTX ranges of each process that has any: what there is of one without a GPU."""
+    threads, number = database.load(NVTX, "globalTid", sort=False)["globalTid"], 0
+    for process in present(process_of(threads)):
+        ranges = load_ranges(database, process)
+        ranges = ranges.pick(np.flatnonzero(ranges.end != FOREVER))
+        if len(ranges.start):
+            yield scope.ranks.get(int(pid_of(np.array(process))), number), ranges
+            number += 1
 
 
 def states_of(database: Database, scope: Scope) -> list[RankStates]:

@@ -1,7 +1,7 @@
 """Find a rank's training steps: by an NVTX range that says so, else by the kernels' period."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity import COMPUTE, Activity
 from gpu_profile.analysis.host_ranges import FOREVER, Ranges, normal_name
 from gpu_profile.analysis.remember import once_each
 from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.values import present
 
 STEP_NAME = re.compile(r"(^|[^a-z])(profiler|train(ing)?)?_?(step|iter|iteration|batch)([^a-z]|$)")
 NOT_A_STEP = re.compile(r"optim|sched|zero_grad|forward|backward|data|load|adam|sgd")
@@ -46,17 +47,36 @@ NO_STEPS = Steps("", *(np.empty(0, np.int64) for _ in range(4)))
 @once_each
 def find_steps(activity: Activity) -> Steps:
     """The steps of one rank, in time order."""
-    found = named_steps(activity.ranges.of_user()) or _period(activity)
+    found = named_steps(activity.ranges) or _period(activity)
     return _on_gpu(activity, *found) if found else NO_STEPS
 
 
 Host = tuple[str, IntArray, IntArray]
 
 
+def host_steps(ranges: Ranges) -> Steps:
+    """The steps of a process without GPU work, as long as the host was at them."""
+    named = named_steps(ranges)
+    return Steps(*named, *named[1:]) if named else NO_STEPS
+
+
 def named_steps(ranges: Ranges) -> Host | None:
-    """The outermost repeated range called step, iteration or batch; else what fills the time."""
+    """The outermost repeated range called step, iteration or batch; else what fills the time.
+
+    Of another domain than the default, which may be a library's, only one that is called so.
+    """
+    others = (ranges.of_domain(domain) for domain in present(ranges.domain) if domain)
+    named = (_first(domain, _telling) for domain in others)
+    return _first(ranges.of_user(), _candidates) or next(filter(None, named), None)
+
+
+Groups = dict[str, IntArray]
+
+
+def _first(ranges: Ranges, candidates: Callable[[Ranges, Groups], Iterable[str]]) -> Host | None:
+    """The first candidate whose ranges follow each other."""
     repeated = {name: rows for name, rows in _by_name(ranges) if len(rows) >= FEWEST_STEPS}
-    for name in _candidates(ranges, repeated):
+    for name in candidates(ranges, repeated):
         rows = repeated[name]
         start, end = ranges.start[rows], ranges.end[rows]
         if np.all(end[:-1] <= start[1:]) and end[-1] != FOREVER:
@@ -74,9 +94,12 @@ def _by_name(ranges: Ranges) -> Iterator[tuple[str, IntArray]]:
             yield names[number], rows
 
 
-def _candidates(ranges: Ranges, repeated: dict[str, IntArray]) -> Iterator[str]:
-    telling = [name for name in repeated if _tells(name.lower())]
-    yield from _longest_first(ranges, repeated, telling)
+def _telling(ranges: Ranges, repeated: Groups) -> list[str]:
+    return _longest_first(ranges, repeated, [name for name in repeated if _tells(name.lower())])
+
+
+def _candidates(ranges: Ranges, repeated: Groups) -> Iterator[str]:
+    yield from _telling(ranges, repeated)
     outermost = _outermost(ranges)
     for name, rows in repeated.items():
         if _fills(ranges, rows.tolist(), outermost):
@@ -87,7 +110,7 @@ def _tells(name: str) -> bool:
     return bool(STEP_NAME.search(name)) and not NOT_A_STEP.search(name)
 
 
-def _longest_first(ranges: Ranges, groups: dict[str, IntArray], names: list[str]) -> list[str]:
+def _longest_first(ranges: Ranges, groups: Groups, names: list[str]) -> list[str]:
     def length(name: str) -> int:
         rows = groups[name]
         return int((ranges.end[rows] - ranges.start[rows]).sum())

@@ -6,6 +6,7 @@ Opens in Perfetto's UI (ui.perfetto.dev, or a copy of it on one's own machine).
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,12 @@ from gpu_profile.analysis.activity import COMMUNICATION, COPY, NO_CALL, Activity
 from gpu_profile.analysis.analysis import Scope
 from gpu_profile.analysis.database import Database
 from gpu_profile.analysis.fetched import opened
-from gpu_profile.analysis.host_ranges import FOREVER
+from gpu_profile.analysis.host_ranges import FOREVER, Ranges
 from gpu_profile.analysis.load_activity import activities
 from gpu_profile.analysis.nesting import lanes, nests, ordered
 from gpu_profile.analysis.redact import Redactor
 from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.shared import host_ranges_of
 from gpu_profile.analysis.table import Cell, Column, Table
 from gpu_profile.analysis.timeline_counters import Series, counters, gpu_metrics
 from gpu_profile.analysis.trace_format import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
@@ -58,8 +60,8 @@ def timeline(
     """Write the trace (gzipped Perfetto protobuf) and return what is in it, one row a rank.
 
     Each report (a path or a URL) comes with its scope: ranks, and the offset to the run's common
-    clock. Names go through `clean`. Raises ReportError for a report that cannot be read, or when
-    none holds any GPU work; nothing is left then.
+    clock. Of a report without GPU work it shows the NVTX ranges. Names go through `clean`. Raises
+    ReportError for a report that cannot be read, or when there is nothing; nothing is left then.
     """
     draft = output.with_name(f".{output.name}.part")
     rows: list[tuple[Cell, ...]] = []
@@ -70,7 +72,8 @@ def timeline(
                 with opened(place) as database:
                     rows += _Report(trace, database, scope, clean or Redactor()).write(len(rows))
         if not rows:
-            raise ReportError("the reports hold no GPU work", "Record with --trace=cuda,nvtx")
+            what = "the reports hold neither GPU work nor NVTX ranges"
+            raise ReportError(what, "Record with --trace=cuda,nvtx")
         draft.replace(output)
     finally:
         draft.unlink(missing_ok=True)
@@ -97,6 +100,8 @@ class _Report:
             by_process.setdefault(activity.process, []).append(activity)
         for number, group in enumerate(by_process.values()):
             yield from self._process(group, (flow_base + number + 1) << 40)
+        if not ranks:
+            yield from starmap(self._host, host_ranges_of(self._database, self._scope))
         if metrics := gpu_metrics(self._database):
             group_track = self._trace.process("GPU metrics")
             for series in metrics:
@@ -112,12 +117,12 @@ class _Report:
             tracks = list(_streams(activity, flows[index]))
             if index == 0:
                 tracks = [
-                    *self._ranges(activity),
+                    *self._ranges(activity.ranges, _last(activity)),
                     *self._calls(activity, linked, flow_base),
                     *tracks,
                 ]
             for slices in tracks:
-                self._slices(parent, slices, activity, count)
+                self._slices(parent, slices, activity.names, count)
             for series in counters(activity):
                 count.values += self._counter(parent, series)
             count.flows = int(np.count_nonzero(flows[index]))
@@ -126,9 +131,14 @@ class _Report:
                 *(count.tracks, count.slices, count.flows, count.values),
             )
 
-    def _ranges(self, activity: Activity) -> Iterator[Slices]:
-        ranges = activity.ranges
-        last = max(_last(activity.ops.end), _last(activity.calls.end), _last(ranges.start))
+    def _host(self, rank: int, ranges: Ranges) -> tuple[Cell, ...]:
+        count, parent = _Count(), self._trace.process(f"rank {rank}")
+        for slices in self._ranges(ranges, 0):
+            self._slices(parent, slices, {}, count)
+        return (rank, None, count.tracks, count.slices, count.flows, count.values)
+
+    def _ranges(self, ranges: Ranges, last: int) -> Iterator[Slices]:
+        """`last`: where a range ends that never closed."""
         codes = self._codes(dict(enumerate(ranges.names)))
         for thread in np.unique(ranges.thread):
             mine = np.flatnonzero(ranges.thread == thread)
@@ -145,14 +155,14 @@ class _Report:
             title = f"CUDA API, {self._thread(int(thread))}"
             yield Slices(title, calls.start[mine], calls.end[mine], calls.name[mine], flow[mine])
 
-    def _slices(self, parent: int, slices: Slices, activity: Activity, count: _Count) -> None:
+    def _slices(self, parent: int, slices: Slices, names: Mapping[int, str], count: _Count) -> None:
         order = ordered(slices.start, slices.end)
         lane = np.zeros(1, np.int64)
         if not nests(order):
             lane = lanes(slices.start, slices.end)
         code = slices.name
         if not slices.title.startswith("NVTX"):
-            code = self._resolve(slices.name, activity.names)
+            code = self._resolve(slices.name, names)
         for number in range(int(lane.max()) + 1):
             title = slices.title + (f" ({number + 1})" if number else "")
             track = self._trace.track(title, parent)
@@ -220,5 +230,6 @@ def _thread_names(database: Database) -> dict[int, str]:
     return {int(str(thread)): names[int(str(name))] for thread, name in rows if thread and name}
 
 
-def _last(values: IntArray) -> int:
-    return int(values.max()) if len(values) else 0
+def _last(activity: Activity) -> int:
+    times = (activity.ops.end, activity.calls.end, activity.ranges.start)
+    return max(int(column.max(initial=0)) for column in times)

@@ -10,12 +10,12 @@ import numpy as np
 from gpu_profile.analysis import mpi, nvtx, osrt
 from gpu_profile.analysis.analysis import Analysis, Scope
 from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.host_ranges import FOREVER, Ranges, load_ranges
+from gpu_profile.analysis.host_ranges import Ranges
 from gpu_profile.analysis.page.events import LANES, Budget, Marks, RankPicture, pictures, ranges_of
-from gpu_profile.analysis.schema import KERNEL, MEMCPY, NVTX, pid_of, process_of
+from gpu_profile.analysis.schema import KERNEL, MEMCPY
+from gpu_profile.analysis.shared import host_ranges_of
 from gpu_profile.analysis.steps import named_steps
 from gpu_profile.analysis.table import Table
-from gpu_profile.analysis.values import present
 
 NO_DEVICE = -1
 _NONE = np.empty(0, np.int64)
@@ -28,20 +28,13 @@ def all_pictures(database: Database, scope: Scope, budget: Budget) -> list[RankP
 
 
 def host_pictures(database: Database, scope: Scope) -> list[RankPicture]:
-    threads = database.load(NVTX, "globalTid", sort=False)["globalTid"]
-    found: list[RankPicture] = []
-    for process in present(process_of(threads)):
-        rank = scope.ranks.get(int(pid_of(np.array(process))), len(found))
-        ranges = load_ranges(database, process)
-        ranges = ranges.pick(np.flatnonzero(ranges.end != FOREVER))
-        if len(ranges.start):
-            found.append(_picture(rank, ranges, scope.offset_ns))
-    return found
+    found = host_ranges_of(database, scope)
+    return [_picture(rank, ranges, scope.offset_ns) for rank, ranges in found]
 
 
 def _picture(rank: int, ranges: Ranges, offset: int) -> RankPicture:
     start, end = int(ranges.start.min()) + offset, int(ranges.end.max()) + offset
-    _, *steps = named_steps(ranges.of_user()) or ("", _NONE, _NONE)
+    _, *steps = named_steps(ranges) or ("", _NONE, _NONE)
     marks, left_out = ranges_of(ranges, offset)
     return RankPicture(
         rank=rank,

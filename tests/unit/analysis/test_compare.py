@@ -144,6 +144,23 @@ def test_kernels_appear_vanish_and_change(base: Path, tmp_path: Path) -> None:
     assert back["flash"] == "vanished"
 
 
+def without_gpu(recording: Recording) -> Recording:
+    for table, rows in recording.rows.items():
+        if table.startswith("CUPTI_"):
+            rows.clear()
+    return recording
+
+
+def test_runs_without_a_gpu_compare_the_host(base: Path, tmp_path: Path) -> None:
+    same = without_gpu(Training(steps=24, data=noisy).record()).save(tmp_path / "same.sqlite")
+    slower = stretched(without_gpu(Training(steps=24, data=noisy).record()), 1.1)
+    slow = slower.save(tmp_path / "slow.sqlite")
+    for metric in ("step", "range:step"):
+        assert str(compared(same, slow, metric)).startswith(f"{metric} on the host: regression")
+    with pytest.raises(ReportError, match="the new run holds no GPU work, and the other does"):
+        compared(base, same)
+
+
 def test_formats(base: Path, tmp_path: Path) -> None:
     slow = stretched(Training(steps=24, data=noisy).record(), 1.1).save(tmp_path / "slow.sqlite")
     result = compared(base, slow)
@@ -164,7 +181,7 @@ def test_an_unknown_metric_is_refused(metric: str, base: Path) -> None:
 
 
 def test_a_metric_that_is_not_there_is_refused(base: Path) -> None:
-    with pytest.raises(ReportError, match=r"the base run has no kernel:gem\. there is gemm"):
+    with pytest.raises(ReportError, match=r"the base run has no kernel:gem\. There is gemm"):
         compared(base, base, "kernel:gem")
     with pytest.raises(ReportError, match="the base run has no range:nowhere"):
         compared(base, base, "range:nowhere")

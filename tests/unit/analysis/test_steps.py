@@ -38,6 +38,18 @@ def test_a_range_without_a_telling_name_that_fills_the_time(tmp_path: Path) -> N
     assert (steps.source, len(steps)) == ("range gubbins", 12)
 
 
+def test_a_range_of_another_domain_must_say_so(tmp_path: Path) -> None:
+    def in_demo(name: str) -> Activity:
+        recording = Training(step_range=name).record()
+        rows = recording.rows["NVTX_EVENTS"]
+        rows[:] = [(*row[:4], 3, *row[5:]) if row[5] == name else row for row in rows]
+        rows.append((0, None, 75, rows[0][3], 3, "demo", None, None))
+        return first(recording.save(tmp_path / f"{name}.sqlite"))
+
+    assert find_steps(in_demo("step")).source == "range demo:step"
+    assert find_steps(in_demo("gubbins")).source.startswith("period of ")
+
+
 def test_an_optimizer_step_is_no_step(tmp_path: Path) -> None:
     def adam(rank: Rank) -> None:
         start = rank.now

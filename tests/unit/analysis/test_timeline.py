@@ -170,15 +170,26 @@ def test_an_unreadable_report_leaves_no_trace(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["rank1.sqlite"]
 
 
-def test_a_report_without_gpu_work_is_refused(tmp_path: Path) -> None:
-    report = tmp_path / "rank0.sqlite"
+def test_a_report_without_gpu_work_shows_its_ranges(tmp_path: Path) -> None:
+    report, output = tmp_path / "rank0.sqlite", tmp_path / "out.gz"
     report.write_bytes(gzip.decompress((DATA / "rank0.sqlite.gz").read_bytes()))
     with closing(sqlite3.connect(report)) as plant:
         for kind in ("KERNEL", "MEMCPY", "MEMSET"):
             plant.execute(f"DROP TABLE CUPTI_ACTIVITY_KIND_{kind}")
-    with pytest.raises(ReportError, match="hold no GPU work"):
-        timeline([(str(report), Scope())], tmp_path / "out.gz")
-    assert not (tmp_path / "out.gz").exists()
+        (ranges,) = plant.execute(
+            "SELECT count(*) FROM NVTX_EVENTS WHERE eventType IN (59, 60) AND end IS NOT NULL"
+        ).fetchone()
+    ((rank, device, _, slices, flows, _),) = timeline([(str(report), Scope())], output).rows
+    assert (rank, device, slices, flows) == (0, None, ranges, 0)
+    tracks = {track for track, _, _ in Parsed(output).slices()}
+    assert all(track.startswith("NVTX, ") for track in tracks)
+
+    output.unlink()
+    with closing(sqlite3.connect(report)) as plant:
+        plant.execute("DROP TABLE NVTX_EVENTS")
+    with pytest.raises(ReportError, match="hold neither GPU work nor NVTX ranges"):
+        timeline([(str(report), Scope())], output)
+    assert not output.exists()
 
 
 @pytest.mark.parametrize(
