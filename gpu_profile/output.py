@@ -8,13 +8,17 @@ from gpu_profile import redact
 from gpu_profile.command import Result
 
 _TAIL = 1 << 14
-_PROFILER = re.compile(
+_NSYS = re.compile(
     r"(\[\d+\] )?(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/.+\.(nsys-rep|sqlite|qdstrm)$"
-    r"|profile\.py: rank \d+ ended|nsys \d+\.\d+\S* from |srun: "
-    r"|slurmstepd-(?!\S+ error: pyxis:\s+(\[ERROR\]|curl:|--container-)))"
+    r"|nsys \d+\.\d+\S* from )"
 )
-"""Lines of nsys, profile.py and Slurm that stand around what the job said, with or without its
-rank. Why its container did not start is what a job has to say that never was."""
+"""What nsys says of a report that it writes, with or without the rank."""
+_STARTER = re.compile(
+    r"profile\.py: rank \d+ ended|srun: "
+    r"|slurmstepd-(?!\S+ error: pyxis:\s+(\[ERROR\]|curl:|--container-))"
+)
+"""What profile.py and Slurm say around a job's own words. Why its container did not start is what
+a job has to say that never was."""
 
 
 def complete(log: Path, whole: Result) -> None:
@@ -28,12 +32,14 @@ def complete(log: Path, whole: Result) -> None:
 
 
 def last_line(log: Path) -> str:
-    """The last line that the job itself said; nsys' own where it said none. Empty without any."""
+    """The last line that the job itself said; its starter's where it said none, or empty."""
     with contextlib.suppress(OSError):
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TAIL))
             text = file.read().decode(errors="replace")
-        lines = [line for line in re.split(r"[\r\n]+", text) if line.strip()]
-        own = [line for line in lines if not _PROFILER.match(line)]
+        lines = [
+            line for line in re.split(r"[\r\n]+", text) if line.strip() and not _NSYS.match(line)
+        ]
+        own = [line for line in lines if not _STARTER.match(line)]
         return (own or lines or [""])[-1].strip()
     return ""

@@ -229,8 +229,9 @@ def _job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:
     code = "" if status.exit_code is None else f" with exit code {status.exit_code}"
     reason = f": {status.reason}" if status.reason else ""
     last = output.last_line(directory / OUTPUT_FILE)
+    news = last and not (status.reason and status.reason in last)
     return JobError(
-        f"the job {word}{code}{reason}" + (f"; its last line: {last}" if last else ""),
+        f"the job {word}{code}{reason}" + (f"; its last line: {last}" if news else ""),
         f"See {directory / OUTPUT_FILE}",
     )
 

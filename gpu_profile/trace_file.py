@@ -86,7 +86,7 @@ def trace_file(words: Iterable[str], attributes: Attributes, *, python: str) -> 
     asked = json.dumps([[target.module, target.function] for target in targets])
     done = yield Command(argv=(python, "-c", _CHECK), stdin=asked)
     if done.returncode:
-        raise ToolError(f"{python} cannot look for the functions: {done.said}", "See its message")
+        raise ToolError(f"{python} cannot look for the functions: {done.said}")
     for target, answer in zip(targets, json.loads(done.stdout.splitlines()[-1]), strict=True):
         if answer:
             raise SettingsError(answer[0], _nearest(target, answer[1]))

@@ -64,7 +64,7 @@ def checked(result: Result, doing: str) -> Result:
     """Raise what a refusal of job.py, or a machine without Python, means."""
     if result.returncode:
         kind = _REFUSALS.get(result.returncode, ToolError)
-        raise kind(f"{doing}: {result.said}", "See its message")
+        raise kind(f"{doing}: {result.said}")
     return result
 
 

@@ -53,7 +53,7 @@ def refusal(said: str) -> GpuProfileError:
     for words, kind, hint in _REFUSALS:
         if words.lower() in said.lower():
             return kind(f"Slurm refused the job: {said}", hint)
-    return JobError(f"Slurm refused the job: {said}", "See its message")
+    return JobError(f"Slurm refused the job: {said}")
 
 
 def parse_scontrol(line: str) -> JobStatus:

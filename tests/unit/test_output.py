@@ -25,7 +25,8 @@ Generated:
     ("said", "line"),
     [
         (FAILED, "TypeError: forward() got an unexpected keyword argument"),
-        ("Generated:\n    /wd/a/rank0.h.nsys-rep\n", "/wd/a/rank0.h.nsys-rep"),
+        ("Generated:\n    /wd/a/rank0.h.nsys-rep\n", ""),
+        ("srun: error: n1: task 0: Killed\nGenerated:\n", "srun: error: n1: task 0: Killed"),
         ("why\nGenerated:\n    /wd/a b #1/rank0.h.nsys-rep\n", "why"),
         ("one\ntwo \n\n", "two"),
         ("nsys 2025.3.1 from PATH: /a\nwhy\nsrun: error: n1: task 0: Exited with …\n", "why"),
