@@ -70,17 +70,17 @@ def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
     """The partial of one report."""
     on_gpu = [rank_samples(activity, metric) for activity in activities_of(database, scope)]
-    return on_gpu or [
-        _host_samples(rank, ranges, metric) for rank, ranges in host_ranges_of(database, scope)
-    ]
+    if on_gpu or metric.kind == "kernel":
+        return on_gpu
+    host = host_ranges_of(database, scope)
+    return [_host_samples(rank, ranges, metric) for rank, ranges in host]
 
 
 def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
     steps = host_steps(ranges)
-    if metric.kind == "step":
-        times, step = steps.end - steps.start, np.arange(len(steps))
-    else:
-        wanted = ranges.called(metric.name if metric.kind == "range" else "")
+    times, step = steps.end - steps.start, np.arange(len(steps))
+    if metric.kind == "range":
+        wanted = ranges.called(metric.name)
         times = wanted.end - wanted.start
         step = step_of(wanted.start, steps.host_start, steps.host_end)
     return RankSamples(rank, steps, times, step, {}, on_host=True)
