@@ -72,6 +72,8 @@ def test_a_drained_node(
             ("master-0", "worker-0") if launcher == "pytorchjob" else ("worker-0", "worker-1")
         )
     )
+    # One that is drained before it ran fails the job at once, and the operator deletes the others.
+    must(cluster.kubectl("wait", "--for=condition=Ready", f"pod/{second}", "--timeout=60s"))
     drained(cluster.pod_named(second)["node"], handle.rpartition("/")[2])
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode in (5, 6), done.stderr
