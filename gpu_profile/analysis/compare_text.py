@@ -1,6 +1,7 @@
 """A comparison as text, JSON, Markdown and JUnit XML."""
 
 import json
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 from gpu_profile.analysis.compare import Comparison, Spread
@@ -76,15 +77,19 @@ _WRITERS = {
 
 
 def write(comparison: Comparison, form: str) -> str:
-    """The comparison as text, json, markdown or junit."""
-    return _WRITERS[form][0](comparison)
+    """The comparison as text, json, markdown or junit. Raises SettingsError for another form."""
+    return _form(form)[0](comparison)
 
 
 def file_name(form: str) -> str:
-    """Of a comparison in that form. Raises SettingsError for another form."""
-    if form not in _WRITERS:
-        raise SettingsError(f"--format {form!r} is not known", f"Use {', '.join(_WRITERS)}")
-    return f"comparison.{_WRITERS[form][1]}"
+    """Of a comparison in that form. Raises SettingsError for another."""
+    return f"comparison.{_form(form)[1]}"
+
+
+def _form(name: str) -> tuple[Callable[[Comparison], str], str]:
+    if name not in _WRITERS:
+        raise SettingsError(f"--format {name!r} is not known", f"Use {', '.join(_WRITERS)}")
+    return _WRITERS[name]
 
 
 def _sides(comparison: Comparison) -> tuple[tuple[str, Spread], ...]:

@@ -23,7 +23,9 @@ def unpack(packed: Path, folder: Path) -> Path:
         raise ReportError(f"{packed} is truncated or no gzip file: {error}", AGAIN) from error
     except OSError as error:
         if error.filename == str(packed):
-            raise ReportError(f"{packed} cannot be read: {error.strerror}", "Ask for it") from error
+            raise ReportError(
+                f"{packed} cannot be read: {error.strerror}", "Ask its owner"
+            ) from error
         what = f"{packed} cannot be unpacked into {folder.parent}: {error.strerror}"
         raise ReportError(what, _ROOM) from error
     return plain

@@ -29,7 +29,7 @@ def activities_of(database: Database, scope: Scope) -> tuple[Activity, ...]:
 
 
 def host_ranges_of(database: Database, scope: Scope) -> Iterator[tuple[int, Ranges]]:
-    """Rank and NVTX ranges of each process that has any: what there is of one without a GPU."""
+    """Rank and closed NVTX ranges of each process that has any: what one without a GPU shows."""
     threads, number = database.load(NVTX, "globalTid", sort=False)["globalTid"], 0
     for process in present(process_of(threads)):
         ranges = load_ranges(database, process)

@@ -22,6 +22,12 @@ PERIOD_MATCH = 0.9
 PERIOD_NAMES, PERIOD_LAGS, PERIOD_SAMPLE = 5, 64, 200_000
 
 
+Host = tuple[str, IntArray, IntArray]
+"""How the steps were found, and when the host began and ended each."""
+Groups = dict[str, IntArray]
+"""Rows of ranges by their name."""
+
+
 @dataclass(frozen=True, eq=False)
 class Steps:
     """`host_*`: when the host issued each step. `start`, `end`: when the GPU worked on it.
@@ -51,9 +57,6 @@ def find_steps(activity: Activity) -> Steps:
     return _on_gpu(activity, *found) if found else NO_STEPS
 
 
-Host = tuple[str, IntArray, IntArray]
-
-
 def host_steps(ranges: Ranges) -> Steps:
     """The steps of a process without GPU work, as long as the host was at them."""
     named = named_steps(ranges)
@@ -65,12 +68,9 @@ def named_steps(ranges: Ranges) -> Host | None:
 
     Of another domain than the default, which may be a library's, only one that is called so.
     """
-    others = (ranges.of_domain(domain) for domain in present(ranges.domain) if domain)
-    named = (_first(domain, _telling) for domain in others)
-    return _first(ranges.of_user(), _candidates) or next(filter(None, named), None)
-
-
-Groups = dict[str, IntArray]
+    domains = (ranges.of_domain(domain) for domain in present(ranges.domain) if domain)
+    elsewhere = (_first(domain, _telling) for domain in domains)
+    return _first(ranges.of_user(), _candidates) or next(filter(None, elsewhere), None)
 
 
 def _first(ranges: Ranges, candidates: Callable[[Ranges, Groups], Iterable[str]]) -> Host | None:
