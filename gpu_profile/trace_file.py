@@ -73,6 +73,9 @@ class Attributes:
         return {name: value for name, value in entries.items() if value}
 
 
+_PYTHON = "Activate the environment whose Python the job will use"
+
+
 def trace_file(words: Iterable[str], attributes: Attributes, *, python: str) -> Steps[str]:
     """The file's text for `module:function` words, once `python` has imported each of them.
 
@@ -86,7 +89,7 @@ def trace_file(words: Iterable[str], attributes: Attributes, *, python: str) -> 
     asked = json.dumps([[target.module, target.function] for target in targets])
     done = yield Command(argv=(python, "-c", _CHECK), stdin=asked)
     if done.returncode:
-        raise ToolError(f"{python} cannot look for the functions: {done.said}")
+        raise ToolError(f"{python} cannot look for the functions: {done.said}", _PYTHON)
     for target, answer in zip(targets, json.loads(done.stdout.splitlines()[-1]), strict=True):
         if answer:
             raise SettingsError(answer[0], _nearest(target, answer[1]))

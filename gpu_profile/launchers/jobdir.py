@@ -63,8 +63,10 @@ def spec(
 def checked(result: Result, doing: str) -> Result:
     """Raise what a refusal of job.py, or a machine without Python, means."""
     if result.returncode:
-        kind = _REFUSALS.get(result.returncode, ToolError)
-        raise kind(f"{doing}: {result.said}")
+        what, kind = f"{doing}: {result.said}", _REFUSALS.get(result.returncode)
+        if kind:  # job.py's own words end with what to do
+            raise kind(what)
+        raise ToolError(what, "`invoke doctor` with the same --on looks at that machine")
     return result
 
 

@@ -51,7 +51,8 @@ class Place:
     def checked(self, result: Result, doing: str) -> Result:
         """Raise ToolError where it failed, with what ssh's words mean."""
         if result.returncode:
-            raise ToolError(f"{doing}: {self.said(result)}", self.hint(result))
+            hint = f"See that `ssh {self.host}` works" if self.away(result) else self.hint(result)
+            raise ToolError(f"{doing}: {self.said(result)}", hint)
         return result
 
     def hint(self, result: Result) -> str:

@@ -53,7 +53,7 @@ def refusal(said: str) -> GpuProfileError:
     for words, kind, hint in _REFUSALS:
         if words.lower() in said.lower():
             return kind(f"Slurm refused the job: {said}", hint)
-    return JobError(f"Slurm refused the job: {said}")
+    return JobError(f"Slurm refused the job: {said}", "--dry-run shows the script that it refused")
 
 
 def parse_scontrol(line: str) -> JobStatus:

@@ -23,6 +23,7 @@ from gpu_profile.verbs import VERBS, WHERE, Options, Verb
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = Path(".gpu-profile") / "images.json"
 """The digests that push was told, by tag."""
+_CONTAINERS = "Leave it out, or use one that has: docker, Kubernetes' own, slurm with --image"
 _INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 
 
@@ -136,7 +137,7 @@ def refuse_ignored(options: Options, launcher: Launcher) -> None:
     for flag in ("image", "mount"):
         if options.get(flag) and launcher.images is ImageFrom.NOWHERE:
             what = f"--{flag}: this job of {launcher.name} runs in no container"
-            raise SettingsError(what, "Leave it out; --on slurm has one with --image")
+            raise SettingsError(what, _CONTAINERS)
 
 
 def at_least(options: Options, flag: str, least: int) -> None:

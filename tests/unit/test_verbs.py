@@ -65,7 +65,7 @@ REFUSALS = {
     "a mount of Slurm's node": (
         ("profile", "--dry-run", "--on=slurm", "--gpus=0", "--mount=/a:/b"),
         2,
-        "--on slurm has one with --image",
+        "slurm with --image",
     ),
     "a place that no image can have": (
         (
