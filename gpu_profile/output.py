@@ -9,10 +9,10 @@ from gpu_profile.command import Result
 
 _TAIL = 1 << 14
 _NSYS = re.compile(
-    r"(\[\d+\] )?(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/.+\.(nsys-rep|sqlite|qdstrm)$"
+    r"(\[(\d+|pod/\S+)\] )*(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/.+\.(nsys-rep|sqlite|qdstrm)$"
     r"|nsys \d+\.\d+\S* from )"
 )
-"""What nsys says of a report that it writes, with or without the rank."""
+"""What nsys says of a report that it writes, with or without its rank and pod."""
 _STARTER = re.compile(
     r"profile\.py: rank \d+ ended|srun: "
     r"|slurmstepd-(?!\S+ error: pyxis:\s+(\[ERROR\]|curl:|--container-))"

@@ -26,6 +26,10 @@ Generated:
     [
         (FAILED, "TypeError: forward() got an unexpected keyword argument"),
         ("Generated:\n    /wd/a/rank0.h.nsys-rep\n", ""),
+        (
+            "[pod/a-master-0/pytorch] why\n[pod/a-master-0/pytorch] Generated:\n",
+            "[pod/a-master-0/pytorch] why",
+        ),
         ("srun: error: n1: task 0: Killed\nGenerated:\n", "srun: error: n1: task 0: Killed"),
         ("why\nGenerated:\n    /wd/a b #1/rank0.h.nsys-rep\n", "why"),
         ("one\ntwo \n\n", "two"),
