@@ -90,8 +90,9 @@ def test_stop_lets_nsys_finalise(invoke: Invoke, tmp_path: Path) -> None:
 def test_stop_ends_a_program_that_no_nsys_wraps(invoke: Invoke, tmp_path: Path) -> None:
     job = ("profile", "--detach", "--gpus=0", "--ranks=1", "--", "sleep", "600")
     handle = invoke(*job).stdout.strip()
+    time.sleep(2)
     assert invoke("stop", "--job", handle).returncode == 0
-    assert "143" in invoke("status", "--job", handle).stdout
+    assert "exit code 143" in invoke("status", "--job", handle).stdout
     assert invoke("fetch", "--job", handle).returncode == 5
 
 
