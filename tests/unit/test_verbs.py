@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def test_config_shows_value_and_source(tmp_path: Path) -> None:
     assert '"value": "mine"' in shown.stdout
     assert '"source": "command line"' in shown.stdout
     assert "hush" not in shown.stdout
+
+
+def test_a_dry_run_of_counters_shows_the_line_that_would_run(tmp_path: Path) -> None:
+    words = ("counters", "--allow", "--dry-run", "--on")
+    here = invoke(*words, "host", directory=tmp_path).stdout.strip()
+    assert here.startswith("tee -- /etc/" if os.geteuid() == 0 else "sudo --non-interactive tee")
+    there = invoke(*words, "ssh", "--host=u@h", directory=tmp_path).stdout
+    assert there.startswith("# As root there, the same without sudo.\n  ssh ")
+    assert "u@h 'sudo --non-interactive tee -- /etc/modprobe.d/gpu-profile.conf'" in there
 
 
 REFUSALS = {
