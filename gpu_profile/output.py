@@ -8,17 +8,19 @@ from gpu_profile import redact
 from gpu_profile.command import Result
 
 _TAIL = 1 << 14
+_FROM = r"(\[(\d+|pod/\S+)\] )*"
+"""Which rank and which pod said the rest of a line."""
 _NSYS = re.compile(
-    r"(\[(\d+|pod/\S+)\] )*(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/.+\.(nsys-rep|sqlite|qdstrm)$"
+    rf"{_FROM}(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/.+\.(nsys-rep|sqlite|qdstrm)$"
     r"|nsys \d+\.\d+\S* from )"
 )
-"""What nsys says of a report that it writes, with or without its rank and pod."""
+"""What nsys says of a report that it writes."""
 _STARTER = re.compile(
-    r"profile\.py: rank \d+ ended|srun: "
+    rf"{_FROM}(profile\.py: rank \d+ ended|gpu-profile: \S+ ended with \d+; )|srun: "
     r"|slurmstepd-(?!\S+ error: pyxis:\s+(\[ERROR\]|curl:|--container-))"
 )
-"""What profile.py and Slurm say around a job's own words. Why its container did not start is what
-a job has to say that never was."""
+"""What profile.py, a pod's script and Slurm say around a job's own words. Why its container did
+not start is what a job has to say that never was."""
 
 
 def complete(log: Path, whole: Result) -> None:

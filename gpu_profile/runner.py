@@ -72,8 +72,12 @@ class Runner:
 
     def _judged(self, job_id: str, run: Run, status: JobStatus) -> Run:
         """What the run came to: its own failure first, then its reports'."""
-        run, trouble = self._read(job_id, run)
-        failure = _job_failure(status, self.directory) or trouble
+        failure = _job_failure(status, self.directory)
+        # What a job that did not succeed recorded may hold little; that it is there is promised.
+        run, trouble = self._read(job_id, run, () if failure else run.kinds)
+        if failure and trouble and (run.reports or status.state is JobState.CANCELLED):
+            failure = JobError(f"{failure.what}; {trouble.what}", failure.hint)
+        failure = failure or trouble
         phase = "failed" if failure else "done"
         seconds = self._seconds(run, "fetch and validate")
         run = self._save(run, phase=phase, error=str(failure or ""), seconds=seconds)
@@ -91,7 +95,7 @@ class Runner:
         process.drive(self.launcher.stop(job_id))
         status = self._wait(job_id, run, until=time.monotonic() + _STOP_S)
         process.drive(self.launcher.fetch(job_id, self.directory))
-        run, _ = self._read(job_id, run)
+        run, _ = self._read(job_id, run, ())
         run = self._save(run, phase="interrupted", exit_code=status.exit_code)
         run = self._cleaned(job_id, run)
         found = ", ".join(facts.file for facts in run.reports) or "no report"
@@ -126,7 +130,7 @@ class Runner:
         output.complete(log, process.run(self.launcher.logs(job_id, follow=False)))
         return status
 
-    def _read(self, job_id: str, run: Run) -> tuple[Run, ReportError | None]:
+    def _read(self, job_id: str, run: Run, kinds: Sequence[str]) -> tuple[Run, ReportError | None]:
         """The run with what its reports hold, and what is wrong with the first that is."""
         if run.command and not run.ranks:
             return run, None
@@ -140,16 +144,18 @@ class Runner:
                 trouble = trouble or error
         run = self._save(run, reports=tuple(facts))
         if trouble is None:
-            trouble = self._trouble(run, reports)
+            trouble = self._trouble(run, reports, kinds)
         return run, trouble
 
-    def _trouble(self, run: Run, reports: Sequence[Report]) -> ReportError | None:
+    def _trouble(
+        self, run: Run, reports: Sequence[Report], kinds: Sequence[str]
+    ) -> ReportError | None:
         # Of a run that was started elsewhere nothing is known but its handle.
         ranks = run.ranks or tuple(found.rank for found in reports) or (0,)
         try:
             report.check_ranks(reports, ranks, self.directory)
             for found, facts in zip(reports, run.reports, strict=True):
-                report.check_events(found, facts.events, run.kinds)
+                report.check_events(found, facts.events, kinds)
         except ReportError as error:
             return error
         return None

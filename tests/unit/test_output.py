@@ -30,6 +30,11 @@ Generated:
             "[pod/a-master-0/pytorch] why\n[pod/a-master-0/pytorch] Generated:\n",
             "[pod/a-master-0/pytorch] why",
         ),
+        (
+            "[pod/a-worker-0/pytorch] why\n[pod/a-worker-0/pytorch] profile.py: rank 1 ended\n"
+            "[pod/a-worker-0/pytorch] gpu-profile: a-worker-0 ended with 143; its reports are\n",
+            "[pod/a-worker-0/pytorch] why",
+        ),
         ("srun: error: n1: task 0: Killed\nGenerated:\n", "srun: error: n1: task 0: Killed"),
         ("why\nGenerated:\n    /wd/a b #1/rank0.h.nsys-rep\n", "why"),
         ("one\ntwo \n\n", "two"),

@@ -45,6 +45,24 @@ def test_one_rank_dying_ends_the_others_and_all_reports_are_kept(invoked: Invoke
     assert len(list(invoked.latest().glob("*.nsys-rep"))) == 2
 
 
+def test_a_failed_job_says_which_rank_left_no_report(invoked: Invoked) -> None:
+    loses = BEAT + (
+        "if os.environ['RANK'] == '1':\n"
+        "    launcher = os.getppid()\n"
+        "    nsys = int(open(f'/proc/{launcher}/stat').read().split()[3])\n"
+        "    os.kill(nsys, 9)\n"
+        "    os.kill(launcher, 9)\n"
+        "time.sleep(2)"
+    )
+    done = invoked.run(
+        *("profile", "--on", "host", "--ddp", "--processes", "2", "--gpus", "0"),
+        *("--", "python3", "-c", loses),
+    )
+    assert done.returncode == 5, done.stderr
+    assert "no report of rank 1 in " in error_line(done)
+    assert [report["rank"] for report in invoked.record()["reports"]] == [0]
+
+
 def test_ctrl_c_finalises_fetches_and_exits_130(invoked: Invoked) -> None:
     child = invoked.start(
         *("profile", "--on", "host", "--gpus", "0"),

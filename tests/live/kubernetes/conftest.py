@@ -185,10 +185,10 @@ class Cluster:
         found: dict[str, Any] = json.loads(path.read_text())
         return found
 
-    def wait_for(self, text: str, handle: str, seconds: float = 120) -> None:
-        """Until the job's output has `text`."""
+    def wait_for(self, text: str, handle: str, seconds: float = 120, ranks: int = 1) -> None:
+        """Until the job's output has `text`, of each rank one."""
         end = time.monotonic() + seconds
-        while text not in (said := self.invoke("logs", "--job", handle).stdout):
+        while (said := self.invoke("logs", "--job", handle).stdout).count(text) < ranks:
             assert time.monotonic() < end, said
             time.sleep(1)
 

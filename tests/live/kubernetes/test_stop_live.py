@@ -1,7 +1,6 @@
 """stop --job on each engine, and a PyTorchJob with an elastic policy and no master."""
 
 import json
-import time
 
 import pytest
 
@@ -17,14 +16,14 @@ _LIGHT = NsysPlan(options=("--trace=nvtx,osrt", "--sample=none", "--cpuctxsw=non
 
 def test_a_stopped_job_leaves_its_reports(cluster: Cluster, launcher: str) -> None:
     handle = cluster.started(launcher, "--", "sh", "-c", "echo started; sleep 600")
-    cluster.wait_for("started", handle)
-    time.sleep(2)
+    cluster.wait_for("started", handle, ranks=2)
     said = must(cluster.invoke("stop", "--job", handle))
     assert f"`invoke fetch --job {handle}` brings its reports" in said
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode == 5, done.stderr
     assert "the job was cancelled" in done.stderr
-    assert [name.split(".")[0] for name in cluster.reports()] == ["rank0", "rank1"]
+    ranks = [name.split(".")[0] for name in cluster.reports()]
+    assert ranks == ["rank0", "rank1"], done.stderr
     assert must(cluster.kubectl("get", handle.partition("://")[0], "--output=name")) == ""
 
 
