@@ -48,7 +48,7 @@ from job_state import (
     last_line,
     read,
 )
-from rank_processes import LONGEST_S
+from process_tree import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -16,7 +16,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from job_state import LOG, POLL_S, STOP, disk_full, hold, read, write
-from rank_processes import STOPPING, adopt_orphans, end_descendants, end_idle, own_session
+from process_tree import adopt_orphans, end_descendants, end_idle
+from rank_processes import STOPPING, own_session
 
 if TYPE_CHECKING:
     from pathlib import Path

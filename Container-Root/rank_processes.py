@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from process_tree import (
+    KILL,
+    POLL_S,
+    adopt_orphans,
+    end_descendants,
+    end_idle,
+    nsys_awaited,
+    recorded,
+    send,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_PR_SET_CHILD_SUBREAPER = 36
-_POLL_S = 0.1
 _FORCE_AFTER = 3
 _LEFTOVER_S = 5.0
-# nsys makes a report of a long recording in more time than any grace; one that hangs does nothing.
-_LOOK_S = 5.0
-_WORKS = 0.02  # of one processor
-LONGEST_S = 3600.0
-_NSYS = ("nsys", "Qdstrm")
-KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 STOPPING = tuple(
     getattr(signal, name)
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
@@ -42,88 +43,6 @@ def own_session() -> dict[str, Any]:
     if os.name == "nt":
         return {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
     return {"start_new_session": True}
-
-
-def adopt_orphans() -> None:
-    """Make this process the parent of descendants whose own parent ends (Linux)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-class Process(NamedTuple):
-    pid: int
-    parent: int
-    name: str
-    ended: bool
-    ticks: int
-
-
-def descendants() -> list[Process]:
-    """Every process below this one, nearest first; none where there is no /proc."""
-    found = [Process(os.getpid(), 0, "", False, 0)]
-    everything = [
-        process for process in map(_process, Path("/proc").glob("[0-9]*/stat")) if process
-    ]
-    for one in found:
-        found += [process for process in everything if process.parent == one.pid]
-    return found[1:]
-
-
-def _process(stat: Path) -> Process | None:
-    with contextlib.suppress(OSError, ValueError):
-        head, _, tail = stat.read_text(errors="replace").rpartition(")")
-        state, parent, *_ = values = tail.split()
-        ticks = int(values[11]) + int(values[12])
-        name = head.partition("(")[2]
-        return Process(int(stat.parent.name), int(parent), name, state in "ZX", ticks)
-    return None
-
-
-def end_descendants(within_s: float) -> None:
-    """Terminate what is left below us, and kill what has not ended in time."""
-    deadline = time.monotonic() + within_s
-    send(signal.SIGTERM, descendants())
-    while _living() and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
-    # What dies hands its children to us: look again until none is left.
-    for _ in range(20):
-        if not _living():
-            return
-        send(KILL, descendants())
-        time.sleep(_POLL_S)
-
-
-def end_idle() -> None:
-    """Kill what is below us once nsys no longer works on its report, an hour from now at most."""
-    deadline = time.monotonic() + LONGEST_S
-    while _nsys_works() and time.monotonic() < deadline:
-        pass
-    end_descendants(0)
-
-
-def _nsys_works() -> bool:
-    """Whether nsys, where there is one, uses the processor in the next seconds."""
-    before = _nsys_ticks()
-    if before is None:
-        return False
-    time.sleep(_LOOK_S)
-    used = abs((_nsys_ticks() or 0) - before)
-    return used > _WORKS * _LOOK_S * os.sysconf("SC_CLK_TCK")
-
-
-def _nsys_ticks() -> int | None:
-    found = [p.ticks for p in descendants() if p.name.startswith(_NSYS) and not p.ended]
-    return sum(found) if found else None
-
-
-def _living() -> bool:
-    return any(not process.ended for process in descendants())
-
-
-def send(signum: int, processes: Sequence[Process]) -> None:
-    for process in processes:
-        with contextlib.suppress(OSError):
-            os.kill(process.pid, signum)
 
 
 def exit_code(returncode: int) -> int:
@@ -189,11 +108,23 @@ class Child:
         if os.name == "nt":
             self._process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
             return
-        if not recorded() and self._process.returncode is None and not _finalising():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, signum)
-        send(signum, recorded())
+        after(0, self._end, self._process, signum)
         after(self._grace_s / 2, lambda: send(KILL, recorded()))
+
+    def _end(self, process: subprocess.Popen[bytes], signum: int) -> None:
+        """Signal what nsys started, each once: it may be about to start it, and waits for what a
+        program leaves behind."""
+        patience = time.monotonic() + self._grace_s / 3
+        told: set[int] = set()
+        while process.returncode is None or not told:
+            fresh = [program for program in recorded() if program.pid not in told]
+            send(signum, fresh)
+            told |= {program.pid for program in fresh}
+            if not told and not nsys_awaited(until=patience):
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(signum)
+                return
+            time.sleep(POLL_S)
 
     def wait(self) -> int:
         """The exit code of the program, or of what it left running in its process group.
@@ -209,22 +140,6 @@ class Child:
             end_descendants(_LEFTOVER_S)
             return exit_code(code) or 128 + self.stopper.signum
         return exit_code(code)
-
-
-def recorded() -> list[Process]:
-    """The programs that nsys started, by its launcher, for us. It finalises when they end.
-
-    A signal to nsys itself would do too, unless nsys is finalising already: then it gives the
-    report up.
-    """
-    below = descendants()
-    own = {process.pid for process in below if process.name.startswith("nsys")}
-    return [p for p in below if p.parent in own and not p.name.startswith(_NSYS) and not p.ended]
-
-
-def _finalising() -> bool:
-    """Whether what nsys recorded has ended, and nsys has not."""
-    return any(process.ended and process.name == "nsys-launcher" for process in descendants())
 
 
 def _patient_wait(process: subprocess.Popen[bytes]) -> int:

@@ -13,8 +13,9 @@ import sys
 import threading
 from typing import IO, TYPE_CHECKING
 
+from process_tree import adopt_orphans, end_descendants
 from rank_env import node
-from rank_processes import Stopper, adopt_orphans, end_descendants, exit_code, own_session, say
+from rank_processes import Stopper, exit_code, own_session, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from gpu_profile.spec import Job
 CONTAINER_ROOT = Path(__file__).resolve().parents[2] / "Container-Root"
 AGENT = (
     *("find_nsys.py", "job.py", "job_files.py", "job_run.py", "job_spec.py", "job_state.py"),
-    *("machine_facts.py", "profile.py", "rank_env.py", "rank_processes.py"),
+    *("machine_facts.py", "process_tree.py", "profile.py", "rank_env.py", "rank_processes.py"),
     *("shelter.py", "start_ranks.py"),
 )
 """What job.py needs beside it."""

@@ -1,10 +1,12 @@
 """profile.py around a real nsys, on a machine without a GPU: what the fake one stands for."""
 
+import contextlib
 import os
 import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,46 @@ def test_a_signal_costs_no_report(
     expected = signal.SIGINT if signum == signal.SIGINT else signal.SIGTERM
     assert process_.wait(60) == 128 + expected
     assert wrapper.reports() == ["rank0.nsys-rep", "rank1.nsys-rep"][:ranks]
+
+
+def test_a_signal_while_nsys_starts_costs_no_report(wrapper: Wrapper) -> None:
+    started = wrapper.start(*QUIET, "--", *python(BUSY.format(tenths=600)))
+    while not any(f"(nsys) S {started.pid} " in stat for stat in stats()):
+        assert started.poll() is None
+    started.send_signal(signal.SIGTERM)
+    said, _ = started.communicate(timeout=60)
+    assert started.returncode == 128 + signal.SIGTERM, said
+    assert wrapper.reports() == ["rank0.nsys-rep"], said
+
+
+def stats() -> Iterator[str]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            yield stat.read_text()
+
+
+def test_what_a_shell_leaves_behind_ends_with_it(wrapper: Wrapper) -> None:
+    """nsys waits for it; by force it would end in half the grace."""
+    started = wrapper.start(*QUIET, "--grace=600", "--", "sh", "-c", "echo ready; sleep 600; true")
+    assert started.stdout is not None
+    next(line for line in started.stdout if "ready" in line)
+    started.send_signal(signal.SIGTERM)
+    started.communicate(timeout=60)
+    assert started.returncode == 128 + signal.SIGTERM
+    assert wrapper.reports() == ["rank0.nsys-rep"]
+
+
+def test_a_signal_after_the_window_ends_the_program(wrapper: Wrapper) -> None:
+    window = ("--grace=600", "--duration=1", "--kill=none")
+    started = wrapper.start(*QUIET, *window, "--", *python(BUSY.format(tenths=6000)))
+    assert started.stdout is not None
+    next(line for line in started.stdout if line.rstrip().endswith(".nsys-rep"))
+    while any(f"(nsys) S {started.pid} " in stat for stat in stats()):
+        assert started.poll() is None
+    started.send_signal(signal.SIGTERM)
+    started.communicate(timeout=60)
+    assert started.returncode == 128 + signal.SIGTERM
+    assert wrapper.reports() == ["rank0.nsys-rep"]
 
 
 def test_a_job_that_ignores_the_signal_is_ended_and_reported(wrapper: Wrapper) -> None:
