@@ -75,10 +75,11 @@ class Runner:
         failure = _job_failure(status, self.directory)
         # What a job that did not succeed recorded may hold little; that it is there is promised.
         run, trouble = self._read(job_id, run, () if failure else run.kinds)
-        if failure and trouble and (run.reports or status.state is JobState.CANCELLED):
+        cancelled = status.state is JobState.CANCELLED
+        if failure and trouble and (run.reports or cancelled):
             failure = JobError(f"{failure.what}; {trouble.what}", failure.hint)
         failure = failure or trouble
-        phase = "failed" if failure else "done"
+        phase = "cancelled" if cancelled else "failed" if failure else "done"
         seconds = self._seconds(run, "fetch and validate")
         run = self._save(run, phase=phase, error=str(failure or ""), seconds=seconds)
         if not isinstance(failure, ReportError):
