@@ -78,9 +78,15 @@ def test_a_detached_job_is_followed_by_its_handle(invoke: Invoke, tmp_path: Path
     assert reports(tmp_path) == ["rank0"]
 
 
+def begun(invoke: Invoke, *words: str) -> str:
+    """The handle of a detached job whose program runs."""
+    handle = invoke(*words, "--", "sh", "-c", "echo begun; exec sleep 600").stdout.strip()
+    _wait_for(lambda: "begun" in invoke("logs", "--job", handle).stdout)
+    return handle
+
+
 def test_stop_lets_nsys_finalise(invoke: Invoke, tmp_path: Path) -> None:
-    handle = invoke("profile", "--detach", "--", "sleep", "300").stdout.strip()
-    time.sleep(2)
+    handle = begun(invoke, "profile", "--detach")
     assert invoke("stop", "--job", handle).returncode == 0
     fetched = invoke("fetch", "--job", handle)
     assert fetched.returncode == 5, fetched.stderr
@@ -88,9 +94,7 @@ def test_stop_lets_nsys_finalise(invoke: Invoke, tmp_path: Path) -> None:
 
 
 def test_stop_ends_a_program_that_no_nsys_wraps(invoke: Invoke, tmp_path: Path) -> None:
-    job = ("profile", "--detach", "--gpus=0", "--ranks=1", "--", "sleep", "600")
-    handle = invoke(*job).stdout.strip()
-    time.sleep(2)
+    handle = begun(invoke, "profile", "--detach", "--gpus=0", "--ranks=1")
     assert invoke("stop", "--job", handle).returncode == 0
     assert "exit code 143" in invoke("status", "--job", handle).stdout
     assert invoke("fetch", "--job", handle).returncode == 5

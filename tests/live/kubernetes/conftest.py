@@ -84,7 +84,9 @@ def registry_address(
     )
     with (directory / "log").open("wb") as log:
         server = subprocess.Popen(("docker-registry", "serve", str(config)), stdout=log, stderr=log)
-    time.sleep(1)
+    while b"listening on" not in (directory / "log").read_bytes():
+        assert server.poll() is None
+        time.sleep(0.1)
     yield address
     server.kill()
     server.wait()

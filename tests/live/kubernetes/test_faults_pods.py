@@ -22,7 +22,7 @@ def test_a_worker_deleted_in_the_middle_is_named_and_the_others_report_kept(
     cluster: Cluster,
 ) -> None:
     handle = cluster.started("mpijob", *_STEADY)
-    cluster.wait_for("started", handle)
+    cluster.wait_for("started", handle, ranks=2)
     must(cluster.kubectl("delete", "pod", cluster.pod_named("worker-1")["name"], "--now"))
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode in (5, 6), done.stderr
@@ -34,7 +34,7 @@ def test_an_evicted_launcher_ends_the_job_and_the_workers_reports_are_fetched(
     cluster: Cluster,
 ) -> None:
     handle = cluster.started("mpijob", *_STEADY)
-    cluster.wait_for("started", handle)
+    cluster.wait_for("started", handle, ranks=2)
     evict(cluster, cluster.pod_named("launcher")["name"])
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode == 5, done.stderr

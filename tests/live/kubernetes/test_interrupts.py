@@ -59,6 +59,10 @@ def phase(cluster: Cluster) -> str:
     return str(json.loads(records[0].read_text())["phase"]) if records else ""
 
 
+def output(cluster: Cluster) -> str:
+    return "".join(path.read_text() for path in cluster.directory.glob("*/output.log"))
+
+
 def test_while_nsys_is_asked(cluster: Cluster, profiling: Callable[[str], Child]) -> None:
     child = profiling("sleep 60")
     until(lambda: any("-probe-" in pod["metadata"]["name"] for pod in cluster.pods()))
@@ -75,10 +79,7 @@ def test_before_and_during_the_run(
     child = profiling("echo started; sleep 60")
     until(lambda: list(cluster.directory.glob("*/run.json")))
     if when == "running":
-        until(
-            lambda: any("started" in p.read_text() for p in cluster.directory.glob("*/output.log"))
-        )
-        time.sleep(2)
+        until(lambda: output(cluster).count("started") == 2)
     else:
         until(lambda: phase(cluster) == "running")  # submitted; its pods are still to start
     said = interrupted(child)
