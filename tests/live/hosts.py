@@ -84,7 +84,7 @@ def error_line(done: "subprocess.CompletedProcess[str]") -> str:
     return lines[0]
 
 
-def await_true(what: Callable[[], object], within_s: float = 30.0) -> None:
+def await_true(what: Callable[[], object], within_s: float = 120.0) -> None:
     deadline = time.monotonic() + within_s
     while not what():
         assert time.monotonic() < deadline, "it did not happen in time"

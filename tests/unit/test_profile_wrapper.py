@@ -117,12 +117,12 @@ def test_only_what_is_passed_and_no_secret_reaches_the_recording(wrapper: Wrappe
 
 def test_held_until_fetched(wrapper: Wrapper) -> None:
     wrapper.out.mkdir()
-    process = wrapper.start("--hold=30", "--", *python("raise SystemExit(5)"))
+    process = wrapper.start("--hold=600", "--", *python("raise SystemExit(5)"))
     assert process.stdout is not None
     assert any("holding" in line for line in process.stdout)
     assert process.poll() is None
     (wrapper.out / ".fetched").touch()
-    assert process.wait(10) == 5
+    assert process.wait(120) == 5
     process.stdout.close()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PROFILE = ROOT / "Container-Root" / "profile.py"
-TIMEOUT_S = 60
+TIMEOUT_S = 180
 
 Finished = subprocess.CompletedProcess
 

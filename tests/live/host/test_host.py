@@ -39,7 +39,7 @@ def test_one_rank_dying_ends_the_others_and_all_reports_are_kept(invoked: Invoke
         *("profile", "--on", "host", "--ddp", "--processes", "2", "--gpus", "0"),
         *("--", "python3", "-c", dies),
     )
-    assert time.monotonic() - started < 90
+    assert time.monotonic() - started < 500
     assert done.returncode == 5
     assert "rank 1 ended with exit code 7" in error_line(done)
     assert len(list(invoked.latest().glob("*.nsys-rep"))) == 2

@@ -64,7 +64,7 @@ class Browser:
         trace: TracebackType | None,
     ) -> None:
         self._child.terminate()
-        self._child.wait(20)
+        self._child.wait(120)
         os.close(self._commands)
         os.close(self._answers)
 

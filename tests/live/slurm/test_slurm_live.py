@@ -25,7 +25,7 @@ def running(invoked: Invoked, *words: str) -> "subprocess.Popen[str]":
     """A job of two tasks on two nodes that runs until something ends it."""
     endless = ("--", "python3", "-c", BEAT + "time.sleep(600)")
     child = invoked.start("profile", *ON, "--nodes", "2", "--processes", "1", *words, *endless)
-    await_true(lambda: "up 0" in output(invoked) and "up 1" in output(invoked), 60)
+    await_true(lambda: "up 0" in output(invoked) and "up 1" in output(invoked), 240)
     return child
 
 
@@ -117,7 +117,9 @@ def test_a_node_that_fails(invoked: Invoked, slurm: Slurm) -> None:
     subprocess.run(
         ["scontrol", "update", "nodename=n2", "state=resume"], env=invoked.environ, check=False
     )
-    await_true(lambda: slurm("sinfo", "--noheader", "--Node", "--states=idle").count("\n") == 2, 90)
+    await_true(
+        lambda: slurm("sinfo", "--noheader", "--Node", "--states=idle").count("\n") == 2, 240
+    )
     assert done.returncode == 5
     assert "a node failed" in error_line(done)
 

@@ -100,7 +100,7 @@ def test_torchrun_in_an_image(in_pyxis: Invoked, torch: None, tmp_path: Path) ->
 def test_stop_in_an_image(in_pyxis: Invoked) -> None:
     command = ("--", "python3", "-c", BEAT + "time.sleep(600)")
     handle = in_pyxis.detached(*ON, "--processes", "2", *command)
-    await_true(lambda: "up 1" in in_pyxis.run("logs", "--job", handle).stdout, 60)
+    await_true(lambda: "up 1" in in_pyxis.run("logs", "--job", handle).stdout, 240)
     assert in_pyxis.run("stop", "--job", handle).returncode == 0
     await_true(lambda: "it was stopped" in in_pyxis.run("status", "--job", handle).stdout)
     in_pyxis.run("fetch", "--job", handle)

@@ -136,7 +136,7 @@ def test_a_stop_at_the_very_start_ends_the_job(invoked: Invoked) -> None:
     handle = invoked.detached(*ON, "--", "python3", "-c", BEAT + "time.sleep(600)")
     await_true(lambda: "running" in invoked.run("status", "--job", handle).stdout)
     assert invoked.run("stop", "--job", handle).returncode == 0
-    await_true(lambda: "cancelled" in invoked.run("status", "--job", handle).stdout, 60)
+    await_true(lambda: "cancelled" in invoked.run("status", "--job", handle).stdout, 240)
 
 
 def test_a_waiting_job_leaves_nothing_once_it_is_fetched(invoked: Invoked) -> None:
