@@ -16,8 +16,9 @@ from invoke.parser.argument import Argument
 from invoke.program import Program
 from invoke.tasks import Task
 
+from gpu_profile.cli import usage
+from gpu_profile.cli.table import VERBS, Option, Verb
 from gpu_profile.errors import GpuProfileError
-from gpu_profile.verbs import VERBS, Option, Verb, usage
 
 _NUMBERED = "."
 _PLACES = {

@@ -24,8 +24,8 @@ sys.path.insert(0, str(ROOT))
 
 from bench.big_report import big_report  # noqa: E402
 from bench.cost import Cost, Failed, cost  # noqa: E402
-from gpu_profile.analysis.table import Cell, Column, Table  # noqa: E402
-from gpu_profile.analysis.writers import to_text  # noqa: E402
+from gpu_profile.table import Cell, Column, Table  # noqa: E402
+from gpu_profile.table_formats import to_text  # noqa: E402
 
 RECORDED = ROOT / "tests/data/h200x4-ddp"
 FIVE = "cuda_gpu_kern_sum,cuda_api_sum,cuda_gpu_mem_time_sum,nvtx_sum,cuda_kern_exec_sum"

@@ -23,13 +23,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from gpu_profile import decide, image, machine, process, settings  # noqa: E402
-from gpu_profile.analysis.table import Column, Table  # noqa: E402
-from gpu_profile.analysis.writers import to_text  # noqa: E402
+from gpu_profile import process  # noqa: E402
 from gpu_profile.command import Command, command  # noqa: E402
-from gpu_profile.decide import Decided  # noqa: E402
-from gpu_profile.image import BuildOptions  # noqa: E402
-from gpu_profile.settings import Settings  # noqa: E402
+from gpu_profile.image import auto as decide  # noqa: E402
+from gpu_profile.image import build as image  # noqa: E402
+from gpu_profile.image import downloads as machine  # noqa: E402
+from gpu_profile.image.auto import Decided  # noqa: E402
+from gpu_profile.image.build import BuildOptions  # noqa: E402
+from gpu_profile.settings import settings  # noqa: E402
+from gpu_profile.settings.settings import Settings  # noqa: E402
+from gpu_profile.table import Column, Table  # noqa: E402
+from gpu_profile.table_formats import to_text  # noqa: E402
 
 TESTS: dict[str, bool | str] = {
     "INSTALL_TESTS": True,

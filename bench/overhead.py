@@ -22,11 +22,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gpu_profile import nsys  # noqa: E402 - the package of this checkout
-from gpu_profile.spec import PRESETS, ProfileSpec  # noqa: E402
+from gpu_profile.job import PRESETS, ProfileSpec  # noqa: E402
+from gpu_profile.nsys import options as nsys  # noqa: E402 - the package of this checkout
 
-PROFILE = ROOT / "Container-Root" / "profile.py"
-TRAIN = ROOT / "Container-Root" / "train.py"
+PROFILE = ROOT / "Container-Root" / "agent" / "profile_ranks.py"
+TRAIN = ROOT / "Container-Root" / "samples" / "train.py"
 SKIPPED_STEPS = 5
 REGIMES: Mapping[str, tuple[str, ...]] = {
     "gpu-bound-64": ("--layers=12", "--width=1024", "--sequence=512", "--batch=64", "--steps=60"),

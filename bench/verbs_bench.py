@@ -20,9 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from gpu_profile import process, rundir  # noqa: E402
+from gpu_profile import process  # noqa: E402
+from gpu_profile.cli.table import VERBS  # noqa: E402
 from gpu_profile.command import Command  # noqa: E402
-from gpu_profile.verbs import VERBS  # noqa: E402
+from gpu_profile.runs import record as rundir  # noqa: E402
 
 INVOKE = (sys.executable, "-m", "invoke")
 BARE = "from invoke import task\n" + "\n".join(

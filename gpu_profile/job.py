@@ -7,42 +7,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from gpu_profile.errors import SettingsError
+from gpu_profile.image_ref import ImageRef
 
 LauncherName = Literal["docker", "host", "ssh", "slurm", "mpijob", "pytorchjob", "trainjob"]
 LAUNCHER_NAMES: tuple[LauncherName, ...] = get_args(LauncherName)
 
 Preset = Literal["light", "comm", "full"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
-
-_IMAGE = re.compile(
-    r"(?:(?P<registry>[a-zA-Z0-9.-]+(?:\.[a-zA-Z0-9-]+|:[0-9]+|(?<=localhost)))/)?"
-    r"(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"
-    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
-    r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageRef:
-    """An image's address. With a digest that is what is used: a tag can move, a digest cannot."""
-
-    name: str
-    registry: str = ""
-    tag: str = ""
-    digest: str = ""
-
-    def __str__(self) -> str:
-        address = f"{self.registry}/{self.name}" if self.registry else self.name
-        if self.digest:
-            return f"{address}@{self.digest}"
-        return f"{address}:{self.tag or 'latest'}"
-
-    @classmethod
-    def parse(cls, text: str) -> "ImageRef":
-        match = _IMAGE.fullmatch(text)
-        if match is None:
-            raise SettingsError(f"{text!r} is not an image", "Use [registry/]name[:tag][@sha256:…]")
-        return cls(**{key: value or "" for key, value in match.groupdict().items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,3 +110,15 @@ def parse_ranks(text: str) -> frozenset[int] | None:
     if not ranks:
         raise SettingsError(f"--ranks {text!r} names no rank", "Write the smaller one first: 0-3")
     return frozenset(ranks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NsysPlan:
+    """How nsys wraps a rank: options of `nsys profile` for all, and more on local rank 0.
+
+    `privileged`: they need CAP_SYS_ADMIN (CPU sampling, hardware counters).
+    """
+
+    options: tuple[str, ...]
+    first: tuple[str, ...] = ()
+    privileged: bool = False

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
-from gpu_profile.spec import Job, LauncherName
+from gpu_profile.job import Job, LauncherName, NsysPlan
 
 
 class ImageFrom(Enum):
@@ -39,39 +39,6 @@ class JobStatus:
     state: JobState
     reason: str = ""
     exit_code: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class NsysPlan:
-    """How nsys wraps a rank: options of `nsys profile` for all, and more on local rank 0.
-
-    `privileged`: they need CAP_SYS_ADMIN (CPU sampling, hardware counters).
-    """
-
-    options: tuple[str, ...]
-    first: tuple[str, ...] = ()
-    privileged: bool = False
-
-
-def rank_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
-    """The words after `profile.py` that run the job's command, each chosen rank under nsys."""
-    if job.profile is None:
-        return ("--plain", f"--output={output}", "--", *job.command)
-    ranks = job.profile.ranks
-    return (
-        f"--ranks={'all' if ranks is None else ','.join(map(str, sorted(ranks)))}",
-        f"--output={output}",
-        *(f"--first={option}" for option in plan.first),
-        *plan.options,
-        "--",
-        *job.command,
-    )
-
-
-def local_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
-    """The same where profile.py itself starts the job's processes on one node."""
-    processes = (f"--processes={job.resources.tasks_per_node}",) if job.ddp else ()
-    return (*processes, *rank_arguments(job, plan, output=output))
 
 
 def asked(question: Command) -> Steps[str]:

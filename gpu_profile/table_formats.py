@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.table import Cell, Column, Table
 
 NAME_AT_LEAST = 20  # characters that a shortened name keeps, however narrow the terminal
 

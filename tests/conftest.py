@@ -10,7 +10,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import command
-from gpu_profile.settings import KEYS
+from gpu_profile.settings.settings import KEYS
 
 PARTS = (
     "chromium",

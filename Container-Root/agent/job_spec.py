@@ -30,15 +30,17 @@ def resolved(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], dict[s
     nsys = {} if "--plain" in arguments[:at] else nsys_of(spec.get("nsys", ""))
     chosen = ["--nsys", nsys["path"]] if nsys else []
     own = [_below(job, word) for word in arguments[:at]]
-    argv = [sys.executable, "-u", str(HERE / "profile.py"), *chosen, *own, *command]
+    argv = [sys.executable, "-u", str(HERE / "profile_ranks.py"), *chosen, *own, *command]
     return {"argv": argv, "cwd": str(cwd), "env": env}, nsys
 
 
 def _sample(word: str) -> str:
-    """Our samples are `/train.py` in our image, and lie beside this file elsewhere."""
+    """Our samples are `/train.py` in our image; elsewhere they came along with this file."""
     path = Path(word)
-    ours = path.parent == Path("/") and path.suffix == ".py" and not path.exists()
-    return str(HERE / path.name) if ours and (HERE / path.name).exists() else word
+    if path.parent != Path("/") or path.suffix != ".py" or path.exists():
+        return word
+    copies = (HERE / path.name, HERE.parent / "samples" / path.name)
+    return next((str(copy) for copy in copies if copy.exists()), word)
 
 
 def _below(job: Path, word: str) -> str:

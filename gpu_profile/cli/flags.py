@@ -1,30 +1,18 @@
 """What several verbs share: settings from the flags, the run they mean, how a table is shown."""
 
 import importlib
-import os
 import shlex
-import shutil
-import signal
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
-from gpu_profile import process, rundir, settings
-from gpu_profile.analysis.table import Table
-from gpu_profile.command import Command
-from gpu_profile.errors import GpuProfileError, SettingsError, did_you_mean
-from gpu_profile.launchers.base import ImageFrom, Launcher
-from gpu_profile.rundir import Run
-from gpu_profile.settings import Settings
-from gpu_profile.spec import Handle, LauncherName
-from gpu_profile.verbs import VERBS, WHERE, Options, Verb
+from gpu_profile.cli.table import VERBS, WHERE, Options, Verb
+from gpu_profile.errors import SettingsError, did_you_mean
+from gpu_profile.launcher import ImageFrom, Launcher
+from gpu_profile.settings import settings
+from gpu_profile.settings.settings import Settings
 
-ROOT = Path(__file__).resolve().parents[2]
-RECORDS = Path(".gpu-profile") / "images.json"
-"""The digests that push was told, by tag."""
 _CONTAINERS = "Leave it out, or use one that has: docker, Kubernetes' own, slurm with --image"
-_INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 
 
 def load_settings(verb: Verb, options: Options) -> Settings:
@@ -50,59 +38,6 @@ def call(name: str, options: Options, **flags: object) -> None:
     shared = {key: options[key] for key in ("set", "environ", "with_dependencies")}
     module = importlib.import_module(f"gpu_profile.verbs.{verb.module}")
     getattr(module, verb.function)(verb, {**defaults, **shared, "words": (), **flags})
-
-
-def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
-    from gpu_profile.launchers.rows import LAUNCHERS  # only verbs that start jobs pay for all
-
-    return LAUNCHERS[name](chosen)
-
-
-def run_at_home(options: Options, chosen: Settings) -> tuple[Path, Run] | None:
-    """The directory and record of the run that --job means, where its engine has nothing left."""
-    wanted = str(options["job"])
-    if not wanted:
-        return None
-    try:
-        directory = rundir.find(chosen.report_dir, wanted)
-    except SettingsError:
-        return None
-    run = rundir.load(directory)
-    return (directory, run) if run.cleaned else None
-
-
-def job_of(options: Options, chosen: Settings) -> tuple[Launcher, str] | None:
-    """The launcher and id that --job means, by handle or run id; None without the flag."""
-    wanted = str(options["job"])
-    if not wanted:
-        return None
-    if "://" not in wanted:
-        wanted = rundir.load(rundir.find(chosen.report_dir, wanted)).handle
-    handle = Handle.parse(wanted)
-    return launcher_of(handle.launcher, chosen), handle.id
-
-
-def output_file(options: Options, name: str) -> Path | None:
-    """--output as a file that can be written, in a folder under `name`; None without the flag.
-
-    Raises SettingsError where it cannot, before minutes are spent on what it is to hold.
-    """
-    given = str(options["output"])
-    if not given:
-        return None
-    path = Path(given, name) if Path(given).is_dir() or given.endswith("/") else Path(given)
-    make_folder(path.parent)
-    return path
-
-
-def make_folder(folder: Path) -> None:
-    """Raises SettingsError where nothing can be written into it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingsError(f"--output {folder}: {error.strerror}", "Name another place") from error
-    if not os.access(folder, os.W_OK):
-        raise SettingsError(f"--output {folder}: no right to write there", "Name another place")
 
 
 def nearest(flag: str, name: str, known: Iterable[str]) -> NoReturn:
@@ -153,42 +88,3 @@ def nodes_of(options: Options, launcher: Launcher) -> int:
         what = f"--nodes {nodes}: jobs of {launcher.name} are one machine's"
         raise SettingsError(what, "Use --on slurm, mpijob, pytorchjob or trainjob")
     return nodes
-
-
-def show_commands(commands: Iterable[Command]) -> None:
-    """What --dry-run prints: each command as a line to paste, its input below it."""
-    for command in commands:
-        print(command)
-        if command.stdin:
-            print(command.stdin.rstrip("\n"))
-
-
-def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:
-    """Run on the user's terminal; a failure is one line of that kind."""
-    code = process.run_attached(command)
-    if code in _INTERRUPTED:
-        raise KeyboardInterrupt
-    if code:
-        raise kind(f"`{command}` exited with {code}", "See its message above")
-
-
-def confirmed(question: str, options: Options) -> bool:
-    """The user's yes: by --yes, or on a terminal."""
-    if options.get("yes"):
-        return True
-    return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
-
-
-def show(tables: Sequence[Table], form: str) -> None:
-    """Print tables as text (sized to the terminal), CSV or JSON."""
-    from gpu_profile.analysis import writers
-
-    if form == "json":
-        sys.stdout.write(writers.to_json(tables))
-    elif form == "csv":
-        sys.stdout.write("\n".join(writers.to_csv(table) for table in tables))
-    elif form == "text":
-        width = shutil.get_terminal_size((120, 40)).columns
-        sys.stdout.write("\n".join(writers.to_text(table, width) for table in tables))
-    else:
-        raise SettingsError(f"--format {form!r} is not known", "Use text, csv or json")

@@ -3,8 +3,8 @@
 A verb's module is imported when the verb runs, so that listing the verbs costs nothing.
 """
 
-from gpu_profile.verbs.kubernetes_rows import KUBERNETES
-from gpu_profile.verbs.verb import Option, Options, Verb
+from gpu_profile.cli.table_kubernetes import KUBERNETES
+from gpu_profile.cli.verb import Option, Options, Verb
 
 __all__ = ["VERBS", "WHERE", "Option", "Options", "Verb"]
 
@@ -94,32 +94,32 @@ _READ = (_RUN, _REPORT, *_SETTINGS[:1])
 VERBS: tuple[Verb, ...] = (
     Verb(
         "quickstart",
-        "start",
+        "machine.quickstart",
         "Set up what is missing, build, profile the sample training, and read it.",
         (_YES, *_SETTINGS),
     ),
     Verb(
         "doctor",
-        "machine",
+        "machine.doctor",
         "Say what this machine, or the remote one, can do, and what to do about the rest.",
         (Option("fix", False, "do what can be done here"), _YES, _FORMAT, *WHERE, *_SETTINGS),
     ),
     Verb(
         "config",
-        "start",
+        "machine.quickstart",
         "Show every setting and its source.",
         (Option("format", "text", "text, csv, json, or env for a fresh .env"), *_SETTINGS),
     ),
-    Verb("render", "image", "Print the Dockerfile.", _SETTINGS),
+    Verb("render", "image.build", "Print the Dockerfile.", _SETTINGS),
     Verb(
         "lock",
-        "lock",
+        "image.lock",
         "Resolve versions, digests and checksums into gpu-profile.lock.",
         (Option("check", False, "only report drift, offline"), *_SETTINGS),
     ),
     Verb(
         "build",
-        "image",
+        "image.build",
         "Build the image.",
         (
             _DRY_RUN,
@@ -131,14 +131,14 @@ VERBS: tuple[Verb, ...] = (
             *_SETTINGS,
         ),
     ),
-    Verb("image-size", "image", "Show the image's size by component.", (_FORMAT, *_SETTINGS)),
-    Verb("sbom", "image", "Print the image's bill of materials (SPDX).", _SETTINGS),
-    Verb("login", "registry", "Log the docker CLI in to the registry.", (_YES, *_REGISTRY)),
-    Verb("push", "registry", "Push the image, and print its digest.", _REGISTRY),
-    Verb("pull", "registry", "Pull the image.", _REGISTRY),
+    Verb("image-size", "image.build", "Show the image's size by component.", (_FORMAT, *_SETTINGS)),
+    Verb("sbom", "image.build", "Print the image's bill of materials (SPDX).", _SETTINGS),
+    Verb("login", "image.registry", "Log the docker CLI in to the registry.", (_YES, *_REGISTRY)),
+    Verb("push", "image.registry", "Push the image, and print its digest.", _REGISTRY),
+    Verb("pull", "image.registry", "Pull the image.", _REGISTRY),
     Verb(
         "test",
-        "test",
+        "jobs.test",
         "Run the image's own checks, or the NCCL tests with their gate.",
         (
             Option("suite", "image", "image or nccl"),
@@ -153,38 +153,61 @@ VERBS: tuple[Verb, ...] = (
             *_SETTINGS,
         ),
     ),
-    Verb("run", "container", "Start the local container.", (_DRY_RUN, *_SETTINGS)),
-    Verb("exec", "container", "Run the words behind -- in it, or a shell.", _SETTINGS),
-    Verb("status", "container", "Show a job, or the local container.", (_JOB, *WHERE, *_SETTINGS)),
+    Verb("run", "jobs.container", "Start the local container.", (_DRY_RUN, *_SETTINGS)),
+    Verb("exec", "jobs.container", "Run the words behind -- in it, or a shell.", _SETTINGS),
+    Verb(
+        "status",
+        "jobs.container",
+        "Show a job, or the local container.",
+        (_JOB, *WHERE, *_SETTINGS),
+    ),
     Verb(
         "logs",
-        "container",
+        "jobs.container",
         "Show the output of a job, or of the local container.",
         (_JOB, Option("follow", False, "until it ends"), *WHERE, *_SETTINGS),
     ),
     Verb(
         "stop",
-        "container",
+        "jobs.container",
         "End a job so that nsys finalises, or the local container.",
         (_JOB, *WHERE, *_SETTINGS),
     ),
     Verb(
         "profile",
-        "job",
+        "jobs.profile",
         "Run the words behind -- under nsys, and bring the reports home.",
         (_DRY_RUN, *_PROFILE, *WHERE, *_SHAPE, *_SETTINGS),
     ),
-    Verb("fetch", "job", "Bring the reports of a job here.", (_JOB, *WHERE, *_SETTINGS)),
-    Verb("reports", "job", "List runs and their reports.", (_FORMAT, *_SETTINGS[:1])),
-    Verb("stats", "stats", "Print nsys' tables, without nsys.", (*_READ, *_TABLES, _FORMAT)),
+    Verb("fetch", "jobs.profile", "Bring the reports of a job here.", (_JOB, *WHERE, *_SETTINGS)),
+    Verb("reports", "jobs.profile", "List runs and their reports.", (_FORMAT, *_SETTINGS[:1])),
     Verb(
-        "diagnose", "read", "Say what costs time, and what to try.", (*_READ, _FORMAT, _SCHEDULER)
+        "stats",
+        "reading.stats",
+        "Print nsys' tables, without nsys.",
+        (*_READ, *_TABLES, _FORMAT),
     ),
-    Verb("html", "read", "Write one page of a run.", (*_READ, _OUTPUT, _SCHEDULER)),
-    Verb("timeline", "read", "Write a Perfetto trace of a run.", (*_READ, _OUTPUT)),
+    Verb(
+        "diagnose",
+        "reading.findings_and_files",
+        "Say what costs time, and what to try.",
+        (*_READ, _FORMAT, _SCHEDULER),
+    ),
+    Verb(
+        "html",
+        "reading.findings_and_files",
+        "Write one page of a run.",
+        (*_READ, _OUTPUT, _SCHEDULER),
+    ),
+    Verb(
+        "timeline",
+        "reading.findings_and_files",
+        "Write a Perfetto trace of a run.",
+        (*_READ, _OUTPUT),
+    ),
     Verb(
         "compare",
-        "compare",
+        "reading.compare",
         "Compare two runs, and fail on a regression.",
         (
             Option("base", "", "run id or directory to compare with"),
@@ -199,7 +222,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "scrub",
-        "read",
+        "reading.findings_and_files",
         "Copy a report without environment, secrets, paths and hosts.",
         (
             *_READ,
@@ -208,16 +231,21 @@ VERBS: tuple[Verb, ...] = (
             Option("also", (), "text to take out as well; may be given again"),
         ),
     ),
-    Verb("trace-file", "trace", "Write what --python-functions-trace reads, of named functions.", (
-        Option("function", (), "package.module:function; any number of them", positional=True),
-        _OUTPUT,
-        Option("domain", "", "NVTX domain"),
-        Option("category", "", "NVTX category"),
-        Option("color", "", "colour, as 0xRRGGBB"),
-    )),
+    Verb(
+        "trace-file",
+        "reading.trace_file",
+        "Write what --python-functions-trace reads, of named functions.",
+        (
+            Option("function", (), "package.module:function; any number of them", positional=True),
+            _OUTPUT,
+            Option("domain", "", "NVTX domain"),
+            Option("category", "", "NVTX category"),
+            Option("color", "", "colour, as 0xRRGGBB"),
+        ),
+    ),
     Verb(
         "counters",
-        "machine",
+        "machine.doctor",
         "Allow GPU counters to every user, or undo it.",
         (
             Option("allow", False, "allow them"),
@@ -229,7 +257,10 @@ VERBS: tuple[Verb, ...] = (
         ),
     ),
     *KUBERNETES,
-    Verb("check", "project", "Lint, types and tests.", (
-        Option("require", (), "fail where this part is missing; may be given again"),
-    )),
-)  # fmt: skip
+    Verb(
+        "check",
+        "machine.check",
+        "Lint, types and tests.",
+        (Option("require", (), "fail where this part is missing; may be given again"),),
+    ),
+)

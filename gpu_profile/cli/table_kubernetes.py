@@ -1,6 +1,6 @@
 """The rows of the verbs that only Kubernetes has."""
 
-from gpu_profile.verbs.verb import Option, Verb
+from gpu_profile.cli.verb import Option, Verb
 
 _COMMON = (
     Option("context", "", "Kubernetes: context", ("KUBE_CONTEXT",)),
@@ -11,7 +11,7 @@ _COMMON = (
 KUBERNETES: tuple[Verb, ...] = (
     Verb(
         "k8s.install-operator",
-        "kubernetes",
+        "machine.kubernetes",
         "Install one of Kubeflow's operators, pinned.",
         (
             Option("operator", "mpi", "mpi, training or trainer"),
@@ -22,7 +22,7 @@ KUBERNETES: tuple[Verb, ...] = (
     ),
     Verb(
         "k8s.injector",
-        "kubernetes",
+        "machine.kubernetes",
         "Install NVIDIA's profiling injector by helm, or switch it.",
         (
             Option("action", "", "install, status, on, off or uninstall", positional=True),

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 
+from gpu_profile.cli.table import VERBS
 from gpu_profile.errors import SettingsError, did_you_mean
-from gpu_profile.verbs import VERBS
 
 _UNKNOWN = re.compile(r"No idea what '(.*)' is!", re.DOTALL)
 _NUMERIC = {

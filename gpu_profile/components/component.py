@@ -2,23 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-KeyKind = Literal["bool", "str", "choice", "words"]
-Value: TypeAlias = "bool | str"
-Values: TypeAlias = Mapping[str, Value]
-"""The components' settings by key, as they stand in Settings.component."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Key:
-    """One setting. `doc` becomes its comment in .env."""
-
-    name: str
-    doc: str
-    default: Value = ""
-    kind: KeyKind = "str"
-    choices: tuple[str, ...] = ()
+from gpu_profile.components.key import Key, Values, as_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,19 +38,6 @@ class Component:
         return f"{self.number:02d}-{self.name}.sh"
 
 
-def text(name: str, default: str, doc: str) -> Key:
-    return Key(name=name, default=default, doc=doc)
-
-
-def switch(name: str, doc: str, *, default: bool) -> Key:
-    return Key(name=name, kind="bool", default=default, doc=doc)
-
-
-def choice(name: str, choices: tuple[str, ...], doc: str) -> Key:
-    """The first choice is the default."""
-    return Key(name=name, kind="choice", choices=choices, default=choices[0], doc=doc)
-
-
 def arguments(component: Component, values: Values) -> dict[str, str]:
     """What the component's script gets in its environment, sorted."""
     if component.args is not None:
@@ -74,5 +46,9 @@ def arguments(component: Component, values: Values) -> dict[str, str]:
     return {name: as_text(values[name]) for name in names}
 
 
-def as_text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else value
+_OF_A_SOURCE = ("COMMIT", "SHA256", "URL", "VERSION")
+
+
+def _pick(values: Values, *names: str) -> dict[str, str]:
+    """Only what the chosen source reads: another's settings must not rebuild this one."""
+    return {name: as_text(values[name]) for name in names}

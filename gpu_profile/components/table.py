@@ -6,8 +6,19 @@ A row of component_rows.py is all that a new component takes, beside its script
 
 from dataclasses import dataclass
 
-from gpu_profile.component import Component, Key, Value, Values
-from gpu_profile.component_rows import ROWS, mpi_source
+from gpu_profile.components.component import Component
+from gpu_profile.components.efa import EFA
+from gpu_profile.components.gdrcopy import GDRCOPY
+from gpu_profile.components.key import Key, Value, Values
+from gpu_profile.components.mpi import MPI, mpi_source
+from gpu_profile.components.nccl import NCCL
+from gpu_profile.components.nccl_tests import NCCL_TESTS
+from gpu_profile.components.nsys import NSYS
+from gpu_profile.components.torch import TORCH
+
+ROWS: tuple[Component, ...] = (NSYS, TORCH, MPI, EFA, NCCL, GDRCOPY, NCCL_TESTS)
+"""In build order: the later ones may need the earlier ones."""
+
 
 __all__ = [
     "COMPONENTS",

@@ -5,7 +5,7 @@ https://developer.nvidia.com/ERR_NVGPUCTRPERM names the module parameter.
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
-from gpu_profile.launchers.remote import Place
+from gpu_profile.launchers.agent.place import Place
 
 FILE = "/etc/modprobe.d/gpu-profile.conf"
 LINE = "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"

@@ -1,14 +1,15 @@
 """doctor for machines without Docker: what is there, what profiling may do, what to do about it.
 
-The facts come from Container-Root/machine_facts.py and find_nsys.py, run where the job would run.
+The facts come from machine_facts.py and find_nsys.py in Container-Root/agent, run where the job
+would run.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from gpu_profile.check import Check
 from gpu_profile.command import Steps
-from gpu_profile.engine import Check
-from gpu_profile.launchers.scripted import Scripted
+from gpu_profile.launchers.agent.scripts import Scripted
 
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
 # From driver R565 on, CAP_PERFMON opens the GPU's counters too.

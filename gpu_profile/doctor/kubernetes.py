@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from gpu_profile.check import Check
 from gpu_profile.command import Result, Steps
-from gpu_profile.engine import Check
-from gpu_profile.launchers.kube.cluster import Cluster, Object, refusal
-from gpu_profile.launchers.kube.state import Kind
-from gpu_profile.spec import LauncherName
+from gpu_profile.job import LauncherName
+from gpu_profile.kubernetes.kubectl import Cluster, Object, refusal
+from gpu_profile.launchers.kubernetes.state import Kind
 
 _INSTALL = {"mpijob": "mpi", "pytorchjob": "training", "trainjob": "trainer"}
 _OPERATORS = ("mpi-operator", "training-operator", "trainer-controller-manager")

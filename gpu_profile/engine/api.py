@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_profile.errors import ToolError
-from gpu_profile.spec import ImageRef
+from gpu_profile.image_ref import ImageRef
 
 _TIMEOUT_S = 600
 """Between two bytes of the engine's answer: a layer's last piece may take long to be accepted."""

@@ -9,8 +9,9 @@ from typing import Any
 
 from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
-from gpu_profile.settings import Settings
-from gpu_profile.spec import ImageRef, Mount
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Mount
+from gpu_profile.settings.settings import Settings
 
 REPORTS_INSIDE = "/wd"
 _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (

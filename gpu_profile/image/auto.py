@@ -9,10 +9,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpu_profile import embedded_base
 from gpu_profile.command import Command, Steps, command
-from gpu_profile.embedded_base import Recipe
-from gpu_profile.settings import Settings
+from gpu_profile.image import embedded_base
+from gpu_profile.image.embedded_base import Recipe
+from gpu_profile.settings.settings import Settings
 
 DECIDED = "io.github.gpu-profile.decided"
 NVIDIA_BASE = "nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04"

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_profile import dockerfile
 from gpu_profile.command import Command, Steps, command
-from gpu_profile.decide import DECIDED, Decided
-from gpu_profile.dockerfile import local_sources
 from gpu_profile.errors import SettingsError
-from gpu_profile.machine import Downloads
-from gpu_profile.settings import Settings
+from gpu_profile.image import dockerfile
+from gpu_profile.image.auto import DECIDED, Decided
+from gpu_profile.image.dockerfile import local_sources
+from gpu_profile.image.downloads import Downloads
+from gpu_profile.settings.settings import Settings
 
 CONTEXT = "Container-Root"
 INPUTS = f"{dockerfile.LABEL_PREFIX}.inputs"

@@ -7,7 +7,7 @@ and the last lines that it wrote.
 import re
 from dataclasses import dataclass, field
 
-from gpu_profile.components import COMPONENTS
+from gpu_profile.components.table import COMPONENTS
 from gpu_profile.errors import BuildError
 
 _RULE = "------"

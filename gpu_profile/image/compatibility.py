@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.rule_facts import Facts, Version, facts, shown
-from gpu_profile.settings import Settings
+from gpu_profile.image.compatibility_facts import Facts, Version, facts, shown
+from gpu_profile.settings.settings import Settings
 
 _EFA_CHANGES = "docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"
 _CUDA_NOTES = "docs.nvidia.com/cuda/cuda-toolkit-release-notes"

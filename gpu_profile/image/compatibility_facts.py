@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpu_profile.component import Values
-from gpu_profile.components import enabled
+from gpu_profile.components.key import Values
+from gpu_profile.components.table import enabled
 from gpu_profile.errors import SettingsError
-from gpu_profile.settings import Settings
+from gpu_profile.settings.settings import Settings
 
 Version: TypeAlias = tuple[int, ...]
 _UBUNTU_CODENAMES = {"focal": "20.04", "jammy": "22.04", "noble": "24.04"}

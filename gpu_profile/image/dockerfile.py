@@ -7,10 +7,11 @@ rebuilds only those whose script or settings changed. Each leaves what it added 
 import json
 from collections.abc import Iterator, Mapping
 
-from gpu_profile.component import Component, Values, arguments
-from gpu_profile.components import COMPONENTS, enabled
+from gpu_profile.components.component import Component, arguments
+from gpu_profile.components.key import Values
+from gpu_profile.components.table import COMPONENTS, enabled
 from gpu_profile.errors import SettingsError
-from gpu_profile.settings import Settings
+from gpu_profile.settings.settings import Settings
 
 ENTRYPOINT = ("/usr/bin/tini", "-g", "--")
 COMMAND = ("/startup.sh",)
@@ -18,6 +19,8 @@ LABEL_PREFIX = "io.github.gpu-profile"
 LAYERS = f"{LABEL_PREFIX}.layers"
 """The components in the order of the image's layers, by which their sizes are told apart."""
 _ROOT = "Container-Root"
+AGENT = "/opt/gpu-profile/agent"
+"""Where the image has Container-Root/agent; `/profile.py` runs what is there."""
 
 
 def values(settings: Settings) -> Values:
@@ -116,7 +119,8 @@ def _final(settings: Settings, chosen: tuple[Component, ...]) -> list[str]:
         *_merge(tuple(variables)),
         *_assignments("LABEL", labels(settings, chosen)),
         f"COPY --link {_ROOT}/test.d/ /test.d/",
-        f"COPY --link {_ROOT}/startup.sh {_ROOT}/*.py /",
+        f"COPY --link {_ROOT}/agent/ {AGENT}/",
+        f"COPY --link {_ROOT}/samples/ {_ROOT}/profile.py {_ROOT}/startup.sh /",
         f"ENTRYPOINT {json.dumps(list(ENTRYPOINT))}",
         f"CMD {json.dumps(list(COMMAND))}",
     ]

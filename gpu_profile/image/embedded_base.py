@@ -8,9 +8,9 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gpu_profile import distribution
 from gpu_profile.command import Command, Result, Steps, command
-from gpu_profile.distribution import Distribution
+from gpu_profile.engine import distribution
+from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError
 
 REPOSITORY = "gpu-profile-base"

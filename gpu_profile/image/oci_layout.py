@@ -7,10 +7,10 @@ import re
 import shlex
 from pathlib import Path
 
-from gpu_profile import embedded_base
 from gpu_profile.command import Command, Steps, command
 from gpu_profile.errors import ToolError
-from gpu_profile.settings import Settings
+from gpu_profile.image import embedded_base
+from gpu_profile.settings.settings import Settings
 
 _DRIVER = re.compile(r"^Driver:\s*(\S+)", re.MULTILINE)
 _CHOSEN = re.compile(r"--builder[= ](\S+)")

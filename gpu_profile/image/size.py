@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from gpu_profile.analysis.table import Column, Table
 from gpu_profile.command import Command, Steps, command
-from gpu_profile.dockerfile import LAYERS
 from gpu_profile.errors import ToolError
+from gpu_profile.image.dockerfile import LAYERS
+from gpu_profile.table import Column, Table
 
 _LARGEST = 15
 _COPY = "COPY /out/ /"

@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
+from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
-from gpu_profile.engine import Check
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.launchers.kube.cluster import Cluster, checked
-from gpu_profile.launchers.kube.generations import INJECTED, Generation
+from gpu_profile.kubernetes.injector_charts import INJECTED, Generation
+from gpu_profile.kubernetes.kubectl import Cluster, checked
 
 _WAIT = "5m"
 LIGHT = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")

@@ -9,7 +9,7 @@ import yaml
 
 from gpu_profile.command import Command, Steps
 from gpu_profile.errors import SettingsError
-from gpu_profile.launchers.kube.cluster import Cluster, Object, checked, parsed
+from gpu_profile.kubernetes.kubectl import Cluster, Object, checked, parsed
 
 _GITHUB = "https://github.com/kubeflow"
 _MPIJOBS = "mpijobs.kubeflow.org"

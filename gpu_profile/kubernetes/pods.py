@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_profile.launchers.kube.cluster import Object
+from gpu_profile.kubernetes.kubectl import Object
 
 # A pod in one of these states stays there until somebody changes the job.
 _HOPELESS = (

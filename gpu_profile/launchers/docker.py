@@ -7,19 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gpu_profile import container, nsys
 from gpu_profile.command import Command, Steps, command
+from gpu_profile.engine import container
 from gpu_profile.errors import SettingsError
-from gpu_profile.launchers.base import (
-    ImageFrom,
-    JobState,
-    JobStatus,
-    NsysPlan,
-    asked,
-    local_arguments,
-)
-from gpu_profile.settings import Settings
-from gpu_profile.spec import ImageRef, Job, LauncherName, Mount
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Job, LauncherName, Mount, NsysPlan
+from gpu_profile.launcher import ImageFrom, JobState, JobStatus, asked
+from gpu_profile.nsys import export as nsys_export
+from gpu_profile.nsys.rank_wrapper import local_arguments
+from gpu_profile.settings.settings import Settings
 
 _FINALISE_S = 3900  # profile.py ends before, once nsys has no more work
 
@@ -101,7 +97,7 @@ class DockerLauncher:
             container.checked((yield own), f"giving {to} to {self.owner}")
 
     def export(self, job_id: str, report: Path) -> Command | None:
-        return self._tool(*nsys.export_command(("nsys",), report).argv)
+        return self._tool(*nsys_export.export_command(("nsys",), report).argv)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         remove = command("docker", "container", "rm", "--force", job_id)

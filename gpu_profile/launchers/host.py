@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from gpu_profile import nsys
 from gpu_profile.command import Command, Steps
-from gpu_profile.launchers import jobdir
-from gpu_profile.launchers.base import ImageFrom, JobStatus, NsysPlan
-from gpu_profile.launchers.scripted import Scripted
-from gpu_profile.settings import Settings
-from gpu_profile.spec import Job, LauncherName
+from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.launcher import ImageFrom, JobStatus
+from gpu_profile.launchers.agent import job_directory as jobdir
+from gpu_profile.launchers.agent.scripts import Scripted
+from gpu_profile.nsys import export as nsys_export
+from gpu_profile.settings.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class HostLauncher(Scripted):
         jobdir.checked((yield copy), f"copying the reports from {job_id}")
 
     def export(self, job_id: str, report: Path) -> Command | None:
-        return self.find_nsys(*nsys.export_command((), report).argv)
+        return self.find_nsys(*nsys_export.export_command((), report).argv)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """The directory is the run's, and stays."""

@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import SettingsError
-from gpu_profile.launchers import jobdir
-from gpu_profile.launchers.base import ImageFrom, JobState, JobStatus, NsysPlan
-from gpu_profile.launchers.remote import Place, below_home
-from gpu_profile.launchers.scripted import Scripted
-from gpu_profile.launchers.transfer import Transfer
-from gpu_profile.settings import Settings
-from gpu_profile.spec import Job, LauncherName
+from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.launcher import ImageFrom, JobState, JobStatus
+from gpu_profile.launchers.agent import job_directory as jobdir
+from gpu_profile.launchers.agent.place import Place, below_home
+from gpu_profile.launchers.agent.scripts import Scripted
+from gpu_profile.launchers.agent.transfer import Transfer
+from gpu_profile.settings.settings import Settings
 
 _JOB_ID = re.compile(r"(?P<host>(?:[^\[\]:]*@)?(?:\[[^\]]+\]|[^:]+)):(?P<directory>.+)", re.DOTALL)
 

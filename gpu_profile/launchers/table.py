@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Mapping
 
-from gpu_profile.launchers.base import Launcher
+from gpu_profile.job import LauncherName
+from gpu_profile.launcher import Launcher
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.launchers.host import HostLauncher
-from gpu_profile.launchers.mpijob import MpiJobLauncher
-from gpu_profile.launchers.pytorchjob import PyTorchJobLauncher
-from gpu_profile.launchers.slurm import SlurmLauncher
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
+from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
+from gpu_profile.launchers.slurm.launcher import SlurmLauncher
 from gpu_profile.launchers.ssh import SshLauncher
-from gpu_profile.launchers.trainjob import TrainJobLauncher
-from gpu_profile.settings import Settings
-from gpu_profile.spec import LauncherName
+from gpu_profile.settings.settings import Settings
 
 LAUNCHERS: Mapping[LauncherName, Callable[[Settings], Launcher]] = {
     "docker": DockerLauncher.from_settings,

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from gpu_profile import dockerfile
-from gpu_profile.component import Component, Value, Values, arguments, as_text
-from gpu_profile.components import enabled
+from gpu_profile.components.component import Component, arguments
+from gpu_profile.components.key import Value, Values, as_text
+from gpu_profile.components.table import enabled
 from gpu_profile.errors import GateError, SettingsError
-from gpu_profile.lock_resolvers import Tools
-from gpu_profile.lock_sources import SOURCES, Source, unpinned
-from gpu_profile.settings import Settings
+from gpu_profile.image import dockerfile
+from gpu_profile.lock.resolvers import Tools
+from gpu_profile.lock.sources import SOURCES, Source, unpinned
+from gpu_profile.settings.settings import Settings
 
 NAME = "gpu-profile.lock"
 _HEAD = """\

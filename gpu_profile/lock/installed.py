@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from gpu_profile.dockerfile import LABEL_PREFIX
 from gpu_profile.errors import ReportError
-from gpu_profile.lock import Lock
+from gpu_profile.image.dockerfile import LABEL_PREFIX
+from gpu_profile.lock.file import Lock
 
 PATH = PurePosixPath("/etc/gpu-profile/manifest.json")
 _INSTALLED = {

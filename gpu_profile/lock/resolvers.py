@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from gpu_profile import download
 from gpu_profile.command import Command, Result
-from gpu_profile.component import Values
-from gpu_profile.download import Fetch
+from gpu_profile.components.key import Values
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.rule_facts import distribution_of
+from gpu_profile.image.compatibility_facts import distribution_of
+from gpu_profile.lock import http as download
+from gpu_profile.lock.http import Fetch
 
 Pins: TypeAlias = dict[str, str]
 LATEST = "latest"

@@ -8,8 +8,8 @@ or hashed indices: of those, versions are pinned and no checksums.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gpu_profile.component import Values
-from gpu_profile.lock_resolvers import (
+from gpu_profile.components.key import Values
+from gpu_profile.lock.resolvers import (
     LATEST,
     Pins,
     Tools,

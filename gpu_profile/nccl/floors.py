@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.nccl_tests import size_text
+from gpu_profile.nccl.measurement import size_text
 
 _SHARE = 0.9
 """Of the measured value: the tolerance of nccl-tests' own NCCL_TESTS_MIN_BW (common.cu)."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpu_profile.errors import GateError
-from gpu_profile.nccl_tests import Measurement, Row, size_text
+from gpu_profile.nccl.measurement import Measurement, Row, size_text
 
 _PLOT_WIDTH = 40
 _PROVIDER = re.compile(

@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.nccl_gate import check_bandwidth, check_correct, prove_efa
-from gpu_profile.nccl_tests import (
-    Measurement,
-    parse_json,
-    parse_output,
-    parse_size,
-    redact_json,
-    size_text,
-)
-from gpu_profile.spec import ImageRef, Job, Resources
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Job, Resources
+from gpu_profile.nccl.gate import check_bandwidth, check_correct, prove_efa
+from gpu_profile.nccl.measurement import Measurement, parse_size, size_text
+from gpu_profile.nccl.output import parse_output
+from gpu_profile.nccl.results_json import parse_json, redact_json
 
 COLLECTIVES: tuple[str, ...] = (
     "all_reduce",

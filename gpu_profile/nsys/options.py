@@ -2,46 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
-from gpu_profile.command import Command
 from gpu_profile.errors import SettingsError
-from gpu_profile.nsys_help import TYPICAL_HELP as TYPICAL_HELP
-from gpu_profile.nsys_help import Options, checked, given, parse_options, spelling, values
-from gpu_profile.spec import Preset, ProfileSpec
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Preset:
-    """What a preset asks for. `trace` goes with a GPU, `cpu_trace` where there is none."""
-
-    trace: tuple[str, ...]
-    cpu_trace: tuple[str, ...]
-    sample: str = "none"
-    graph: str = "graph:host-only"
-    gpu_metrics: bool = False
-    nic_metrics: bool = False
-
-
-# light needs no privilege and costs some 2 % while the GPU is the limit (docs/host.md). Where there
-# is no GPU, CUDA is silent: the operating system's calls are what there is to see.
-_PRESETS: Mapping[Preset, _Preset] = {
-    "light": _Preset(trace=("cuda", "nvtx"), cpu_trace=("nvtx", "osrt")),
-    "comm": _Preset(
-        trace=("cuda", "nvtx", "nccl", "mpi", "ucx"),
-        cpu_trace=("nvtx", "osrt", "mpi", "ucx"),
-        nic_metrics=True,
-    ),
-    "full": _Preset(
-        trace=("cuda", "nvtx", "osrt", "cublas", "cudnn", "nccl"),
-        cpu_trace=("nvtx", "osrt"),
-        sample="process-tree",
-        graph="node",
-        gpu_metrics=True,
-        nic_metrics=True,
-    ),
-}
+from gpu_profile.job import ProfileSpec
+from gpu_profile.nsys.help import TYPICAL_HELP as TYPICAL_HELP
+from gpu_profile.nsys.help import Options, checked, given, parse_options, spelling, values
+from gpu_profile.nsys.presets import _PRESETS, _Preset
 
 # The kinds of events that a report can be checked for, by the value of --trace that records them.
 _KINDS: Mapping[str, str] = {
@@ -121,14 +88,6 @@ def expected_kinds(spec: ProfileSpec, options: Sequence[str], *, gpus: bool) -> 
         kinds.discard("cuda")
     sure = kinds if spec.trace else kinds & ({"cuda"} if gpus else {"osrt"})
     return frozenset(sure)
-
-
-def export_command(nsys: Sequence[str], report: Path) -> Command:
-    """Export one report to SQLite beside it. Rows come in any order (nsys 2025.6 and later)."""
-    output = f"--output={report.with_suffix('.sqlite')}"
-    return Command(
-        argv=(*nsys, "export", "--type=sqlite", "--force-overwrite=true", output, str(report))
-    )
 
 
 def _split(option: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpu_profile.errors import ToolError
-from gpu_profile.spec import ProfileSpec
+from gpu_profile.job import ProfileSpec
 
 
 def concerns(spec: ProfileSpec) -> frozenset[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpu_profile.errors import RegistryError
-from gpu_profile.spec import ImageRef
+from gpu_profile.image_ref import ImageRef
 
 
 def address(ref: ImageRef) -> str:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu_profile.command import Command
-from gpu_profile.engine_api import Auth
+from gpu_profile.engine.api import Auth
 from gpu_profile.errors import RegistryError
-from gpu_profile.registry import Registry
+from gpu_profile.registry.address import Registry
 
 _ECR_HELPER = "ecr-login"
 _MEMORY = Path("/dev/shm")

@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gpu_profile import engine_api, registry
-from gpu_profile.digests import address, record, with_digest
-from gpu_profile.engine_api import EngineRefusal, LayerEvent
+from gpu_profile.engine import api as engine_api
+from gpu_profile.engine.api import EngineRefusal, LayerEvent
 from gpu_profile.errors import RegistryError
-from gpu_profile.registry import Registry
-from gpu_profile.spec import ImageRef
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.registry import ecr as registry
+from gpu_profile.registry.address import Registry
+from gpu_profile.registry.digests import address, record, with_digest
 
 Show = Callable[[LayerEvent], None]
 _DELAYS_S = (1.0, 2.0, 4.0, 8.0)

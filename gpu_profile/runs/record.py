@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.spec import LAUNCHER_NAMES, LauncherName
+from gpu_profile.job import LAUNCHER_NAMES, LauncherName
 
 RUN_FILE = "run.json"
 OUTPUT_FILE = "output.log"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_profile.errors import ReportError
-from gpu_profile.rundir import OUTPUT_FILE
+from gpu_profile.runs.record import OUTPUT_FILE
 
 _FILE = re.compile(r"rank(?P<rank>\d+)\.(?P<host>.+)\.nsys-rep")
 _KIND_TABLES: Mapping[str, tuple[str, ...]] = {

@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpu_profile import __version__, nsys, output, process, redact, report, rundir
-from gpu_profile.analysis.database import Database
+from gpu_profile import __version__, process, redact
+from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportError
-from gpu_profile.launchers.base import JobState, JobStatus, Launcher, NsysPlan
+from gpu_profile.job import Handle, Job, NsysPlan
+from gpu_profile.launcher import JobState, JobStatus, Launcher
+from gpu_profile.nsys import export as nsys_export
 from gpu_profile.progress import Progress
-from gpu_profile.report import Report
-from gpu_profile.rundir import OUTPUT_FILE, ReportFacts, Run
-from gpu_profile.spec import Handle, Job
+from gpu_profile.runs import output_log as output
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs import reports as report
+from gpu_profile.runs.record import OUTPUT_FILE, ReportFacts, Run
+from gpu_profile.runs.reports import Report
 
 _STOP_S = 3900.0  # nsys works long on a long recording, and Ctrl-C leaves at once
 # Between two questions: before the job runs, while it does, and when it does so for long. Its log
@@ -178,7 +182,7 @@ class Runner:
             return
         export = self.launcher.export(job_id, found.path)
         if export is None:
-            export = nsys.export_command(_local_nsys(found), found.path)
+            export = nsys_export.export_command(_local_nsys(found), found.path)
         result = process.run(export)
         if result.returncode or not found.sqlite.exists():
             found.sqlite.unlink(missing_ok=True)  # a stream that was cut would pass for an export

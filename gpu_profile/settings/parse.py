@@ -3,7 +3,7 @@
 import shlex
 from typing import Any
 
-from gpu_profile.component import Key
+from gpu_profile.components.key import Key
 from gpu_profile.errors import SettingsError
 
 _TRUE, _FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off"}

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from gpu_profile import envfile
-from gpu_profile.component import Key, KeyKind
-from gpu_profile.components import COMPONENTS, missing_requirements
+from gpu_profile.components.key import Key, KeyKind
+from gpu_profile.components.table import COMPONENTS, missing_requirements
 from gpu_profile.errors import SettingsError, did_you_mean
-from gpu_profile.setting_values import parse
-from gpu_profile.spec import ImageRef, LauncherName
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import LauncherName
+from gpu_profile.settings import envfile
+from gpu_profile.settings.parse import parse
 
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _LOWER = {"http_proxy", "https_proxy", "no_proxy"}
@@ -213,23 +214,3 @@ def shown(value: object) -> str:
     """A value as people may see it: without the user and password of a URL."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return _USER_INFO.sub("***", text)
-
-
-def template() -> str:
-    """The .env file that says every default: the one that ships."""
-    groups = [("Image, containers and launchers", CORE_KEYS)]
-    groups += [(component.doc, component.keys) for component in COMPONENTS if component.keys]
-    blocks = ["# Settings: KEY=value, data and not shell. `invoke config` shows what is in force."]
-    for title, keys in groups:
-        lines = [line for key in keys for line in (f"# {_doc(key)}", f"{key.name}={_written(key)}")]
-        blocks.append("\n".join([f"# --- {title}", *lines]))
-    return "\n\n".join(blocks) + "\n"
-
-
-def _doc(key: Key) -> str:
-    return f"{key.doc} ({', '.join(key.choices)})" if key.choices else key.doc
-
-
-def _written(key: Key) -> str:
-    text = shown(key.default)
-    return f"'{text}'" if re.search(r"[\s$#'\"]", text) else text

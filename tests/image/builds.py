@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
-from gpu_profile import decide, image, machine, process
-from gpu_profile.build_log import BuildLog
-from gpu_profile.settings import load
+from gpu_profile import process
+from gpu_profile.image import auto as decide
+from gpu_profile.image import build as image
+from gpu_profile.image import downloads as machine
+from gpu_profile.image.build_log import BuildLog
+from gpu_profile.settings.settings import load
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("nccl-tests-stand-in")

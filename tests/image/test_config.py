@@ -8,7 +8,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import command
-from gpu_profile.dockerfile import LABEL_PREFIX
+from gpu_profile.image.dockerfile import LABEL_PREFIX
 from tests.image.checks import in_container
 
 

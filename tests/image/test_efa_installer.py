@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.build_log import BuildLog
 from gpu_profile.command import command
+from gpu_profile.image.build_log import BuildLog
 from tests.image import stand_in
 from tests.image.builds import build, why
 from tests.image.checks import in_container, last_line

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import lock, manifest, process
+from gpu_profile import process
 from gpu_profile.command import command
+from gpu_profile.lock import file as lock
+from gpu_profile.lock import installed as manifest
 from tests.image.checks import in_container
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from gpu_profile import process
-from gpu_profile.analysis.table import Table
-from gpu_profile.image_size import measure
+from gpu_profile.image.size import measure
+from gpu_profile.table import Table
 
 BUDGET_MB = {
     "common packages": 80,

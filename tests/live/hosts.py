@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpu_profile.verbs.common import ROOT
+from gpu_profile.cli.paths import ROOT
 from tests.invoked import INVOKE
 
 BEAT = "import os,sys,time\nprint('up', os.environ.get('RANK'), flush=True)\n"

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import nsys as options
 from gpu_profile import process
 from gpu_profile.command import command
-from gpu_profile.spec import PRESETS, Preset, ProfileSpec
-from gpu_profile.trace_file import Attributes, trace_file
-from tests.unit.wrapper import Wrapper, python
+from gpu_profile.job import PRESETS, Preset, ProfileSpec
+from gpu_profile.nsys import export as options_export
+from gpu_profile.nsys import options
+from gpu_profile.nsys.python_functions import Attributes, trace_file
+from tests.unit.agent.wrapper import Wrapper, python
 
 pytestmark = pytest.mark.nsys
 QUIET = ("--trace=osrt", "--sample=none", "--cpuctxsw=none")
@@ -36,7 +37,7 @@ def help_text(nsys: str) -> str:
 def events(wrapper: Wrapper, table: str) -> int:
     """Rows of a table of the one report, exported by nsys itself."""
     (report,) = wrapper.out.glob("*.nsys-rep")
-    done = process.run(options.export_command((str(wrapper.nsys),), report))
+    done = process.run(options_export.export_command((str(wrapper.nsys),), report))
     assert done.returncode == 0, done.said
     with sqlite3.connect(report.with_suffix(".sqlite")) as database:
         found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpu_profile.settings import Settings, load
+from gpu_profile.settings.settings import Settings, load
 
 DECIDED = (
     "BASE_IMAGE=nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04",

@@ -6,7 +6,8 @@ import pytest
 
 from gpu_profile.command import Command, command
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.spec import Handle, ImageRef, parse_ranks
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Handle, parse_ranks
 
 DIGEST = "sha256:" + "0" * 64
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.settings import KEYS, shown
-from gpu_profile.verbs import VERBS
+from gpu_profile.cli.table import VERBS
+from gpu_profile.settings.settings import KEYS, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

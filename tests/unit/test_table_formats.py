@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.nsys_tables import ANALYSES
-from gpu_profile.analysis.table import Column, Table
-from gpu_profile.analysis.views import filtered, top
-from gpu_profile.analysis.writers import to_csv, to_json, to_text
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.by_name import ANALYSES
+from gpu_profile.analysis.tables.views import filtered, top
+from gpu_profile.table import Column, Table
+from gpu_profile.table_formats import to_csv, to_json, to_text
 
-REPORT = Path(__file__).parents[2] / "data" / "h200x4-ddp" / "all-ranks-one-report.sqlite.gz"
+REPORT = Path(__file__).parents[1] / "data" / "h200x4-ddp" / "all-ranks-one-report.sqlite.gz"
 SCOPE = {954: 0, 955: 1, 956: 2, 957: 3}
 LONG = "void at::native::vectorized_elementwise_kernel<(int)4, at::native::FillFunctor<float>>"
 SMALL = Table("t", (Column("Time", "ns"), Column("Name")), ((12345, LONG), (None, "short")))

@@ -12,11 +12,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.host_ranges import Ranges, innermost
-from gpu_profile.analysis.intervals import Intervals
-from gpu_profile.analysis.remember import once_each
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.values import among, present
+from gpu_profile.analysis.activity.nvtx_ranges import Ranges, innermost
+from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
 
 COMPUTE, COMMUNICATION, COPY, SET = range(4)
 COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE = 1, 2, 8

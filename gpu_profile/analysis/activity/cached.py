@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpu_profile.analysis.activity import Activity
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.host_ranges import FOREVER, Ranges, load_ranges
-from gpu_profile.analysis.load_activity import activities
-from gpu_profile.analysis.remember import once_each
-from gpu_profile.analysis.schema import NVTX, pid_of, process_of
-from gpu_profile.analysis.states import RankStates, rank_states
-from gpu_profile.analysis.values import present
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.load import activities
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges, load_ranges
+from gpu_profile.analysis.activity.states import RankStates, rank_states
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import NVTX, pid_of, process_of
+from gpu_profile.analysis.tables.analysis import Scope
 
 
 @once_each

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity import COMMUNICATION, Activity
-from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
+from gpu_profile.analysis.arrays.types import IntArray
 
 # The same communicator's kernels end together: 5 us apart at most over NVLink on one clock (the
 # median on four H200s is 3 us), more where the transfer itself is long or the clocks differ.

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity import NO_CALL, Activity
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.remember import once_each
+from gpu_profile.analysis.activity.activity import NO_CALL, Activity
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.store.database import Database
 
 LAUNCH_NAME = re.compile(r"cudaLaunch(Cooperative)?Kernel|cuLaunch(Cooperative)?Kernel")
 CAPTURING_NAME = re.compile(r"(cuda|cu)(StreamBeginCapture|GraphLaunch)")

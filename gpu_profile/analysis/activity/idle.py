@@ -11,12 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity import COMMUNICATION, COMPUTE, COPY, NO_CALL, Activity, Calls
-from gpu_profile.analysis.host_ranges import Ranges, innermost
-from gpu_profile.analysis.intervals import Intervals
-from gpu_profile.analysis.remember import once_each
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.values import among, present
+from gpu_profile.analysis.activity.activity import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    NO_CALL,
+    Activity,
+    Calls,
+)
+from gpu_profile.analysis.activity.nvtx_ranges import Ranges, innermost
+from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
 
 LAUNCH, STALL, SYNC, COPYING, QUEUED, LATENCY, PROFILER = range(7)
 # launch: the host was busy issuing work but too slow. stall: it issued nothing for a long while

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity import (
+from gpu_profile.analysis.activity.activity import (
     COMMUNICATION,
     COMMUNICATION_NAME,
     COMPUTE,
@@ -19,13 +19,12 @@ from gpu_profile.analysis.activity import (
     Calls,
     Ops,
 )
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database, sort_columns
-from gpu_profile.analysis.host_ranges import load_ranges
-from gpu_profile.analysis.intervals import Intervals
-from gpu_profile.analysis.nccl_payload import message_sizes
-from gpu_profile.analysis.ranks import hostname
-from gpu_profile.analysis.schema import (
+from gpu_profile.analysis.activity.nccl_payload import message_sizes
+from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
+from gpu_profile.analysis.arrays.columns import Index, among, present, time_order
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.store.database import Database, sort_columns
+from gpu_profile.analysis.store.schema import (
     GRAPH,
     KERNEL,
     MEMCPY,
@@ -35,7 +34,8 @@ from gpu_profile.analysis.schema import (
     pid_of,
     process_of,
 )
-from gpu_profile.analysis.values import Index, among, present, time_order
+from gpu_profile.analysis.store.target import hostname
+from gpu_profile.analysis.tables.analysis import Scope
 
 Part = dict[str, Any]  # columns of one length, each of its own type
 

@@ -12,16 +12,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpu_profile.analysis.activity import (
+from gpu_profile.analysis.activity.activity import (
     COMMUNICATION,
     COPY,
     COPY_ON_DEVICE,
     NO_CALL,
     Activity,
 )
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.steps import find_steps, step_of
-from gpu_profile.analysis.values import among, present
+from gpu_profile.analysis.activity.steps import find_steps, step_of
+from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.types import IntArray
 
 BUS_FACTORS: dict[str, Callable[[int], float]] = {
     "AllReduce": lambda ranks: 2 * (ranks - 1) / ranks,

@@ -10,8 +10,9 @@ import struct
 
 import numpy as np
 
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import NVTX, IntArray
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import NVTX
 
 SIZE_FIELD = "Message size [bytes]"
 HEADER = struct.Struct("<4Q")

@@ -7,21 +7,21 @@ from functools import cached_property
 
 import numpy as np
 
-from gpu_profile.analysis.database import MISSING, Columns, Database
-from gpu_profile.analysis.remember import once_each
-from gpu_profile.analysis.schema import (
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.nesting import changes, nested
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import MISSING, Columns, Database
+from gpu_profile.analysis.store.schema import (
     NVTX,
     NVTX_DOMAIN,
     NVTX_PUSH_POP,
     NVTX_START_END,
-    IntArray,
     pid_of,
     process_of,
     tid_of,
 )
-from gpu_profile.analysis.stacks import changes, nested
-from gpu_profile.analysis.statistics import distinct
-from gpu_profile.analysis.values import present
+from gpu_profile.analysis.tables.statistics import distinct
 
 NO_RANGE = -1
 FOREVER = int(np.iinfo(np.int64).max)

@@ -10,14 +10,14 @@ from weakref import ref
 
 import numpy as np
 
-from gpu_profile.analysis.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
-from gpu_profile.analysis.collectives import Arrivals, Collectives, collectives_of, match
-from gpu_profile.analysis.idle import CAUSES, find_gaps
-from gpu_profile.analysis.intervals import Intervals
-from gpu_profile.analysis.messages import reduced_bytes
-from gpu_profile.analysis.remember import once_each
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.steps import Steps, find_steps
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
+from gpu_profile.analysis.activity.collectives import Arrivals, Collectives, collectives_of, match
+from gpu_profile.analysis.activity.idle import CAUSES, find_gaps
+from gpu_profile.analysis.activity.message_sizes import reduced_bytes
+from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
 
 # Exposed: not under compute. unsplit: of collectives without a partner in the reports given.
 EXPOSED = ("wait", "transfer", "unsplit")

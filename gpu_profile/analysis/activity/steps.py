@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity import COMPUTE, Activity
-from gpu_profile.analysis.host_ranges import FOREVER, Ranges, normal_name
-from gpu_profile.analysis.remember import once_each
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.values import present
+from gpu_profile.analysis.activity.activity import COMPUTE, Activity
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges, normal_name
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
 
 STEP_NAME = re.compile(r"(^|[^a-z])(profiler|train(ing)?)?_?(step|iter|iteration|batch)([^a-z]|$)")
 NOT_A_STEP = re.compile(r"optim|sched|zero_grad|forward|backward|data|load|adam|sgd")

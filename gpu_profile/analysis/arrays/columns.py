@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.schema import IntArray, Places
+from gpu_profile.analysis.arrays.types import IntArray, Places
 
 Integers = NDArray[np.integer[Any]]
 

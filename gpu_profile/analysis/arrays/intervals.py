@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.values import rising
+from gpu_profile.analysis.arrays.columns import rising
+from gpu_profile.analysis.arrays.types import IntArray
 
 
 @dataclass(frozen=True, eq=False)

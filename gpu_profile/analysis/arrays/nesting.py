@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.arrays.types import IntArray
 
 NONE = -1
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity import COMMUNICATION_NAME
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.samples import Metric, RankSamples, samples_of
-from gpu_profile.analysis.significance import FEWEST, Difference, Samples, difference
-from gpu_profile.analysis.steps import warm_up
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.activity.activity import COMMUNICATION_NAME
+from gpu_profile.analysis.activity.steps import warm_up
+from gpu_profile.analysis.compare.samples import Metric, RankSamples, samples_of
+from gpu_profile.analysis.compare.significance import FEWEST, Difference, Samples, difference
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError, SettingsError
+from gpu_profile.table import Cell, Column, Table
 
 Side = tuple[Database, Scope]
 # A kernel whose time is less than this part of the step's kernels is not worth a line.

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from xml.etree import ElementTree
 
-from gpu_profile.analysis.compare import Comparison, Spread
-from gpu_profile.analysis.table import Table
-from gpu_profile.analysis.writers import shown, to_text
+from gpu_profile.analysis.compare.compare import Comparison, Spread
 from gpu_profile.errors import SettingsError
+from gpu_profile.table import Table
+from gpu_profile.table_formats import shown, to_text
 
 MOST_ROWS = 20
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity import COMMUNICATION, COMPUTE, Activity, owners
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.host_ranges import NO_RANGE, Ranges, parents
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.shared import activities_of, host_ranges_of
-from gpu_profile.analysis.steps import Steps, find_steps, host_steps, step_of
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity, owners
+from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
+from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, parents
+from gpu_profile.analysis.activity.steps import Steps, find_steps, host_steps, step_of
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import SettingsError
 
 METRICS = ("step", "range:NAME", "kernel:NAME")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.collectives import SYMMETRIC, UNMATCHED
-from gpu_profile.analysis.finding import CAP_QUANTILE, View
-from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.activity.collectives import SYMMETRIC, UNMATCHED
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.finding import CAP_QUANTILE, View
 
 # Some rank is always last by chance, 1 in n times. A straggler is last much more often, by the
 # time waited and by the steps: this share of the way from chance (0) to always (1).

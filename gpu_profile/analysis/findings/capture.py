@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.analysis.finding import Finding, Judgement, View, listed
-from gpu_profile.analysis.health import Health, ReportHealth
-from gpu_profile.analysis.idle import CAUSES, PROFILER
+from gpu_profile.analysis.activity.health import Health, ReportHealth
+from gpu_profile.analysis.activity.idle import CAUSES, PROFILER
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
 
 # A window's edges cut off a launch here and there; one in a hundred is no edge any more.
 LOST_SHARE = 0.01

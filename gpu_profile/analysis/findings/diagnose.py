@@ -5,30 +5,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.finding import Finding, Judgement, View
-from gpu_profile.analysis.health import ReportHealth, report_health
-from gpu_profile.analysis.judge_capture import judge_capture
-from gpu_profile.analysis.judge_host import (
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.activity.health import ReportHealth, report_health
+from gpu_profile.analysis.activity.states import split
+from gpu_profile.analysis.activity.steps import warm_up
+from gpu_profile.analysis.findings.capture import judge_capture
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View
+from gpu_profile.analysis.findings.host_bound import (
     judge_host_bound,
     judge_idle,
     judge_synchronization,
     judge_tiny_kernels,
 )
-from gpu_profile.analysis.judge_links import judge_links
-from gpu_profile.analysis.judge_straggler import judge_straggler
-from gpu_profile.analysis.judge_transfers import (
+from gpu_profile.analysis.findings.rank_facts import RankFacts, rank_facts
+from gpu_profile.analysis.findings.slow_links import judge_links
+from gpu_profile.analysis.findings.straggler import judge_straggler
+from gpu_profile.analysis.findings.transfers import (
     judge_exposed_communication,
     judge_low_bandwidth,
     judge_pageable_copy,
 )
-from gpu_profile.analysis.rank_facts import RankFacts, rank_facts
-from gpu_profile.analysis.shared import activities_of
-from gpu_profile.analysis.states import split
-from gpu_profile.analysis.steps import warm_up
-from gpu_profile.analysis.survey import run_of, survey
-from gpu_profile.analysis.table import Column, Table
+from gpu_profile.analysis.multi_report.survey import run_of, survey
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.table import Column, Table
 
 RULES = (
     judge_straggler,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.rank_facts import RankFacts
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.states import RankSplit
+from gpu_profile.analysis.activity.states import RankSplit
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.rank_facts import RankFacts
 
 CAP_QUANTILE = 0.9
 KINDS = (

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.finding import Finding, Judgement, View, listed
-from gpu_profile.analysis.idle import CAUSES, LAUNCH, QUEUED, STALL, SYNC
-from gpu_profile.analysis.rank_facts import TINY_NS
+from gpu_profile.analysis.activity.idle import CAUSES, LAUNCH, QUEUED, STALL, SYNC
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.rank_facts import TINY_NS
 
 # A GPU that is fed well idles for a few percent of a step. Below a tenth there is little to win,
 # and the profiler's own cost of some microseconds a launch may be all of it.

@@ -8,15 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity import (
-    COMMUNICATION,
-    COMPUTE,
-    COPY,
-    Activity,
-)
-from gpu_profile.analysis.health import Health, rank_health
-from gpu_profile.analysis.host_ranges import NO_RANGE
-from gpu_profile.analysis.idle import (
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, Activity
+from gpu_profile.analysis.activity.health import Health, rank_health
+from gpu_profile.analysis.activity.idle import (
     LATENCY,
     LAUNCH,
     blocking_calls,
@@ -24,11 +18,12 @@ from gpu_profile.analysis.idle import (
     ranges_at,
     sync_shadow,
 )
-from gpu_profile.analysis.intervals import Intervals
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.states import RankStates, rank_states
-from gpu_profile.analysis.steps import Steps, find_steps
-from gpu_profile.analysis.values import among, coded, present, rising
+from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE
+from gpu_profile.analysis.activity.states import RankStates, rank_states
+from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.arrays.columns import among, coded, present, rising
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.types import IntArray
 
 # Smaller transfers are staged and return at once: the driver's own limit for pageable copies.
 STAGED_BYTES = 64 * 1024

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.collectives import UNMATCHED
-from gpu_profile.analysis.finding import Finding, Judgement, View, listed
-from gpu_profile.analysis.messages import bus_bandwidth
+from gpu_profile.analysis.activity.collectives import UNMATCHED
+from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
 
 # GB/s in one direction of all NVLinks of a GPU in an HGX board, by the name's beginning: NVIDIA's
 # data sheets give both directions together (H200: 900).

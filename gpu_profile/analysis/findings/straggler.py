@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.arrivals import (
+from gpu_profile.analysis.findings.arrivals import (
     LEAST_SHARE,
     Suspects,
     Waits,
@@ -13,7 +13,7 @@ from gpu_profile.analysis.arrivals import (
     least_ms,
     suspects_of,
 )
-from gpu_profile.analysis.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
 
 ADVICE = {
     "host": "Find what this rank's host does between launches (logging, checkpoints, data "

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity import COPY_TO_DEVICE, COPY_TO_HOST
-from gpu_profile.analysis.finding import Finding, Judgement, View, listed
-from gpu_profile.analysis.rank_facts import CopyTime
+from gpu_profile.analysis.activity.activity import COPY_TO_DEVICE, COPY_TO_HOST
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.rank_facts import CopyTime
 
 # Overlap is never perfect: the last bucket's transfer stands alone in every data-parallel step.
 EXPOSED_SHARE = 0.10

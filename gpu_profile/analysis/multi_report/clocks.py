@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.clues import clues
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.multi_report.clues import clues
+from gpu_profile.analysis.store.database import Database
 
 LEAST_MATCHES = 3
 MOST_SHIFT = 8  # collectives that a capture may miss of one rank at its start

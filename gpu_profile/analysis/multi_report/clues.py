@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.remember import once_each
-from gpu_profile.analysis.schema import KERNEL, IntArray
-from gpu_profile.analysis.values import among, present
+from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL
 
 # Collectives in which every rank waits for every other: they end together.
 TOGETHER = re.compile(r"nccl(Dev)?Kernel_(AllReduce|AllGather|ReduceScatter)")

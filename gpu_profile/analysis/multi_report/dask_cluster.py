@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_profile.errors import ReportError, ToolError
 
 if TYPE_CHECKING:
-    from gpu_profile.analysis.parallel import Answer, Work
+    from gpu_profile.analysis.multi_report.work import Answer, Work
 
 _CONNECT_S = 20
 _HINT = "pip install 'gpu-profile[dask]'"

@@ -7,24 +7,19 @@ are merged in the reports' order, so that the bytes that come out do not tell wh
 import ctypes
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import forkserver, get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
-from typing import Any
 
-from gpu_profile.analysis import threads
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.fetched import opened
-from gpu_profile.analysis.table import Table
+from gpu_profile.analysis.multi_report.work import Answer, Source, Tell, Work
+from gpu_profile.analysis.store import threads
+from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import GpuProfileError, ReportError
-
-Partials = list[Any]
-Answer = Partials | GpuProfileError
-Tell = Callable[[str], None]
+from gpu_profile.table import Table
 
 TRIES = 3  # a report whose worker died that often is named and left out
 QUIET_S = 2.0
@@ -34,42 +29,11 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 @dataclass(frozen=True)
-class Source:
-    """A report to read: a path here (or where the workers are), or a URL such as s3://…"""
-
-    place: str
-    scope: Scope = field(default_factory=Scope)
-
-    @property
-    def name(self) -> str:
-        return self.place.rpartition("/")[2]
-
-
-@dataclass(frozen=True)
 class Analysed:
     """`tables` by analysis name; `refused` are the reports that could not be read, and why."""
 
     tables: Mapping[str, Table]
     refused: tuple[tuple[Source, GpuProfileError], ...] = ()
-
-
-@dataclass(frozen=True)
-class Work:
-    """One report's task; pickles."""
-
-    source: Source
-    analyses: tuple[Analysis, ...]
-
-    def do(self) -> Answer:
-        """The partial of every analysis, the report read once; a refusal is an answer too."""
-        try:
-            with opened(self.source.place) as database:
-                return [one.partial(database, self.source.scope) for one in self.analyses]
-        except GpuProfileError as error:
-            return error
-        except MemoryError:
-            hint = "Read it on a machine with more memory, or with --scheduler"
-            return ReportError(f"{self.source.place} does not fit into memory", hint)
 
 
 def analyse(
@@ -102,7 +66,7 @@ def partials(
     works = [Work(source, tuple(analyses)) for source in sources]
     tell = _patient(tell)
     if scheduler:
-        from gpu_profile.analysis.cluster import on_cluster
+        from gpu_profile.analysis.multi_report.dask_cluster import on_cluster
 
         return on_cluster(works, scheduler, tell)
     workers = min(workers or _cores(), len(works))

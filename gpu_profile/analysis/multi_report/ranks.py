@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.clues import clues
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import (
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.multi_report.clues import clues
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import (
     CONTEXT,
     KERNEL,
     MEMCPY,
@@ -20,7 +21,7 @@ from gpu_profile.analysis.schema import (
     RUNTIME,
     pid_of,
 )
-from gpu_profile.analysis.values import present
+from gpu_profile.analysis.store.target import hostname
 
 # Set for each process by torchrun, Open MPI, MPICH and Intel MPI, PMIx, Slurm.
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
@@ -112,13 +113,6 @@ def _ranks(reports: Sequence[Identity], found: list[dict[int, int]], source: str
     present = {rank for by_pid in found for rank in by_pid.values()}
     world = max([report.world for report in reports] + [max(present, default=-1) + 1])
     return Ranks(tuple(found), source, tuple(sorted(set(range(world)) - present)))
-
-
-def hostname(database: Database) -> str:
-    for name, value in database.rows("TARGET_INFO_SYSTEM_ENV", "name", "value"):
-        if name == "Hostname":
-            return str(value)
-    return ""
 
 
 def _pids(database: Database) -> list[int]:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.clocks import Alignment, Clock, align, clock
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.ranks import Identity, Ranks, assign, identity
-from gpu_profile.analysis.table import Column, Table
+from gpu_profile.analysis.multi_report.clocks import Alignment, Clock, align, clock
+from gpu_profile.analysis.multi_report.ranks import Identity, Ranks, assign, identity
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.table import Column, Table
 
 
 @dataclass(frozen=True, eq=False)

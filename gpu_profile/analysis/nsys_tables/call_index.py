@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from gpu_profile.analysis.schema import IntArray, Places, pid_of
-from gpu_profile.analysis.values import Index, present
+from gpu_profile.analysis.arrays.columns import Index, present
+from gpu_profile.analysis.arrays.types import IntArray, Places
+from gpu_profile.analysis.store.schema import pid_of
 
 
 class CallIndex:

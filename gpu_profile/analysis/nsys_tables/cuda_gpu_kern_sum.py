@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.names import labels
-from gpu_profile.analysis.schema import KERNEL
-from gpu_profile.analysis.statistics import Key
-from gpu_profile.analysis.summary import (
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.labels import labels
+from gpu_profile.analysis.tables.statistics import Key
+from gpu_profile.analysis.tables.summary import (
     GPU_BY,
     GPU_COLUMNS,
     Grouped,
@@ -15,7 +15,7 @@ from gpu_profile.analysis.summary import (
     counted,
     summary,
 )
-from gpu_profile.analysis.table import Column
+from gpu_profile.table import Column
 
 GRID_AND_BLOCK = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 CATEGORY = "CUDA_KERNEL"

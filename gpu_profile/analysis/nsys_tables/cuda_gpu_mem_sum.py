@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.names import SET_LABEL, copy_label
-from gpu_profile.analysis.schema import MEMCPY, MEMSET
-from gpu_profile.analysis.statistics import Key
-from gpu_profile.analysis.summary import (
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import MEMCPY, MEMSET
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.labels import SET_LABEL, copy_label
+from gpu_profile.analysis.tables.statistics import Key
+from gpu_profile.analysis.tables.summary import (
     GPU_BY,
     GPU_COLUMNS,
     Grouped,
@@ -18,7 +18,7 @@ from gpu_profile.analysis.summary import (
     summary,
     together,
 )
-from gpu_profile.analysis.table import Column
+from gpu_profile.table import Column
 
 CATEGORY = "MEMORY_OPER"
 OPERATION = (Column("Operation"),)

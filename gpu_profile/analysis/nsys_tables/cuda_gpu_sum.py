@@ -4,11 +4,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gpu_profile.analysis import api, kernels, memory
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.summary import GPU_BY, GROUPS, HOST_BY, Grouped, Shape, summary, together
-from gpu_profile.analysis.table import Column
+from gpu_profile.analysis.nsys_tables import cuda_api_sum as api
+from gpu_profile.analysis.nsys_tables import cuda_gpu_kern_sum as kernels
+from gpu_profile.analysis.nsys_tables import cuda_gpu_mem_sum as memory
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.summary import (
+    GPU_BY,
+    GROUPS,
+    HOST_BY,
+    Grouped,
+    Shape,
+    summary,
+    together,
+)
+from gpu_profile.table import Column
 
 Part = Callable[[Database, Scope], Grouped]
 KEY = (Column("Category"), Column("Operation"))

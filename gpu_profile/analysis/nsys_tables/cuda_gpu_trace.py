@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Columns, Database
-from gpu_profile.analysis.kernels import GRID_AND_BLOCK
-from gpu_profile.analysis.names import SET_LABEL, copy_label, memory_kind
-from gpu_profile.analysis.schema import KERNEL, MEMCPY, MEMSET, IntArray, pid_of
-from gpu_profile.analysis.summary import GPU_BY, GROUPS, UNKNOWN_RANK
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import GRID_AND_BLOCK
+from gpu_profile.analysis.store.database import Columns, Database
+from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, pid_of
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.analysis.tables.labels import SET_LABEL, copy_label, memory_kind
+from gpu_profile.analysis.tables.summary import GPU_BY, GROUPS, UNKNOWN_RANK
+from gpu_profile.table import Cell, Column, Table
 
 COMMON = (
     "start",

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.launches import launched
-from gpu_profile.analysis.names import api_labels
-from gpu_profile.analysis.schema import KERNEL, pid_of, tid_of
-from gpu_profile.analysis.statistics import (
+from gpu_profile.analysis.nsys_tables.launches import launched
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL, pid_of, tid_of
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.analysis.tables.labels import api_labels
+from gpu_profile.analysis.tables.statistics import (
     Key,
     Samples,
     Summary,
@@ -19,8 +19,8 @@ from gpu_profile.analysis.statistics import (
     pool,
     summaries,
 )
-from gpu_profile.analysis.summary import GPU_BY, GROUPS, UNKNOWN_RANK, statistics
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.tables.summary import GPU_BY, GROUPS, UNKNOWN_RANK, statistics
+from gpu_profile.table import Cell, Column, Table
 
 PHASES = "TAQK"  # total, API, queue, kernel
 NOTHING: tuple[Cell, ...] = (None, None, None, None, 0.0)  # as nsys shows no queueing at all

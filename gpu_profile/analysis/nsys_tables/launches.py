@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.call_index import CallIndex
-from gpu_profile.analysis.database import Columns, Database
-from gpu_profile.analysis.schema import GPU_TABLES, MISSING, RUNTIME, IntArray, Places
+from gpu_profile.analysis.arrays.types import IntArray, Places
+from gpu_profile.analysis.nsys_tables.call_index import CallIndex
+from gpu_profile.analysis.store.database import Columns, Database
+from gpu_profile.analysis.store.schema import GPU_TABLES, MISSING, RUNTIME
 
 # Half of all API calls launch nothing; those with such names nearly always do.
 LAUNCHING = re.compile(r"^cu.*(Launch|Memcpy|Memset)")

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.names import labels
-from gpu_profile.analysis.statistics import Key
-from gpu_profile.analysis.summary import (
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.labels import labels
+from gpu_profile.analysis.tables.statistics import Key
+from gpu_profile.analysis.tables.summary import (
     HOST_BY,
     HOST_COLUMNS,
     Grouped,
@@ -16,7 +16,7 @@ from gpu_profile.analysis.summary import (
     summary,
     together,
 )
-from gpu_profile.analysis.table import Column
+from gpu_profile.table import Column
 
 # The Source column's words.
 SOURCES = {

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.nvtx import STYLES, NvtxRanges
-from gpu_profile.analysis.projection import Projected, project
-from gpu_profile.analysis.schema import IntArray, pid_of, tid_of
-from gpu_profile.analysis.statistics import Key, Samples, collect, distinct, pool, summaries
-from gpu_profile.analysis.summary import GROUPS, HOST_BY, ranks_of, statistics
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.nsys_tables.nvtx_sum import STYLES, NvtxRanges
+from gpu_profile.analysis.nsys_tables.projection import Projected, project
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import pid_of, tid_of
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.analysis.tables.statistics import Key, Samples, collect, distinct, pool, summaries
+from gpu_profile.analysis.tables.summary import GROUPS, HOST_BY, ranks_of, statistics
+from gpu_profile.table import Cell, Column, Table
 
 Row = tuple[Cell, ...]
 

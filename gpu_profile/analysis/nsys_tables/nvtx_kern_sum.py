@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.launches import launched
-from gpu_profile.analysis.nvtx import STYLES, NvtxRanges, load_ranges
-from gpu_profile.analysis.projection import Contained, by_thread
-from gpu_profile.analysis.schema import KERNEL, MISSING, IntArray, pid_of, tid_of
-from gpu_profile.analysis.statistics import (
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.nsys_tables.launches import launched
+from gpu_profile.analysis.nsys_tables.nvtx_sum import STYLES, NvtxRanges, load_ranges
+from gpu_profile.analysis.nsys_tables.projection import Contained, by_thread
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL, MISSING, pid_of, tid_of
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.analysis.tables.statistics import (
     Key,
     Samples,
     collect,
@@ -20,8 +21,8 @@ from gpu_profile.analysis.statistics import (
     sortable,
     summaries,
 )
-from gpu_profile.analysis.summary import GROUPS, HOST_BY, UNKNOWN_RANK, statistics
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.tables.summary import GROUPS, HOST_BY, UNKNOWN_RANK, statistics
+from gpu_profile.table import Cell, Column, Table
 
 NO_RANGE = -1
 

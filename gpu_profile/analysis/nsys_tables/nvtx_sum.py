@@ -6,19 +6,26 @@ from functools import partial
 
 import numpy as np
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import MISSING, Columns, Database
-from gpu_profile.analysis.schema import (
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import MISSING, Columns, Database
+from gpu_profile.analysis.store.schema import (
     NVTX,
     NVTX_DOMAIN,
     NVTX_PUSH_POP,
     NVTX_START_END,
-    IntArray,
     process_of,
 )
-from gpu_profile.analysis.statistics import Key, distinct
-from gpu_profile.analysis.summary import HOST_BY, HOST_COLUMNS, Grouped, Shape, grouped, summary
-from gpu_profile.analysis.table import Column
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.statistics import Key, distinct
+from gpu_profile.analysis.tables.summary import (
+    HOST_BY,
+    HOST_COLUMNS,
+    Grouped,
+    Shape,
+    grouped,
+    summary,
+)
+from gpu_profile.table import Column
 
 STYLES = {NVTX_PUSH_POP: "PushPop", NVTX_START_END: "StartEnd"}
 

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.names import labels
-from gpu_profile.analysis.schema import OSRT
-from gpu_profile.analysis.summary import (
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import OSRT
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.labels import labels
+from gpu_profile.analysis.tables.summary import (
     HOST_BY,
     HOST_COLUMNS,
     Grouped,
@@ -14,7 +14,7 @@ from gpu_profile.analysis.summary import (
     counted,
     summary,
 )
-from gpu_profile.analysis.table import Column
+from gpu_profile.table import Column
 
 CALL = 27  # other classes mark where nsys started and stopped to record
 

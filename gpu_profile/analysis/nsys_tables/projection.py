@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.database import Columns, Database
-from gpu_profile.analysis.launches import Calls, launching
-from gpu_profile.analysis.nvtx import NvtxRanges, load_ranges
-from gpu_profile.analysis.schema import MISSING, IntArray
-from gpu_profile.analysis.stacks import regular
-from gpu_profile.analysis.values import present, rising
+from gpu_profile.analysis.arrays.columns import present, rising
+from gpu_profile.analysis.arrays.nesting import regular
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.nsys_tables.launches import Calls, launching
+from gpu_profile.analysis.nsys_tables.nvtx_sum import NvtxRanges, load_ranges
+from gpu_profile.analysis.store.database import Columns, Database
+from gpu_profile.analysis.store.schema import MISSING
 
 
 @dataclass(frozen=True, eq=False)

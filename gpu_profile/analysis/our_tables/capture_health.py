@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.health import Health, ReportHealth, report_health
-from gpu_profile.analysis.shared import activities_of, share
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.activity.cached import activities_of, share
+from gpu_profile.analysis.activity.health import Health, ReportHealth, report_health
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.table import Cell, Column, Table
 
 COLUMNS = (
     Column("Report"),

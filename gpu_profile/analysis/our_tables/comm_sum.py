@@ -6,13 +6,13 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.analysis import Analysis
-from gpu_profile.analysis.collectives import UNMATCHED
-from gpu_profile.analysis.intervals import Intervals
-from gpu_profile.analysis.messages import bus_bandwidth
-from gpu_profile.analysis.shared import share, states_of
-from gpu_profile.analysis.states import RankSplit, RankStates, split
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.activity.cached import share, states_of
+from gpu_profile.analysis.activity.collectives import UNMATCHED
+from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
+from gpu_profile.analysis.activity.states import RankSplit, RankStates, split
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.table import Cell, Column, Table
 
 COLUMNS = (
     Column("Communicator"),

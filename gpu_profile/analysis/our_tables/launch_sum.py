@@ -5,13 +5,13 @@ from itertools import chain
 
 import numpy as np
 
-from gpu_profile.analysis.activity import NO_CALL, Activity
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.shared import activities_of
-from gpu_profile.analysis.table import Cell, Column, Table
-from gpu_profile.analysis.values import present
+from gpu_profile.analysis.activity.activity import NO_CALL, Activity
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.table import Cell, Column, Table
 
 COLUMNS = (
     Column("Rank"),

@@ -7,15 +7,15 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity import Activity, owners
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.host_ranges import FOREVER, NO_RANGE, Ranges, parents
-from gpu_profile.analysis.intervals import NEVER, Intervals
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.shared import activities_of, share
-from gpu_profile.analysis.table import Cell, Column, Table
-from gpu_profile.analysis.values import present
+from gpu_profile.analysis.activity.activity import Activity, owners
+from gpu_profile.analysis.activity.cached import activities_of, share
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, NO_RANGE, Ranges, parents
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.intervals import NEVER, Intervals
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.table import Cell, Column, Table
 
 UNATTRIBUTED = "(no range)"
 COLUMNS = (

@@ -5,11 +5,11 @@ from itertools import chain
 
 import numpy as np
 
-from gpu_profile.analysis.analysis import Analysis
-from gpu_profile.analysis.shared import states_of
-from gpu_profile.analysis.states import RankStates
-from gpu_profile.analysis.steps import warm_up
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.activity.cached import states_of
+from gpu_profile.analysis.activity.states import RankStates
+from gpu_profile.analysis.activity.steps import warm_up
+from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.table import Cell, Column, Table
 
 COLUMNS = (
     Column("Rank"),

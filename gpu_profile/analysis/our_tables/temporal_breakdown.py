@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from itertools import chain
 
-from gpu_profile.analysis.analysis import Analysis
-from gpu_profile.analysis.shared import share, states_of
-from gpu_profile.analysis.states import STATES, RankSplit, RankStates, split
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.activity.cached import share, states_of
+from gpu_profile.analysis.activity.states import STATES, RankSplit, RankStates, split
+from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.table import Cell, Column, Table
 
 LABELS = {
     "compute": "Compute",

@@ -6,15 +6,19 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 
-from gpu_profile.analysis import diagnose
-from gpu_profile.analysis.analysis import Analysis
-from gpu_profile.analysis.api import CALLS
-from gpu_profile.analysis.capture_health import CAPTURE_HEALTH
-from gpu_profile.analysis.comm_sum import COMM_SUM
-from gpu_profile.analysis.idle_gaps import IDLE_GAPS
-from gpu_profile.analysis.kernels import KERNELS
-from gpu_profile.analysis.launch_sum import LAUNCH_SUM
-from gpu_profile.analysis.memory import SIZES, TIMES
+from gpu_profile.analysis.findings import diagnose
+from gpu_profile.analysis.multi_report.parallel import merged, partials
+from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.nsys_tables.cuda_api_sum import CALLS
+from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
+from gpu_profile.analysis.nsys_tables.cuda_gpu_mem_sum import SIZES, TIMES
+from gpu_profile.analysis.our_tables.capture_health import CAPTURE_HEALTH
+from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
+from gpu_profile.analysis.our_tables.idle_gaps import IDLE_GAPS
+from gpu_profile.analysis.our_tables.launch_sum import LAUNCH_SUM
+from gpu_profile.analysis.our_tables.range_gpu_sum import RANGE_GPU_SUM
+from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
+from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
 from gpu_profile.analysis.page import sections
 from gpu_profile.analysis.page.comm_sizes import comm_sizes
 from gpu_profile.analysis.page.events import RankPicture, budget_of, flat
@@ -22,13 +26,10 @@ from gpu_profile.analysis.page.host_side import HOST_TABLES, all_pictures
 from gpu_profile.analysis.page.parts import facts, section, tag, text
 from gpu_profile.analysis.page.report_facts import report_facts, run_facts
 from gpu_profile.analysis.page.timeline_data import WaitsOf, timeline_part, waits_of
-from gpu_profile.analysis.parallel import Source, merged, partials
-from gpu_profile.analysis.range_gpu_sum import RANGE_GPU_SUM
-from gpu_profile.analysis.redact import Redactor
-from gpu_profile.analysis.step_sum import STEP_SUM
-from gpu_profile.analysis.table import Column, Table
-from gpu_profile.analysis.temporal_breakdown import TEMPORAL_BREAKDOWN
+from gpu_profile.analysis.scrub.redactor import Redactor
+from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import GpuProfileError
+from gpu_profile.table import Column, Table
 
 # What the page holds of the timeline, over all ranks: some 5 MB of its 10.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000

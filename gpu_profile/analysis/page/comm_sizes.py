@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gpu_profile.analysis.messages import bus_bandwidth
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.states import RankSplit, RankStates, split
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
+from gpu_profile.analysis.activity.states import RankSplit, RankStates, split
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.table import Cell, Column, Table
 
 _MOST_SIZES = 16
 COLUMNS = (

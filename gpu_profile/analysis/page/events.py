@@ -10,16 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.host_ranges import FOREVER, Ranges
-from gpu_profile.analysis.load_activity import COMMON
-from gpu_profile.analysis.schema import KERNEL, MEMCPY, MEMSET, RUNTIME, IntArray
-from gpu_profile.analysis.shared import activities_of
-from gpu_profile.analysis.stacks import nested
-from gpu_profile.analysis.steps import find_steps
-from gpu_profile.analysis.values import coded
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.activity.load import COMMON
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
+from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.arrays.columns import coded
+from gpu_profile.analysis.arrays.nesting import nested
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, RUNTIME
+from gpu_profile.analysis.tables.analysis import Scope
 
 LANES = ("compute", "communication", "memory")
 _KINDS = ((COMPUTE,), (COMMUNICATION,), (COPY, SET))

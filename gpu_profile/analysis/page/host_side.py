@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from gpu_profile.analysis import mpi, nvtx, osrt
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.host_ranges import Ranges
+from gpu_profile.analysis.activity.cached import host_ranges_of
+from gpu_profile.analysis.activity.nvtx_ranges import Ranges
+from gpu_profile.analysis.activity.steps import named_steps
+from gpu_profile.analysis.nsys_tables import mpi_event_sum as mpi
+from gpu_profile.analysis.nsys_tables import nvtx_sum as nvtx
+from gpu_profile.analysis.nsys_tables import osrt_sum as osrt
 from gpu_profile.analysis.page.events import LANES, Budget, Marks, RankPicture, pictures, ranges_of
-from gpu_profile.analysis.schema import KERNEL, MEMCPY
-from gpu_profile.analysis.shared import host_ranges_of
-from gpu_profile.analysis.steps import named_steps
-from gpu_profile.analysis.table import Table
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL, MEMCPY
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.table import Table
 
 NO_DEVICE = -1
 _NONE = np.empty(0, np.int64)

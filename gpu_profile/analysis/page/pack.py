@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.arrays.types import IntArray
 
 
 @dataclass

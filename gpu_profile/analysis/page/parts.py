@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from gpu_profile.analysis.table import Cell, Column, Table
-from gpu_profile.analysis.writers import shown
+from gpu_profile.table import Cell, Column, Table
+from gpu_profile.table_formats import shown
 
 MOST_ROWS = 200
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))

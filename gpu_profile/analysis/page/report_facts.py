@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import KERNEL, NVTX, RUNTIME
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL, NVTX, RUNTIME
+from gpu_profile.analysis.tables.analysis import Scope
 
 _SYSTEM = ("NvDriverVersion", "CudaDriverVersion", "CpuDescription", "OsDescription")
 

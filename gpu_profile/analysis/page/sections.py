@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from gpu_profile.analysis.diagnose import Diagnosis
-from gpu_profile.analysis.finding import Finding, listed
+from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.finding import Finding, listed
 from gpu_profile.analysis.page.charts import Bar, Part, ranking, stacked, step_lines
 from gpu_profile.analysis.page.events import RankPicture
 from gpu_profile.analysis.page.parts import (
@@ -16,7 +16,7 @@ from gpu_profile.analysis.page.parts import (
     tag,
     text,
 )
-from gpu_profile.analysis.table import Cell, Table
+from gpu_profile.table import Cell, Table
 
 # Column of temporal_breakdown: (CSS class, what a bar's part is called, the short form).
 STATES = {

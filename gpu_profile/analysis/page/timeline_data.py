@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gpu_profile.analysis.activity.states import RankStates, split
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.page.events import LANES, Marks, RankPicture
 from gpu_profile.analysis.page.pack import Packer
 from gpu_profile.analysis.page.parts import legend, tag
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.states import RankStates, split
 
 _RANKS_AT_ONCE = 32
 

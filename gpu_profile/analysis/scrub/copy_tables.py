@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gpu_profile.analysis.redact import Redactor
-from gpu_profile.analysis.scrub_rules import NAMED_TABLES, SYSTEM_TABLE, Wish, clean_value
-from gpu_profile.analysis.scrub_strings import collect, condition
+from gpu_profile.analysis.scrub.redactor import Redactor
+from gpu_profile.analysis.scrub.rules import NAMED_TABLES, SYSTEM_TABLE, Wish, clean_value
+from gpu_profile.analysis.scrub.strings import collect, condition
 
 _PLAIN_NAME = re.compile(r"\w{1,128}", re.ASCII)
 _PLAIN_TYPE = re.compile(r"[A-Za-z0-9 (),_]{0,40}")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpu_profile.credentials import CREDENTIAL, CREDENTIALS, SECRET_WORDS
+from gpu_profile.redact import CREDENTIAL, CREDENTIALS, SECRET_WORDS
 
 SECRET, PATH = "<secret>", "<path>"
 

@@ -10,7 +10,14 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gpu_profile.analysis.redact import ROOTS, SECRET, SECRET_NAME, Literal, Redactor, first_folders
+from gpu_profile.analysis.scrub.redactor import (
+    ROOTS,
+    SECRET,
+    SECRET_NAME,
+    Literal,
+    Redactor,
+    first_folders,
+)
 
 KINDS = ("environment", "arguments", "output", "paths", "users", "hosts", "processes")
 NAMED_TABLES = ("META_DATA_CAPTURE", "META_DATA_EXPORT", "EXPORT_META_DATA")

@@ -13,14 +13,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from gpu_profile.analysis.packed import unpack
-from gpu_profile.analysis.redact import Redactor
-from gpu_profile.analysis.scrub_copy import Copied, copy_tables, open_pair
-from gpu_profile.analysis.scrub_rules import KINDS, RANK_VARIABLES, Found, Wish, redactor, survey
-from gpu_profile.analysis.scrub_verify import verify
-from gpu_profile.analysis.sqlite_store import check_file, damaged
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.analysis.scrub.copy_tables import Copied, copy_tables, open_pair
+from gpu_profile.analysis.scrub.redactor import Redactor
+from gpu_profile.analysis.scrub.rules import KINDS, RANK_VARIABLES, Found, Wish, redactor, survey
+from gpu_profile.analysis.scrub.verify import verify
+from gpu_profile.analysis.store.gzip_file import unpack
+from gpu_profile.analysis.store.sqlite import check_file, damaged
 from gpu_profile.errors import ReportError, SettingsError
+from gpu_profile.table import Cell, Column, Table
 
 _COLUMNS = (
     Column("Report"),

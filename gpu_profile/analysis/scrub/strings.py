@@ -7,7 +7,7 @@ its strings stand in one table, and many of them are referred to by no row at al
 import re
 import sqlite3
 
-from gpu_profile.analysis.scrub_rules import OUTPUT_TABLES, Wish
+from gpu_profile.analysis.scrub.rules import OUTPUT_TABLES, Wish
 
 MACHINE = {"PROCESSES": "globalPid", "ThreadNames": "globalTid"}
 _NO_EVENTS = (*MACHINE, *OUTPUT_TABLES, "DIAGNOSTIC_EVENT")

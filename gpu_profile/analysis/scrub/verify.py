@@ -7,8 +7,8 @@ from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 
-from gpu_profile.analysis.redact import Redactor
-from gpu_profile.credentials import CREDENTIALS
+from gpu_profile.analysis.scrub.redactor import Redactor
+from gpu_profile.redact import CREDENTIALS
 
 _CHUNK = 16 << 20
 _OVERLAP = 8 << 10  # no shape that matters is longer before it is recognised

@@ -18,11 +18,12 @@ from types import TracebackType
 
 import numpy as np
 
-from gpu_profile.analysis.parquet_store import ParquetStore
-from gpu_profile.analysis.schema import EVENT_TABLES, MISSING, IntArray
-from gpu_profile.analysis.sqlite_store import SqliteStore, Value
-from gpu_profile.analysis.store import Store
-from gpu_profile.analysis.values import present, time_order
+from gpu_profile.analysis.arrays.columns import present, time_order
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.parquet import ParquetStore
+from gpu_profile.analysis.store.protocol import Store
+from gpu_profile.analysis.store.schema import EVENT_TABLES, MISSING
+from gpu_profile.analysis.store.sqlite import SqliteStore, Value
 from gpu_profile.errors import ReportError
 
 __all__ = ["MISSING", "Columns", "Database", "IntArray", "Value", "sort_columns"]

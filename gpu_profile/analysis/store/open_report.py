@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import ReportError, ToolError
 
 _ADVICE = "Check the address and the access to it"

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gpu_profile.analysis.schema import MISSING, IntArray
-from gpu_profile.analysis.sqlite_store import DIFFERENCE, Value
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.schema import MISSING
+from gpu_profile.analysis.store.sqlite import DIFFERENCE, Value
 from gpu_profile.errors import ReportError, ToolError
 
 

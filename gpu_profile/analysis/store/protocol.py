@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.sqlite_store import Value
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.sqlite import Value
 
 
 class Store(Protocol):

@@ -4,7 +4,8 @@ Source: "SQLite Schema Reference" of the Nsight Systems user guide.
 """
 
 import numpy as np
-from numpy.typing import NDArray
+
+from gpu_profile.analysis.arrays.types import IntArray
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -27,9 +28,6 @@ GPU_TABLES = (KERNEL, MEMCPY, MEMSET, GRAPH)
 EVENT_TABLES = (*GPU_TABLES, RUNTIME, SYNCHRONIZATION, NVTX, OSRT, *MPI_TABLES)
 
 NVTX_PUSH_POP, NVTX_START_END, NVTX_MARK, NVTX_DOMAIN = 59, 60, 34, 75
-
-IntArray = NDArray[np.int64]
-Places = NDArray[np.int32]  # indexes into a table
 
 MISSING = int(np.iinfo(np.int64).min)  # what NULL and an absent optional column read as
 

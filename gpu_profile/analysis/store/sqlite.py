@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.cells import Unsupported
-from gpu_profile.analysis.packed import AGAIN, unpack
-from gpu_profile.analysis.pages import PageReader
-from gpu_profile.analysis.schema import MISSING, IntArray
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.gzip_file import AGAIN, unpack
+from gpu_profile.analysis.store.schema import MISSING
+from gpu_profile.analysis.store.sqlite_cells import Unsupported
+from gpu_profile.analysis.store.sqlite_pages import PageReader
 from gpu_profile.errors import ReportError
 
 Value = str | int | float | bytes | None

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.schema import MISSING, IntArray
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.schema import MISSING
 
 Bytes = NDArray[np.uint8]
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis import threads
-from gpu_profile.analysis.cells import LEAF, SLACK, Bytes, Unsupported, decode
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.values import among
+from gpu_profile.analysis.arrays.columns import among
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store import threads
+from gpu_profile.analysis.store.sqlite_cells import LEAF, SLACK, Bytes, Unsupported, decode
 
 BLOCK = 512  # pages decoded together: 2 MiB, about what a processor's cache holds
 PART = 8  # blocks: some 10^5 rows

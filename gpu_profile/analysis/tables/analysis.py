@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.table import Table
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.table import Table
 
 
 @dataclass(frozen=True)

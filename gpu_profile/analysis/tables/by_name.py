@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpu_profile.analysis.analysis import Analysis
+    from gpu_profile.analysis.tables.analysis import Analysis
 
 
 class Named(Mapping[str, "Analysis"]):
@@ -15,7 +15,7 @@ class Named(Mapping[str, "Analysis"]):
         self._places = places
 
     def __getitem__(self, name: str) -> "Analysis":
-        module, _, constant = self._places[name].partition(".")
+        module, _, constant = self._places[name].rpartition(".")
         found: Analysis = getattr(import_module(f"gpu_profile.analysis.{module}"), constant)
         return found
 
@@ -27,3 +27,38 @@ class Named(Mapping[str, "Analysis"]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._places
+
+
+ANALYSES = Named(
+    {
+        "cuda_gpu_kern_sum": "nsys_tables.cuda_gpu_kern_sum.KERNELS",
+        "cuda_gpu_kern_gb_sum": "nsys_tables.cuda_gpu_kern_sum.LAUNCHES",
+        "cuda_api_sum": "nsys_tables.cuda_api_sum.CALLS",
+        "cuda_api_gpu_sum": "nsys_tables.cuda_gpu_sum.API_GPU_SUM",
+        "cuda_gpu_sum": "nsys_tables.cuda_gpu_sum.GPU_SUM",
+        "cuda_kern_exec_sum": "nsys_tables.cuda_kern_exec_sum.EXECUTION",
+        "cuda_gpu_mem_time_sum": "nsys_tables.cuda_gpu_mem_sum.TIMES",
+        "cuda_gpu_mem_size_sum": "nsys_tables.cuda_gpu_mem_sum.SIZES",
+        "nvtx_sum": "nsys_tables.nvtx_sum.ALL",
+        "nvtx_pushpop_sum": "nsys_tables.nvtx_sum.PUSH_POP",
+        "nvtx_gpu_proj_sum": "nsys_tables.nvtx_gpu_proj.SUM",
+        "nvtx_kern_sum": "nsys_tables.nvtx_kern_sum.KERNELS",
+        "osrt_sum": "nsys_tables.osrt_sum.CALLS",
+        "mpi_event_sum": "nsys_tables.mpi_event_sum.CALLS",
+        "cuda_gpu_trace": "nsys_tables.cuda_gpu_trace.OPERATIONS",
+        "nvtx_gpu_proj_trace": "nsys_tables.nvtx_gpu_proj.TRACE",
+    }
+)
+
+
+OURS = Named(
+    {
+        "temporal_breakdown": "our_tables.temporal_breakdown.TEMPORAL_BREAKDOWN",
+        "step_sum": "our_tables.step_sum.STEP_SUM",
+        "comm_sum": "our_tables.comm_sum.COMM_SUM",
+        "range_gpu_sum": "our_tables.range_gpu_sum.RANGE_GPU_SUM",
+        "idle_gaps": "our_tables.idle_gaps.IDLE_GAPS",
+        "launch_sum": "our_tables.launch_sum.LAUNCH_SUM",
+        "capture_health": "our_tables.capture_health.CAPTURE_HEALTH",
+    }
+)

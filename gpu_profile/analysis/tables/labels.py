@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.statistics import Key
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.statistics import Key
 
 # cudaLaunchKernel_v7000 is printed without its version; one of five digits stays (as nsys does).
 API_VERSION = re.compile(r"_v.{4}$")

@@ -11,9 +11,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.table import Cell
-from gpu_profile.analysis.values import coded
+from gpu_profile.analysis.arrays.columns import coded
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.table import Cell
 
 Key: TypeAlias = tuple[Cell, ...]
 

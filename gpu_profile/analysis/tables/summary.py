@@ -6,10 +6,11 @@ from functools import partial
 
 import numpy as np
 
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Columns, Database
-from gpu_profile.analysis.schema import IntArray, pid_of
-from gpu_profile.analysis.statistics import (
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Columns, Database
+from gpu_profile.analysis.store.schema import pid_of
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.analysis.tables.statistics import (
     Key,
     Samples,
     Summary,
@@ -18,7 +19,7 @@ from gpu_profile.analysis.statistics import (
     pool,
     summaries,
 )
-from gpu_profile.analysis.table import Cell, Column, Table
+from gpu_profile.table import Cell, Column, Table
 
 GROUPS: Mapping[str, tuple[Column, ...]] = {
     "": (),

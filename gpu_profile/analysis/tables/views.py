@@ -2,9 +2,9 @@
 
 import re
 
-from gpu_profile.analysis.summary import GROUPS
-from gpu_profile.analysis.table import Cell, Table
+from gpu_profile.analysis.tables.summary import GROUPS
 from gpu_profile.errors import SettingsError
+from gpu_profile.table import Cell, Table
 
 
 def filtered(table: Table, pattern: str) -> Table:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity import COPY, Activity
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.activity.activity import COPY, Activity
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Database
 
 _MOST_POINTS = 100_000  # a curve with more cannot be told from one with these
 

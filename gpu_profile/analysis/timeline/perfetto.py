@@ -15,7 +15,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.arrays.types import IntArray
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 NO_FLOW = 0

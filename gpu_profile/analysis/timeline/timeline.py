@@ -11,20 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.activity import COMMUNICATION, COPY, NO_CALL, Activity
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.fetched import opened
-from gpu_profile.analysis.host_ranges import FOREVER, Ranges
-from gpu_profile.analysis.load_activity import activities
-from gpu_profile.analysis.nesting import lanes, nests, ordered
-from gpu_profile.analysis.redact import Redactor
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.shared import host_ranges_of
-from gpu_profile.analysis.table import Cell, Column, Table
-from gpu_profile.analysis.timeline_counters import Series, counters, gpu_metrics
-from gpu_profile.analysis.trace_format import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COPY, NO_CALL, Activity
+from gpu_profile.analysis.activity.cached import host_ranges_of
+from gpu_profile.analysis.activity.load import activities
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.scrub.redactor import Redactor
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.open_report import opened
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.timeline.counters import Series, counters, gpu_metrics
+from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
+from gpu_profile.analysis.timeline.tracks import lanes, nests, ordered
 from gpu_profile.errors import ReportError
+from gpu_profile.table import Cell, Column, Table
 
 _COLUMNS = tuple(
     Column(name) for name in ("Rank", "Device", "Tracks", "Slices", "Flows", "Counter values")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.trace_format import BEGIN, END, INSTANT
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.timeline.perfetto import BEGIN, END, INSTANT
 
 
 @dataclass(frozen=True, eq=False)

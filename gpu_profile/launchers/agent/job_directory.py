@@ -1,4 +1,4 @@
-"""Jobs that live in a directory of some machine, kept by Container-Root/job.py there."""
+"""Jobs that live in a directory of some machine, kept by Container-Root/agent/job.py there."""
 
 import json
 from collections.abc import Mapping
@@ -8,18 +8,22 @@ from typing import Any
 
 from gpu_profile.command import Command, Result, command
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
-from gpu_profile.launchers.base import JobState, JobStatus, NsysPlan, local_arguments
-from gpu_profile.spec import Job
+from gpu_profile.job import Job, NsysPlan
+from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.nsys.rank_wrapper import local_arguments
 
-CONTAINER_ROOT = Path(__file__).resolve().parents[2] / "Container-Root"
-AGENT = (
-    *("find_nsys.py", "job.py", "job_files.py", "job_run.py", "job_spec.py", "job_state.py"),
-    *("machine_facts.py", "process_tree.py", "profile.py", "rank_env.py", "rank_processes.py"),
-    *("shelter.py", "start_ranks.py"),
-)
-"""What job.py needs beside it."""
-SAMPLES = ("bench_inference.py", "train.py")
+CONTAINER_ROOT = Path(__file__).resolve().parents[3] / "Container-Root"
+AGENT = CONTAINER_ROOT / "agent"
+"""The folder of job.py and of all that job.py needs beside it, on whatever machine."""
+SAMPLES = CONTAINER_ROOT / "samples"
 """Our sample programs: `/train.py` in an image, beside job.py elsewhere."""
+
+
+def scripts_of(folder: Path) -> tuple[str, ...]:
+    """The names of a folder's Python files, in order: `find_nsys.py`, `job.py`, …"""
+    return tuple(sorted(path.name for path in folder.glob("*.py")))
+
+
 STATES: Mapping[str, JobState] = {
     "starting": JobState.PENDING,
     "running": JobState.RUNNING,
@@ -36,7 +40,7 @@ class Agent:
     """job.py and its siblings as this machine has them."""
 
     python: str
-    root: Path = CONTAINER_ROOT
+    root: Path = AGENT
 
     def call(self, script: str, *argv: str, stdin: str = "") -> Command:
         return command(self.python, str(self.root / script), *argv, stdin=stdin)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_profile.command import Command, Result, Steps
-from gpu_profile.launchers import jobdir
-from gpu_profile.launchers.base import nameless, told
-from gpu_profile.spec import Job
+from gpu_profile.job import Job
+from gpu_profile.launcher import nameless, told
+from gpu_profile.launchers.agent import job_directory as jobdir
 
 
 class Scripted(ABC):
@@ -25,7 +25,7 @@ class Scripted(ABC):
 
     @abstractmethod
     def script(self, name: str, *argv: str) -> Command:
-        """A script of Container-Root that needs none of the others."""
+        """A script of Container-Root/agent that needs none of the others."""
 
     def heard(self, result: Result) -> Result:
         return result

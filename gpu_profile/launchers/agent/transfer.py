@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ReportError
-from gpu_profile.launchers.jobdir import AGENT, SAMPLES, Agent, answer, checked
-from gpu_profile.launchers.remote import Place
+from gpu_profile.launchers.agent.job_directory import SAMPLES, Agent, answer, checked, scripts_of
+from gpu_profile.launchers.agent.place import Place
 
 _NOT_SYNCED = ("--exclude=.git", "--exclude=.venv", "--exclude=__pycache__")
 _NO_RSYNC = re.compile(r"not found|not recognized|unknown option|protocol version mismatch")
@@ -28,7 +28,11 @@ class Transfer:
 
         The directory must be new: another machine's run may have the same name.
         """
-        pack = ("tar", "-cf", str(archive), "-C", str(self.agent.root), *AGENT, *SAMPLES)
+        pack = (
+            *("tar", "-cf", str(archive)),
+            *("-C", str(self.agent.root), *scripts_of(self.agent.root)),
+            *("-C", str(SAMPLES), *scripts_of(SAMPLES)),
+        )
         self.place.checked((yield Command(argv=pack)), f"packing {self.agent.root}")
         there, above = shlex.quote(directory), shlex.quote(str(PurePosixPath(directory).parent))
         unpack = f"umask 077 && mkdir -p {above} && mkdir {there} && tar -xf - -C {there}"

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from gpu_profile.command import Steps
 from gpu_profile.errors import ReportError
-from gpu_profile.launchers.kube import copying, manifests, pods
-from gpu_profile.launchers.kube.cluster import Cluster, Object, checked, parsed, split_id
-from gpu_profile.launchers.kube.manifests import Manifest
-from gpu_profile.launchers.kube.options import PodOptions
+from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes.kubectl import Cluster, Object, checked, parsed, split_id
+from gpu_profile.launchers.kubernetes import copy_reports as copying
+from gpu_profile.launchers.kubernetes import manifests
+from gpu_profile.launchers.kubernetes.manifests import Manifest
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 
 _WAIT_S = 300
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.errors import ReportError
-from gpu_profile.launchers.kube import pods
-from gpu_profile.launchers.kube.cluster import Cluster, Object, brief
+from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes.kubectl import Cluster, Object, brief
 
 _TRIES = 4
 _PAUSE_S = 1

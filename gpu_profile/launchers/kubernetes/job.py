@@ -7,18 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from gpu_profile import nsys
 from gpu_profile.command import Command, Steps
 from gpu_profile.errors import Interrupted, JobError, SettingsError
-from gpu_profile.launchers.base import ImageFrom, JobStatus, NsysPlan, nameless
-from gpu_profile.launchers.kube import copying, manifests, pods, probe, reader, state
-from gpu_profile.launchers.kube.cluster import Cluster, Object, checked, parsed, split_id
-from gpu_profile.launchers.kube.manifests import Manifest
-from gpu_profile.launchers.kube.node import STOP
-from gpu_profile.launchers.kube.options import PodOptions
-from gpu_profile.launchers.kube.state import Kind
-from gpu_profile.settings import Settings
-from gpu_profile.spec import Job, LauncherName
+from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes.kubectl import Cluster, Object, checked, parsed, split_id
+from gpu_profile.launcher import ImageFrom, JobStatus, nameless
+from gpu_profile.launchers.kubernetes import claim_reader as reader
+from gpu_profile.launchers.kubernetes import copy_reports as copying
+from gpu_profile.launchers.kubernetes import manifests, state
+from gpu_profile.launchers.kubernetes import nsys_probe as probe
+from gpu_profile.launchers.kubernetes.manifests import Manifest
+from gpu_profile.launchers.kubernetes.node import STOP
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.state import Kind
+from gpu_profile.nsys import options as nsys
+from gpu_profile.settings.settings import Settings
 
 T = TypeVar("T", bound="KubernetesJob")
 GPU = "nvidia.com/gpu"

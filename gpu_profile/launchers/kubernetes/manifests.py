@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import yaml
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.launchers.kube.options import PodOptions
-from gpu_profile.spec import Job
+from gpu_profile.job import Job
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 
 Manifest: TypeAlias = dict[str, Any]
 

@@ -6,13 +6,15 @@ from typing import ClassVar
 
 from gpu_profile.command import Steps
 from gpu_profile.errors import JobError, SettingsError
-from gpu_profile.launchers.base import NsysPlan, rank_arguments
-from gpu_profile.launchers.kube import copying, manifests, pods
-from gpu_profile.launchers.kube.cluster import Object, checked, checked_name, literal
-from gpu_profile.launchers.kube.job import KubernetesJob
-from gpu_profile.launchers.kube.manifests import Manifest
-from gpu_profile.launchers.kube.state import Kind, annotation, conditions
-from gpu_profile.spec import Job, LauncherName
+from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes.kubectl import Object, checked, checked_name, literal
+from gpu_profile.launchers.kubernetes import copy_reports as copying
+from gpu_profile.launchers.kubernetes import manifests
+from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.manifests import Manifest
+from gpu_profile.launchers.kubernetes.state import Kind, annotation, conditions
+from gpu_profile.nsys.rank_wrapper import rank_arguments
 
 _JOB = "training.kubeflow.org/job-name"
 _ROLE = "training.kubeflow.org/job-role"

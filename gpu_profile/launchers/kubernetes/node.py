@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from gpu_profile.launchers.base import NsysPlan, local_arguments
-from gpu_profile.launchers.kube.options import PodOptions
-from gpu_profile.spec import Job
+from gpu_profile.job import Job, NsysPlan
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.nsys.rank_wrapper import local_arguments
 
 STOP = """mkdir -p "$1" && : >"$1/.stopped.$(hostname)"
 pid=$1/.pid.$(hostname)

@@ -2,11 +2,12 @@
 
 from gpu_profile.command import Result, Steps
 from gpu_profile.errors import GpuProfileError, JobError
-from gpu_profile.launchers.kube import manifests, pods
-from gpu_profile.launchers.kube.cluster import Cluster, checked, checked_name, parsed
-from gpu_profile.launchers.kube.manifests import Manifest
-from gpu_profile.launchers.kube.options import PodOptions
-from gpu_profile.spec import Job
+from gpu_profile.job import Job
+from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes.kubectl import Cluster, checked, checked_name, parsed
+from gpu_profile.launchers.kubernetes import manifests
+from gpu_profile.launchers.kubernetes.manifests import Manifest
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 
 
 def manifest(job: Job, options: PodOptions) -> Manifest:

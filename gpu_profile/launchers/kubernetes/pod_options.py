@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.instances import Instance, instance
-from gpu_profile.launchers.kube.generations import INJECTED, Generation, generation
-from gpu_profile.settings import Settings
-from gpu_profile.spec import ImageRef, Job
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Job
+from gpu_profile.kubernetes.ec2_instances import Instance, instance
+from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, generation
+from gpu_profile.settings.settings import Settings
 
 _REPORTS = "/wd"
 _HOLD_S = 3600

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 from gpu_profile.command import Result, Steps, command
-from gpu_profile.launchers.base import JobState, JobStatus
-from gpu_profile.launchers.kube import pods
-from gpu_profile.launchers.kube.cluster import Cluster, Object, checked, parsed, split_id
-from gpu_profile.launchers.kube.manifests import PREFIX
+from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes.kubectl import Cluster, Object, checked, parsed, split_id
+from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.launchers.kubernetes.manifests import PREFIX
 
 _TRIES = 12
 _PAUSE_S = 5

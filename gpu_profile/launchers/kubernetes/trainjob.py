@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.launchers.base import NsysPlan
-from gpu_profile.launchers.kube import manifests
-from gpu_profile.launchers.kube.cluster import Object, checked_name, literal
-from gpu_profile.launchers.kube.job import KubernetesJob
-from gpu_profile.launchers.kube.manifests import Manifest
-from gpu_profile.launchers.kube.node import node_env, node_words
-from gpu_profile.launchers.kube.state import Kind
-from gpu_profile.spec import Job, LauncherName
+from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.kubernetes.kubectl import Object, checked_name, literal
+from gpu_profile.launchers.kubernetes import manifests
+from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.manifests import Manifest
+from gpu_profile.launchers.kubernetes.node import node_env, node_words
+from gpu_profile.launchers.kubernetes.state import Kind
 
 _JOB = "jobset.sigs.k8s.io/jobset-name"
 

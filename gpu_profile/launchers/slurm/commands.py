@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.launchers import slurm_container, slurm_state
-from gpu_profile.launchers.base import JobState, JobStatus
-from gpu_profile.launchers.remote import Place
-from gpu_profile.launchers.slurm_script import Script
-from gpu_profile.settings import Settings
+from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.launchers.agent.place import Place
+from gpu_profile.launchers.slurm import container as slurm_container
+from gpu_profile.launchers.slurm import state as slurm_state
+from gpu_profile.launchers.slurm.sbatch import Script
+from gpu_profile.settings.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

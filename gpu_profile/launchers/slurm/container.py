@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.spec import ImageRef, Mount
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Mount
 
 _WHY = (
     r"error: pyxis:\s+(?:\[ERROR\]|curl:) (.+)",

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.launchers import jobdir, slurm_state
-from gpu_profile.launchers.base import ImageFrom, JobState, JobStatus, NsysPlan
-from gpu_profile.launchers.scripted import Scripted
-from gpu_profile.launchers.slurm_cluster import Cluster, number
-from gpu_profile.launchers.transfer import Transfer
-from gpu_profile.settings import Settings
-from gpu_profile.spec import Job, LauncherName
+from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.launcher import ImageFrom, JobState, JobStatus
+from gpu_profile.launchers.agent import job_directory as jobdir
+from gpu_profile.launchers.agent.scripts import Scripted
+from gpu_profile.launchers.agent.transfer import Transfer
+from gpu_profile.launchers.slurm import state as slurm_state
+from gpu_profile.launchers.slurm.commands import Cluster, number
+from gpu_profile.settings.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

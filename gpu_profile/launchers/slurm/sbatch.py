@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.launchers.base import NsysPlan, rank_arguments
-from gpu_profile.launchers.jobdir import SAMPLES
-from gpu_profile.launchers.remote import below_home
-from gpu_profile.launchers.slurm_container import Container, itself
-from gpu_profile.launchers.slurm_words import directive, seconds
-from gpu_profile.settings import Settings
-from gpu_profile.spec import Job
+from gpu_profile.job import Job, NsysPlan
+from gpu_profile.launchers.agent.job_directory import SAMPLES, scripts_of
+from gpu_profile.launchers.agent.place import below_home
+from gpu_profile.launchers.slurm.container import Container, itself
+from gpu_profile.launchers.slurm.spelling import directive, seconds
+from gpu_profile.nsys.rank_wrapper import rank_arguments
+from gpu_profile.settings.settings import Settings
 
 _PROBE_MINUTES = (5, 20)  # an image may have to be downloaded
 # Slurm may send a signal up to a minute early: leave short jobs to its own SIGTERM.
@@ -197,7 +197,7 @@ class Script:
         if self.torchrun:
             yield _torchrun(job.resources.tasks_per_node or 1)
         found = ('--nsys="$nsys"',) if self._finds_nsys(job) else ()
-        yield ("python3", '"$run/profile.py"', "--shelter", *found)
+        yield ("python3", '"$run/profile_ranks.py"', "--shelter", *found)
         words = rank_arguments(job, plan, output="$run")
         at = words.index("--")
         yield tuple(
@@ -208,7 +208,7 @@ class Script:
     def _word(self, word: str) -> str:
         """Our samples are `/train.py` in our image, and come with the job without one."""
         name = word.removeprefix("/")
-        sample = word.startswith("/") and name in SAMPLES and not self.container.image
+        sample = word.startswith("/") and name in scripts_of(SAMPLES) and not self.container.image
         return f'"$run/{name}"' if sample else shlex.quote(word)
 
 

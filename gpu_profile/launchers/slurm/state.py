@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
-from gpu_profile.launchers.base import JobState, JobStatus
+from gpu_profile.launcher import JobState, JobStatus
 
 STATES: Mapping[str, JobState] = {
     **dict.fromkeys(("PENDING", "CONFIGURING", "RESV_DEL_HOLD"), JobState.PENDING),

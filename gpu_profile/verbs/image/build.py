@@ -5,30 +5,31 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
-from gpu_profile import (
-    builder,
-    container,
-    decide,
-    dockerfile,
-    engine,
-    image,
-    lock,
-    machine,
-    manifest,
-    process,
-)
-from gpu_profile import sbom as bill_of_materials
-from gpu_profile.build_log import BuildLog
+from gpu_profile import process
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.paths import RECORDS, ROOT
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import show, show_commands
 from gpu_profile.command import Command, Steps, command
-from gpu_profile.decide import Decided
+from gpu_profile.doctor import engine as engine_engine
+from gpu_profile.engine import container
+from gpu_profile.engine import probe as engine
 from gpu_profile.errors import ToolError
-from gpu_profile.image import BuildOptions
-from gpu_profile.image_size import measure
+from gpu_profile.image import auto as decide
+from gpu_profile.image import build as image
+from gpu_profile.image import dockerfile
+from gpu_profile.image import downloads as machine
+from gpu_profile.image import oci_layout as builder
+from gpu_profile.image import sbom as bill_of_materials
+from gpu_profile.image.auto import Decided
+from gpu_profile.image.build import BuildOptions
+from gpu_profile.image.build_log import BuildLog
+from gpu_profile.image.size import measure
+from gpu_profile.lock import file as lock
+from gpu_profile.lock import installed as manifest
 from gpu_profile.progress import Progress
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import RECORDS, ROOT, load_settings, show, show_commands
-from gpu_profile.verbs.lock import check_rules, locked
-from gpu_profile.verbs.registry import lent
+from gpu_profile.verbs.image.lock import check_rules, locked
+from gpu_profile.verbs.image.registry import lent
 
 
 def render(verb: Verb, options: Options) -> None:
@@ -124,7 +125,7 @@ def _require_engine() -> None:
     except ToolError:
         asked = None
     if asked is None or asked.returncode:
-        engine.require(process.drive(engine.probe()))
+        engine_engine.require(process.drive(engine.probe()))
 
 
 def _draws() -> bool:
@@ -136,7 +137,7 @@ def _run_build(made: Command) -> None:
     log = BuildLog()
     code = _followed(process.drawn_lines(made) if _draws() else process.lines(made), log)
     if code:
-        engine.require(process.drive(engine.probe()))
+        engine_engine.require(process.drive(engine.probe()))
         raise log.failure(code)
 
 

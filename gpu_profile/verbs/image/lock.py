@@ -4,22 +4,21 @@ import dataclasses
 import os
 from pathlib import Path
 
-from gpu_profile import (
-    decide,
-    download,
-    image,
-    machine,
-    process,
-    rules,
-)
-from gpu_profile import lock as locks
-from gpu_profile.lock import Lock
-from gpu_profile.lock_resolvers import Tools, architecture, nvidia_distribution
+from gpu_profile import process
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.paths import ROOT
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.image import auto as decide
+from gpu_profile.image import build as image
+from gpu_profile.image import compatibility as rules
+from gpu_profile.image import downloads as machine
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.lock import file as locks
+from gpu_profile.lock import http as download
+from gpu_profile.lock.file import Lock
+from gpu_profile.lock.resolvers import Tools, architecture, nvidia_distribution
 from gpu_profile.progress import Progress
-from gpu_profile.settings import Settings
-from gpu_profile.spec import ImageRef
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import ROOT, load_settings
+from gpu_profile.settings.settings import Settings
 
 PATH = Path(locks.NAME)
 
@@ -84,7 +83,8 @@ def _tools(chosen: Settings, decided: Settings) -> Tools:
 
 
 def _digest(base: str) -> str:
-    from gpu_profile import engine_api, push  # the Docker SDK and boto3: only to ask a registry
+    from gpu_profile.engine import api as engine_api
+    from gpu_profile.registry import push  # the Docker SDK and boto3: only to ask a registry
 
     ref = ImageRef.parse(base)
     try:

@@ -6,18 +6,22 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpu_profile import login as logins
-from gpu_profile import process, registry
-from gpu_profile import push as pushes
+from gpu_profile import process
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.paths import RECORDS
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import confirmed, run_or_raise
 from gpu_profile.command import Command
-from gpu_profile.engine_api import LayerEvent
+from gpu_profile.engine.api import LayerEvent
 from gpu_profile.errors import RegistryError, SettingsError
 from gpu_profile.progress import Progress
-from gpu_profile.registry import Registry
-from gpu_profile.settings import Settings
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import RECORDS, confirmed, load_settings, run_or_raise
-from gpu_profile.verbs.lock import versioned
+from gpu_profile.registry import address as registry_address
+from gpu_profile.registry import ecr as registry
+from gpu_profile.registry import login as logins
+from gpu_profile.registry import push as pushes
+from gpu_profile.registry.address import Registry
+from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.image.lock import versioned
 
 
 def login(verb: Verb, options: Options) -> None:
@@ -90,7 +94,7 @@ def _docker_config(options: Options) -> Path:
 
 
 def _registry(chosen: Settings) -> Registry:
-    where = registry.parse(chosen.registry, chosen.ecr_registry)
+    where = registry_address.parse(chosen.registry, chosen.ecr_registry)
     if where.is_ecr and chosen.aws_region not in ("", where.region):
         raise SettingsError(
             f"AWS_REGION is {chosen.aws_region}, and REGISTRY is in {where.region}", "Mend one"

@@ -3,15 +3,19 @@
 import sys
 from pathlib import Path
 
-from gpu_profile import baseline, container, process
+from gpu_profile import process
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.jobs import job_of, run_at_home
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import run_or_raise, show_commands
 from gpu_profile.command import Steps
+from gpu_profile.engine import container
 from gpu_profile.errors import GpuProfileError, ToolError
-from gpu_profile.launchers.base import JobStatus
+from gpu_profile.launcher import JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
-from gpu_profile.rundir import OUTPUT_FILE, Run
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import job_of, load_settings, run_at_home, run_or_raise, show_commands
-from gpu_profile.verbs.lock import versioned
+from gpu_profile.runs import baseline
+from gpu_profile.runs.record import OUTPUT_FILE, Run
+from gpu_profile.verbs.image.lock import versioned
 
 
 def run(verb: Verb, options: Options) -> None:

@@ -4,27 +4,25 @@ import dataclasses
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpu_profile import host_doctor, nsys, process, report, rundir
-from gpu_profile.degrade import concerns, degraded
-from gpu_profile.digests import recorded
+from gpu_profile import process
+from gpu_profile.cli.flags import at_least, nearest, nodes_of, refuse_ignored, whole_number, words
+from gpu_profile.cli.paths import RECORDS
+from gpu_profile.cli.table import Options
+from gpu_profile.doctor import host as host_doctor
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.launchers.base import ImageFrom, Launcher, NsysPlan
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import PRESETS, Job, Mount, NsysPlan, ProfileSpec, Resources, parse_ranks
+from gpu_profile.launcher import ImageFrom, Launcher
 from gpu_profile.launchers.host import HostLauncher
-from gpu_profile.launchers.kube.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.ssh import SshLauncher
+from gpu_profile.nsys import options as nsys
+from gpu_profile.nsys.permissions import concerns, degraded
 from gpu_profile.progress import Progress
-from gpu_profile.settings import Settings
-from gpu_profile.spec import PRESETS, ImageRef, Job, Mount, ProfileSpec, Resources, parse_ranks
-from gpu_profile.verbs import Options
-from gpu_profile.verbs.common import (
-    RECORDS,
-    at_least,
-    nearest,
-    nodes_of,
-    refuse_ignored,
-    whole_number,
-    words,
-)
+from gpu_profile.registry.digests import recorded
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs import reports as report
+from gpu_profile.settings.settings import Settings
 
 SAMPLE = ("python3", "/train.py")
 

@@ -3,28 +3,26 @@
 import dataclasses
 from datetime import datetime, timezone
 
-from gpu_profile import container, nccl_suite, process, rundir
+from gpu_profile import process
+from gpu_profile.cli.flags import nodes_of, refuse_ignored, whole_number
+from gpu_profile.cli.jobs import launcher_of
+from gpu_profile.cli.table import Options
+from gpu_profile.cli.terminal import show, show_commands
+from gpu_profile.engine import container
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, ToolError
-from gpu_profile.floors import floor
-from gpu_profile.instances import instance
-from gpu_profile.launchers.base import Launcher, NsysPlan
-from gpu_profile.nccl_gate import plot
-from gpu_profile.nccl_suite import Suite, with_json, writes_json
-from gpu_profile.nccl_tests import Measurement, parse_size, size_text, table
+from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.kubernetes.ec2_instances import instance
+from gpu_profile.launcher import Launcher
+from gpu_profile.nccl import suite as nccl_suite
+from gpu_profile.nccl.floors import floor
+from gpu_profile.nccl.gate import plot
+from gpu_profile.nccl.measurement import Measurement, parse_size, size_text, table
+from gpu_profile.nccl.suite import Suite, with_json, writes_json
 from gpu_profile.progress import Progress
-from gpu_profile.runner import Runner
-from gpu_profile.settings import Settings
-from gpu_profile.spec import Job, Resources
-from gpu_profile.verbs import Options
-from gpu_profile.verbs.common import (
-    launcher_of,
-    nodes_of,
-    refuse_ignored,
-    show,
-    show_commands,
-    whole_number,
-)
-from gpu_profile.verbs.job_spec import image_of, with_image
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs.runner import Runner
+from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.jobs.job_from_flags import image_of, with_image
 
 _NO_NSYS = NsysPlan(options=())
 

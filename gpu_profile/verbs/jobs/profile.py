@@ -3,19 +3,24 @@
 import dataclasses
 from pathlib import Path
 
-from gpu_profile import baseline, nsys, process, rundir
-from gpu_profile.analysis.table import Column, Table
+from gpu_profile import process
+from gpu_profile.cli.flags import call, load_settings
+from gpu_profile.cli.jobs import launcher_of
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import show, show_commands
 from gpu_profile.errors import JobError, SettingsError
-from gpu_profile.launchers.base import Launcher, NsysPlan
+from gpu_profile.job import Handle, Job, NsysPlan, ProfileSpec
+from gpu_profile.launcher import Launcher
+from gpu_profile.nsys import options as nsys
 from gpu_profile.progress import Progress
-from gpu_profile.rundir import OUTPUT_FILE, Run
-from gpu_profile.runner import Runner
-from gpu_profile.settings import Settings
-from gpu_profile.spec import Handle, Job, ProfileSpec
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import call, launcher_of, load_settings, show, show_commands
-from gpu_profile.verbs.job_spec import job_from, nsys_plan, plan_for, with_image
-from gpu_profile.verbs.lock import versioned
+from gpu_profile.runs import baseline
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs.record import OUTPUT_FILE, Run
+from gpu_profile.runs.runner import Runner
+from gpu_profile.settings.settings import Settings
+from gpu_profile.table import Column, Table
+from gpu_profile.verbs.image.lock import versioned
+from gpu_profile.verbs.jobs.job_from_flags import job_from, nsys_plan, plan_for, with_image
 
 _NO_NSYS = NsysPlan(options=())
 

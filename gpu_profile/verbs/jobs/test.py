@@ -3,20 +3,22 @@
 import sys
 
 from gpu_profile import process
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.paths import ROOT
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError, SettingsError, ToolError
-from gpu_profile.settings import Settings
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import ROOT, load_settings, show_commands
-from gpu_profile.verbs.job_spec import with_image
-from gpu_profile.verbs.lock import versioned
+from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.image.lock import versioned
+from gpu_profile.verbs.jobs.job_from_flags import with_image
 
 
 def test(verb: Verb, options: Options) -> None:
     chosen = versioned(load_settings(verb, options))
     suite = str(options["suite"])
     if suite == "nccl":
-        from gpu_profile.verbs.nccl import run_suite
+        from gpu_profile.verbs.jobs.nccl import run_suite
 
         run_suite(chosen, options)
     elif suite == "image":

@@ -3,11 +3,11 @@
 import sys
 
 from gpu_profile import process
+from gpu_profile.cli.paths import ROOT
+from gpu_profile.cli.table import Options, Verb
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError
 from gpu_profile.process import which
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import ROOT
 
 _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
 

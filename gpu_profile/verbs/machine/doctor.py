@@ -3,19 +3,26 @@
 import os
 from collections.abc import Iterable
 
-from gpu_profile import counters as counter_access
-from gpu_profile import engine, host_doctor, kubernetes_doctor, process
-from gpu_profile.analysis.table import Column, Table
-from gpu_profile.engine import Check
+from gpu_profile import process
+from gpu_profile.check import Check
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.jobs import launcher_of
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import confirmed, show
+from gpu_profile.doctor import engine as engine_engine
+from gpu_profile.doctor import fix_engine as engine_fix_engine
+from gpu_profile.doctor import gpu_counters as counter_access
+from gpu_profile.doctor import host as host_doctor
+from gpu_profile.doctor import kubernetes as kubernetes_doctor
+from gpu_profile.engine import probe as engine
 from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.launchers.agent.place import Place
+from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.host import HostLauncher
-from gpu_profile.launchers.kube.job import KubernetesJob
-from gpu_profile.launchers.remote import Place
-from gpu_profile.launchers.scripted import Scripted
+from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.ssh import SshLauncher
-from gpu_profile.settings import Settings
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import confirmed, launcher_of, load_settings, show
+from gpu_profile.settings.settings import Settings
+from gpu_profile.table import Column, Table
 
 _ENGINE = {"docker client", "docker engine", "docker buildx"}
 
@@ -38,7 +45,7 @@ def _checks(chosen: Settings) -> tuple[Check, ...]:
         return process.drive(steps)
     if isinstance(launcher, Scripted):
         return process.drive(host_doctor.checks(launcher))
-    return engine.checks(process.drive(engine.probe()))
+    return engine_engine.checks(process.drive(engine.probe()))
 
 
 def counters(verb: Verb, options: Options) -> None:
@@ -82,12 +89,12 @@ def show_checks(checks: Iterable[Check], form: str) -> None:
 def _fix_engine(options: Options) -> None:
     """Install and start an engine, after showing how and asking."""
     found = process.drive(engine.probe())
-    if all(check.ok for check in engine.checks(found) if check.name in _ENGINE):
+    if all(check.ok for check in engine_engine.checks(found) if check.name in _ENGINE):
         return
-    commands = process.drive(engine.plan_fix(found))
+    commands = process.drive(engine_fix_engine.plan_fix(found))
     print("No usable Docker Engine here. To install and start one:")
     for command in commands:
         print(f"  {command}")
     if not confirmed("Do this?", options):
         raise ToolError("nothing was installed", "As root: `./inv doctor --fix --yes`")
-    process.drive(engine.apply(commands))
+    process.drive(engine_fix_engine.apply(commands))

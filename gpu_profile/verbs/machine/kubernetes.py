@@ -2,17 +2,19 @@
 
 from pathlib import Path
 
-from gpu_profile import injector as injectors
-from gpu_profile import operators, process
+from gpu_profile import process
+from gpu_profile.cli.flags import load_settings, words
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Steps
 from gpu_profile.errors import SettingsError
-from gpu_profile.injector import Injection
-from gpu_profile.launchers.kube.cluster import Cluster
-from gpu_profile.launchers.kube.generations import Generation, generation
-from gpu_profile.settings import Settings
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import load_settings, show_commands, words
-from gpu_profile.verbs.machine import show_checks
+from gpu_profile.kubernetes import injector as injectors
+from gpu_profile.kubernetes import operators
+from gpu_profile.kubernetes.injector import Injection
+from gpu_profile.kubernetes.injector_charts import Generation, generation
+from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.machine.doctor import show_checks
 
 _ACTIONS = ("install", "status", "on", "off", "uninstall")
 

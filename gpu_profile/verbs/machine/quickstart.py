@@ -3,11 +3,14 @@
 import json
 import sys
 
-from gpu_profile import rundir, settings
-from gpu_profile.analysis.table import Column, Table
-from gpu_profile.settings import KEYS
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import call, load_settings, show
+from gpu_profile.cli.flags import call, load_settings
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import show
+from gpu_profile.runs import record as rundir
+from gpu_profile.settings import settings
+from gpu_profile.settings import template as settings_template
+from gpu_profile.settings.settings import KEYS
+from gpu_profile.table import Column, Table
 
 
 def quickstart(verb: Verb, options: Options) -> None:
@@ -30,7 +33,7 @@ def quickstart(verb: Verb, options: Options) -> None:
 
 def config(verb: Verb, options: Options) -> None:
     if options["format"] == "env":
-        sys.stdout.write(settings.template())
+        sys.stdout.write(settings_template.template())
         return
     chosen = load_settings(verb, options)
     rows = tuple(

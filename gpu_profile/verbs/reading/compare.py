@@ -3,16 +3,17 @@
 import sys
 from pathlib import Path
 
-from gpu_profile.analysis import compare as comparison
-from gpu_profile.analysis import compare_text
-from gpu_profile.analysis.analysis import Analysis
-from gpu_profile.analysis.samples import Metric, RankSamples, sampling
-from gpu_profile.analysis.table import Table
+from gpu_profile.analysis.compare import compare as comparison
+from gpu_profile.analysis.compare import formats as compare_text
+from gpu_profile.analysis.compare.samples import Metric, RankSamples, sampling
+from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.paths import output_file
+from gpu_profile.cli.table import Options, Verb
 from gpu_profile.errors import GateError, SettingsError
-from gpu_profile.settings import Settings
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import load_settings, output_file
-from gpu_profile.verbs.reading import reading
+from gpu_profile.settings.settings import Settings
+from gpu_profile.table import Table
+from gpu_profile.verbs.reading.open_run import reading
 
 
 def compare(verb: Verb, options: Options) -> None:

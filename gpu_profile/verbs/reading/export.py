@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from gpu_profile import nsys, process
+from gpu_profile import process
 from gpu_profile.errors import ReportError, ToolError
 from gpu_profile.launchers.docker import DockerLauncher
-from gpu_profile.settings import Settings
+from gpu_profile.nsys import export as nsys_export
+from gpu_profile.settings.settings import Settings
 
 
 def exported(path: Path, chosen: Settings) -> Path:
@@ -13,7 +14,7 @@ def exported(path: Path, chosen: Settings) -> Path:
     target = path.with_suffix(".sqlite")
     failures = []
     for prefix in _exporters(path, chosen):
-        result = process.run(nsys.export_command(prefix, path))
+        result = process.run(nsys_export.export_command(prefix, path))
         if result.returncode == 0 and target.exists():
             return target
         failures.append(result.said)

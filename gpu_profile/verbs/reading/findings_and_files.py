@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
-from gpu_profile import rundir
-from gpu_profile.analysis import diagnose as findings
-from gpu_profile.analysis import scrub as scrubbing
-from gpu_profile.analysis import timeline as trace
-from gpu_profile.analysis.parallel import prepare
+from gpu_profile.analysis.findings import diagnose as findings
+from gpu_profile.analysis.multi_report.parallel import prepare
+from gpu_profile.analysis.scrub import scrub as scrubbing
+from gpu_profile.analysis.timeline import timeline as trace
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.paths import make_folder, output_file
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import show
 from gpu_profile.progress import Progress
-from gpu_profile.settings import Settings
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import load_settings, make_folder, output_file, show
-from gpu_profile.verbs.reading import directory, find, reading
+from gpu_profile.runs import record as rundir
+from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.reading.open_run import directory, find, reading
 
 
 def diagnose(verb: Verb, options: Options) -> None:

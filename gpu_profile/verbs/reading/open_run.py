@@ -5,15 +5,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpu_profile import baseline, rundir, sources
-from gpu_profile.analysis.analysis import Analysis
-from gpu_profile.analysis.fetched import is_url
-from gpu_profile.analysis.parallel import Source, partials
-from gpu_profile.analysis.survey import SURVEY, SURVEY_ALONE, Run, run_of
+from gpu_profile.analysis.multi_report.parallel import partials
+from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, Run, run_of
+from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.store.open_report import is_url
+from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.cli.table import Options
 from gpu_profile.errors import GpuProfileError, ReportError
 from gpu_profile.progress import Progress
-from gpu_profile.settings import Settings
-from gpu_profile.verbs import Options
+from gpu_profile.runs import baseline
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs import report_files as sources
+from gpu_profile.settings.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,6 @@ def _readable(path: Path, chosen: Settings) -> Path:
     """The report, or its export."""
     if path.suffix != ".nsys-rep":
         return path
-    from gpu_profile.verbs.exporting import exported  # only who exports pays for the engines
+    from gpu_profile.verbs.reading.export import exported  # only who exports pays for the engines
 
     return exported(path, chosen)

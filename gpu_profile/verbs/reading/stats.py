@@ -1,13 +1,13 @@
 """stats: nsys' tables and ours, of a run's reports. Imports little: most of a table is start-up."""
 
-from gpu_profile.analysis import views
-from gpu_profile.analysis.analysis import Analysis
-from gpu_profile.analysis.nsys_tables import ANALYSES
-from gpu_profile.analysis.ours import OURS
-from gpu_profile.analysis.table import Table
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import load_settings, nearest, show
-from gpu_profile.verbs.reading import reading
+from gpu_profile.analysis.tables import views
+from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
+from gpu_profile.cli.flags import load_settings, nearest
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import show
+from gpu_profile.table import Table
+from gpu_profile.verbs.reading.open_run import reading
 
 DEFAULT_TABLES = ("cuda_gpu_kern_sum", "cuda_api_sum", "nvtx_sum", "osrt_sum")
 

@@ -3,10 +3,10 @@
 import sys
 
 from gpu_profile import process
-from gpu_profile.trace_file import Attributes
-from gpu_profile.trace_file import trace_file as made
-from gpu_profile.verbs import Options, Verb
-from gpu_profile.verbs.common import output_file
+from gpu_profile.cli.paths import output_file
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.nsys.python_functions import Attributes
+from gpu_profile.nsys.python_functions import trace_file as made
 
 
 def trace_file(_verb: Verb, options: Options) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.nsys_tables import ANALYSES
-from gpu_profile.analysis.survey import run_of, survey
-from gpu_profile.analysis.writers import to_csv
+from gpu_profile.analysis.multi_report.survey import run_of, survey
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.by_name import ANALYSES
 from gpu_profile.command import Command, command
+from gpu_profile.table_formats import to_csv
 
 pytestmark = pytest.mark.nsys
 

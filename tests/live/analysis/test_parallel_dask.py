@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.kernels import KERNELS
-from gpu_profile.analysis.parallel import Source, analyse
-from gpu_profile.analysis.step_sum import STEP_SUM
+from gpu_profile.analysis.multi_report.parallel import analyse
+from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
+from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from tests.invoked import invoke
 
 pytestmark = pytest.mark.dask
@@ -89,7 +90,7 @@ def cluster(tmp_path: Path, require: Callable[[str, object], None]) -> Iterator[
 def test_same_bytes_with_a_worker_killed_in_the_middle(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpu_profile.analysis.parallel.QUIET_S", -1.0)
+    monkeypatch.setattr("gpu_profile.analysis.multi_report.parallel.QUIET_S", -1.0)
     sources = [Source(str(DATA / f"rank{rank % 4}.sqlite.gz")) for rank in range(24)]
     victim = cluster.children[-1]
     said: list[str] = []

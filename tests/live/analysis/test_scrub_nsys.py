@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.scrub import scrub
+from gpu_profile.analysis.scrub.scrub import scrub
 
 pytestmark = pytest.mark.nsys
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from gpu_profile import process
-from gpu_profile.launchers.kube.cluster import Cluster
-from gpu_profile.launchers.kube.job import KubernetesJob
-from gpu_profile.launchers.kube.manifests import DIRECTORY
+from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.manifests import DIRECTORY
 from tests.live.kubernetes.conftest import kubectl
-from tests.unit.test_kube_manifests import (
+from tests.unit.launchers.test_kubernetes_manifests import (
     CLUSTER,
     FULL,
     IMAGE,

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from gpu_profile import nccl_suite, process
-from gpu_profile.launchers.base import NsysPlan
-from gpu_profile.launchers.mpijob import MpiJobLauncher
-from gpu_profile.spec import ImageRef, Resources
+from gpu_profile import process
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import NsysPlan, Resources
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.nccl import suite as nccl_suite
 from tests.live.kubernetes.conftest import Cluster, derived, kubectl, must
 from tests.unit.settings_for import settings_for
 

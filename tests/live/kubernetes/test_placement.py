@@ -7,13 +7,14 @@ from datetime import datetime, timezone
 
 import pytest
 
-from gpu_profile import process, rundir
+from gpu_profile import process
 from gpu_profile.errors import SettingsError
-from gpu_profile.launchers.base import NsysPlan
-from gpu_profile.launchers.mpijob import MpiJobLauncher
+from gpu_profile.job import NsysPlan
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.runs import record as rundir
 from tests.live.kubernetes.conftest import Cluster, kubectl, must
+from tests.unit.launchers.test_kubernetes_manifests import KINDS, cpu_job
 from tests.unit.settings_for import settings_for
-from tests.unit.test_kube_manifests import KINDS, cpu_job
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 

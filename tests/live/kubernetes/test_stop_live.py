@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gpu_profile.launchers.base import NsysPlan
-from gpu_profile.launchers.pytorchjob import PyTorchJobLauncher
-from gpu_profile.spec import ImageRef, Job, Resources
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from tests.live.kubernetes.conftest import Cluster, must
 from tests.unit.settings_for import settings_for
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from gpu_profile.analysis.multi_report.work import Source
 from gpu_profile.analysis.page import write_page
-from gpu_profile.analysis.parallel import Source
 from tests.live.page.browser import Browser
 
 pytestmark = pytest.mark.chromium

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.timeline import timeline
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.timeline.timeline import timeline
 from tests.live.page.browser import Browser
 
 pytestmark = pytest.mark.chromium

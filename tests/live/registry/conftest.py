@@ -23,10 +23,11 @@ from typing import Any
 import boto3
 import pytest
 
-from gpu_profile import push, registry
-from gpu_profile.engine_api import LayerEvent
+from gpu_profile.engine.api import LayerEvent
 from gpu_profile.errors import RegistryError
-from gpu_profile.spec import ImageRef
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.registry import address as registry_address
+from gpu_profile.registry import push
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 ECR = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com"
@@ -132,9 +133,9 @@ def ecr_api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]
 
 
 @pytest.fixture
-def where(real_registry: Registry, ecr_api: Server) -> registry.Registry:
+def where(real_registry: Registry, ecr_api: Server) -> registry_address.Registry:
     """ECR, as a user would name it who reaches it under another address."""
-    return registry.parse(real_registry.address, ecr_registry=ECR)
+    return registry_address.parse(real_registry.address, ecr_registry=ECR)
 
 
 @pytest.fixture
@@ -192,7 +193,7 @@ def refused(tmp_path: Path) -> Refused:
     records = tmp_path / "records" / "pushed.json"
 
     def check(
-        ref: ImageRef, where: registry.Registry, show: Callable[[LayerEvent], None] = print
+        ref: ImageRef, where: registry_address.Registry, show: Callable[[LayerEvent], None] = print
     ) -> str:
         with pytest.raises(RegistryError) as caught:
             push.publish(ref, where, records, show=show, sleep=lambda _: None)

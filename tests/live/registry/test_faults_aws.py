@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from gpu_profile import push, registry
 from gpu_profile.errors import RegistryError
+from gpu_profile.registry import address as registry_address
+from gpu_profile.registry import ecr as registry
+from gpu_profile.registry import push
 from tests.live.registry.conftest import (
     ACCOUNT,
     ECR,
@@ -27,7 +29,7 @@ pytestmark = [pytest.mark.registry, pytest.mark.docker]
 
 
 def test_tag_taken_and_immutable(
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     ecr: Any,
@@ -45,7 +47,7 @@ def test_tag_taken_and_immutable(
 
 
 def test_tag_taken_and_mutable_is_moved(
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     ecr: Any,
@@ -70,14 +72,16 @@ def test_region_without_ecr(
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    wrong = registry.parse(real_registry.address, ecr_registry=ECR.replace(REGION, "us-eats-1"))
+    wrong = registry_address.parse(
+        real_registry.address, ecr_registry=ECR.replace(REGION, "us-eats-1")
+    )
     line = refused(ref, wrong)
     assert line.startswith("No ECR answers for the region us-eats-1")
     assert line.endswith("Did you mean us-east-1?.")
 
 
 def test_another_region_has_its_own_repositories(
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     refused: Refused,
@@ -87,7 +91,9 @@ def test_another_region_has_its_own_repositories(
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
     push.push(ref, where, show=print)
-    other = registry.parse(real_registry.address, ecr_registry=ECR.replace(REGION, "eu-west-1"))
+    other = registry_address.parse(
+        real_registry.address, ecr_registry=ECR.replace(REGION, "eu-west-1")
+    )
     with pytest.raises(RegistryError, match=f"{ACCOUNT} in eu-west-1: .*gpu-profile.* not exist"):
         registry.tag_digest(other, "gpu-profile", "v1")
 
@@ -146,7 +152,7 @@ def test_refusals(
     code: str,
     line: str,
     aws: list[Reply],
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     refused: Refused,
@@ -157,7 +163,7 @@ def test_refusals(
     assert refused(ref, where) == line
 
 
-def test_throttling_passes(aws: list[Reply], where: registry.Registry) -> None:
+def test_throttling_passes(aws: list[Reply], where: registry_address.Registry) -> None:
     token = base64.b64encode(b"AWS:secret").decode()
     throttled: Reply = (400, {"__type": "ThrottlingException", "message": "Rate exceeded"})
     aws += [throttled, throttled, (200, {"authorizationData": [{"authorizationToken": token}]})]
@@ -168,14 +174,14 @@ def test_throttling_passes(aws: list[Reply], where: registry.Registry) -> None:
 
 
 @pytest.mark.slow
-def test_throttling_that_stays(aws: list[Reply], where: registry.Registry) -> None:
+def test_throttling_that_stays(aws: list[Reply], where: registry_address.Registry) -> None:
     aws.append((400, {"__type": "ThrottlingException", "message": "Rate exceeded"}))
     with pytest.raises(RegistryError, match="AWS throttles ecr:GetAuthorizationToken after 6"):
         registry.authorization(where)
 
 
 def test_no_credentials(
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     refused: Refused,

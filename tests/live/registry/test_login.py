@@ -8,17 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import login, process, push, registry, settings
+from gpu_profile import process
 from gpu_profile.command import Command
-from gpu_profile.engine_api import Auth
-from gpu_profile.verbs.registry import lent
+from gpu_profile.engine.api import Auth
+from gpu_profile.registry import address as registry_address
+from gpu_profile.registry import ecr as registry
+from gpu_profile.registry import login, push
+from gpu_profile.settings import settings
+from gpu_profile.verbs.image.registry import lent
 from tests.live.registry.conftest import ECR, PASSWORD, Registry
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]
 
 
 def test_docker_login_writes_what_the_plan_says(
-    where: registry.Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: registry_address.Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     config = tmp_path / "config.json"
@@ -33,7 +37,7 @@ def test_docker_login_writes_what_the_plan_says(
 
 
 def test_a_configured_helper_keeps_the_token(
-    where: registry.Registry,
+    where: registry_address.Registry,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fake_tool: Callable[..., Callable[[], list[list[str]]]],
@@ -54,7 +58,7 @@ def test_a_configured_helper_keeps_the_token(
 
 
 def test_a_lent_configuration_serves_one_cli_and_is_gone(
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     tmp_path: Path,
@@ -98,7 +102,7 @@ def test_a_lent_configuration_goes_when_the_body_fails(tmp_path: Path) -> None:
 
 
 def test_a_build_on_a_private_base_sees_the_token_and_leaves_none(
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     tmp_path: Path,

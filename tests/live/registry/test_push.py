@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from gpu_profile import digests, engine_api, push, registry
-from gpu_profile.engine_api import LayerEvent
-from gpu_profile.spec import ImageRef
+from gpu_profile.engine import api as engine_api
+from gpu_profile.engine.api import LayerEvent
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.registry import address as registry_address
+from gpu_profile.registry import digests, push
+from gpu_profile.registry import ecr as registry
 from tests.live.registry.conftest import ECR, PASSWORD, Registry, stored_digest, tell_ecr
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]
@@ -21,7 +24,7 @@ def quiet(event: LayerEvent) -> None:
 
 
 def test_push_creates_the_repository_and_gives_the_digest(
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     ecr: Any,
@@ -42,7 +45,7 @@ def test_push_creates_the_repository_and_gives_the_digest(
 
 
 def test_repository_settings_and_a_repository_that_exists(
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     ecr: Any,
@@ -60,7 +63,7 @@ def test_repository_settings_and_a_repository_that_exists(
 
 
 def test_an_image_that_is_there_is_not_pushed_again(
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     ecr: Any,
@@ -79,7 +82,7 @@ def test_an_image_that_is_there_is_not_pushed_again(
 
 
 def test_pull_by_digest_and_by_tag(
-    where: registry.Registry, real_registry: Registry, make_image: Callable[..., None]
+    where: registry_address.Registry, real_registry: Registry, make_image: Callable[..., None]
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
@@ -108,19 +111,19 @@ def test_another_registry_with_docker_logins_stored_credentials(
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    pushed = push.push(ref, registry.parse(real_registry.address), show=quiet)
+    pushed = push.push(ref, registry_address.parse(real_registry.address), show=quiet)
     assert pushed.digest == stored_digest(real_registry, "gpu-profile")
     assert calls() == [["get"]]
 
     make_image(ref)
     events: list[LayerEvent] = []
-    where = registry.parse(real_registry.address)
+    where = registry_address.parse(real_registry.address)
     assert push.push(ref, where, show=events.append, named_by_inputs=True) == pushed
     assert events == []
 
 
 def test_no_credential_is_on_disk_after_a_push(
-    where: registry.Registry,
+    where: registry_address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     tmp_path: Path,
@@ -138,7 +141,7 @@ def test_no_credential_is_on_disk_after_a_push(
 
 
 def test_the_address_of_ecr_itself() -> None:
-    found = registry.parse(f"{ECR}/team/")
+    found = registry_address.parse(f"{ECR}/team/")
     assert (found.host, found.path, found.region) == (ECR, "team", "us-east-1")
     assert found.repository("gpu-profile") == "team/gpu-profile"
     assert str(ImageRef.parse(f"{ECR}/team/gpu-profile:v1")) == f"{ECR}/team/gpu-profile:v1"

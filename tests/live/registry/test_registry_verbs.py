@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from gpu_profile import lock, manifest, process, push, registry
+from gpu_profile import process
 from gpu_profile.command import command
-from gpu_profile.spec import ImageRef
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.lock import file as lock
+from gpu_profile.lock import installed as manifest
+from gpu_profile.registry import address as registry_address
+from gpu_profile.registry import push
 from tests.image.builds import FULL, PLAIN
 from tests.image.checks import in_container
 from tests.invoked import INVOKE
@@ -23,7 +27,7 @@ Invoke = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def invoke(
-    where: registry.Registry, real_registry: Registry, tmp_path: Path
+    where: registry_address.Registry, real_registry: Registry, tmp_path: Path
 ) -> Callable[..., "subprocess.CompletedProcess[str]"]:
     """Run `invoke WORDS` in a directory of its own, with these settings on top."""
     directory = tmp_path / "work"
@@ -132,7 +136,7 @@ def test_login_asks_before_it_writes(invoke: Invoke, tmp_path: Path) -> None:
 
 
 def test_lock_pins_the_base_by_the_digest_that_its_registry_has(
-    invoke: Invoke, where: registry.Registry, real_registry: Registry, tmp_path: Path,
+    invoke: Invoke, where: registry_address.Registry, real_registry: Registry, tmp_path: Path,
     make_image: Callable[..., None],
 ) -> None:  # fmt: skip
     base = real_registry.ref("base")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpu_profile.launchers.jobdir import AGENT, CONTAINER_ROOT, SAMPLES
+from gpu_profile.launchers.agent.job_directory import AGENT, SAMPLES, scripts_of
 
 # Records as nsys does: runs the command, then writes the report that --output names.
 FAKE_NSYS = """#!/usr/bin/env python3
@@ -38,7 +38,7 @@ def nsys(tmp_path: Path) -> Path:
 
 
 def agent(*words: str, stdin: str = "", cwd: Path | None = None) -> tuple[int, str, str]:
-    argv = [sys.executable, str(CONTAINER_ROOT / "job.py"), *words]
+    argv = [sys.executable, str(AGENT / "job.py"), *words]
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, cwd=cwd)
     return done.returncode, done.stdout, done.stderr
 
@@ -187,15 +187,16 @@ def test_an_archive_cannot_write_elsewhere(tmp_path: Path) -> None:
 
 def test_the_agent_is_complete() -> None:
     """What a copied file imports of ours is copied too, and is there."""
-    ours = {path.stem for path in CONTAINER_ROOT.glob("*.py")}
-    for name in (*AGENT, *SAMPLES):
-        tree = ast.parse((CONTAINER_ROOT / name).read_text())
+    copied = {*scripts_of(AGENT), *scripts_of(SAMPLES)}
+    elsewhere = {path.name for path in AGENT.parent.rglob("*.py")} - copied
+    for path in (*AGENT.glob("*.py"), *SAMPLES.glob("*.py")):
+        tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
             names = [node.module] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            assert {f"{n}.py" for n in names if n in ours} <= {*AGENT, *SAMPLES}, name
+            assert not {f"{n}.py" for n in names} & elsewhere, path.name
 
 
 def test_the_agent_is_python_3_8() -> None:
-    for name in AGENT:
-        ast.parse((CONTAINER_ROOT / name).read_text(), feature_version=(3, 8))
+    for path in AGENT.glob("*.py"):
+        ast.parse(path.read_text(), feature_version=(3, 8))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.wrapper import Wrapper, python, wrapper_in
+from tests.unit.agent.wrapper import Wrapper, python, wrapper_in
 
 
 @pytest.fixture

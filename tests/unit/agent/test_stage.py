@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-LIB = Path(__file__).parents[2] / "Container-Root" / "lib"
+LIB = Path(__file__).parents[3] / "Container-Root" / "lib"
 BASE_STATUS = "Package: libc6\nArchitecture: amd64\nStatus: install ok installed\n\n"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.wrapper import Wrapper, python, wrapper_in
+from tests.unit.agent.wrapper import Wrapper, python, wrapper_in
 
 NAMES = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT"
 SHOW = f"import os, json; print(json.dumps({{n: os.environ[n] for n in '{NAMES}'.split()}}))"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-PROFILE = ROOT / "Container-Root" / "profile.py"
+ROOT = Path(__file__).parents[3]
+PROFILE = ROOT / "Container-Root" / "agent" / "profile_ranks.py"
 TIMEOUT_S = 180
 
 Finished = subprocess.CompletedProcess

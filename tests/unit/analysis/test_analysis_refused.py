@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.nsys_tables import ANALYSES
-from gpu_profile.analysis.schema import GRAPH, KERNEL, NVTX, RUNTIME
-from gpu_profile.analysis.views import check_by, filtered, top
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import GRAPH, KERNEL, NVTX, RUNTIME
+from gpu_profile.analysis.tables.by_name import ANALYSES
+from gpu_profile.analysis.tables.views import check_by, filtered, top
 from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, ReportError, SettingsError, ToolError
 from gpu_profile.process import run

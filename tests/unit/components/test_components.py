@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.component import as_text
-from gpu_profile.components import COMPONENTS, enabled, missing_requirements
+from gpu_profile.components.key import as_text
+from gpu_profile.components.table import COMPONENTS, enabled, missing_requirements
 
-SETUP = Path(__file__).parents[2] / "Container-Root" / "setup.d"
+SETUP = Path(__file__).parents[3] / "Container-Root" / "setup.d"
 DEFAULTS: dict[str, bool | str] = {
     key.name: key.default for component in COMPONENTS for key in component.keys
 }

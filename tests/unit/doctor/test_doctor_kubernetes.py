@@ -1,11 +1,11 @@
 """doctor --on mpijob: one line each, with what to do, and never an exception."""
 
-from gpu_profile import kubernetes_doctor
+from gpu_profile.check import Check
 from gpu_profile.command import Result
-from gpu_profile.engine import Check
-from gpu_profile.launchers.kube.cluster import Cluster
-from gpu_profile.launchers.mpijob import MpiJobLauncher
-from tests.unit.kube_objects import answer, driven, items, refused
+from gpu_profile.doctor import kubernetes as kubernetes_doctor
+from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from tests.unit.launchers.kubernetes_objects import answer, driven, items, refused
 
 KIND = MpiJobLauncher.kind
 OK = Result(returncode=0)

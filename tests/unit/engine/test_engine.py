@@ -4,10 +4,12 @@ import json
 
 import pytest
 
-from gpu_profile import engine
 from gpu_profile.command import Command, Result, Steps
-from gpu_profile.distribution import Distribution, first_mirror, probe
-from gpu_profile.engine import Engine
+from gpu_profile.doctor import engine as engine_engine
+from gpu_profile.doctor import fix_engine as engine_fix_engine
+from gpu_profile.engine import probe as engine
+from gpu_profile.engine.distribution import Distribution, first_mirror, probe
+from gpu_profile.engine.probe import Engine
 from gpu_profile.errors import ToolError
 
 GOOD = Engine(client="28.2.2", server="26.1.5+dfsg1", buildx="0.13.1", root="/var/lib/docker")
@@ -52,7 +54,7 @@ def test_no_engine(words: str) -> None:
     found = _answers(engine.probe(), refused, refused, refused, refused)
     assert (found.server, found.problem) == ("", "Cannot connect to the Docker daemon")
     with pytest.raises(ToolError, match="doctor --fix"):
-        engine.require(found)
+        engine_engine.require(found)
 
 
 @pytest.mark.parametrize(
@@ -61,16 +63,16 @@ def test_no_engine(words: str) -> None:
 )
 def test_how_old_an_engine_may_be(server: str, enough: bool) -> None:
     found = Engine(client="28", server=server, buildx="0.13", root="/")
-    assert engine.checks(found)[1].ok == enough
+    assert engine_engine.checks(found)[1].ok == enough
 
 
 def test_a_good_engine_is_left_alone() -> None:
-    engine.require(GOOD)
+    engine_engine.require(GOOD)
     assert _planned(GOOD) == ()
 
 
 def _planned(found: Engine, *results: Result) -> tuple[Command, ...]:
-    steps = engine.plan_fix(found)
+    steps = engine_fix_engine.plan_fix(found)
     answers = iter(results)
     try:
         next(steps)
@@ -82,7 +84,7 @@ def _planned(found: Engine, *results: Result) -> tuple[Command, ...]:
 
 
 def test_bookworm_takes_the_engine_of_trixie_pinned_low() -> None:
-    commands = engine.install(BOOKWORM)
+    commands = engine_fix_engine.install(BOOKWORM)
     source, pin, update, install = commands
     assert "http://mirror.example/debian" in source.stdin
     assert "Suites: trixie" in source.stdin
@@ -99,7 +101,7 @@ def test_bookworm_takes_the_engine_of_trixie_pinned_low() -> None:
 
 @pytest.mark.parametrize(("name", "codename"), [("ubuntu", "noble"), ("debian", "trixie")])
 def test_others_take_their_own(name: str, codename: str) -> None:
-    update, install = engine.install(
+    update, install = engine_fix_engine.install(
         Distribution(id=name, codename=codename, mirror="http://m.example")
     )
     assert update.argv == ("apt-get", "update")
@@ -109,7 +111,7 @@ def test_others_take_their_own(name: str, codename: str) -> None:
 
 def test_an_engine_that_is_there_is_only_started() -> None:
     stopped = Engine(client="28", buildx="0.13", problem="Cannot connect")
-    assert _planned(stopped, Result(returncode=0)) == engine.start()
+    assert _planned(stopped, Result(returncode=0)) == engine_fix_engine.start()
 
 
 def test_what_is_missing_is_installed_and_started() -> None:
@@ -123,7 +125,9 @@ def test_what_is_missing_is_installed_and_started() -> None:
 
 
 def test_an_installation_that_fails_says_why() -> None:
-    steps = engine.apply(engine.install(Distribution(id="ubuntu", codename="noble")))
+    steps = engine_fix_engine.apply(
+        engine_fix_engine.install(Distribution(id="ubuntu", codename="noble"))
+    )
     next(steps)
     with pytest.raises(ToolError, match="are you root"):
         steps.send(Result(returncode=100, stderr="E: are you root?"))
@@ -147,5 +151,5 @@ def test_the_mirror_is_the_distributions_own() -> None:
 
 
 def test_no_command_asks_for_a_terminal() -> None:
-    for command in engine.install(BOOKWORM):
+    for command in engine_fix_engine.install(BOOKWORM):
         assert "install" not in command.argv or "-y" in command.argv

@@ -6,10 +6,10 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Command, Result
-from gpu_profile.decide import NVIDIA_BASE, TORCH_CPU_INDEX, Decided, decide, with_base
-from gpu_profile.distribution import Distribution
-from gpu_profile.embedded_base import recipe
-from gpu_profile.settings import Settings
+from gpu_profile.engine.distribution import Distribution
+from gpu_profile.image.auto import NVIDIA_BASE, TORCH_CPU_INDEX, Decided, decide, with_base
+from gpu_profile.image.embedded_base import recipe
+from gpu_profile.settings.settings import Settings
 from tests.unit.settings_for import settings_for
 
 AUTO = ("BASE_IMAGE=auto", "NSYS_SOURCE=auto", "INSTALL_TORCH=auto", "TORCH_URL=auto")

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import dockerfile, image
 from gpu_profile.command import Command, Result
-from gpu_profile.decide import Decided
 from gpu_profile.errors import SettingsError
-from gpu_profile.image import BuildOptions
-from gpu_profile.machine import Downloads
-from gpu_profile.settings import Settings
+from gpu_profile.image import build as image
+from gpu_profile.image import dockerfile
+from gpu_profile.image.auto import Decided
+from gpu_profile.image.build import BuildOptions
+from gpu_profile.image.downloads import Downloads
+from gpu_profile.settings.settings import Settings
 from tests.unit.settings_for import settings_for
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 OPTIONS = BuildOptions(root=ROOT, plain=True)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpu_profile.build_log import BuildLog
+from gpu_profile.image.build_log import BuildLog
 
 HEAD = """\
 #7 [nsys 1/1] RUN     --mount=type=tmpfs,target=/tmp     ["python3", "/mnt/stage/stage.py"]

@@ -4,10 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import rules, settings
 from gpu_profile.errors import SettingsError
-from gpu_profile.rule_facts import Facts, cuda_of, distribution_of, facts, parse_archs
-from gpu_profile.settings import Settings
+from gpu_profile.image import compatibility as rules
+from gpu_profile.image.compatibility_facts import (
+    Facts,
+    cuda_of,
+    distribution_of,
+    facts,
+    parse_archs,
+)
+from gpu_profile.settings import settings
+from gpu_profile.settings.settings import Settings
 
 BROKEN = {
     "EFA on Ubuntu 20.04": Facts(distribution="ubuntu20.04", efa=(1, 43, 0)),
@@ -51,7 +58,7 @@ def test_what_works_breaks_none(found: Facts) -> None:
 
 
 def test_our_own_manifest_serves_open_mpi_5() -> None:
-    manifest = (Path(__file__).parents[2] / "k8s" / "mpijob.yaml").read_text()
+    manifest = (Path(__file__).parents[3] / "k8s" / "mpijob.yaml").read_text()
     assert rules.broken(Facts(launcher="mpijob", open_mpi=5, manifest=manifest)) == ()
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gpu_profile import dockerfile
 from gpu_profile.errors import SettingsError
+from gpu_profile.image import dockerfile
 from tests.unit.settings_for import settings_for
 
 TOGGLES = ("MPI", "EFA", "TESTS")

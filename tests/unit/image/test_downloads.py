@@ -4,7 +4,7 @@ import configparser
 
 import pytest
 
-from gpu_profile.machine import Downloads, parse
+from gpu_profile.image.downloads import Downloads, parse
 
 FILES = """\
 [global]

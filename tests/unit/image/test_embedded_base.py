@@ -2,11 +2,12 @@
 
 import pytest
 
-from gpu_profile import embedded_base, process
+from gpu_profile import process
 from gpu_profile.command import Command, Result
-from gpu_profile.distribution import Distribution
-from gpu_profile.embedded_base import Recipe
+from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError
+from gpu_profile.image import embedded_base
+from gpu_profile.image.embedded_base import Recipe
 
 DEBIAN = Distribution(id="debian", codename="bookworm", mirror="http://mirror.example/debian")
 

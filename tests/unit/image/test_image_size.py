@@ -1,6 +1,6 @@
 """An image's bytes by component, from what `docker history` says of its layers."""
 
-from gpu_profile.image_size import Part, by_component, gain, largest_files, parse_history
+from gpu_profile.image.size import Part, by_component, gain, largest_files, parse_history
 
 HISTORY = """\
 0\tCMD ["/startup.sh"]

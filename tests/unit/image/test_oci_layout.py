@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import builder, image, process
+from gpu_profile import process
 from gpu_profile.command import Command, Result, Steps, T
-from gpu_profile.decide import Decided
 from gpu_profile.errors import ToolError
-from gpu_profile.image import BuildOptions
-from gpu_profile.machine import Downloads
+from gpu_profile.image import build as image
+from gpu_profile.image import oci_layout as builder
+from gpu_profile.image.auto import Decided
+from gpu_profile.image.build import BuildOptions
+from gpu_profile.image.downloads import Downloads
 from tests.unit.settings_for import settings_for
 
 BASE = "gpu-profile-base:0123"

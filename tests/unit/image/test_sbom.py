@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gpu_profile.errors import ReportError
-from gpu_profile.sbom import spdx
+from gpu_profile.image.sbom import spdx
 
 MANIFEST = {
     "system": "debian 13",

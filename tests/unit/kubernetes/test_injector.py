@@ -4,18 +4,19 @@ import re
 
 import pytest
 
-from gpu_profile import injector, process
+from gpu_profile import process
 from gpu_profile.errors import SettingsError
-from gpu_profile.injector import Injection
-from gpu_profile.launchers.base import NsysPlan
-from gpu_profile.launchers.kube.cluster import Cluster
-from gpu_profile.launchers.kube.generations import generation
-from gpu_profile.launchers.kube.options import PodOptions
-from gpu_profile.launchers.mpijob import MpiJobLauncher
-from gpu_profile.launchers.pytorchjob import PyTorchJobLauncher
-from gpu_profile.launchers.trainjob import TrainJobLauncher
-from gpu_profile.spec import ImageRef, Job, Resources
-from tests.unit.kube_objects import driven, refused
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.kubernetes import injector
+from gpu_profile.kubernetes.injector import Injection
+from gpu_profile.kubernetes.injector_charts import generation
+from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
+from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
+from tests.unit.launchers.kubernetes_objects import driven, refused
 
 CLUSTER = Cluster(namespace="injectors")
 DEVTOOLS, OPERATOR = generation("devtools"), generation("operator")

@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
-from gpu_profile import operators
 from gpu_profile.command import Result
 from gpu_profile.errors import SettingsError
-from gpu_profile.launchers.kube.cluster import Cluster
-from tests.unit.kube_objects import answer, driven, items
+from gpu_profile.kubernetes import operators
+from gpu_profile.kubernetes.kubectl import Cluster
+from tests.unit.launchers.kubernetes_objects import answer, driven, items
 
 CLUSTER = Cluster(context="gpus")
 MPI, TRAINING = operators.operator("mpi"), operators.operator("training")

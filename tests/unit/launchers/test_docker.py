@@ -8,9 +8,10 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Result, Steps
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
-from gpu_profile.launchers.base import JobState, JobStatus, NsysPlan
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
+from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
-from gpu_profile.spec import ImageRef, Job, Mount, ProfileSpec, Resources
 
 LAUNCHER = DockerLauncher(
     image=ImageRef(name="gpu-profile", tag="v1"),

@@ -7,16 +7,16 @@ from typing import TypeVar, cast
 
 import pytest
 
-from gpu_profile import counters
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.doctor import gpu_counters as counters
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, SettingsError, ToolError
-from gpu_profile.launchers.base import JobState, NsysPlan
+from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.launcher import JobState
+from gpu_profile.launchers.agent.job_directory import CONTAINER_ROOT, Agent
+from gpu_profile.launchers.agent.place import Place
 from gpu_profile.launchers.host import HostLauncher
-from gpu_profile.launchers.jobdir import Agent
-from gpu_profile.launchers.remote import Place
 from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.process import plan
-from gpu_profile.spec import Job, Resources
 
 T = TypeVar("T")
 PLAN = NsysPlan(options=("--trace=cuda,nvtx",), first=("--gpu-metrics-devices=all",))
@@ -47,7 +47,7 @@ def said(text: str, code: int = 255) -> Result:
 
 
 def windows_host() -> HostLauncher:
-    root = cast("Path", PureWindowsPath(r"C:\gpu profile\Container-Root"))
+    root = cast("Path", PureWindowsPath(r"C:\gpu profile\Container-Root\agent"))
     return HostLauncher(
         report_dir=cast("Path", PureWindowsPath(r"D:\runs")),
         agent=Agent(python=r"C:\Python311\python.exe", root=root),
@@ -82,7 +82,7 @@ def test_ssh_submits_in_readable_commands(golden: Callable[[str, str], None]) ->
         **{**vars(SSH), "sync": Path("/home/me/my code"), "options": ("-p", "2222")}
     )
     lines = [f"{command}\n{command.stdin}" for command in plan(launcher.submit(JOB, PLAN))]
-    root = str(SSH.agent.root)
+    root = str(CONTAINER_ROOT)
     golden("ssh-submit.txt", "\n".join(lines).replace(root, "Container-Root"))
 
 

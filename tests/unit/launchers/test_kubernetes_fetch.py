@@ -7,13 +7,23 @@ import pytest
 
 from gpu_profile.command import Command, Result
 from gpu_profile.errors import Interrupted, JobError, ReportError, ToolError
-from gpu_profile.launchers.base import NsysPlan
-from gpu_profile.launchers.kube import copying, probe
-from gpu_profile.launchers.kube.cluster import Cluster
-from gpu_profile.launchers.kube.options import PodOptions
-from gpu_profile.launchers.mpijob import MpiJobLauncher
-from gpu_profile.spec import ImageRef, Job
-from tests.unit.kube_objects import answer, driven, ended, items, mpijob, pod, refused, waiting
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Job, NsysPlan
+from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.launchers.kubernetes import copy_reports as copying
+from gpu_profile.launchers.kubernetes import nsys_probe as probe
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from tests.unit.launchers.kubernetes_objects import (
+    answer,
+    driven,
+    ended,
+    items,
+    mpijob,
+    pod,
+    refused,
+    waiting,
+)
 
 OPTIONS = PodOptions(image=ImageRef(name="gpu-profile"), wait_s=2)
 MPI = MpiJobLauncher(cluster=Cluster(namespace="team"), options=OPTIONS)

@@ -10,16 +10,16 @@ import yaml
 
 from gpu_profile import process
 from gpu_profile.errors import SettingsError
-from gpu_profile.instances import instance
-from gpu_profile.launchers.base import NsysPlan
-from gpu_profile.launchers.kube import manifests
-from gpu_profile.launchers.kube.cluster import Cluster
-from gpu_profile.launchers.kube.job import KubernetesJob
-from gpu_profile.launchers.kube.options import PodOptions
-from gpu_profile.launchers.mpijob import MpiJobLauncher
-from gpu_profile.launchers.pytorchjob import PyTorchJobLauncher
-from gpu_profile.launchers.trainjob import TrainJobLauncher
-from gpu_profile.spec import ImageRef, Job, Resources
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.kubernetes.ec2_instances import instance
+from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.launchers.kubernetes import manifests
+from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
+from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
 from tests.unit.settings_for import settings_for
 
 IMAGE = ImageRef(registry="registry.example:5000", name="gpu-profile", digest=f"sha256:{'0' * 64}")

@@ -8,14 +8,15 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Result
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.instances import instance
-from gpu_profile.launchers.base import NsysPlan
-from gpu_profile.launchers.kube import cluster, options
-from gpu_profile.launchers.kube.options import PodOptions
-from gpu_profile.launchers.mpijob import MpiJobLauncher
-from gpu_profile.launchers.trainjob import TrainJobLauncher
-from gpu_profile.spec import ImageRef, Job, Mount, Resources
-from tests.unit.kube_objects import driven, refused
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Job, Mount, NsysPlan, Resources
+from gpu_profile.kubernetes import kubectl as cluster
+from gpu_profile.kubernetes.ec2_instances import instance
+from gpu_profile.launchers.kubernetes import pod_options as options
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
+from tests.unit.launchers.kubernetes_objects import driven, refused
 
 POD = PodOptions(image=ImageRef(name="gpu-profile"))
 MPI = MpiJobLauncher(cluster=cluster.Cluster(), options=POD)

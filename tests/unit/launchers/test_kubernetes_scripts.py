@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from gpu_profile.launchers.kube import copying, manifests, node
-from gpu_profile.launchers.mpijob import MpiJobLauncher
+from gpu_profile.launchers.kubernetes import copy_reports as copying
+from gpu_profile.launchers.kubernetes import manifests, node
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 
 
 def script(kind: str, *path: Any) -> str:

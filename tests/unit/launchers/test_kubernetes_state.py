@@ -6,13 +6,13 @@ import pytest
 
 from gpu_profile.command import Result
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.launchers.base import JobState, JobStatus
-from gpu_profile.launchers.kube.cluster import Cluster
-from gpu_profile.launchers.kube.options import PodOptions
-from gpu_profile.launchers.mpijob import MpiJobLauncher
-from gpu_profile.launchers.pytorchjob import PyTorchJobLauncher
-from gpu_profile.spec import ImageRef
-from tests.unit.kube_objects import (
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
+from tests.unit.launchers.kubernetes_objects import (
     answer,
     driven,
     ended,

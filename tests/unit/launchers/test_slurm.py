@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.errors import JobError, SettingsError, ToolError
-from gpu_profile.launchers import slurm_state
-from gpu_profile.launchers.base import JobState, NsysPlan
-from gpu_profile.launchers.slurm_container import Container
-from gpu_profile.launchers.slurm_script import Script
-from gpu_profile.launchers.slurm_words import directive, seconds
-from gpu_profile.settings import Settings
-from gpu_profile.spec import Job, ProfileSpec, Resources
+from gpu_profile.job import Job, NsysPlan, ProfileSpec, Resources
+from gpu_profile.launcher import JobState
+from gpu_profile.launchers.slurm import state as slurm_state
+from gpu_profile.launchers.slurm.container import Container
+from gpu_profile.launchers.slurm.sbatch import Script
+from gpu_profile.launchers.slurm.spelling import directive, seconds
+from gpu_profile.settings.settings import Settings
 
 PLAN = NsysPlan(
     options=("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"),

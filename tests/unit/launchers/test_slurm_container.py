@@ -6,10 +6,10 @@ import pytest
 
 from gpu_profile.command import Result
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.launchers.slurm_cluster import Cluster
-from gpu_profile.launchers.slurm_container import Container, itself, refusal
-from gpu_profile.launchers.slurm_script import Script
-from gpu_profile.spec import Mount
+from gpu_profile.job import Mount
+from gpu_profile.launchers.slurm.commands import Cluster
+from gpu_profile.launchers.slurm.container import Container, itself, refusal
+from gpu_profile.launchers.slurm.sbatch import Script
 
 DATA = Mount(source=Path("/fsx/data"), target="/data", read_only=True)
 

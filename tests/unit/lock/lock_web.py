@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from gpu_profile import lock, settings
 from gpu_profile.command import Command, Result
 from gpu_profile.errors import ToolError
-from gpu_profile.lock import Lock
-from gpu_profile.lock_resolvers import Tools
-from gpu_profile.settings import Settings
+from gpu_profile.lock import file as lock
+from gpu_profile.lock.file import Lock
+from gpu_profile.lock.resolvers import Tools
+from gpu_profile.settings import settings
+from gpu_profile.settings.settings import Settings
 
 BASE = "nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04"
 DIGEST = "sha256:" + "d" * 64

@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from gpu_profile import dockerfile, lock, rules
 from gpu_profile.errors import SettingsError
-from gpu_profile.rule_facts import facts
-from gpu_profile.settings import Settings
-from tests.unit.lock_web import load, resolve
+from gpu_profile.image import compatibility as rules
+from gpu_profile.image import dockerfile
+from gpu_profile.image.compatibility_facts import facts
+from gpu_profile.lock import file as lock
+from gpu_profile.settings.settings import Settings
+from tests.unit.lock.lock_web import load, resolve
 
 TOGGLES = ("MPI", "EFA", "TESTS")
 COMBINATIONS = tuple(itertools.product((False, True), repeat=3))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gpu_profile import manifest
 from gpu_profile.errors import ReportError
-from gpu_profile.lock import Part
+from gpu_profile.lock import installed as manifest
+from gpu_profile.lock.file import Part
 
 
 @pytest.mark.parametrize(

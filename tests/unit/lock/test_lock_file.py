@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import lock
 from gpu_profile.errors import GateError, SettingsError
-from gpu_profile.lock import Part
-from tests.unit.lock_web import BASE, DIGEST, load, resolve
+from gpu_profile.lock import file as lock
+from gpu_profile.lock.file import Part
+from tests.unit.lock.lock_web import BASE, DIGEST, load, resolve
 
 
 def test_text_is_sorted_and_reads_back() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import download
 from gpu_profile.errors import ToolError
+from gpu_profile.lock import http as download
 
 GIT_ENV = {
     "GIT_AUTHOR_NAME": "a",

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import lock
-from gpu_profile.components import COMPONENTS
+from gpu_profile.components.table import COMPONENTS
 from gpu_profile.errors import SettingsError
-from gpu_profile.lock_sources import SOURCES
-from tests.unit.lock_web import BASE, DIGEST, load, resolve
+from gpu_profile.lock import file as lock
+from gpu_profile.lock.sources import SOURCES
+from tests.unit.lock.lock_web import BASE, DIGEST, load, resolve
 
 
 def test_everything_is_pinned() -> None:

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.errors import GateError, ReportError, SettingsError
-from gpu_profile.floors import FLOORS, floor
-from gpu_profile.nccl_gate import busbw_at, check_bandwidth, check_correct, plot, prove_efa
-from gpu_profile.nccl_suite import (
+from gpu_profile.job import Resources
+from gpu_profile.nccl.floors import FLOORS, floor
+from gpu_profile.nccl.gate import busbw_at, check_bandwidth, check_correct, plot, prove_efa
+from gpu_profile.nccl.measurement import Measurement
+from gpu_profile.nccl.output import parse_output
+from gpu_profile.nccl.suite import (
     COLLECTIVES,
     Suite,
     argv,
@@ -21,10 +24,8 @@ from gpu_profile.nccl_suite import (
     with_json,
     writes_json,
 )
-from gpu_profile.nccl_tests import Measurement, parse_output
-from gpu_profile.spec import Resources
 
-RECORDED = Path(__file__).parents[1] / "data" / "nccl-tests-all_reduce_perf-h200x4.txt"
+RECORDED = Path(__file__).parents[2] / "data" / "nccl-tests-all_reduce_perf-h200x4.txt"
 SELECTED = (
     "a:1:2 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa-direct (found 32 nics)"
 )

@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.nccl_tests import (
-    parse_json,
-    parse_output,
-    parse_size,
-    redact_json,
-    size_text,
-    table,
-)
+from gpu_profile.nccl.measurement import parse_size, size_text, table
+from gpu_profile.nccl.output import parse_output
+from gpu_profile.nccl.results_json import parse_json, redact_json
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 RECORDED, RUNS = DATA / "nccl-tests-all_reduce_perf-h200x4.txt", DATA / "nccl-tests"
 HEADER = "#       size         count      type   redop    root     time   algbw   busbw  #wrong"
 ROW = "        1024           256     float     sum      -1    30.00    1.00    1.50       0"

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from gpu_profile import settings
-from gpu_profile.digests import record
+from gpu_profile.cli.paths import RECORDS
+from gpu_profile.cli.table import VERBS
 from gpu_profile.errors import GateError, JobError, SettingsError, ToolError
-from gpu_profile.settings import Settings
-from gpu_profile.spec import ImageRef
-from gpu_profile.verbs import VERBS, nccl
-from gpu_profile.verbs.common import RECORDS
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.registry.digests import record
+from gpu_profile.settings import settings
+from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.jobs import nccl
 
-RECORDED = Path(__file__).parents[1] / "data" / "nccl-tests-all_reduce_perf-h200x4.txt"
+RECORDED = Path(__file__).parents[2] / "data" / "nccl-tests-all_reduce_perf-h200x4.txt"
 GPUS = "".join(f"echo 'GPU {n}: NVIDIA H200 (UUID: GPU-{n})';" for n in range(4))
 FakeTool = Callable[..., Callable[[], list[list[str]]]]
 

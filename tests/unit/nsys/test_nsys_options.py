@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import nsys
-from gpu_profile.nsys_help import parse_options, values
-from gpu_profile.spec import PRESETS, ProfileSpec
+from gpu_profile.job import PRESETS, ProfileSpec
+from gpu_profile.nsys import export as nsys_export
+from gpu_profile.nsys import options as nsys
+from gpu_profile.nsys.help import parse_options, values
 
-HELP = Path(__file__).parents[1] / "data" / "nsys-help"
+HELP = Path(__file__).parents[2] / "data" / "nsys-help"
 OLD = (HELP / "2023.4.txt").read_text()
 RECENT = (HELP / "recent.txt").read_text()
 ASKED = ProfileSpec(
@@ -113,5 +114,5 @@ def test_events_asked_for_by_name_are_all_expected() -> None:
 
 
 def test_export_goes_beside_the_report() -> None:
-    command = nsys.export_command(("nsys",), Path("/r/rank0.a.b.nsys-rep"))
+    command = nsys_export.export_command(("nsys",), Path("/r/rank0.a.b.nsys-rep"))
     assert command.argv[-2:] == ("--output=/r/rank0.a.b.sqlite", "/r/rank0.a.b.nsys-rep")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import nsys
 from gpu_profile.errors import SettingsError
-from gpu_profile.spec import ProfileSpec
+from gpu_profile.job import ProfileSpec
+from gpu_profile.nsys import options as nsys
 
-OLD = (Path(__file__).parents[1] / "data" / "nsys-help" / "2023.4.txt").read_text()
+OLD = (Path(__file__).parents[2] / "data" / "nsys-help" / "2023.4.txt").read_text()
 BARE = "\t-o, --output=\n\t-t, --trace=\n\t   'cuda', 'nvtx'\n"
 
 REFUSALS = {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gpu_profile.degrade import degraded
 from gpu_profile.errors import ToolError
-from gpu_profile.spec import ProfileSpec
+from gpu_profile.job import ProfileSpec
+from gpu_profile.nsys.permissions import degraded
 
 LACKING = {"sampling": "perf_event_paranoid is 4", "gpu-metrics": "for administrators only"}
 FULL = ProfileSpec(preset="full")

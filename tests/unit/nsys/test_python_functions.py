@@ -9,7 +9,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.trace_file import Attributes, Target, render, trace_file
+from gpu_profile.nsys.python_functions import Attributes, Target, render, trace_file
 
 PLAIN = Attributes()
 

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import digests, login, push, registry
-from gpu_profile.engine_api import Auth
+from gpu_profile.engine.api import Auth
 from gpu_profile.errors import RegistryError
-from gpu_profile.registry import Registry
-from gpu_profile.spec import ImageRef
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.registry import address as registry_address
+from gpu_profile.registry import digests, login, push
+from gpu_profile.registry import ecr as registry
+from gpu_profile.registry.address import Registry
 
 ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
 REF = ImageRef(registry="127.0.0.1:5000", name="gpu-profile", tag="v1")
@@ -27,7 +29,7 @@ AUTH = Auth(username="AWS", password="hidden", server=ECR)
     ],
 )
 def test_ecr_says_its_account_and_region(text: str, region: str) -> None:
-    found = registry.parse(text)
+    found = registry_address.parse(text)
     assert (found.account, found.region, found.path) == ("123456789012", region, "")
     assert found.is_ecr
 
@@ -43,13 +45,13 @@ def test_ecr_says_its_account_and_region(text: str, region: str) -> None:
     ],
 )
 def test_other_registries(text: str, host: str, path: str) -> None:
-    found = registry.parse(text)
+    found = registry_address.parse(text)
     assert (found.host, found.path, found.is_ecr) == (host, path, False)
     assert registry.authorization(found) is None
 
 
 def test_ecr_behind_another_address() -> None:
-    found = registry.parse("127.0.0.1:5000/team", ecr_registry=ECR)
+    found = registry_address.parse("127.0.0.1:5000/team", ecr_registry=ECR)
     assert (found.host, found.account, found.repository("x")) == (
         "127.0.0.1:5000",
         "123456789012",
@@ -109,7 +111,7 @@ def test_damaged_records(tmp_path: Path) -> None:
 
 def test_login_by_ecrs_own_helper_writes_no_secret(tmp_path: Path) -> None:
     path = tmp_path / ".docker" / "config.json"
-    where = registry.parse(ECR)
+    where = registry_address.parse(ECR)
     plan = login.plan(where, AUTH, path, lambda program: f"/usr/bin/{program}")
     assert plan.command is None
     assert plan.config is not None
@@ -129,4 +131,4 @@ def test_a_damaged_docker_configuration(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text("{")
     with pytest.raises(RegistryError, match="cannot be read"):
-        login.plan(registry.parse(ECR), AUTH, path, lambda _: None)
+        login.plan(registry_address.parse(ECR), AUTH, path, lambda _: None)

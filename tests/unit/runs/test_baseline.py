@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_profile import baseline
+from gpu_profile.runs import baseline
 
 PLAIN = ['{"device": "cpu"}', *(f'{{"step": {n}, "step_ms": {10 + n}}}' for n in range(5))]
 PROFILED = [*(f'[0] {{"step": {n}, "step_ms": {11 + n}}}' for n in range(5)), "Generated:"]

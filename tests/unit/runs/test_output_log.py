@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import output
 from gpu_profile.command import Result
+from gpu_profile.runs import output_log as output
 
 FAILED = """\
 {"step": 1, "step_ms": 10.2}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import report
 from gpu_profile.errors import ReportError
-from gpu_profile.report import Report
+from gpu_profile.runs import reports as report
+from gpu_profile.runs.reports import Report
 
 REPORT = Report(path=Path("/r/rank0.host.nsys-rep"), rank=0, host="host")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import rundir
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.rundir import ReportFacts, Run
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs.record import ReportFacts, Run
 
 NOW = datetime(2026, 11, 21, 3, 15, tzinfo=timezone.utc)
 RUN = Run(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import settings
 from gpu_profile.errors import SettingsError
+from gpu_profile.settings import settings
 
 ANCESTOR = """#!/bin/bash
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import rundir
+from gpu_profile.cli.table import VERBS, Verb
 from gpu_profile.command import Result
-from gpu_profile.rundir import Run
-from gpu_profile.verbs import VERBS, Verb
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs.record import Run
 from tests.invoked import invoke
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.collectives import UNMATCHED, Arrivals, Collectives, match
-from gpu_profile.analysis.comm_sum import COMM_SUM
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.activity.collectives import UNMATCHED, Arrivals, Collectives, match
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
+from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
 
 REDUCE, GATHER = "ncclDevKernel_AllReduce", "ncclDevKernel_AllGather"

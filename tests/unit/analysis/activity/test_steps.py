@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.activity import Activity
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.load_activity import activities
-from gpu_profile.analysis.steps import find_steps, first_steady
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.load import activities
+from gpu_profile.analysis.activity.steps import find_steps, first_steady
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 
 
 def first(path: Path) -> Activity:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.intervals import NOTHING, Intervals
-from gpu_profile.analysis.schema import IntArray
+from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
+from gpu_profile.analysis.arrays.types import IntArray
 
 SIZE = 400
 

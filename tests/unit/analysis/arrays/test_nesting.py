@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gpu_profile.analysis import stacks
-from gpu_profile.analysis.schema import IntArray
-from gpu_profile.analysis.values import Index, among, coded, present, time_order
+from gpu_profile.analysis.arrays import nesting as stacks
+from gpu_profile.analysis.arrays.columns import Index, among, coded, present, time_order
+from gpu_profile.analysis.arrays.types import IntArray
 
 
 def nesting(seed: int, depth: int = 4) -> tuple[IntArray, IntArray]:

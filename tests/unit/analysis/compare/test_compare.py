@@ -9,16 +9,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.compare import Comparison, compare, percent
-from gpu_profile.analysis.compare_text import write
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.significance import difference
+from gpu_profile.analysis.compare.compare import Comparison, compare, percent
+from gpu_profile.analysis.compare.formats import write
+from gpu_profile.analysis.compare.significance import difference
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError, SettingsError
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank, Recording
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 SCHEMA_TIMES = {
     "CUPTI_ACTIVITY_KIND_RUNTIME",
     "CUPTI_ACTIVITY_KIND_KERNEL",

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis import diagnose as diagnosing
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.diagnose import Diagnosis, diagnose
+from gpu_profile.analysis.findings import diagnose as diagnosing
+from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 
 
 def of(*names: str) -> Diagnosis:

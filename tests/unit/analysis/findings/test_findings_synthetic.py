@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.diagnose import Diagnosis, diagnose
-from gpu_profile.analysis.finding import KINDS
+from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose
+from gpu_profile.analysis.findings.finding import KINDS
+from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
 

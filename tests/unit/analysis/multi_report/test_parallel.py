@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.analysis import Analysis, Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.parallel import Analysed, Source, analyse
-from gpu_profile.analysis.schema import KERNEL
-from gpu_profile.analysis.table import Column, Table
+from gpu_profile.analysis.multi_report.parallel import Analysed, analyse
+from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import ReportError, ToolError
+from gpu_profile.table import Column, Table
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 FOUR = [Source(str(DATA / f"rank{rank}.sqlite.gz")) for rank in range(4)]
 
 
@@ -86,7 +87,7 @@ def test_progress_is_said_only_after_two_seconds(monkeypatch: pytest.MonkeyPatch
     said: list[str] = []
     analyse(FOUR[:1], [COUNT], workers=1, tell=said.append)
     assert said == []
-    monkeypatch.setattr("gpu_profile.analysis.parallel.QUIET_S", -1.0)
+    monkeypatch.setattr("gpu_profile.analysis.multi_report.parallel.QUIET_S", -1.0)
     analyse(FOUR[:2], [COUNT], workers=1, tell=said.append)
     assert said == ["1 of 2 reports read", "2 of 2 reports read"]
 
@@ -101,6 +102,6 @@ def test_a_url_is_read_where_fsspec_is(tmp_path: Path) -> None:
 
 def test_no_scheduler_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("gpu_profile.analysis.cluster._CONNECT_S", 1)
+    monkeypatch.setattr("gpu_profile.analysis.multi_report.dask_cluster._CONNECT_S", 1)
     with pytest.raises(ToolError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
         analyse(FOUR, [COUNT], scheduler="tcp://127.0.0.1:1")

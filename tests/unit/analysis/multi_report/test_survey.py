@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.clocks import Clock, align
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.schema import CONTEXT, KERNEL, NVTX
-from gpu_profile.analysis.survey import SURVEY_ALONE, Run, run_of, survey
+from gpu_profile.analysis.multi_report.clocks import Clock, align
+from gpu_profile.analysis.multi_report.survey import SURVEY_ALONE, Run, run_of, survey
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import CONTEXT, KERNEL, NVTX
+from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.make import Rows, kernel, make_report, thread
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 
 
 def run(*paths: Path) -> Run:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.nsys_tables import ANALYSES
-from gpu_profile.analysis.writers import to_csv
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.by_name import ANALYSES
+from gpu_profile.table_formats import to_csv
 from tests.unit.analysis.make import make_report, thread
 from tests.unit.analysis.synthetic import Rank, Recording
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 REPORTS = ("rank0", "rank1", "rank2", "rank3", "all-ranks-one-report")
 RECORDED = sorted(
     (report, path) for report in REPORTS for path in (DATA / "nsys-stats").glob(f"{report}_*.csv*")

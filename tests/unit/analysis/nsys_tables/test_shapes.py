@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.diagnose import diagnose, merge, partial
-from gpu_profile.analysis.load_activity import activities
-from gpu_profile.analysis.ours import OURS
+from gpu_profile.analysis.activity.load import activities
+from gpu_profile.analysis.findings.diagnose import diagnose, merge, partial
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.by_name import OURS
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank, Recording, ranks_of
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.ours import OURS
-from gpu_profile.analysis.states import STATES
-from gpu_profile.analysis.survey import run_of, survey
-from gpu_profile.analysis.table import Table
-from gpu_profile.analysis.temporal_breakdown import LABELS
+from gpu_profile.analysis.activity.states import STATES
+from gpu_profile.analysis.multi_report.survey import run_of, survey
+from gpu_profile.analysis.our_tables.temporal_breakdown import LABELS
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.by_name import OURS
+from gpu_profile.table import Table
 from tests.unit.analysis.synthetic import ranks_of
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.database import Database
+from gpu_profile.analysis.multi_report.work import Source
 from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.page.charts import Bar, Part, stacked
 from gpu_profile.analysis.page.events import Budget, pictures
 from gpu_profile.analysis.page.pack import Packer
 from gpu_profile.analysis.page.parts import duration
-from gpu_profile.analysis.parallel import Source
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 ALL = DATA / "all-ranks-one-report.sqlite.gz"
 VOID = {"meta", "link", "input"}
 SECRET = "hf_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"

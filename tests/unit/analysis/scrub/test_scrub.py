@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.kernels import KERNELS
-from gpu_profile.analysis.scrub import scrub, wish_of
-from gpu_profile.analysis.step_sum import STEP_SUM
-from gpu_profile.analysis.temporal_breakdown import TEMPORAL_BREAKDOWN
+from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
+from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
+from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
+from gpu_profile.analysis.scrub.scrub import scrub, wish_of
+from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import GpuProfileError, ReportError
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 
 # Made by hand, of the right shape and worth nothing.
 AWS = "AKIA" + "Q3EGRIPPLEWATER2"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpu_profile.analysis.redact import Redactor
-from gpu_profile.analysis.scrub_rules import variables
+from gpu_profile.analysis.scrub.redactor import Redactor
+from gpu_profile.analysis.scrub.rules import variables
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.cells import Unsupported
-from gpu_profile.analysis.database import MISSING, Database
-from gpu_profile.analysis.pages import PageReader
-from gpu_profile.analysis.schema import KERNEL, NVTX, RUNTIME, pid_of, process_of, tid_of
-from gpu_profile.analysis.sqlite_store import SqliteStore
+from gpu_profile.analysis.store.database import MISSING, Database
+from gpu_profile.analysis.store.schema import KERNEL, NVTX, RUNTIME, pid_of, process_of, tid_of
+from gpu_profile.analysis.store.sqlite import SqliteStore
+from gpu_profile.analysis.store.sqlite_cells import Unsupported
+from gpu_profile.analysis.store.sqlite_pages import PageReader
 from tests.unit.analysis.make import kernel, make_report, process, thread
 
-REPORT = Path(__file__).parents[2] / "data" / "h200x4-ddp" / "all-ranks-one-report.sqlite.gz"
+REPORT = Path(__file__).parents[3] / "data" / "h200x4-ddp" / "all-ranks-one-report.sqlite.gz"
 
 
 def rootpage(path: Path, table: str) -> int:

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.diagnose import diagnose
-from gpu_profile.analysis.nsys_tables import ANALYSES
-from gpu_profile.analysis.ours import OURS
+from gpu_profile.analysis.findings.diagnose import diagnose
+from gpu_profile.analysis.multi_report.parallel import analyse
+from gpu_profile.analysis.multi_report.survey import run_of, survey
+from gpu_profile.analysis.multi_report.work import Source
 from gpu_profile.analysis.page import write_page
-from gpu_profile.analysis.parallel import Source, analyse
-from gpu_profile.analysis.schema import GRAPH, KERNEL, MEMCPY, NVTX, RUNTIME
-from gpu_profile.analysis.survey import run_of, survey
-from gpu_profile.analysis.writers import to_csv
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import GRAPH, KERNEL, MEMCPY, NVTX, RUNTIME
+from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
+from gpu_profile.table_formats import to_csv
 from tests.unit.analysis.make import Rows, make_report, process, thread
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 EVERY = {**ANALYSES, **OURS}
 # What differs of itself: the file's name; RangeIds are row numbers.
 SAME = [name for name in EVERY if name not in ("capture_health", "nvtx_gpu_proj_trace")]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.invoked import invoke
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 ALL = DATA / "all-ranks-one-report.sqlite.gz"
 PLACE = "s3://reports/run-1/all-ranks-one-report.sqlite.gz"
 

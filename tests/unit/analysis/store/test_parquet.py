@@ -9,14 +9,13 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpu_profile.analysis.database import Database
-from gpu_profile.analysis.diagnose import diagnose
-from gpu_profile.analysis.nsys_tables import ANALYSES
-from gpu_profile.analysis.ours import OURS
-from gpu_profile.analysis.schema import KERNEL, NVTX
+from gpu_profile.analysis.findings.diagnose import diagnose
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL, NVTX
+from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.errors import ReportError
 
-RECORDED = Path(__file__).parents[2] / "data" / "h200x4-ddp" / "rank1.sqlite.gz"
+RECORDED = Path(__file__).parents[3] / "data" / "h200x4-ddp" / "rank1.sqlite.gz"
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.invoked import invoke
 
-RECORDED = Path(__file__).parents[2] / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
+RECORDED = Path(__file__).parents[3] / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
 WRITERS = {
     "html": (("html", "--report", "REPORT"), "page.html"),
     "timeline": (("timeline", "--report", "REPORT"), "timeline.perfetto-trace.gz"),

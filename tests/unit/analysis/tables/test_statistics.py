@@ -7,7 +7,7 @@ import statistics
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.statistics import (
+from gpu_profile.analysis.tables.statistics import (
     Samples,
     collect,
     distinct,

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.analysis import Scope
-from gpu_profile.analysis.nesting import lanes, nests, ordered
-from gpu_profile.analysis.timeline import timeline
-from gpu_profile.analysis.trace_format import BEGIN, COUNTER, END, INSTANT
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, END, INSTANT
+from gpu_profile.analysis.timeline.timeline import timeline
+from gpu_profile.analysis.timeline.tracks import lanes, nests, ordered
 from gpu_profile.errors import ReportError
 
-DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 ALL = DATA / "all-ranks-one-report.sqlite.gz"
 TWO = [(str(DATA / f"rank{rank}.sqlite.gz"), Scope(offset_ns=rank)) for rank in range(2)]
 

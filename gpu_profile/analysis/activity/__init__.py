@@ -1,0 +1,1 @@
+"""What one rank did: operations, calls, ranges, steps, idle time, states."""

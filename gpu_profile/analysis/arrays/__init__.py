@@ -1,0 +1,1 @@
+"""numpy helpers: columns, intervals, nesting, memoising."""

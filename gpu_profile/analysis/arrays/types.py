@@ -1,0 +1,7 @@
+"""The array types that every analysis uses."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+Places = NDArray[np.int32]  # indexes into a table

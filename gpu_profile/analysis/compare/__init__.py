@@ -1,0 +1,1 @@
+"""Is the new run slower, and is that more than noise."""

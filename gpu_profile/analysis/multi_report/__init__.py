@@ -1,0 +1,1 @@
+"""All reports of a run: ranks, clocks, reading in parallel."""

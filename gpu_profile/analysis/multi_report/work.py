@@ -1,0 +1,44 @@
+"""The task of reading one report, wherever it is done."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_profile.analysis.store.open_report import opened
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.errors import GpuProfileError, ReportError
+
+Partials = list[Any]
+Answer = Partials | GpuProfileError
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A report to read: a path here (or where the workers are), or a URL such as s3://…"""
+
+    place: str
+    scope: Scope = field(default_factory=Scope)
+
+    @property
+    def name(self) -> str:
+        return self.place.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One report's task; pickles."""
+
+    source: Source
+    analyses: tuple[Analysis, ...]
+
+    def do(self) -> Answer:
+        """The partial of every analysis, the report read once; a refusal is an answer too."""
+        try:
+            with opened(self.source.place) as database:
+                return [one.partial(database, self.source.scope) for one in self.analyses]
+        except GpuProfileError as error:
+            return error
+        except MemoryError:
+            hint = "Read it on a machine with more memory, or with --scheduler"
+            return ReportError(f"{self.source.place} does not fit into memory", hint)

@@ -1,0 +1,1 @@
+"""A copy of a report that may leave the machine."""

@@ -1,0 +1,1 @@
+"""nsys' exports as numpy columns: SQLite, gzip, Parquet, URL."""

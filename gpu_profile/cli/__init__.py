@@ -1,0 +1,1 @@
+"""The table of verbs and flags, and what verbs share."""

@@ -1,0 +1,1 @@
+"""The image's components: a file each, and the table of all."""

@@ -1,0 +1,46 @@
+"""PyTorch and nvtx: settings, script arguments, environment."""
+
+from gpu_profile.components.component import Component, _pick
+from gpu_profile.components.key import Values, choice, text
+
+
+def _torch_env(values: Values) -> dict[str, str]:
+    """Debian builds PyTorch without libuv, and PyTorch does not look before it uses it."""
+    of_distribution = values["INSTALL_TORCH"] == "cpu" and not values["TORCH_URL"]
+    return {"USE_LIBUV": "0"} if of_distribution else {}
+
+
+TORCH = Component(
+    number=20,
+    name="torch",
+    doc="PyTorch, and the nvtx package that names ranges in a profile",
+    enabled=lambda values: values["INSTALL_TORCH"] != "none",
+    toggle="INSTALL_TORCH",
+    env=_torch_env,
+    args=lambda values: _pick(
+        values,
+        *("INSTALL_TORCH", "NVTX_VERSION"),
+        *(("TORCH_VERSION",) * (values["INSTALL_TORCH"] != "base")),
+        *(("TORCH_URL",) * (values["INSTALL_TORCH"] == "cpu")),
+    ),
+    keys=(
+        choice(
+            "INSTALL_TORCH",
+            ("auto", "cuda", "cpu", "base", "none"),
+            "PyTorch's CUDA build, its CPU build, the base image's own, or none; auto is cuda "
+            "where the engine has GPUs, otherwise cpu",
+        ),
+        text("TORCH_VERSION", "", "torch version in the package index; empty is the newest"),
+        text(
+            "TORCH_URL",
+            "auto",
+            "package index of CPU builds; auto is PyTorch's own where it answers, otherwise the "
+            "distribution's python3-torch; empty is the latter",
+        ),
+        text(
+            "NVTX_VERSION",
+            "0.2.11",
+            "nvtx package; from 0.2.12 on nsys 2023 records none of its ranges",
+        ),
+    ),
+)

@@ -1,0 +1,40 @@
+"""What is missing on this machine for building and running images."""
+
+from gpu_profile.check import Check
+from gpu_profile.engine.probe import OLDEST, Engine, version_of
+from gpu_profile.errors import ToolError
+
+
+def checks(engine: Engine) -> tuple[Check, ...]:
+    """What is missing for building and running images, with what to do about each."""
+    fix = "`invoke doctor --fix` installs and starts it on Debian and Ubuntu"
+    space = engine.free_gib
+    return (
+        Check(name="docker client", ok=bool(engine.client), found=engine.client, advice=fix),
+        Check(
+            name="docker engine",
+            ok=version_of(engine.server) >= OLDEST,
+            found=engine.server or engine.problem,
+            advice=fix if not engine.server else f"Docker Engine {OLDEST[0]} or newer is needed",
+        ),
+        Check(name="docker buildx", ok=bool(engine.buildx), found=engine.buildx, advice=fix),
+        Check(
+            name="docker disk space",
+            ok=space is None or space >= 15,
+            found="" if space is None else f"{space:.0f} GiB free in {engine.root}",
+            advice="An image takes 3 to 15 GiB: `docker system prune` makes room",
+        ),
+        Check(
+            name="docker GPUs",
+            ok=engine.has_gpus,
+            found="nvidia runtime" if engine.has_gpus else "no nvidia runtime: jobs run on CPUs",
+            advice="For GPUs install the NVIDIA driver and the NVIDIA Container Toolkit",
+        ),
+    )
+
+
+def require(engine: Engine) -> None:
+    """Raises ToolError, with the advice, for the first thing that a build cannot do without."""
+    for check in checks(engine)[:3]:
+        if not check.ok:
+            raise ToolError(f"{check.name}: {check.found or 'not there'}", check.advice)

@@ -1,0 +1,75 @@
+"""`doctor --fix`: install and start Docker Engine on Debian and Ubuntu."""
+
+from gpu_profile.command import Command, Steps, command
+from gpu_profile.engine import distribution
+from gpu_profile.engine.distribution import Distribution
+from gpu_profile.engine.probe import OLDEST, Engine, _shell, version_of
+from gpu_profile.errors import ToolError
+
+_LOG = "/tmp/dockerd.log"
+_WAIT_S = 40
+
+
+def plan_fix(engine: Engine) -> Steps[tuple[Command, ...]]:
+    """What to run, as root, so that an engine is here and runs: nothing where it does.
+
+    Asks this machine, changes nothing. Raises ToolError where it is neither Debian nor Ubuntu.
+    """
+    if engine.client and engine.buildx and version_of(engine.server) >= OLDEST:
+        return ()
+    installed = yield _shell("command -v dockerd && docker buildx version")
+    commands: tuple[Command, ...] = ()
+    if installed.returncode:
+        commands = install((yield from distribution.probe()))
+    return commands if engine.server else (*commands, *start())
+
+
+def apply(commands: tuple[Command, ...]) -> Steps[None]:
+    """Run what plan_fix planned. Raises ToolError at the first command that fails."""
+    for each in commands:
+        result = yield each
+        if result.returncode:
+            raise ToolError(f"`{each}` failed: {result.said}", "Run it as root to see more")
+
+
+def install(found: Distribution) -> tuple[Command, ...]:
+    """From the distribution's own archive. Debian 12's is too old: Debian 13's, pinned low."""
+    engine = ["docker.io", "docker-buildx"] + ["docker-cli", "containerd"] * (found.id == "debian")
+    old = found.id == "debian" and found.codename == "bookworm"
+    sources = _trixie_commands(found) if old else ()
+    wanted = [f"{name}/trixie" if old else name for name in engine]
+    helpers = ("iptables", "debootstrap")
+    return (
+        *sources,
+        command("apt-get", "update"),
+        Command(
+            argv=("apt-get", "install", "-y", "--no-install-recommends", *wanted, *helpers),
+            env={"DEBIAN_FRONTEND": "noninteractive"},
+        ),
+    )
+
+
+def _trixie_commands(found: Distribution) -> tuple[Command, ...]:
+    source = (
+        f"Types: deb\nURIs: {found.mirror}\nSuites: trixie\nComponents: main\n"
+        f"Signed-By: {found.keyring}\n"
+    )
+    pin = "Package: *\nPin: release n=trixie\nPin-Priority: 100\n"
+    return (
+        command("tee", "/etc/apt/sources.list.d/gpu-profile-trixie.sources", stdin=source),
+        command("tee", "/etc/apt/preferences.d/gpu-profile-trixie", stdin=pin),
+    )
+
+
+def start() -> tuple[Command, Command]:
+    """Through systemd where it runs, otherwise in a session of its own; then wait for it."""
+    return (
+        _shell(
+            "if [ -d /run/systemd/system ]; then systemctl enable --now docker;"
+            f" else setsid dockerd >{_LOG} 2>&1 </dev/null & fi"
+        ),
+        _shell(
+            f"for i in $(seq {_WAIT_S}); do docker version >/dev/null 2>&1 && exit 0; sleep 1;"
+            f" done; echo 'no answer within {_WAIT_S} s: see {_LOG}' >&2; exit 1"
+        ),
+    )

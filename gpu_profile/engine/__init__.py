@@ -1,0 +1,1 @@
+"""Docker Engine: is it here, its containers, its API."""

@@ -1,0 +1,36 @@
+"""An image's address: registry, name, tag, digest."""
+
+import re
+from dataclasses import dataclass
+
+from gpu_profile.errors import SettingsError
+
+_IMAGE = re.compile(
+    r"(?:(?P<registry>[a-zA-Z0-9.-]+(?:\.[a-zA-Z0-9-]+|:[0-9]+|(?<=localhost)))/)?"
+    r"(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
+    r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageRef:
+    """An image's address. With a digest that is what is used: a tag can move, a digest cannot."""
+
+    name: str
+    registry: str = ""
+    tag: str = ""
+    digest: str = ""
+
+    def __str__(self) -> str:
+        address = f"{self.registry}/{self.name}" if self.registry else self.name
+        if self.digest:
+            return f"{address}@{self.digest}"
+        return f"{address}:{self.tag or 'latest'}"
+
+    @classmethod
+    def parse(cls, text: str) -> "ImageRef":
+        match = _IMAGE.fullmatch(text)
+        if match is None:
+            raise SettingsError(f"{text!r} is not an image", "Use [registry/]name[:tag][@sha256:…]")
+        return cls(**{key: value or "" for key, value in match.groupdict().items()})

@@ -1,0 +1,1 @@
+"""Jobs that Container-Root/agent/job.py keeps on some machine."""

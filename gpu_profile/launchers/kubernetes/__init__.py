@@ -1,0 +1,1 @@
+"""MPIJob, PyTorchJob and TrainJob."""

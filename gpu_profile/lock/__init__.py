@@ -1,0 +1,1 @@
+"""gpu-profile.lock: exact versions, checksums and commits."""

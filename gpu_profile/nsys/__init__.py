@@ -1,0 +1,1 @@
+"""nsys' options, from its own help text."""

@@ -1,0 +1,1 @@
+"""Image registries, Amazon ECR above all: log in, push, pull."""

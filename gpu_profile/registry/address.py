@@ -1,0 +1,66 @@
+"""What REGISTRY means: host, path, and ECR's account and region."""
+
+import re
+from dataclasses import dataclass
+
+from gpu_profile.errors import SettingsError
+
+_ECR = re.compile(
+    r"(?P<account>\d{12})\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z]{2,}(?:-[a-z0-9]+)+)\."
+    r"(?:amazonaws\.com(?:\.cn)?|amazonaws\.eu|on\.aws|on\.amazonwebservices\.com\.cn"
+    r"|c2s\.ic\.gov|sc2s\.sgov\.gov|cloud\.adc-e\.uk|csp\.hci\.ic\.gov)"
+)
+"""Hosts of private ECR registries: docs.aws.amazon.com/general/latest/gr/ecr.html. The list of
+domains is closed, as an ECR token must go nowhere else."""
+_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_HOST = re.compile(rf"localhost|{_LABEL}(?:\.{_LABEL})+|{_LABEL}(?:\.{_LABEL})*:\d{{1,5}}")
+"""With a dot or a port, as docker takes anything else for a name on Docker Hub."""
+_PATH = re.compile(r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registry:
+    """`account` and `region` are those of an ECR registry, and empty for any other."""
+
+    host: str
+    path: str = ""
+    account: str = ""
+    region: str = ""
+
+    @property
+    def is_ecr(self) -> bool:
+        return bool(self.account)
+
+    def repository(self, name: str) -> str:
+        return f"{self.path}/{name}" if self.path else name
+
+
+def parse(text: str, ecr_registry: str = "") -> Registry:
+    """What REGISTRY says. `ecr_registry` names the ECR registry behind an address of another
+    name (a proxy, a private endpoint): only then does that address get ECR's tokens.
+
+    Raises SettingsError where it is empty or nothing that an image can be pushed to.
+    """
+    host, _, path = text.strip().removesuffix("/").partition("/")
+    if not host:
+        raise SettingsError(
+            "REGISTRY is empty", "Set it, as in 123456789012.dkr.ecr.us-west-2.amazonaws.com"
+        )
+    if not _HOST.fullmatch(host) or (path and not _PATH.fullmatch(path)):
+        raise SettingsError(
+            f"REGISTRY is {text!r}, which is no address of a registry",
+            "Use HOST[:PORT][/PATH] without https://; docker.io/NAME for Docker Hub",
+        )
+    behind = ecr_registry or host
+    match = _ECR.fullmatch(behind)
+    if match is None and (ecr_registry or _meant_for_ecr(behind)):
+        raise SettingsError(
+            f"{behind!r} looks like ECR and is not",
+            "Use ACCOUNT.dkr.ecr.REGION.amazonaws.com with an account of 12 digits",
+        )
+    found = match.groupdict() if match else {}
+    return Registry(host=host, path=path, **found)
+
+
+def _meant_for_ecr(host: str) -> bool:
+    return re.search(r"dkr[.-]ecr|\.amazonaws\.com", host) is not None

@@ -1,0 +1,1 @@
+"""One run: submitted, followed, fetched, validated, recorded."""

@@ -1,0 +1,1 @@
+""".env, environment and command line as one checked value."""

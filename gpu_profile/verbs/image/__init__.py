@@ -1,0 +1,1 @@
+"""render, build, lock, login, push, pull."""

@@ -1,0 +1,1 @@
+"""profile, test, run, exec, status, logs, stop, fetch."""

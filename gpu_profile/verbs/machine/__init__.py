@@ -1,0 +1,1 @@
+"""doctor, counters, quickstart, config, check, k8s.*."""

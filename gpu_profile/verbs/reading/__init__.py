@@ -1,0 +1,1 @@
+"""stats, diagnose, html, timeline, compare, scrub, trace-file."""
