@@ -26,7 +26,7 @@ install_nvidia() {
     apt_update
     apt_install "nsight-systems-cli-${NSYS_VERSION:?}"
     rm "${list}" "${key}"
-    dpkg -L "nsight-systems-cli-${NSYS_VERSION}" | grep -m1 '/target-linux-[^/]*/nsys$'
+    dpkg -L "nsight-systems-cli-${NSYS_VERSION}" | awk '/\/target-linux-[^\/]*\/nsys$/ && !matches++'
 }
 
 # Debian's package hangs on a display server and on a driver: unpack it, leave its GUI, and put
@@ -53,7 +53,7 @@ with_non_free() {
     local uri
     # shellcheck disable=SC2016  # apt expands these
     uri=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-        awk '$1 == "Debian" && $2 == "main" { print $3; exit }')
+        awk '$1 == "Debian" && $2 == "main" && !matches++ { print $3 }')
     [[ -n ${uri} ]] || die 'nsight-systems is not in this distribution: set NSYS_SOURCE=nvidia or base'
     # shellcheck source=/dev/null
     printf 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s contrib non-free\n' \

@@ -7,19 +7,20 @@ source /mnt/stage/common.sh
 readonly opt=/opt/amazon
 
 verify_signature() {
-    local archive=$1 home=${BUILD_DIR}/gnupg
+    local archive=$1 home=${BUILD_DIR}/gnupg status
     install_tools gnupg
     install -d -m 700 "${home}"
     fetch "${EFA_URL}/aws-efa-installer.key" '' "${BUILD_DIR}/key" >/dev/null # pinned by fingerprint
     fetch "${EFA_URL}/$(basename "${archive}").sig" '' "${archive}.sig" >/dev/null
     gpg --homedir "${home}" --batch --quiet --import "${BUILD_DIR}/key"
-    gpg --homedir "${home}" --batch --status-fd 1 --verify "${archive}.sig" "${archive}" 2>/dev/null |
-        grep -q "^\[GNUPG:\] VALIDSIG .*${EFA_FINGERPRINT:?}" ||
+    status=$(gpg --homedir "${home}" --batch --status-fd 1 --verify "${archive}.sig" "${archive}" 2>/dev/null) ||
+        status=
+    grep -q "^\[GNUPG:\] VALIDSIG .*${EFA_FINGERPRINT:?}" <<<"${status}" ||
         die "${archive##*/} is not signed by the key ${EFA_FINGERPRINT}"
     log "signed by ${EFA_FINGERPRINT}"
 }
 
-since() { [[ $(printf '%s\n%s\n' "$1" "${EFA_VERSION}" | sort -V | head -n 1) == "$1" ]]; }
+since() { sort -VC <<<"$1"$'\n'"${EFA_VERSION}"; }
 
 # From 1.48 on it takes every NVIDIA image for an NGC one, and leaves out what it needs there.
 installer_options() {

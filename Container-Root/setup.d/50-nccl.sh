@@ -10,8 +10,9 @@ readonly home=/opt/nccl cuda_lib=/usr/local/cuda/lib64
 
 # On a base without CUDA: the runtime, with the plain name that plugins open it by.
 add_cuda_runtime() {
-    ldconfig -p | grep -q 'libcudart\.so\.' && return
-    local file
+    local libraries file
+    libraries=$(ldconfig -p)
+    [[ ${libraries} != *libcudart.so.* ]] || return 0
     file=$(echo "${BUILD_DIR}"/wheels/nvidia/cu*/lib/libcudart.so.*)
     install -D -m 644 -t "${cuda_lib}" "${file}"
     ln -sf "${file##*/}" "${cuda_lib}/libcudart.so"

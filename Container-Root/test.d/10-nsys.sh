@@ -7,7 +7,7 @@ nsys=$(command -v nsys) || fail 'there is no nsys'
 [[ $(type -ap nsys | xargs -n 1 realpath | sort -u | wc -l) == 1 ]] ||
     fail "several nsys: $(type -ap nsys | tr '\n' ' ')"
 version=$(manifest components.nsys)
-nsys --version | grep -qF "${version}" || fail "manifest says nsys ${version}, $(nsys --version)"
+[[ $(nsys --version) == *"${version}"* ]] || fail "manifest says nsys ${version}, $(nsys --version)"
 
 cd "${work}"
 cat >program.py <<'END'

@@ -8,10 +8,10 @@ keys=$(find / -xdev \( -name 'ssh_host_*' -o -name 'id_rsa' -o -name 'id_ed25519
 [[ -z ${keys} ]] || fail "a key is in the image: ${keys}"
 
 answers() { # answers USER PORT: a log-in with the job's key runs a command there
-    local try
+    local try reply
     for try in 1 2 3 4 5 6 7 8 9 10; do
-        ssh -i "${work}/key" -o BatchMode=yes -o ConnectTimeout=5 -p "$2" "$1@127.0.0.1" \
-            'printf met' 2>"${work}/errors" | grep -qx met && return
+        reply=$(ssh -i "${work}/key" -o BatchMode=yes -o ConnectTimeout=5 -p "$2" "$1@127.0.0.1" \
+            'printf met' 2>"${work}/errors") && [[ ${reply} == met ]] && return
         sleep "0.${try}"
     done
     fail "no log-in as $1 on port $2: $(tail -n 2 "${work}/errors")"

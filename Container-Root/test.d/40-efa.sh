@@ -12,14 +12,14 @@ if [[ ! -d /opt/amazon ]]; then
 fi
 
 version=$(manifest components.efa_installer)
-head -n 5 /opt/amazon/efa_installed_packages | grep -q "EFA installer version: ${version}\$" ||
+grep -q "EFA installer version: ${version}\$" /opt/amazon/efa_installed_packages ||
     fail "the manifest says ${version}, the installer $(head -n 1 /opt/amazon/efa_installed_packages)"
 [[ ! -e /opt/amazon/openmpi5 ]] || fail 'two Open MPI of the installer'
 for program in mpirun fi_info; do
     [[ $(realpath "$(command -v "${program}")") == /opt/amazon/* ]] ||
         fail "${program} is $(command -v "${program}"), not the installer's"
 done
-plugin=$(ldconfig -p | awk '$1 == "libnccl-net-ofi.so" { print $NF; exit }')
+plugin=$(ldconfig -p | awk '$1 == "libnccl-net-ofi.so" && !matches++ { print $NF }')
 [[ ${plugin} == /opt/amazon/ofi-nccl/* ]] || fail "the NCCL plugin is not found: ${plugin:-nowhere}"
 [[ ${NCCL_NET_PLUGIN:-} == ofi ]] || fail 'NCCL_NET_PLUGIN is not set: NCCL could pass it over'
 archives=$(find / -xdev -name 'aws-efa-installer*' -print -quit)

@@ -6,8 +6,8 @@ needs nccl-tests
 
 for name in all_reduce all_gather reduce_scatter sendrecv alltoall; do
     program=$(command -v "${name}_perf") || fail "no ${name}_perf"
-    ldd "${program}" | grep -q 'libmpi\.so' || fail "${name}_perf is built without MPI"
-    "${program}" -h 2>&1 | grep -q -- '--minbytes' || fail "${name}_perf does not say its options"
+    [[ $(ldd "${program}") == *libmpi.so* ]] || fail "${name}_perf is built without MPI"
+    [[ $("${program}" -h 2>&1) == *--minbytes* ]] || fail "${name}_perf does not say its options"
 done
 # The code for GPUs is in a section of its own; without it nothing was compiled for any.
 python3 - "$(realpath "$(command -v all_reduce_perf)")" <<'END' || fail 'no GPU code in all_reduce_perf'

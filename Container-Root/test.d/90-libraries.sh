@@ -9,7 +9,7 @@ readonly of_the_driver='libcuda\.so\.1|libnvidia-[a-z]+\.so\.1|libnvcuvid\.so\.1
 # nsys' reader of network cards is for images that have an RDMA stack, which MPI and EFA bring.
 readonly cards='/opt/nvidia/nsight-systems*/CollectX/*'
 left_out=()
-ldconfig -p | grep -q 'libibumad\.so' || left_out=(-not -path "${cards}")
+[[ $(ldconfig -p) == *libibumad.so* ]] || left_out=(-not -path "${cards}")
 
 is_elf() { [[ $(head -c 4 -- "$1" | tr -d '\0') == $'\x7fELF' ]]; }
 

@@ -6,7 +6,7 @@ set -euo pipefail
 readonly EFA_INSTALLER_VERSION=@VERSION@
 cd "$(dirname -- "$0")"
 
-since() { [[ $(printf '%s\n%s\n' "$1" "${EFA_INSTALLER_VERSION}" | sort -V | head -n 1) == "$1" ]]; }
+since() { sort -VC <<<"$1"$'\n'"${EFA_INSTALLER_VERSION}"; }
 
 seen=
 for option in "$@"; do
