@@ -7,6 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION_NAME
 from gpu_profile.analysis.activity.steps import warm_up
+from gpu_profile.analysis.compare.rank_sets import check_samples
 from gpu_profile.analysis.compare.samples import Metric, RankSamples, samples_of
 from gpu_profile.analysis.compare.significance import FEWEST, Difference, Samples, difference
 from gpu_profile.analysis.store.database import Database
@@ -116,6 +117,7 @@ def merge(
     if on_host[0] != on_host[1]:
         what = f"the {'base' if on_host[0] else 'new'} run holds no GPU work, and the other does"
         raise ReportError(what, "Compare runs of one kind; `invoke diagnose` says what is missing")
+    check_samples(base, new, metric)
     before = _run_samples(base, metric, "base")
     after = _run_samples(new, metric, "new")
     kernels = _kernel_table(base, new, fail_over)

@@ -70,7 +70,7 @@ def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
     """The partial of one report."""
     on_gpu = [rank_samples(activity, metric) for activity in activities_of(database, scope)]
-    if on_gpu or metric.kind == "kernel":
+    if on_gpu:
         return on_gpu
     host = host_ranges_of(database, scope)
     return [_host_samples(rank, ranges, metric) for rank, ranges in host]
@@ -79,6 +79,8 @@ def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSam
 def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
     steps = host_steps(ranges)
     times, step = steps.end - steps.start, np.arange(len(steps))
+    if metric.kind == "kernel":
+        times = step = np.empty(0, np.int64)
     if metric.kind == "range":
         wanted = ranges.called(metric.name)
         times = wanted.end - wanted.start

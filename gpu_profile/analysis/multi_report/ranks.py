@@ -31,6 +31,8 @@ LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
 NCCL_INIT = re.compile(r"^ncclCommInit")
 NCCL_RANK, NCCL_SIZE = "Rank", "No. of ranks"
 UNKNOWN = -1
+MOST_RANKS, DIGITS = 1_000_000, 7
+"""A larger rank or number of ranks is no rank: `rank20261122.sqlite` is named by its date."""
 BLOB_HEADER = struct.Struct("<4Q")  # domain, schema, size of the payload, its offset
 
 
@@ -56,11 +58,13 @@ class Identity:
 @dataclass(frozen=True)
 class Ranks:
     """`by_report`: rank by pid, for each report. `source` says where they are from; `missing`
-    are the ranks below the world's size that no report holds."""
+    are the ranks below the world's size that no report holds. `world`: the number of ranks that
+    a report says the job had, 0 where none does."""
 
     by_report: tuple[Mapping[int, int], ...]
     source: str
     missing: tuple[int, ...]
+    world: int = 0
 
 
 def identity(database: Database) -> Identity:
@@ -111,8 +115,9 @@ def _by_place(reports: Sequence[Identity]) -> list[dict[int, int]]:
 
 def _ranks(reports: Sequence[Identity], found: list[dict[int, int]], source: str) -> Ranks:
     present = {rank for by_pid in found for rank in by_pid.values()}
-    world = max([report.world for report in reports] + [max(present, default=-1) + 1])
-    return Ranks(tuple(found), source, tuple(sorted(set(range(world)) - present)))
+    said = max((report.world for report in reports), default=0)
+    world = max(said, max(present, default=-1) + 1)
+    return Ranks(tuple(found), source, tuple(sorted(set(range(world)) - present)), said)
 
 
 def _pids(database: Database) -> list[int]:
@@ -152,14 +157,14 @@ def _environment(database: Database) -> dict[str, str]:
 
 def _numbers(pid: int, environment: Mapping[str, str], names: Sequence[str]) -> dict[int, int]:
     values = (environment.get(name, "") for name in names)
-    numbers = [int(value) for value in values if value.isdigit()]
+    numbers = [int(value) for value in values if value.isdecimal() and len(value) < DIGITS]
     return {pid: numbers[0]} if numbers else {}
 
 
 def _file_rank(pid: int, name: str, pattern: re.Pattern[str]) -> dict[int, int]:
     stem = re.sub(r"(\.sqlite|\.nsys-rep|\.gz)+$", "", name)
     match = pattern.search(stem)
-    return {pid: int(match[1])} if match else {}
+    return {pid: int(match[1])} if match and len(match[1]) < DIGITS else {}
 
 
 def _mpi(database: Database) -> dict[int, int]:
@@ -214,4 +219,4 @@ def _pair(blob: bytes, fields: Mapping[int, tuple[int, int]]) -> tuple[int, int]
     if schema not in fields or start + size > len(blob) or size < max(fields[schema]) + 4:
         return None
     rank, count = (struct.unpack_from("<i", blob, start + offset)[0] for offset in fields[schema])
-    return (rank, count) if 0 <= rank < count else None
+    return (rank, count) if 0 <= rank < count <= MOST_RANKS else None

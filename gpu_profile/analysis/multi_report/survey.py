@@ -30,7 +30,7 @@ class Run:
         """What a reader must know: lines, none when all is as it should be."""
         found = []
         if self.ranks.missing:
-            missing = ", ".join(map(str, self.ranks.missing))
+            missing = listed(self.ranks.missing)
             found.append(f"no report of rank {missing}: what follows is of the others")
         if self.ranks.source == "host and GPU" and len(self.scopes) > 1:
             found.append("no report says its rank: numbered by host and GPU")
@@ -40,6 +40,12 @@ class Run:
             error = (self.alignment.residual_ns or 0) / 1e3
             found.append(f"clocks of the hosts aligned by collectives, to {error:.1f} us")
         return found
+
+
+def listed(ranks: Sequence[int], most: int = 32) -> str:
+    """`0, 1, 2`, of very many ranks the first ones."""
+    more = f" and {len(ranks) - most} more" if len(ranks) > most else ""
+    return ", ".join(map(str, ranks[:most])) + more
 
 
 def survey(database: Database, scope: Scope | None = None) -> Survey:

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.open_report import opened
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import GpuProfileError, ReportError
 
 Partials = list[Any]
+Result = TypeVar("Result")
 Answer = Partials | GpuProfileError
 Tell = Callable[[str], None]
 
@@ -34,11 +36,19 @@ class Work:
 
     def do(self) -> Answer:
         """The partial of every analysis, the report read once; a refusal is an answer too."""
-        try:
-            with opened(self.source.place) as database:
-                return [one.partial(database, self.source.scope) for one in self.analyses]
-        except GpuProfileError as error:
-            return error
-        except MemoryError:
-            hint = "Read it on a machine with more memory, or with --scheduler"
-            return ReportError(f"{self.source.place} does not fit into memory", hint)
+        return read_one(self.source.place, self._partials)
+
+    def _partials(self, database: Database) -> Partials:
+        return [one.partial(database, self.source.scope) for one in self.analyses]
+
+
+def read_one(place: str, function: Callable[[Database], Result]) -> Result | GpuProfileError:
+    """What the function makes of one report, or why that cannot be read."""
+    try:
+        with opened(place) as database:
+            return function(database)
+    except GpuProfileError as error:
+        return error
+    except MemoryError:
+        hint = "Read it on a machine with more memory, or with --scheduler"
+        return ReportError(f"{place} does not fit into memory", hint)

@@ -7,8 +7,9 @@ from importlib import resources
 from pathlib import Path
 
 from gpu_profile.analysis.findings import diagnose
+from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import merged, partials
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.multi_report.work import Answer, Source, Tell
 from gpu_profile.analysis.nsys_tables.cuda_api_sum import CALLS
 from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
 from gpu_profile.analysis.nsys_tables.cuda_gpu_mem_sum import SIZES, TIMES
@@ -89,24 +90,23 @@ def write_page(
     """Read the reports (see parallel.analyse), write the page, and say what is in it.
 
     `known`: facts of the run by name, to be shown. Names and facts go through `clean`. A report
-    that cannot be read is named on the page; raises its error when none can be read.
+    that cannot be read is told and named on the page; raises its error when none can be read.
     """
     analyses = page_analyses(len(sources))
     answers = partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
-    tabled = dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED)))
-    found = merged(sources, list(tabled), [a[3:] if isinstance(a, list) else a for a in answers])
+    tables, refused = _tables(sources, answers, tell)
     read = [answer for answer in answers if isinstance(answer, list)]
     ranks = flat([answer[0] for answer in read])
     states = [rank.states for answer in read for rank in answer[1].ranks]
     data = PageData(
         title=title,
-        tables=found.tables,
+        tables=tables,
         diagnosis=diagnose.merge([answer[1] for answer in read], clock_error_ns),
         ranks=ranks,
         sizes=comm_sizes(states, clock_error_ns),
         waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
         facts={**(known or {}), **run_facts([a[2] for a in read], len(ranks), clock_error_ns)},
-        refused=[error for _, error in found.refused],
+        refused=refused,
         clean=clean or Redactor(),
     )
     html = page(data).encode()
@@ -114,6 +114,17 @@ def write_page(
     draft.write_bytes(html)
     draft.replace(output)
     return _summary(output, data, len(html))
+
+
+def _tables(
+    sources: Sequence[Source], answers: Sequence[Answer], tell: Tell
+) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
+    """The tables of the reports that were read, and why the others were not."""
+    tabled = list(dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED))))
+    found = merged(sources, tabled, [a[3:] if isinstance(a, list) else a for a in answers])
+    refused = [error for _, error in found.refused]
+    tell_omissions(refused, len(sources), len(sources) - len(refused), tell)
+    return found.tables, refused
 
 
 def page_analyses(reports: int) -> list[Analysis]:

@@ -6,6 +6,7 @@ Opens in Perfetto's UI (ui.perfetto.dev, or a copy of it on one's own machine).
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 
@@ -16,14 +17,15 @@ from gpu_profile.analysis.activity.cached import host_ranges_of
 from gpu_profile.analysis.activity.load import activities
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.multi_report.omissions import tell_omissions
+from gpu_profile.analysis.multi_report.work import read_one
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.open_report import opened
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.timeline.counters import Series, counters, gpu_metrics
 from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
 from gpu_profile.analysis.timeline.tracks import lanes, nests, ordered
-from gpu_profile.errors import ReportError
+from gpu_profile.errors import GpuProfileError, ReportError
 from gpu_profile.table import Cell, Column, Table
 
 _COLUMNS = tuple(
@@ -60,17 +62,24 @@ def timeline(
     """Write the trace (gzipped Perfetto protobuf) and return what is in it, one row a rank.
 
     Each report (a path or a URL) comes with its scope: ranks, and the offset to the run's common
-    clock. Of a report without GPU work it shows the NVTX ranges. Names go through `clean`. Raises
-    ReportError for a report that cannot be read, or when there is nothing; nothing is left then.
+    clock. Of a report without GPU work it shows the NVTX ranges. Names go through `clean`. A
+    report that cannot be read is told and left out. Raises ReportError when none can be read, or
+    when there is nothing to show; nothing is written then.
     """
     draft = output.with_name(f".{output.name}.part")
     rows: list[tuple[Cell, ...]] = []
+    refused: list[GpuProfileError] = []
     try:
         with TraceWriter(draft) as trace:
             for place, scope in reports:
                 tell(f"reading {place.rpartition('/')[2]}")
-                with opened(place) as database:
-                    rows += _Report(trace, database, scope, clean or Redactor()).write(len(rows))
+                read = read_one(place, partial(_load, scope=scope))
+                if isinstance(read, GpuProfileError):
+                    refused.append(read)
+                else:
+                    rows += _Report(trace, read, scope, clean or Redactor()).write(len(rows))
+                del read  # before the next one is read
+        tell_omissions(refused, len(reports), len(reports) - len(refused), tell)
         if not rows:
             what = "the reports hold neither GPU work nor NVTX ranges"
             raise ReportError(what, "Record with --trace=cuda,nvtx")
@@ -80,31 +89,43 @@ def timeline(
     return Table("timeline", _COLUMNS, tuple(rows))
 
 
+@dataclass(frozen=True, eq=False)
+class _Loaded:
+    """All that the trace needs of one report. Loaded before anything of it is written: a report
+    that fails halfway leaves no half of a rank in the trace."""
+
+    ranks: Sequence[Activity]
+    on_host: Sequence[tuple[int, Ranges]]
+    metrics: Sequence[Series]
+    threads: Mapping[int, str]
+
+
+def _load(database: Database, scope: Scope) -> _Loaded:
+    ranks = activities(database, scope)
+    on_host = [] if ranks else list(host_ranges_of(database, scope))
+    return _Loaded(ranks, on_host, gpu_metrics(database), _thread_names(database))
+
+
 class _Report:
     """One report's part of the trace."""
 
-    def __init__(
-        self, trace: TraceWriter, database: Database, scope: Scope, clean: Redactor
-    ) -> None:
+    def __init__(self, trace: TraceWriter, loaded: _Loaded, scope: Scope, clean: Redactor) -> None:
         self._trace = trace
-        self._database = database
+        self._loaded = loaded
         self._scope = scope
         self._clean = clean
-        self._threads = _thread_names(database)
 
     def write(self, flow_base: int) -> Iterator[tuple[Cell, ...]]:
         """`flow_base`: how many ranks came before, so that flow ids differ between reports."""
-        ranks = activities(self._database, self._scope)
         by_process: dict[int, list[Activity]] = {}
-        for activity in ranks:
+        for activity in self._loaded.ranks:
             by_process.setdefault(activity.process, []).append(activity)
         for number, group in enumerate(by_process.values()):
             yield from self._process(group, (flow_base + number + 1) << 40)
-        if not ranks:
-            yield from starmap(self._host, host_ranges_of(self._database, self._scope))
-        if metrics := gpu_metrics(self._database):
+        yield from starmap(self._host, self._loaded.on_host)
+        if self._loaded.metrics:
             group_track = self._trace.process("GPU metrics")
-            for series in metrics:
+            for series in self._loaded.metrics:
                 self._counter(group_track, series)
 
     def _process(self, group: list[Activity], flow_base: int) -> Iterator[tuple[Cell, ...]]:
@@ -198,7 +219,7 @@ class _Report:
 
     def _thread(self, thread: int) -> str:
         number = thread & 0xFFFFFF
-        name = self._threads.get(thread, "")
+        name = self._loaded.threads.get(thread, "")
         return f"{self._clean.text(name)} {number}" if name else f"thread {number}"
 
 

@@ -1,19 +1,25 @@
 """compare: one run against another, and the gate."""
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_profile.analysis.compare import compare as comparison
 from gpu_profile.analysis.compare import formats as compare_text
+from gpu_profile.analysis.compare.rank_sets import SideRanks, check_ranks
 from gpu_profile.analysis.compare.samples import Metric, RankSamples, sampling
+from gpu_profile.analysis.multi_report.ranks import FILE_RANK
+from gpu_profile.analysis.multi_report.work import Source
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.paths import output_file
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.errors import GateError, SettingsError
+from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Table
-from gpu_profile.verbs.reading.open_run import reading
+from gpu_profile.verbs.reading.open_run import Reading, reading
 
 
 def compare(verb: Verb, options: Options) -> None:
@@ -24,10 +30,10 @@ def compare(verb: Verb, options: Options) -> None:
     output = output_file(options, compare_text.file_name(form))
     metric = Metric.parse(str(options["metric"]))
     analysis = Analysis("samples", sampling(metric), _no_table)
-    base, new = (
-        _samples(str(options[side]), chosen, options, analysis) for side in ("base", "new")
-    )
-    result = comparison.merge(base, new, metric, comparison.percent(str(options["fail_over"])))
+    fail_over = comparison.percent(str(options["fail_over"]))
+    base, new = (_open_side(side, chosen, options) for side in ("base", "new"))
+    check_ranks(base.ranks, new.ranks)
+    result = comparison.merge(base.samples(analysis), new.samples(analysis), metric, fail_over)
     text = compare_text.write(result, form)
     if output:
         output.write_text(text, encoding="utf-8")
@@ -37,13 +43,43 @@ def compare(verb: Verb, options: Options) -> None:
         raise GateError(str(result), "The kernels that changed are in the comparison")
 
 
-def _samples(
-    wanted: str, chosen: Settings, options: Options, analysis: Analysis
-) -> list[RankSamples]:
+@dataclass(frozen=True)
+class _Side:
+    """One run of the two: its reports, all of them readable, and the ranks that they hold."""
+
+    reports: Reading
+    ranks: SideRanks
+
+    def samples(self, analysis: Analysis) -> list[RankSamples]:
+        return [rank for answer in self.reports.of([analysis]) for rank in answer[0]]
+
+
+def _open_side(side: str, chosen: Settings, options: Options) -> _Side:
+    """Raises the error of the first report that cannot be read: a gate needs all of them."""
+    wanted = str(options[side])
     path = Path(wanted)
     named = {"report": (wanted,), "run": ""} if path.exists() else {"report": (), "run": wanted}
-    answers = reading({**options, **named}, chosen).of([analysis])
-    return [rank for answer in answers for rank in answer[0]]
+    reports = reading({**options, **named}, chosen, complete=True)
+    ranks = reports.run.ranks
+    present = frozenset(rank for by_pid in ranks.by_report for rank in by_pid.values())
+    if path.is_file():
+        return _Side(reports, SideRanks(side, present, frozenset(ranks.missing), is_file=True))
+    recorded = _recorded_ranks(Path(reports.sources[0].place).parent)
+    missing = recorded - _ranks_of_files(reports.sources) if recorded else frozenset(ranks.missing)
+    return _Side(reports, SideRanks(side, present, missing, bool(recorded or ranks.world)))
+
+
+def _recorded_ranks(directory: Path) -> frozenset[int]:
+    """The ranks that were to leave a report, as run.json says; none where it does not."""
+    if not (directory / rundir.RUN_FILE).is_file():
+        return frozenset()
+    return frozenset(rundir.load(directory).ranks)
+
+
+def _ranks_of_files(sources: Sequence[Source]) -> frozenset[int]:
+    """The ranks that the reports' names say: rank2.node1.sqlite is of 2."""
+    matches = (FILE_RANK.search(source.name) for source in sources)
+    return frozenset(int(match[1]) for match in matches if match)
 
 
 def _no_table(_parts: object) -> Table:

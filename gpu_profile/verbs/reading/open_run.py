@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpu_profile.analysis.multi_report.omissions import readable
 from gpu_profile.analysis.multi_report.parallel import partials
 from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, Run, run_of
 from gpu_profile.analysis.multi_report.work import Source
 from gpu_profile.analysis.store.open_report import is_url
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.cli.table import Options
-from gpu_profile.errors import GpuProfileError, ReportError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline
 from gpu_profile.runs import record as rundir
@@ -21,40 +21,47 @@ from gpu_profile.settings.settings import Settings
 
 @dataclass(frozen=True)
 class Reading:
-    """The readable reports, each with its scope; `run` has ranks and clocks."""
+    """The readable reports, each with its scope; `run` has ranks and clocks.
+
+    `count` is how many reports were named. With `complete`, a report that cannot be read is an
+    error (a gate: it must not pass on the ranks that are left).
+    """
 
     sources: tuple[Source, ...]
     run: Run
     scheduler: str = ""
+    count: int = 1
+    complete: bool = False
 
     def of(self, analyses: Sequence[Analysis]) -> list[list[Any]]:
-        """The partials of each report that could be read, in order."""
-        said = partials(self.sources, analyses, scheduler=self.scheduler, tell=Progress().say)
-        return [answer for answer in said if not isinstance(answer, GpuProfileError)]
+        """The partials of each report that could be read, in order; the others are named.
+
+        Raises the report's error where it was the only one, or with `complete`.
+        """
+        progress = Progress()
+        answers = partials(self.sources, analyses, scheduler=self.scheduler, tell=progress.say)
+        read = readable(
+            self.sources, answers, progress.say, count=self.count, complete=self.complete
+        )
+        return [answer for _, answer in read]
 
 
-def reading(options: Options, chosen: Settings, *, by: str = "") -> Reading:
-    """Open what --run or --report names. A report that cannot be read is named and left out."""
+def reading(options: Options, chosen: Settings, *, by: str = "", complete: bool = False) -> Reading:
+    """Open what --run or --report names. A report that cannot be read is named and left out.
+
+    Raises its error instead where it is the only one, or with `complete`.
+    """
     progress = Progress()
     every = [Source(place) for place in _places(options, chosen)]
     scheduler = str(options.get("scheduler", ""))
     kind = SURVEY if len(every) > 1 else SURVEY_ALONE
     answers = partials(every, [kind], scheduler=scheduler, tell=progress.say)
-    kept = []
-    for source, answer in zip(every, answers, strict=True):
-        if isinstance(answer, GpuProfileError):
-            if len(every) == 1:
-                raise answer
-            progress.say(f"left out: {answer}")
-        else:
-            kept.append((source, answer[0]))
-    if not kept:
-        raise ReportError("no report could be read", "The reasons are above")
-    run = run_of([survey for _, survey in kept], by)
+    kept = readable(every, answers, progress.say, complete=complete)
+    run = run_of([answer[0] for _, answer in kept], by)
     for note in (*run.notes(), *_cost(Path(every[0].place).parent)):
         progress.say(f"note: {note}")
     scoped = tuple(replace(s, scope=scope) for (s, _), scope in zip(kept, run.scopes, strict=True))
-    return Reading(scoped, run, scheduler)
+    return Reading(scoped, run, scheduler, len(every), complete)
 
 
 def _places(options: Options, chosen: Settings) -> list[str]:

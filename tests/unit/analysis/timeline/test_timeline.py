@@ -166,8 +166,18 @@ def test_an_unreadable_report_leaves_no_trace(tmp_path: Path) -> None:
     bad = tmp_path / "rank1.sqlite"
     bad.write_bytes(b"not a database")
     with pytest.raises(ReportError, match=r"rank1\.sqlite is no SQLite file"):
-        timeline([TWO[0], (str(bad), Scope())], tmp_path / "out.gz")
+        timeline([(str(bad), Scope())], tmp_path / "out.gz")
     assert [path.name for path in tmp_path.iterdir()] == ["rank1.sqlite"]
+
+
+def test_an_unreadable_report_beside_others_is_told_and_left_out(tmp_path: Path) -> None:
+    bad, told = tmp_path / "rank1.sqlite", list[str]()
+    bad.write_bytes(b"not a database")
+    found = timeline([TWO[0], (str(bad), Scope())], tmp_path / "out.gz", tell=told.append)
+    assert found == timeline(TWO[:1], tmp_path / "alone.gz")
+    assert (tmp_path / "out.gz").read_bytes() == (tmp_path / "alone.gz").read_bytes()
+    assert told[-2].startswith(f"left out: {bad} is no SQLite file")
+    assert told[-1] == "note: 1 of 2 reports left out: what follows is of the other 1"
 
 
 def test_a_report_without_gpu_work_shows_its_ranges(tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""Which ranks the two runs of a comparison hold. A gate that lost a rank fails, and never passes.
+
+The slowest rank sets the pace of a run, so a comparison without it says "pass" for any slowdown.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpu_profile.analysis.compare.samples import Metric, RankSamples
+from gpu_profile.analysis.multi_report.survey import listed
+from gpu_profile.errors import ReportError
+
+
+@dataclass(frozen=True)
+class SideRanks:
+    """The ranks of one run. `side` is base or new; `missing` those that were to leave a report.
+
+    `is_complete`: run.json or the reports say how many ranks there were, so that `missing` can be
+    trusted. `is_file`: one report was named, and not a run.
+    """
+
+    side: str
+    present: frozenset[int]
+    missing: frozenset[int]
+    is_complete: bool = True
+    is_file: bool = False
+
+
+def check_ranks(base: SideRanks, new: SideRanks) -> None:
+    """Raises ReportError where a rank is missing on a side.
+
+    Two single reports are compared as they are. Two runs may have another number of ranks (4 GPUs
+    against 8) only if each says that it is complete.
+    """
+    for side, other in ((base, new), (new, base)):
+        missing = side.missing & other.present if side.is_file else side.missing
+        if missing and not (side.is_file and other.is_file):
+            raise _missing(side, missing)
+    differ = base.present ^ new.present
+    if differ and not (base.is_file and new.is_file) and not (base.is_complete and new.is_complete):
+        side = new if differ & base.present else base
+        raise _missing(side, differ - side.present)
+
+
+def _missing(side: SideRanks, ranks: Iterable[int]) -> ReportError:
+    return ReportError(
+        f"the {side.side} run has no report of rank {listed(sorted(ranks))}",
+        "A comparison needs the same ranks of both runs; compare single reports by their files",
+    )
+
+
+def check_samples(base: Sequence[RankSamples], new: Sequence[RankSamples], metric: Metric) -> None:
+    """Raises ReportError where a rank of both runs has samples of the metric in one of them only.
+
+    Such a rank lost its GPU work, or its marked steps: the other ranks cannot speak for it.
+    """
+    if {rank.rank for rank in base} != {rank.rank for rank in new}:
+        return
+    before, after = _sampled(base), _sampled(new)
+    for side, mine, other in (("base", before, after), ("new", after, before)):
+        if mine and (lost := other - mine):
+            where = f"on rank {listed(sorted(lost))}"
+            raise ReportError(
+                f"the {side} run has no {metric} {where}, and the other run has it",
+                "`invoke diagnose` says what the recording of that rank misses",
+            )
+
+
+def _sampled(ranks: Sequence[RankSamples]) -> set[int]:
+    """The ranks whose samples a comparison would use."""
+    on_gpu = [rank for rank in ranks if not rank.on_host] or ranks
+    return {rank.rank for rank in on_gpu if len(rank.times)}

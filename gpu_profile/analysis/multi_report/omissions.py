@@ -1,0 +1,55 @@
+"""Reports that cannot be read beside others that can: each is named, and all are counted.
+
+A result of three ranks that looks like one of four is worse than none: at a407b15 one damaged
+byte in a report of four turned `compare` from exit code 8 into "pass".
+"""
+
+from collections.abc import Iterable, Sequence
+
+from gpu_profile.analysis.multi_report.work import Answer, Partials, Source, Tell
+from gpu_profile.errors import GpuProfileError, ReportError
+
+
+def readable(
+    sources: Sequence[Source],
+    answers: Iterable[Answer],
+    tell: Tell,
+    *,
+    count: int = 0,
+    complete: bool = False,
+) -> list[tuple[Source, Partials]]:
+    """The reports that were read, with their partials; a line is told for each other one.
+
+    `count`: how many reports were asked for, where earlier readings left some out already.
+    Raises the first refusal where no other report was asked for, or where all must be
+    `complete`; ReportError where none was read.
+    """
+    read: list[tuple[Source, Partials]] = []
+    refused: list[GpuProfileError] = []
+    for source, answer in zip(sources, answers, strict=True):
+        if isinstance(answer, GpuProfileError):
+            refused.append(answer)
+        else:
+            read.append((source, answer))
+    tell_omissions(refused, count or len(sources), len(read), tell, complete=complete)
+    return read
+
+
+def tell_omissions(
+    refused: Sequence[GpuProfileError],
+    count: int,
+    read: int,
+    tell: Tell,
+    *,
+    complete: bool = False,
+) -> None:
+    """Name each refused report, then say how many of `count` are left. Raises as readable()."""
+    if not refused:
+        return
+    if complete or count == 1:
+        raise refused[0]
+    for error in refused:
+        tell(f"left out: {error}")
+    if not read:
+        raise ReportError("no report could be read", "The reasons are above")
+    tell(f"note: {count - read} of {count} reports left out: what follows is of the other {read}")
