@@ -1,6 +1,9 @@
 """check: lint, types and tests of this project."""
 
 import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.paths import ROOT
@@ -10,34 +13,67 @@ from gpu_profile.errors import GateError
 from gpu_profile.process import which
 
 _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
+_NOTHING_SELECTED = 5
+"""pytest's exit code where its words select no test."""
 
 
 def check(_verb: Verb, options: Options) -> None:
-    failed = [name for name, command in _checks(options).items() if _fails(name, command)]
+    """Run all checks, print each one's seconds, and raise GateError with those that failed."""
+    codes = {name: _exit_code(name, command) for name, command in check_commands(options).items()}
+    failed = failed_checks(codes)
     if failed:
         raise GateError(f"{' and '.join(failed)} failed", "The reasons are above")
 
 
-def _checks(options: Options) -> dict[str, Command]:
+def failed_checks(codes: Mapping[str, int]) -> list[str]:
+    """The names of the failed checks.
+
+    `-- -k slurm` may select tests of one pytest run only; it fails where no run has any.
+    """
+    tests = [code for name, code in codes.items() if name.startswith("pytest")]
+    harmless = {0, _NOTHING_SELECTED} if set(tests) != {_NOTHING_SELECTED} else {0}
+    return [name for name, code in codes.items() if code not in harmless]
+
+
+def check_commands(options: Options) -> dict[str, Command]:
+    """The checks by name, in their order."""
     python = (sys.executable, "-m")
-    required = [f"--require={part}" for part in options["require"]]
     return {
         "ruff check": Command(argv=(*python, "ruff", "check", str(ROOT))),
         "ruff format": Command(argv=(*python, "ruff", "format", "--check", str(ROOT))),
         "mypy": Command(argv=(*python, "mypy")),
         "shellcheck": Command(argv=(*_shellcheck(), *_scripts())),
-        "pytest": Command(argv=(*python, "pytest", *required, *options["words"])),
+        **_test_commands(options["require"], options["words"]),
     }
 
 
-def _fails(name: str, command: Command) -> bool:
+def _test_commands(required: Sequence[str], words: Sequence[str]) -> dict[str, Command]:
+    """Unit tests on all CPUs, then serially those that share one engine or cluster.
+
+    Words that name a file or folder choose the tests themselves: one serial run.
+    """
+    pytest = (sys.executable, "-m", "pytest")
+    tail = (*(f"--require={part}" for part in required), *words)
+    if any(Path(word.partition("::")[0]).exists() for word in words if not word.startswith("-")):
+        return {"pytest": Command(argv=(*pytest, *tail))}
+    parallel = ("--numprocesses=auto", "--dist=worksteal")
+    return {
+        "pytest tests/unit": Command(argv=(*pytest, "tests/unit", *parallel, *tail)),
+        "pytest tests/image tests/live": Command(
+            argv=(*pytest, "tests/image", "tests/live", *tail)
+        ),
+    }
+
+
+def _exit_code(name: str, command: Command) -> int:
     print(f"== {name}", flush=True)
-    return process.run_attached(command) != 0
+    began = time.monotonic()
+    code = process.run_attached(command)
+    print(f"== {name}: {time.monotonic() - began:.0f} s", flush=True)
+    return code
 
 
 def _shellcheck() -> tuple[str, ...]:
-    from pathlib import Path
-
     return (which("shellcheck") or str(Path(sys.executable).with_name("shellcheck")), "-x")
 
 

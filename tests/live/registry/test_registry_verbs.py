@@ -16,9 +16,9 @@ from gpu_profile.lock import file as lock
 from gpu_profile.lock import installed as manifest
 from gpu_profile.registry import address as registry_address
 from gpu_profile.registry import push
-from tests.image.builds import FULL, PLAIN
 from tests.image.checks import in_container
 from tests.invoked import INVOKE
+from tests.live.image.builds import FULL, PLAIN
 from tests.live.registry.conftest import ECR, PASSWORD, Registry, stored_digest, tell_ecr
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]

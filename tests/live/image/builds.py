@@ -9,7 +9,7 @@ from gpu_profile.image import downloads as machine
 from gpu_profile.image.build_log import BuildLog
 from gpu_profile.settings.settings import load
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STAND_IN = Path(__file__).with_name("nccl-tests-stand-in")
 PLAIN = ("BASE_IMAGE=embedded", "NSYS_SOURCE=debian", "INSTALL_TORCH=none", "TORCH_URL=")
 FULL = (

@@ -14,10 +14,10 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import command
 from gpu_profile.image.build_log import BuildLog
-from tests.image import stand_in
-from tests.image.builds import build, why
 from tests.image.checks import in_container, last_line
-from tests.image.stand_in import Archive
+from tests.live.image import stand_in
+from tests.live.image.builds import build, why
+from tests.live.image.stand_in import Archive
 
 NAME = "gpu-profile-test-efa"
 ONLY_EFA = "BUILD_OPTS=--network=host --target=efa"

@@ -7,9 +7,9 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import command
-from tests.image.builds import FULL, build, why
 from tests.image.checks import NOT_APPLICABLE, in_container, last_line
 from tests.image.test_checks import CHECKS
+from tests.live.image.builds import FULL, build, why
 
 COMBINATIONS = {
     "none": (("INSTALL_MPI=false",), {"20-torch", "25-samples", "30-mpi", "35-sshd", "40-efa"}),

@@ -1,0 +1,38 @@
+"""check: unit tests on all CPUs, tests of engines serially, and the words behind `--` to both."""
+
+import pytest
+
+from gpu_profile.verbs.machine.check import check_commands, failed_checks
+
+UNIT, LIVE = "pytest tests/unit", "pytest tests/image tests/live"
+
+
+def test_unit_tests_run_in_parallel_and_tests_of_engines_one_by_one() -> None:
+    commands = check_commands({"require": ("docker",), "words": ("-k", "slurm")})
+    assert list(commands)[-2:] == [UNIT, LIVE]
+    assert "--numprocesses=auto" in commands[UNIT].argv
+    assert not [word for word in commands[LIVE].argv if word.startswith("--numprocesses")]
+    for name in (UNIT, LIVE):
+        assert commands[name].argv[-3:] == ("--require=docker", "-k", "slurm")
+
+
+@pytest.mark.parametrize("word", ["tests/unit", "tests/unit/test_process.py::test_a_name"])
+def test_a_file_or_folder_is_the_whole_selection(word: str) -> None:
+    commands = check_commands({"require": (), "words": (word,)})
+    assert UNIT not in commands
+    assert commands["pytest"].argv[-2:] == ("pytest", word)
+
+
+@pytest.mark.parametrize(
+    ("codes", "failed"),
+    [
+        ({"mypy": 0, UNIT: 0, LIVE: 0}, []),
+        ({"mypy": 0, UNIT: 5, LIVE: 0}, []),
+        ({"mypy": 0, UNIT: 5, LIVE: 5}, [UNIT, LIVE]),
+        ({"mypy": 1, UNIT: 0, LIVE: 2}, ["mypy", LIVE]),
+    ],
+)
+def test_no_test_selected_fails_only_where_no_run_has_any(
+    codes: dict[str, int], failed: list[str]
+) -> None:
+    assert failed_checks(codes) == failed
