@@ -22,11 +22,6 @@ COMPUTE, COMMUNICATION, COPY, SET = range(4)
 COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE = 1, 2, 8
 PAGEABLE, PINNED = 0, 1
 NO_CALL = -1
-# Kernels that move data between GPUs and wait for their peers: NCCL's (ncclKernel_ before 2.19,
-# ncclDevKernel_ since), NVSHMEM's, and the one- and two-shot all-reduces of inference engines.
-COMMUNICATION_NAME = re.compile(
-    r"^(void )?(nccl(Dev)?Kernel|nvshmem|(\w+::)*(cross_device_reduce|(one|two)_shot_all_reduce))"
-)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ A collective's kernel starts when its rank arrives and ends when all are done. S
 waits until the last one has arrived and moves data from then on. NVIDIA's tools sum up both.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,8 +20,6 @@ END_SPREAD_NS, END_SPREAD_SHARE, END_SPREAD_MOST_NS = 5_000, 0.2, 50_000
 MOST_SHIFT = 8
 MATCH_SHARE = 0.9
 UNMATCHED = -1
-# Kernels in which every rank waits for every other one.
-SYMMETRIC = re.compile(r"AllReduce|AllGather|ReduceScatter|all_reduce|cross_device_reduce")
 
 
 @dataclass(frozen=True, eq=False)

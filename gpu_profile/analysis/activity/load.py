@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import (
     COMMUNICATION,
-    COMMUNICATION_NAME,
     COMPUTE,
     COPY,
     NO_CALL,
@@ -36,6 +35,7 @@ from gpu_profile.analysis.store.schema import (
 )
 from gpu_profile.analysis.store.target import hostname
 from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.comm_kernels import comm_kernel, function_name, needs_namespace
 
 Part = dict[str, Any]  # columns of one length, each of its own type
 
@@ -74,16 +74,32 @@ SPARSE = {"bytes": np.int64, "copy_kind": np.int8, "pageable": np.bool_}
 def _operations(database: Database) -> tuple[list[Part], dict[int, str]]:
     """All GPU operations of a report, one set of columns a kind, with the names' texts."""
     kernels: Part = {**database.load(KERNEL, *COMMON, "shortName", sort=False)}
-    names = database.names(kernels["shortName"])
-    talk = [key for key, text in names.items() if COMMUNICATION_NAME.match(text)]
-    communicates = among(kernels["shortName"], talk).view(np.int8)
+    names = _name_kernels(database, kernels)
+    talk = [key for key, text in names.items() if comm_kernel(text)]
+    communicates = among(kernels["name"], talk).view(np.int8)
     kernels["kind"] = np.array([COMPUTE, COMMUNICATION], np.int8)[communicates]
-    kernels["name"] = kernels["shortName"]
     parts = [kernels, _copies(database), *_others(database)]
     # Names of our own get negative ids, which nsys never gives.
     names.update({-1 - kind: COPY_NAMES.get(kind, "copy") for kind in range(100)})
     names.update({-101: "memset", -102: GRAPH_NAME})
     return parts, names
+
+
+def _name_kernels(database: Database, kernels: Part) -> dict[int, str]:
+    """Set the kernels' `name`: their short name, which lacks the namespace, and the whole
+    function's name where only that tells communication ("deep_ep::intranode::dispatch")."""
+    kernels["name"] = kernels["shortName"]
+    names = database.names(kernels["shortName"])
+    doubtful = [key for key, text in names.items() if needs_namespace(text)]
+    if not doubtful or not database.has(KERNEL, "demangledName"):
+        return names
+    whole = database.load(KERNEL, "demangledName", sort=False)["demangledName"]
+    rows = np.flatnonzero(among(kernels["shortName"], doubtful))
+    texts = {key: function_name(text) for key, text in database.names(whole[rows]).items()}
+    talk = among(whole[rows], [key for key, text in texts.items() if comm_kernel(text)])
+    kernels["name"] = kernels["shortName"].copy()
+    kernels["name"][rows[talk]] = whole[rows[talk]]
+    return names | {key: texts[key] for key in present(whole[rows[talk]])}
 
 
 def _copies(database: Database) -> Part:

@@ -7,7 +7,6 @@ and 805.7 MB for models with as many bytes of parameters; the bandwidth that fol
 nccl-tests measures on the same machine.)
 """
 
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -22,15 +21,28 @@ from gpu_profile.analysis.activity.activity import (
 from gpu_profile.analysis.activity.steps import find_steps, step_of
 from gpu_profile.analysis.arrays.columns import among, present
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.tables.comm_kernels import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    BROADCAST,
+    REDUCE,
+    REDUCE_SCATTER,
+    SEND_RECV,
+    comm_kind,
+)
 
 BUS_FACTORS: dict[str, Callable[[int], float]] = {
-    "AllReduce": lambda ranks: 2 * (ranks - 1) / ranks,
-    "AllGather": lambda ranks: ranks - 1,
-    "ReduceScatter": lambda ranks: ranks - 1,
-    "Broadcast": lambda ranks: 1,
-    "Reduce_": lambda ranks: 1,
+    ALL_REDUCE: lambda ranks: 2 * (ranks - 1) / ranks,
+    ALL_GATHER: lambda ranks: ranks - 1,
+    REDUCE_SCATTER: lambda ranks: ranks - 1,
+    BROADCAST: lambda ranks: 1,
+    REDUCE: lambda ranks: 1,
+    SEND_RECV: lambda ranks: 1,
+    ALL_TO_ALL: lambda ranks: 1,
 }
-ALL_REDUCE = re.compile(r"AllReduce")
+"""nccl-tests' bus bandwidth over NCCL's size, by kind. What a rank sends to itself is left out of
+the size of an all-to-all, and of one that sends and receives."""
 # Parameters with frozen parts or other copies in between would not give the same sum every time.
 SAME_SHARE = 0.9
 
@@ -42,7 +54,9 @@ def reduced_bytes(activity: Activity) -> IntArray:
     unknown = np.zeros(len(steps) + 1, np.int64)
     talk = np.flatnonzero((ops.kind == COMMUNICATION) & (ops.call != NO_CALL))
     names = {activity.names[code] for code in present(ops.name[talk])}
-    one = len(present(ops.stream[talk])) == 1 and all(map(ALL_REDUCE.search, names))
+    one = len(present(ops.stream[talk])) == 1 and all(
+        comm_kind(name) == ALL_REDUCE for name in names
+    )
     if not len(steps) or not one:
         return unknown
     launched, threads = activity.launched, present(activity.launcher[talk])
@@ -71,10 +85,10 @@ def _by_step(size: IntArray, step: IntArray, steps: int) -> IntArray:
     return np.asarray(np.rint(np.r_[sums.sum(), sums]), np.int64)
 
 
-def bus_bandwidth(moved: float, ns: float, ranks: int, name: str = "AllReduce") -> float:
+def bus_bandwidth(moved: float, ns: float, ranks: int, kind: str = ALL_REDUCE) -> float:
     """GB/s that each rank's links carry, as nccl-tests' busbw; 0 for kinds it does not know.
 
     `moved` is NCCL's size: the whole message of an all-reduce, one rank's part of the others.
     """
-    factor = next((by(ranks) for kind, by in BUS_FACTORS.items() if kind in name), 0.0)
-    return factor * moved / ns if ns else 0.0
+    factor = BUS_FACTORS.get(kind)
+    return factor(ranks) * moved / ns if ns and factor else 0.0

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION_NAME
 from gpu_profile.analysis.activity.steps import warm_up
 from gpu_profile.analysis.compare.rank_sets import check_samples
 from gpu_profile.analysis.compare.samples import Metric, RankSamples, samples_of
 from gpu_profile.analysis.compare.significance import FEWEST, Difference, Samples, difference
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.comm_kernels import comm_kernel
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.table import Cell, Column, Table
 
@@ -204,7 +204,7 @@ def _kernel_row(
     if base is None or new is None:
         state = "appeared" if base is None else "vanished"
     elif abs(change) > fail_over * old.time or round(old.count, 2) != round(now.count, 2):
-        state = "changed (waits)" if COMMUNICATION_NAME.match(name) else "changed"
+        state = "changed (waits)" if comm_kernel(name) else "changed"
     else:
         state = "same"
     counts = (round(old.count, 2), round(now.count, 2))

@@ -25,6 +25,7 @@ from gpu_profile.analysis.findings.transfers import (
     judge_low_bandwidth,
     judge_pageable_copy,
 )
+from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kernels
 from gpu_profile.analysis.multi_report.survey import run_of, survey
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -40,6 +41,7 @@ RULES = (
     judge_tiny_kernels,
     judge_low_bandwidth,
     judge_links,
+    judge_undecided_kernels,
 )
 NO_STEPS = "single steps: neither an NVTX range nor a period of kernels tells them"
 COLUMNS = (

@@ -11,9 +11,10 @@ from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL
+from gpu_profile.analysis.tables.comm_kernels import TOGETHER_KINDS, comm_kind
 
-# Collectives in which every rank waits for every other: they end together.
-TOGETHER = re.compile(r"nccl(Dev)?Kernel_(AllReduce|AllGather|ReduceScatter)")
+# Few strings of a report: only these are looked up in the table of communication kernels.
+_CANDIDATE = re.compile(r"reduce|gather|multimem", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +29,20 @@ class Clues:
 @once_each
 def clues(database: Database) -> Clues:
     """Read once, for ranks and clocks."""
-    wanted, processes = database.ids(TOGETHER), set[int]()
+    wanted, processes = _together(database), set[int]()
     found = [np.empty((3, 0), np.int64)]
     for rows in database.parts(KERNEL, "end", "globalPid", "demangledName"):
         processes.update(present(rows["globalPid"]))
         mine = among(rows["demangledName"], wanted)
         found.append(np.stack([rows[key][mine] for key in ("end", "globalPid", "demangledName")]))
     return Clues(tuple(sorted(processes)), _ends(database, *np.concatenate(found, axis=1)))
+
+
+def _together(database: Database) -> list[int]:
+    """The ids of the names of collectives that end on all ranks at once."""
+    candidates = np.array(database.ids(_CANDIDATE), np.int64)
+    names = database.names(candidates)
+    return [key for key, text in names.items() if comm_kind(text) in TOGETHER_KINDS]
 
 
 def _ends(

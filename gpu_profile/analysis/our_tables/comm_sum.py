@@ -12,6 +12,7 @@ from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.analysis.tables.comm_kernels import comm_kind
 from gpu_profile.table import Cell, Column, Table
 
 COLUMNS = (
@@ -88,7 +89,7 @@ def _moved(rank: RankSplit, mine: NDArray[np.bool_]) -> int:
 def _bandwidth(moved: int, ns: int, ranks: int, name: str) -> tuple[Cell, ...]:
     if not moved or not ns:
         return (None, None, None)
-    bus = bus_bandwidth(moved, ns, ranks, name)
+    bus = bus_bandwidth(moved, ns, ranks, comm_kind(name))
     return (round(moved / 1e6, 3), round(moved / ns, 2), round(bus, 2) or None)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.tables.comm_kernels import comm_kind
 from gpu_profile.table import Cell, Column, Table
 
 _MOST_SIZES = 16
@@ -53,7 +54,7 @@ def _rows(name: str, ranks: int, parts: list[tuple[IntArray, IntArray]]) -> list
 
 def _row(name: str, ranks: int, size: IntArray, moved: IntArray) -> tuple[Cell, ...]:
     typical, middle = int(np.median(size)), float(np.median(moved))
-    bandwidth = bus_bandwidth(typical, max(1, round(middle)), ranks, name)
+    bandwidth = bus_bandwidth(typical, max(1, round(middle)), ranks, comm_kind(name))
     return (
         *(name, ranks, round(typical / 1e6, 3), len(size) // ranks, middle),
         round(bandwidth, 2) or None,
