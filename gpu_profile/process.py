@@ -94,10 +94,20 @@ def run(command: Command, *, timeout_s: float | None = None) -> Result:
 
 
 def run_attached(command: Command) -> int:
-    """Run on our own terminal: builds, shells, anything whose output the user reads live."""
+    """Run on our own terminal: builds, shells, anything whose output the user reads live.
+
+    Standard input is the terminal too, except where the command brings its own text.
+    """
     sys.stdout.flush()
     try:
-        with subprocess.Popen(command.argv, env=_environment(command)) as child:
+        with (
+            tempfile.TemporaryFile() as given,
+            subprocess.Popen(
+                command.argv,
+                env=_environment(command),
+                stdin=_written(given, command.stdin) if command.stdin else None,
+            ) as child,
+        ):
             while True:
                 try:
                     return child.wait()
@@ -124,16 +134,21 @@ def lines(command: Command) -> Generator[str, None, int]:
             _end(child)
 
 
+def _written(file: IO[bytes], text: str) -> IO[bytes]:
+    """The file, to be read from the beginning of the text."""
+    file.write(text.encode())
+    file.seek(0)
+    return file
+
+
 def _start(
     command: Command, output: int | IO[bytes], *, own_session: bool = True
 ) -> subprocess.Popen[bytes]:
     with tempfile.TemporaryFile() as given:
-        given.write(command.stdin.encode())
-        given.seek(0)
         try:
             return subprocess.Popen(
                 command.argv,
-                stdin=given,
+                stdin=_written(given, command.stdin),
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=_environment(command),

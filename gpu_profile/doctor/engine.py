@@ -1,7 +1,7 @@
 """What is missing on this machine for building and running images."""
 
 from gpu_profile.check import Check
-from gpu_profile.engine.probe import OLDEST, Engine, version_of
+from gpu_profile.engine.probe import OLDEST, SOCKET_ADVICE, Engine, version_of
 from gpu_profile.errors import ToolError
 
 
@@ -14,8 +14,8 @@ def checks(engine: Engine) -> tuple[Check, ...]:
         Check(
             name="docker engine",
             ok=version_of(engine.server) >= OLDEST,
-            found=engine.server or engine.problem,
-            advice=fix if not engine.server else f"Docker Engine {OLDEST[0]} or newer is needed",
+            found=_engine_found(engine),
+            advice=_engine_advice(engine) or fix,
         ),
         Check(name="docker buildx", ok=bool(engine.buildx), found=engine.buildx, advice=fix),
         Check(
@@ -31,6 +31,33 @@ def checks(engine: Engine) -> tuple[Check, ...]:
             advice="For GPUs install the NVIDIA driver and the NVIDIA Container Toolkit",
         ),
     )
+
+
+def _engine_found(engine: Engine) -> str:
+    """The engine's version, or what stands between it and this user."""
+    if engine.server:
+        return f"{engine.server}, rootless" if engine.rootless else engine.server
+    if engine.refuses_user:
+        return f"permission denied at {engine.endpoint.removeprefix('unix://') or 'its socket'}"
+    return engine.problem
+
+
+def _engine_advice(engine: Engine) -> str:
+    """What to do about the engine; empty where an installation is all that is missing."""
+    if engine.server:
+        return f"Docker Engine {OLDEST[0]} or newer is needed"
+    if engine.rootless_socket and engine.endpoint != f"unix://{engine.rootless_socket}":
+        return (
+            f"Your rootless engine has a socket: export DOCKER_HOST=unix://{engine.rootless_socket}"
+        )
+    if engine.refuses_user:
+        return SOCKET_ADVICE
+    if not engine.is_systems:
+        return (
+            f"No engine answers at {engine.endpoint}, which DOCKER_HOST or `docker context` names:"
+            " start it there, or `unset DOCKER_HOST` and `docker context use default`"
+        )
+    return ""
 
 
 def require(engine: Engine) -> None:

@@ -1,4 +1,8 @@
-"""`doctor --fix`: install and start Docker Engine on Debian and Ubuntu."""
+"""`doctor --fix`: install and start Docker Engine on Debian and Ubuntu, with sudo where needed."""
+
+import dataclasses
+import shlex
+from collections.abc import Iterable
 
 from gpu_profile.command import Command, Steps, command
 from gpu_profile.engine import distribution
@@ -6,22 +10,57 @@ from gpu_profile.engine.distribution import Distribution
 from gpu_profile.engine.probe import OLDEST, Engine, _shell, version_of
 from gpu_profile.errors import ToolError
 
-_LOG = "/tmp/dockerd.log"
+_LOG = "/var/log/gpu-profile-dockerd.log"
+"""Only root can make a file or a link there: dockerd writes it as root."""
 _WAIT_S = 40
 
 
 def plan_fix(engine: Engine) -> Steps[tuple[Command, ...]]:
-    """What to run, as root, so that an engine is here and runs: nothing where it does.
+    """What to run, as root, so that an engine is here and runs: nothing where no package helps.
 
-    Asks this machine, changes nothing. Raises ToolError where it is neither Debian nor Ubuntu.
+    No package helps a user whom the socket refuses, nor an engine on another address, a user's
+    rootless one included. Asks this machine, changes nothing. Raises ToolError where it is neither
+    Debian nor Ubuntu.
     """
     if engine.client and engine.buildx and version_of(engine.server) >= OLDEST:
+        return ()
+    elsewhere = engine.rootless_socket or not engine.is_systems
+    if engine.refuses_user or (engine.client and elsewhere):
         return ()
     installed = yield _shell("command -v dockerd && docker buildx version")
     commands: tuple[Command, ...] = ()
     if installed.returncode:
         commands = install((yield from distribution.probe()))
     return commands if engine.server else (*commands, *start())
+
+
+def with_sudo(commands: Iterable[Command]) -> tuple[Command, ...]:
+    """The same commands for a user who is not root: `sudo env NAME=value … program …`."""
+    return tuple(
+        dataclasses.replace(
+            each,
+            argv=("sudo", *_assignments(each), *each.argv),
+            env={},
+        )
+        for each in commands
+    )
+
+
+def _assignments(each: Command) -> tuple[str, ...]:
+    words = (f"{name}={value}" for name, value in sorted(each.env.items()))
+    return ("env", *words) if each.env else ()
+
+
+def one_line(commands: Iterable[Command]) -> str:
+    """The commands as one shell line, for somebody who is root to paste."""
+    return " && ".join(_shell_words(each) for each in commands)
+
+
+def _shell_words(each: Command) -> str:
+    if not each.stdin:
+        return str(each)
+    text = each.stdin.replace("\\", "\\\\").replace("%", "%%").replace("\n", "\\n")
+    return f"printf {shlex.quote(text)} | {dataclasses.replace(each, stdin='')}"
 
 
 def apply(commands: tuple[Command, ...]) -> Steps[None]:

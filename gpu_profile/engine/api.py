@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_profile import process
+from gpu_profile.command import command
+from gpu_profile.engine.probe import SOCKET_ADVICE
 from gpu_profile.errors import ToolError
 from gpu_profile.image_ref import ImageRef
 
@@ -55,9 +58,9 @@ def _client() -> Iterator[Any]:
     import requests
 
     try:
-        client = docker.from_env(timeout=_TIMEOUT_S).api
+        client = docker.APIClient(timeout=_TIMEOUT_S, use_ssh_client=True, **_address())
     except docker.errors.DockerException as error:
-        raise _no_engine() from error
+        raise _no_engine(error) from error
     try:
         yield client
     except docker.errors.APIError as error:
@@ -65,12 +68,30 @@ def _client() -> Iterator[Any]:
     except docker.errors.DockerException as error:
         raise EngineRefusal(str(error)) from error
     except requests.exceptions.RequestException as error:
-        raise _no_engine() from error
+        raise _no_engine(error) from error
     finally:
         client.close()
 
 
-def _no_engine() -> ToolError:
+def _address() -> dict[str, Any]:
+    """Where the docker CLI finds its engine: DOCKER_HOST, else its context; the SDK knows none."""
+    import docker.context
+    import docker.utils
+
+    given: dict[str, Any] = docker.utils.kwargs_from_env()
+    if "base_url" in given:
+        return given
+    with contextlib.suppress(ToolError):  # the SDK alone, without the CLI, has the usual socket
+        shown = process.run(command("docker", "context", "show"))
+        context = docker.context.ContextAPI.get_context(shown.stdout.strip() or "default")
+        if shown.returncode == 0 and context and context.Host:
+            return {"base_url": context.Host, "tls": context.TLSConfig or False}
+    return given
+
+
+def _no_engine(error: Exception) -> ToolError:
+    if "permission denied" in str(error).lower():
+        return ToolError("The Docker Engine refuses this user", SOCKET_ADVICE)
     return ToolError("No Docker Engine answers here", "`invoke doctor --fix` starts one")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_profile.command import Command, Result, Steps, command
+from gpu_profile.engine.probe import SOCKET_ADVICE
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Mount
@@ -21,7 +22,7 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
     ("No such image", ToolError, "`invoke build` makes it, `invoke pull` fetches it"),
     ("no such image", ToolError, "`invoke build` makes it, `invoke pull` fetches it"),
     ("Cannot connect to the Docker daemon", ToolError, "`invoke doctor --fix` starts one"),
-    ("permission denied while trying to connect", ToolError, "Join the docker group, or use sudo"),
+    ("permission denied while trying to connect", ToolError, SOCKET_ADVICE),
     (
         "could not select device driver",
         ToolError,

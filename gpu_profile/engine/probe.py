@@ -1,4 +1,4 @@
-"""Docker Engine with buildx: is it here, is it new enough, and how Debian and Ubuntu get it.
+"""Docker Engine with buildx: where the client looks for it, what it answers, how new it is.
 
 Every step is a Command: building them has no effects.
 """
@@ -10,11 +10,22 @@ from gpu_profile.command import Command, Result, Steps, command
 
 OLDEST = (23, 0)
 """The first engine whose own Dockerfile frontend knows COPY --link."""
+SOCKET_ADVICE = (
+    "`sudo usermod -aG docker $USER` and a new log-in let you use it (the docker group has root's"
+    " rights on this machine); or run this as root: `sudo ./inv …`"
+)
+"""What a user can do whom the engine's socket refuses."""
+_SYSTEM_SOCKETS = {"", "unix:///var/run/docker.sock", "unix:///run/docker.sock"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """What was found. Empty: not there. `problem` is the engine's own words."""
+    """What was found. Empty: not there. `problem` is the engine's own words.
+
+    `endpoint` is the address that the client uses, as in unix:///var/run/docker.sock: that of
+    DOCKER_HOST, of `docker context`, or the default. `rootless_socket` is this user's own engine,
+    where there is one that the client does not use.
+    """
 
     client: str = ""
     server: str = ""
@@ -23,6 +34,20 @@ class Engine:
     root: str = ""
     free_gib: float | None = None
     problem: str = ""
+    endpoint: str = ""
+    rootless: bool = False
+    rootless_socket: str = ""
+
+    @property
+    def refuses_user(self) -> bool:
+        """Whether an engine is there whose socket this user has no right to."""
+        local = self.endpoint.startswith("unix://") or not self.endpoint
+        return not self.server and local and "permission denied" in self.problem.lower()
+
+    @property
+    def is_systems(self) -> bool:
+        """Whether the client means the system's own engine, which apt installs and root starts."""
+        return self.endpoint in _SYSTEM_SOCKETS
 
     @property
     def has_gpus(self) -> bool:
@@ -34,6 +59,10 @@ def probe() -> Steps[Engine]:
     version = yield _shell("docker version --format '{{json .}}'")
     buildx = yield _shell("docker buildx version")
     told = yield _shell("docker info --format '{{json .}}'")
+    endpoint = yield _shell("docker context inspect --format '{{.Endpoints.docker.Host}}'")
+    rootless = yield _shell(
+        'socket=$XDG_RUNTIME_DIR/docker.sock; [ ! -S "$socket" ] || echo "$socket"'
+    )
     found, info = _json(version.stdout), _json(told.stdout)
     server = found.get("Server") or {}
     root = str(info.get("DockerRootDir", ""))
@@ -46,6 +75,9 @@ def probe() -> Steps[Engine]:
         root=root,
         free_gib=_free_gib(space) if root else None,
         problem="" if server else version.said,
+        endpoint=endpoint.stdout.strip() if endpoint.returncode == 0 else "",
+        rootless="name=rootless" in (info.get("SecurityOptions") or []),
+        rootless_socket=rootless.stdout.strip(),
     )
 
 

@@ -91,8 +91,14 @@ class DockerLauncher:
         container.checked((yield stop), f"stopping {job_id}")
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
-        """The reports are in the mounted directory already; what is left is their owner."""
-        if self.owner:
+        """The reports are in the mounted directory already; what is left is their owner.
+
+        A rootless engine's root is the user: there a chown would give them to a subordinate id.
+        """
+        if not self.owner:
+            return
+        options = yield command("docker", "info", "--format={{json .SecurityOptions}}")
+        if "name=rootless" not in container.checked(options, "asking the engine").stdout:
             own = self._tool("chown", "--recursive", self.owner, str(to))
             container.checked((yield own), f"giving {to} to {self.owner}")
 

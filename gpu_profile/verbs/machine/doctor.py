@@ -8,7 +8,7 @@ from gpu_profile.check import Check
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.cli.table import Options, Verb
-from gpu_profile.cli.terminal import confirmed, show
+from gpu_profile.cli.terminal import confirmed, run_or_raise, show
 from gpu_profile.doctor import engine as engine_engine
 from gpu_profile.doctor import fix_engine as engine_fix_engine
 from gpu_profile.doctor import gpu_counters as counter_access
@@ -87,14 +87,28 @@ def show_checks(checks: Iterable[Check], form: str) -> None:
 
 
 def _fix_engine(options: Options) -> None:
-    """Install and start an engine, after showing how and asking."""
+    """Install and start an engine, after showing how and asking.
+
+    It does nothing where no package helps: the checks say why.
+    """
     found = process.drive(engine.probe())
-    if all(check.ok for check in engine_engine.checks(found) if check.name in _ENGINE):
-        return
     commands = process.drive(engine_fix_engine.plan_fix(found))
+    if not commands:
+        return
+    is_root = not hasattr(os, "geteuid") or os.geteuid() == 0
+    if not is_root and not process.which("sudo"):
+        raise ToolError(
+            "No usable Docker Engine here, and neither root's rights nor sudo to install one",
+            f"As root: {engine_fix_engine.one_line(commands)}",
+        )
+    commands = commands if is_root else engine_fix_engine.with_sudo(commands)
     print("No usable Docker Engine here. To install and start one:")
     for command in commands:
         print(f"  {command}")
     if not confirmed("Do this?", options):
-        raise ToolError("nothing was installed", "As root: `./inv doctor --fix --yes`")
-    process.drive(engine_fix_engine.apply(commands))
+        raise ToolError("nothing was installed", "`./inv doctor --fix --yes` installs it")
+    if is_root:
+        process.drive(engine_fix_engine.apply(commands))
+        return
+    for command in commands:  # on the user's terminal: sudo may ask for a password there
+        run_or_raise(command, ToolError)

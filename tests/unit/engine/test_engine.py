@@ -1,16 +1,18 @@
 """Finding a Docker Engine, and the commands that Debian and Ubuntu get one by."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from gpu_profile.command import Command, Result, Steps
+from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.doctor import engine as engine_engine
 from gpu_profile.doctor import fix_engine as engine_fix_engine
 from gpu_profile.engine import probe as engine
 from gpu_profile.engine.distribution import Distribution, first_mirror, probe
 from gpu_profile.engine.probe import Engine
 from gpu_profile.errors import ToolError
+from gpu_profile.process import run
 
 GOOD = Engine(client="28.2.2", server="26.1.5+dfsg1", buildx="0.13.1", root="/var/lib/docker")
 BOOKWORM = Distribution(id="debian", codename="bookworm", mirror="http://mirror.example/debian")
@@ -35,6 +37,8 @@ def test_what_an_engine_says() -> None:
         Result(returncode=0, stdout=json.dumps(version)),
         Result(returncode=0, stdout="github.com/docker/buildx v0.13.1 abc\n"),
         Result(returncode=0, stdout=json.dumps(info)),
+        Result(returncode=0, stdout="unix:///var/run/docker.sock\n"),
+        Result(returncode=0),
         Result(returncode=0, stdout="Filesystem …\n/dev/vda 100 50 52428800 53% /data\n"),
     )
     assert found == Engine(
@@ -44,6 +48,7 @@ def test_what_an_engine_says() -> None:
         runtimes=("nvidia", "runc"),
         root="/data",
         free_gib=50.0,
+        endpoint="unix:///var/run/docker.sock",
     )
     assert found.has_gpus
 
@@ -51,7 +56,7 @@ def test_what_an_engine_says() -> None:
 @pytest.mark.parametrize("words", ["", "null", "not json", "[]", '{"Server": null}'])
 def test_no_engine(words: str) -> None:
     refused = Result(returncode=1, stdout=words, stderr="Cannot connect to the Docker daemon")
-    found = _answers(engine.probe(), refused, refused, refused, refused)
+    found = _answers(engine.probe(), *[refused] * 6)
     assert (found.server, found.problem) == ("", "Cannot connect to the Docker daemon")
     with pytest.raises(ToolError, match="doctor --fix"):
         engine_engine.require(found)
@@ -81,6 +86,67 @@ def _planned(found: Engine, *results: Result) -> tuple[Command, ...]:
     except StopIteration as stop:
         planned: tuple[Command, ...] = stop.value
         return planned
+
+
+SOCKET = "unix:///var/run/docker.sock"
+REFUSED = "permission denied while trying to connect to the Docker daemon socket at " + SOCKET
+DENIED = Engine(client="28.2.2", buildx="0.13.1", problem=REFUSED, endpoint=SOCKET)
+UNREACHABLE = "Cannot connect to the Docker daemon"
+
+
+def test_an_engine_that_refuses_the_user_is_there() -> None:
+    assert _planned(DENIED) == ()
+    with pytest.raises(ToolError) as refused:
+        engine_engine.require(DENIED)
+    said = str(refused.value)
+    assert said.startswith("docker engine: permission denied at /var/run/docker.sock. ")
+    assert "sudo usermod -aG docker $USER" in said
+    assert "sudo ./inv" in said
+    assert refused.value.exit_code == 3
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://10.0.0.7:2376", "ssh://build@farm", "unix:///x.sock"])
+def test_an_engine_at_another_address_is_not_replaced_by_one_of_apt(endpoint: str) -> None:
+    found = Engine(client="28", buildx="0.13", problem=UNREACHABLE, endpoint=endpoint)
+    assert _planned(found) == ()
+    with pytest.raises(ToolError, match=f"No engine answers at {endpoint}.*unset DOCKER_HOST"):
+        engine_engine.require(found)
+
+
+def test_a_log_in_that_ssh_refuses_is_no_socket() -> None:
+    problem = "error during connect: ssh: build@farm: Permission denied (publickey)"
+    found = Engine(client="28", buildx="0.13", problem=problem, endpoint="ssh://build@farm")
+    assert not found.refuses_user
+
+
+@pytest.mark.parametrize("problem", [REFUSED, UNREACHABLE])
+def test_a_rootless_engine_is_named(problem: str) -> None:
+    own = "/run/user/1000/docker.sock"
+    found = Engine(client="28", buildx="1", problem=problem, endpoint=SOCKET, rootless_socket=own)
+    assert _planned(found) == ()
+    with pytest.raises(ToolError, match=f"export DOCKER_HOST=unix://{own}"):
+        engine_engine.require(found)
+    used = Engine(client="28", buildx="1", server="28.2.2", endpoint=f"unix://{own}", rootless=True)
+    assert engine_engine.checks(used)[1].found == "28.2.2, rootless"
+
+
+def test_a_user_who_is_not_root_installs_with_sudo() -> None:
+    source, _, update, install = engine_fix_engine.with_sudo(engine_fix_engine.install(BOOKWORM))
+    assert source.argv[:2] == ("sudo", "tee")
+    assert "mirror.example" in source.stdin
+    assert update.argv == ("sudo", "apt-get", "update")
+    assert install.argv[:5] == (
+        *("sudo", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install"),
+    )
+
+
+def test_the_commands_as_one_line_write_the_same_files(tmp_path: Path) -> None:
+    text = "Types: deb\nURIs: http://m.example/100%25\\n\n"
+    files = [str(tmp_path / name) for name in ("a", "b")]
+    line = engine_fix_engine.one_line([command("tee", file, stdin=text) for file in files])
+    assert "\n" not in line
+    assert run(command("sh", "-c", " ".join(line.split()))).returncode == 0
+    assert [Path(file).read_text() for file in files] == [text, text]
 
 
 def test_bookworm_takes_the_engine_of_trixie_pinned_low() -> None:
@@ -151,5 +217,5 @@ def test_the_mirror_is_the_distributions_own() -> None:
 
 
 def test_no_command_asks_for_a_terminal() -> None:
-    for command in engine_fix_engine.install(BOOKWORM):
-        assert "install" not in command.argv or "-y" in command.argv
+    for each in engine_fix_engine.install(BOOKWORM):
+        assert "install" not in each.argv or "-y" in each.argv

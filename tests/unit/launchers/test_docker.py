@@ -1,5 +1,7 @@
 """The docker launcher: commands out, text in."""
 
+import contextlib
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +163,23 @@ def test_gpus_need_the_engines_runtime() -> None:
     some = Result(returncode=0, stdout='{"nvidia": {}}')
     listed = Result(returncode=0, stdout="GPU 0: NVIDIA H200 (UUID: a)\nGPU 1: H200 (UUID: b)\n")
     assert answered(LAUNCHER.gpus(), some, listed) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "programs"),
+    [
+        ('["name=seccomp,profile=builtin"]', ["info", "run"]),
+        ('["name=seccomp,profile=builtin","name=rootless"]', ["info"]),
+    ],
+)
+def test_reports_get_their_owner_where_the_engine_runs_as_root(
+    options: str, programs: list[str], tmp_path: Path
+) -> None:
+    """A chown of a rootless engine's root would take the reports away from the user."""
+    asked = []
+    steps = dataclasses.replace(LAUNCHER, owner="1000:1000").fetch("train-1", tmp_path)
+    with contextlib.suppress(StopIteration):
+        asked.append(next(steps))
+        while True:
+            asked.append(steps.send(Result(returncode=0, stdout=options)))
+    assert [each.argv[1] for each in asked] == programs
