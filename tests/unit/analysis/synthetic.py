@@ -23,17 +23,21 @@ TABLES = {
     "PROFILER_OVERHEAD": "start INT, end INT, globalTid INT, nameId INT, returnValue INT",
     "TARGET_INFO_GPU": "id INT, name TEXT",
     "TARGET_INFO_CUDA_DEVICE": "gpuId INT, cudaId INT, pid INT",
+    "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INT",
+    "TARGET_INFO_SYSTEM_ENV": "name TEXT, value TEXT",
     "DIAGNOSTIC_EVENT": "timestamp INT, severity INT, text TEXT",
 }
+TIMED = tuple(table for table, columns in TABLES.items() if columns.startswith("start INT, end"))
 Row = tuple[object, ...]
 
 
 @dataclass
 class Recording:
-    """Rows by table; times in ns."""
+    """Rows by table; times in ns. `origin` is the time that the saved report counts from."""
 
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in TABLES})
     names: dict[str, int] = field(default_factory=dict)
+    origin: int = 0
 
     def add(self, table: str, *row: object) -> None:
         self.rows[table].append(row)
@@ -47,13 +51,23 @@ class Recording:
         self.rows["StringIds"] = [(number, text) for text, number in self.names.items()]
         with sqlite3.connect(path) as connection:
             for table, columns in TABLES.items():
-                rows = self.rows[table]
+                rows = self._shifted(table)
                 if rows or table == "StringIds":
                     connection.execute(f"CREATE TABLE {table} ({columns})")
                     marks = ",".join("?" * (columns.count(",") + 1))
                     connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
         connection.close()
         return path
+
+    def _shifted(self, table: str) -> list[Row]:
+        """A table's rows with their times counted from `origin`; an end may be None."""
+        rows = self.rows[table]
+        if not self.origin or table not in TIMED:
+            return rows
+        times = [
+            tuple(None if t is None else int(str(t)) - self.origin for t in r[:2]) for r in rows
+        ]
+        return [(*time, *row[2:]) for time, row in zip(times, rows, strict=True)]
 
 
 US = 1_000
@@ -66,7 +80,9 @@ SCHEMA = 16777221
 class Rank:
     """One process on one GPU: a host that issues work in order, and a GPU that runs it.
 
-    The host is at `now`; the GPU's stream is free at `free`. `launch_us` is what a launch costs.
+    The host is at `now`; the GPU's stream is free at `free`, its stream of communication at
+    `talked`. `launch_us` is what a launch costs. A launch waits for room in a queue of `depth`
+    kernels (0: there is always room); `started` is when each kernel started.
     """
 
     recording: Recording
@@ -75,6 +91,9 @@ class Rank:
     now: int = 0
     free: int = 0
     calls: int = 0
+    talked: int = 0
+    depth: int = 0
+    started: list[int] = field(default_factory=list)
 
     @property
     def process(self) -> int:
@@ -99,10 +118,12 @@ class Rank:
 
     def kernel(self, length: float, name: str = "gemm") -> None:
         """Launch a kernel that takes `length` us on the GPU."""
-        asked = self.now
-        call = self.call("cudaLaunchKernel_v7000", self.launch_us)
+        room = self.started[-self.depth] if 0 < self.depth <= len(self.started) else 0
+        asked = max(self.now, room)
+        call = self.call("cudaLaunchKernel_v7000", (asked - self.now) / US + self.launch_us)
         start = max(self.free + US, asked + 4 * US)
         self.free = start + int(length * US)
+        self.started.append(start)
         code = self.recording.name(name)
         place = (self.rank, STREAM, call, self.process, code, code)
         self.recording.add("CUPTI_ACTIVITY_KIND_KERNEL", start, self.free, *place)
@@ -145,8 +166,11 @@ def tell_size(rank: Rank, start: int, size: int) -> None:
     entries[:] = [(1, SCHEMA, "NCCL communicator ID", None), (1, SCHEMA, "Message size [bytes]", 8)]
 
 
-def all_reduce(ranks: Sequence[Rank], transfer_us: float = 100.0, size: int = 0) -> None:
-    """Every rank's kernel waits for the last one and ends with it; the stream waits for it.
+def all_reduce(
+    ranks: Sequence[Rank], transfer_us: float = 100.0, size: int = 0, overlap: bool = False
+) -> None:
+    """Every rank's kernel waits for the last one and ends with it; the stream waits for it, or
+    with `overlap` only at `join_communication`.
 
     With a `size` (bytes), NCCL tells it.
     """
@@ -154,7 +178,7 @@ def all_reduce(ranks: Sequence[Rank], transfer_us: float = 100.0, size: int = 0)
     for rank in ranks:
         asked = rank.now
         calls.append(rank.call("cudaLaunchKernelExC_v11060", rank.launch_us))
-        arrivals.append(max(rank.free + US, asked + 4 * US))
+        arrivals.append(max(rank.free + US, rank.talked + US, asked + 4 * US))
         if size:
             tell_size(rank, asked - US, size)
     end = max(arrivals) + int(transfer_us * US)
@@ -162,7 +186,14 @@ def all_reduce(ranks: Sequence[Rank], transfer_us: float = 100.0, size: int = 0)
         code = rank.recording.name("ncclDevKernel_AllReduce_Sum_f32_RING_LL")
         place = (rank.rank, NCCL_STREAM, call, rank.process, code, code)
         rank.recording.add("CUPTI_ACTIVITY_KIND_KERNEL", start, end, *place)
-        rank.free = end
+        rank.talked = end
+        if not overlap:
+            join_communication(rank)
+
+
+def join_communication(rank: Rank) -> None:
+    """The rank's next operation waits for its communication."""
+    rank.free = max(rank.free, rank.talked)
 
 
 def ranks_of(count: int) -> list[Rank]:

@@ -1,0 +1,58 @@
+"""Judge many synthetic runs: what is wrong, and how much of what is planted is named.
+
+    .venv/bin/python -m tests.generator --runs 2000 [--seed 1] [--workers 2] [--show 20]
+
+Prints a line a plant, then the first runs that are wrong. A seed repeats its run exactly.
+"""
+
+import argparse
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.generator.judge import NAMED_COST, Verdict, judge_seed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=secrets.randbits(32), help="of the first run")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--show", type=int, default=20, help="how many wrong runs to print")
+    chosen = parser.parse_args()
+    seeds = range(chosen.seed, chosen.seed + chosen.runs)
+    with ProcessPoolExecutor(chosen.workers) as pool:
+        verdicts = list(pool.map(judge_seed, seeds, chunksize=8))
+    print(f"seeds {seeds.start} to {seeds.stop - 1}")
+    print(*_lines(verdicts), sep="\n")
+    faults = [one for one in verdicts if one.wrong or one.steps or not _satisfied(one)]
+    print(*faults[: chosen.show], sep="\n")
+
+
+def _satisfied(verdict: Verdict) -> bool:
+    return verdict.named or verdict.cost < NAMED_COST
+
+
+def _lines(verdicts: Sequence[Verdict]) -> list[str]:
+    groups = defaultdict[str, list[Verdict]](list)
+    for verdict in verdicts:
+        groups[verdict.program.plant.name].append(verdict)
+    causes = Counter(text.split(" on ")[0] for one in verdicts for text in one.wrong)
+    lines = [_line(name, group) for name, group in sorted(groups.items())]
+    return [*lines, _line("all", verdicts), f"wrong: {dict(causes.most_common())}"]
+
+
+def _line(name: str, group: Sequence[Verdict]) -> str:
+    costly = [one for one in group if one.cost >= NAMED_COST]
+    named = sum(one.named for one in costly)
+    wrong = sum(bool(one.wrong) for one in group)
+    steps = sum(bool(one.steps) for one in group)
+    return (
+        f"{name:13} {len(group):5} runs, {wrong:4} with a wrong cause, {steps:4} with wrong steps, "
+        f"{named} of {len(costly)} of {NAMED_COST:.0%} or more named"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Hold what the analysis says of a synthetic run against the truth."""
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.multi_report.survey import run_of, survey
+from gpu_profile.analysis.store.database import Database
+from tests.generator.program import Program, draw_program
+from tests.generator.simulate import Run, Truth, simulate
+
+Cause = tuple[str, str]  # a finding's kind and cause
+STEADY = 4  # the first step that counts: compiling and autotuning are over
+NAMED_COST = 0.10  # a cause that costs this part of the step must be named
+
+NAMES: dict[str, set[Cause]] = {
+    "nothing": set(),
+    "slow_kernels": {("straggler", "compute")},
+    "more_kernels": {("straggler", "compute")},
+    "slow_host": {("straggler", "host"), ("straggler", "data")},
+    "slow_copy": {("straggler", "copy")},
+    "loader": {("idle", "data"), ("idle", "host")},
+    "blocking": {("synchronization", "sync")},
+    "pageable": {("pageable_copy", "pageable")},
+    "launch": {("host_bound", "launch")},
+    "exposed": {("exposed_communication", "transfer")},
+    "every_nth": {("idle", "data"), ("idle", "host")},
+}
+"""What names a plant: one of these on its ranks."""
+ALSO: dict[str, set[Cause]] = {
+    # The late rank's own GPU is idle for the reason that makes it late.
+    "slow_host": {("idle", "data"), ("idle", "host"), ("host_bound", "launch")},
+    "slow_copy": {("low_bandwidth", "copy")},
+    # The host works between a call that blocks and its next launch: both are true.
+    "blocking": {("idle", "host"), ("host_bound", "launch")},
+    # Short silences of the host count as slow launches.
+    "loader": {("host_bound", "launch")},
+    "every_nth": {("host_bound", "launch")},
+}
+"""What is true beside it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`cost`: the planted cause's part of the step, by a twin of the run without it. `wrong`:
+    findings that no plant explains. `steps`: what is wrong with the steps, "" for nothing."""
+
+    program: Program
+    cost: float
+    named: bool
+    wrong: tuple[str, ...]
+    steps: str
+    unjudged: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        plant = self.program.plant
+        text = f"seed {self.program.seed}: {plant.name} on {plant.ranks}, {self.cost:.0%} of a step"
+        return f"{text}; named {self.named}; wrong {list(self.wrong)}; steps {self.steps!r}"
+
+
+def judge_seed(seed: int) -> Verdict:
+    """Draw, run, read and judge the program of a seed."""
+    program = draw_program(seed)
+    run = simulate(program)
+    cost = planted_cost(run)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        paths = run.save(Path(folder))
+        databases = [stack.enter_context(Database.open(path)) for path in paths]
+        diagnosis = diagnose(*databases)
+        steps = steps_error(run, databases)
+    wrong = tuple(_told(finding) for finding in diagnosis.findings if not _true(finding, program))
+    return Verdict(program, cost, _named(diagnosis, program), wrong, steps, diagnosis.unjudged)
+
+
+def planted_cost(run: Run) -> float:
+    """The part of a step that the planted cause takes: against the same run without it."""
+    if run.program.plant.name == "nothing":
+        return 0.0
+    plain = simulate(run.program.without_plant()).truth.step_ms(STEADY)
+    return 1 - plain / run.truth.step_ms(STEADY)
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.kind}/{finding.cause} on {finding.ranks}, {finding.ms_per_step:.3f} ms"
+
+
+def _true(finding: Finding, program: Program) -> bool:
+    cause, plant = (finding.kind, finding.cause), program.plant
+    if cause == ("synchronization", "sync") and program.item_each_step:
+        return True
+    known = cause in NAMES[plant.name] | ALSO.get(plant.name, set())
+    return known and set(finding.ranks) <= set(plant.ranks)
+
+
+def _named(diagnosis: Diagnosis, program: Program) -> bool:
+    plant = program.plant
+    return any(
+        (finding.kind, finding.cause) in NAMES[plant.name] and finding.ranks == plant.ranks
+        for finding in diagnosis.findings
+    )
+
+
+def steps_error(run: Run, databases: list[Database]) -> str:
+    """What is wrong with the steps of the first rank that has them wrong; "" for nothing."""
+    scopes = run_of([survey(database) for database in databases]).scopes
+    for database, scope in zip(databases, scopes, strict=True):
+        origin = run.recordings[database.path.name].origin
+        for activity in activities_of(database, scope):
+            begins = [begin + origin for begin in find_steps(activity).start.tolist()]
+            rank = (activity.process >> 24 & 0xFFFFFF) - 100
+            span = (int(activity.ops.start[0]) + origin, int(activity.ops.end.max()) + origin)
+            if error := _rank_error(begins, run.truth, rank, span):
+                return f"rank {rank}: {error}"
+    return ""
+
+
+def _rank_error(begins: list[int], truth: Truth, rank: int, span: tuple[int, int]) -> str:
+    """The count may differ by two, each boundary by 5 % of a step from the nearest true one."""
+    true = [begin for begin in truth.gpu[rank] if span[0] <= begin <= span[1]]
+    if abs(len(begins) - len(true)) > 2:
+        return f"{len(begins)} steps, truly {len(true)}"
+    allowed = 0.05 * truth.step_ms(STEADY) * 1e6
+    far = [begin for begin in begins[1:] if min(abs(begin - one) for one in true) > allowed]
+    return f"{len(far)} of {len(begins)} boundaries are off" if far else ""
