@@ -10,18 +10,22 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.arrays.types import IntArray, Places
 from gpu_profile.analysis.nsys_tables.call_index import CallIndex
 from gpu_profile.analysis.store.database import Columns, Database
-from gpu_profile.analysis.store.schema import GPU_TABLES, MISSING, RUNTIME
+from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, MISSING, RUNTIME
 
 # Half of all API calls launch nothing; those with such names nearly always do.
 LAUNCHING = re.compile(r"^cu.*(Launch|Memcpy|Memset)")
 
+
+# nsys projects no graph that was traced as one (CUPTI_ACTIVITY_KIND_GRAPH_TRACE).
+PROJECTED = (KERNEL, MEMCPY, MEMSET)
+NO_END = int(np.iinfo(np.int64).min)  # the last end of a call that launched nothing
 
 Calls = dict[str, NDArray[Any]]  # columns of one length
 
 
 def launched(
     database: Database,
-    tables: Iterable[str] = GPU_TABLES,
+    tables: Iterable[str],
     columns: Sequence[str] = (),
     unmatched: bool = False,
     named: bool = False,
@@ -50,9 +54,9 @@ def launched(
     return ops
 
 
-def launching(database: Database, tables: Sequence[str] = GPU_TABLES) -> Calls:
+def launching(database: Database, tables: Sequence[str] = PROJECTED) -> Calls:
     """API calls that launched operations, in the file's order: thread, api_start, api_end; and of
-    each one's operations: first start, last end, count (several where a graph was launched).
+    each one's operations (many where a graph was launched, traced by node) first start, last end.
 
     Never holds the operations themselves: they are folded into their calls some at a time.
     """
@@ -65,17 +69,16 @@ def launching(database: Database, tables: Sequence[str] = GPU_TABLES) -> Calls:
         calls["api_end"] = rows.pop("end")
         if _fold(database, tables, index, calls) or only is None:
             break
-    some = calls["count"] > 0
+    some = calls["end"] > NO_END
     # One column after the other: both forms of all of them would be the peak of the memory.
     return calls if some.all() else {name: calls.pop(name)[some] for name in list(calls)}
 
 
 def _fold(database: Database, tables: Sequence[str], index: CallIndex, calls: Calls) -> bool:
-    """Add start, end and count of the operations to the calls; whether every one had a call."""
+    """Add start and end of the operations to the calls; whether every one had a call."""
     size, whole = len(calls["thread"]), True
     calls["start"] = np.full(size, np.iinfo(np.int64).max)
-    calls["end"] = np.full(size, np.iinfo(np.int64).min)
-    calls["count"] = np.zeros(size, np.int32)
+    calls["end"] = np.full(size, NO_END)
     for table in tables:
         for ops in database.parts(table, "start", "end", "correlationId", "globalPid"):
             place = index.places(ops["correlationId"], ops["globalPid"]).astype(np.int64)
@@ -84,8 +87,6 @@ def _fold(database: Database, tables: Sequence[str], index: CallIndex, calls: Ca
                 place, start, end, whole = place[found], start[found], end[found], False
             np.minimum.at(calls["start"], place, start)
             np.maximum.at(calls["end"], place, end)
-            # Of the counts' own type: numpy takes thirty times as long where it must cast.
-            np.add.at(calls["count"], place, np.int32(1))
     return whole
 
 

@@ -66,7 +66,8 @@ def _rising(times: IntArray, rows: IntArray) -> IntArray:
 class Projected:
     """Ranges that launched something, in the table's order; arrays of one length.
 
-    `index` points into the ranges; `start` and `end` span the operations on the GPU; `level`
+    `index` points into the ranges; `start` and `end` span the operations on the GPU; `count` is
+    nsys' "GPU ops": the calls that launched them, so a graph with 24 kernels counts once; `level`
     counts the enclosing ranges, `parent` is the innermost of them (an index into the ranges, or
     -1), `children` counts the ranges that have this one as parent.
     """
@@ -96,8 +97,7 @@ def _thread(ranges: NvtxRanges, calls: Calls, contained: Contained) -> list[IntA
     level, parent = _nesting(ranges.start[index], ranges.end[index])
     start = _reduced(np.minimum, calls["start"][contained.ops], first, behind)
     end = _reduced(np.maximum, calls["end"][contained.ops], first, behind)
-    count = _reduced(np.add, calls["count"][contained.ops], first, behind).astype(np.int64)
-    return [index, start, end, count, level, np.where(parent < 0, -1, index[parent])]
+    return [index, start, end, behind - first, level, np.where(parent < 0, -1, index[parent])]
 
 
 def _reduced(function: np.ufunc, values: IntArray, first: IntArray, behind: IntArray) -> IntArray:

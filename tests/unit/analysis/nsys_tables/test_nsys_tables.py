@@ -11,26 +11,48 @@ from gpu_profile.table_formats import to_csv
 from tests.unit.analysis.make import make_report, thread
 from tests.unit.analysis.synthetic import Rank, Recording
 
-DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
-REPORTS = ("rank0", "rank1", "rank2", "rank3", "all-ranks-one-report")
+DATA = Path(__file__).parents[3] / "data"
+REPORTS = {
+    "h200x4-ddp": ("rank0", "rank1", "rank2", "rank3", "all-ranks-one-report"),
+    "h200-tables": ("graphs-by-node", "graphs-by-graph", "window"),
+}
 RECORDED = sorted(
-    (report, path) for report in REPORTS for path in (DATA / "nsys-stats").glob(f"{report}_*.csv*")
+    (DATA / folder / f"{report}.sqlite.gz", path)
+    for folder, reports in REPORTS.items()
+    for report in reports
+    for path in (DATA / folder / "nsys-stats").glob(f"{report}_*.csv*")
 )
 
 
 @pytest.mark.parametrize(
     ("report", "path"), RECORDED, ids=[path.name.partition(".")[0] for _, path in RECORDED]
 )
-def test_a_table_is_what_nsys_prints(report: str, path: Path) -> None:
-    name = path.name.partition(".")[0].removeprefix(f"{report}_")
+def test_a_table_is_what_nsys_prints(report: Path, path: Path) -> None:
+    name = path.name.partition(".")[0].removeprefix(report.name.partition(".")[0] + "_")
     raw = path.read_bytes()
     expected = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
-    with Database.open(DATA / f"{report}.sqlite.gz") as database:
+    with Database.open(report) as database:
         assert to_csv(ANALYSES[name].table(database)) == expected
 
 
 def test_every_recorded_table_is_compared() -> None:
-    assert len(RECORDED) >= 11 * 4 + 3 + 6
+    assert len(RECORDED) == 11 * 4 + 3 + 6 + 9 * 3
+
+
+def test_a_call_with_several_operations_counts_once(tmp_path: Path) -> None:
+    """As nsys 2023.4 and 2025.3 count them, graph or not."""
+    recording = Recording()
+    rank = Rank(recording, 0)
+    rank.kernel(5)
+    rank.kernel(5)
+    rank.range("step", 0)
+    kernels = recording.rows["CUPTI_ACTIVITY_KIND_KERNEL"]
+    start, end, *rest = kernels[-1]
+    kernels.append((int(str(start)) + 9000, int(str(end)) + 9000, *rest))
+    with Database.open(recording.save(tmp_path / "calls.sqlite")) as database:
+        (row,) = ANALYSES["nvtx_gpu_proj_sum"].table(database).rows
+    assert row[2] == int(str(end)) + 9000 - int(str(kernels[0][0]))
+    assert row[-4:] == (2, 2.0, 0.0, 0.0)
 
 
 def test_kernels_of_one_total_go_by_count_and_then_by_name(tmp_path: Path) -> None:
