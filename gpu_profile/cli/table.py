@@ -208,11 +208,12 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "compare",
         "reading.compare",
-        "Compare two runs, and fail on a regression.",
+        "Compare two runs, or several of each, and fail on a regression.",
         (
-            Option("base", "", "run id or directory to compare with"),
-            Option("new", "", "run id or directory to judge"),
+            Option("base", (), "run id or directory to compare with; may be given again"),
+            Option("new", (), "run id or directory to judge; may be given again"),
             Option("fail-over", "5%", "slower by this much, and significantly, fails"),
+            Option("spread", "3%", "what runs differ by, where there are too few to measure it"),
             Option("metric", "step", "step, range:NAME or kernel:NAME"),
             Option("format", "text", "text, json, markdown or junit"),
             _OUTPUT,

@@ -1,4 +1,4 @@
-"""Is the new run slower than the base? By per-step samples, with what noise can explain."""
+"""Is the new program slower than the base? By runs of both, with what their spread explains."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,13 @@ import numpy as np
 from gpu_profile.analysis.activity.steps import warm_up
 from gpu_profile.analysis.compare.rank_sets import check_samples
 from gpu_profile.analysis.compare.samples import Metric, RankSamples, samples_of
-from gpu_profile.analysis.compare.significance import FEWEST, Difference, Samples, difference
+from gpu_profile.analysis.compare.significance import (
+    ASSUMED_SPREAD,
+    FEWEST,
+    Difference,
+    Samples,
+    difference,
+)
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.comm_kernels import comm_kernel
@@ -16,6 +22,8 @@ from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.table import Cell, Column, Table
 
 Side = tuple[Database, Scope]
+Runs = Sequence[Sequence[RankSamples]]
+"""Of one side: the ranks of each run."""
 # A kernel whose time is less than this part of the step's kernels is not worth a line.
 LEAST_KERNEL_SHARE = 0.002
 KERNEL_COLUMNS = (
@@ -32,19 +40,22 @@ KERNEL_COLUMNS = (
 
 @dataclass(frozen=True)
 class Spread:
-    """Samples of one run in its steady steps; ns."""
+    """Samples of one side in its steady steps; ns. `medians` are those of its runs, `median` is
+    their mean; `p95` and `cv_percent` are of all its samples."""
 
     count: int
+    medians: tuple[float, ...]
     median: float
     p95: float
     cv_percent: float
 
     @classmethod
-    def of(cls, samples: Samples) -> "Spread":
-        mean = float(np.mean(samples))
+    def of(cls, runs: Sequence[Samples]) -> "Spread":
+        samples = np.concatenate(runs)
+        medians = tuple(float(np.median(run)) for run in runs)
         deviation = float(np.std(samples, ddof=1)) if len(samples) > 1 else 0.0
-        high = float(np.quantile(samples, 0.95))
-        return cls(len(samples), float(np.median(samples)), high, 100 * deviation / mean)
+        high, cv = float(np.quantile(samples, 0.95)), 100 * deviation / float(np.mean(samples))
+        return cls(len(samples), medians, float(np.mean(medians)), high, cv)
 
 
 @dataclass(frozen=True)
@@ -76,53 +87,70 @@ class Comparison:
         """One line."""
         medians = f"{self.base.median / 1e6:.3f} -> {self.new.median / 1e6:.3f} ms"
         if self.difference is None:
-            few = f"{self.base.count} and {self.new.count} samples, {FEWEST} are needed"
+            few = f"{self.base.count} and {self.new.count} samples, {FEWEST} a run are needed"
             return f"{self.metric} is undecided: {medians}, {few}"
         low, high = 100 * self.difference.low, 100 * self.difference.high
         return (
             f"{self.metric}: {self.verdict}, {100 * self.difference.change:+.2f} % "
-            f"({medians}; 99 % interval {low:+.2f} to {high:+.2f} %, noise "
-            f"{100 * self.difference.noise:.2f} %, threshold {100 * self.fail_over:g} %)"
+            f"({medians}; 97.5 % interval {low:+.2f} to {high:+.2f} %, noise "
+            f"{100 * self.difference.noise:.2f} %, threshold {100 * self.fail_over:g} %; "
+            f"{self._spread_words(self.difference)})"
         )
 
+    def _spread_words(self, found: Difference) -> str:
+        """How many runs there are, and by how much they differ or are assumed to."""
+        counts = [len(side.medians) for side in (self.base, self.new)]
+        percentage = f"{100 * found.spread:.1f} %"
+        if not found.assumed:
+            return f"{counts[0]} and {counts[1]} runs, which differ by {percentage}"
+        runs = "one run a side" if counts == [1, 1] else "three runs in all"
+        return f"{runs}: runs of one program are assumed to differ by {percentage}"
 
-def percent(text: str) -> float:
+
+def percent(text: str, flag: str = "--fail-over") -> float:
     """`5%` or `5` as 0.05. Raises SettingsError."""
     try:
         value = float(text.strip().removesuffix("%"))
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise SettingsError(f"--fail-over {text!r} is not a percentage", "Use for example 5%")
+        raise SettingsError(f"{flag} {text!r} is not a percentage", "Use for example 5%")
     return value / 100
 
 
 def compare(
     base: Sequence[Side], new: Sequence[Side], metric: str = "step", fail_over: float = 0.05
 ) -> Comparison:
-    """Read both runs in this process. Raises ReportError where the metric is in neither run."""
+    """Read one run a side in this process; `base` and `new` are the reports of a run each. Raises
+    ReportError where the metric is in neither run."""
     wanted = Metric.parse(metric)
     sides = [
         [rank for database, scope in side for rank in samples_of(database, scope, wanted)]
         for side in (base, new)
     ]
-    return merge(sides[0], sides[1], wanted, fail_over)
+    return merge([sides[0]], [sides[1]], wanted, fail_over)
 
 
 def merge(
-    base: Sequence[RankSamples], new: Sequence[RankSamples], metric: Metric, fail_over: float
+    base: Runs,
+    new: Runs,
+    metric: Metric,
+    fail_over: float,
+    assumed_spread: float = ASSUMED_SPREAD,
 ) -> Comparison:
-    """Compare two runs by their ranks' samples."""
-    on_host = [all(rank.on_host for rank in side) for side in (base, new)]
-    if on_host[0] != on_host[1]:
-        what = f"the {'base' if on_host[0] else 'new'} run holds no GPU work, and the other does"
+    """Compare the runs of two sides by their ranks' samples."""
+    on_host = [{all(rank.on_host for rank in run) for run in side} for side in (base, new)]
+    if len(on_host[0] | on_host[1]) > 1:
+        side = "base" if True in on_host[0] else "new"
+        what = f"the {side} run holds no GPU work, and the other does"
         raise ReportError(what, "Compare runs of one kind; `invoke diagnose` says what is missing")
-    check_samples(base, new, metric)
-    before = _run_samples(base, metric, "base")
-    after = _run_samples(new, metric, "new")
+    for run in (*base[1:], *new):
+        check_samples(base[0], run, metric)
+    before = [_run_samples(run, metric, "base") for run in base]
+    after = [_run_samples(run, metric, "new") for run in new]
     kernels = _kernel_table(base, new, fail_over)
-    change = difference(before, after)
-    name = f"{metric} on the host" if on_host[0] else str(metric)
+    change = difference(before, after, assumed_spread)
+    name = f"{metric} on the host" if True in on_host[0] else str(metric)
     return Comparison(name, Spread.of(before), Spread.of(after), change, fail_over, kernels)
 
 
@@ -161,9 +189,7 @@ class _PerStep:
     time: float
 
 
-def _kernel_table(
-    base: Sequence[RankSamples], new: Sequence[RankSamples], fail_over: float
-) -> Table:
+def _kernel_table(base: Runs, new: Runs, fail_over: float) -> Table:
     """Kernels that appeared, vanished, or changed in count or time by more than the threshold.
 
     Figures are per step and rank. A collective's time is mostly waiting: it is told, and may
@@ -183,16 +209,19 @@ def _by_change(row: tuple[Cell, ...]) -> tuple[float, str]:
     return (-abs(float(row[6] or 0)), str(row[0]))
 
 
-def _per_step(ranks: Sequence[RankSamples]) -> dict[str, _PerStep]:
-    drop = warm_up([rank.steps for rank in ranks])
+def _per_step(runs: Runs) -> dict[str, _PerStep]:
+    """By kernel name: the mean over steps, ranks and runs; 0 where one lacks the kernel."""
     sums: dict[str, list[float]] = {}
-    for rank in ranks:
-        first = drop if len(rank.steps) else 0
-        for name, (count, time) in rank.kernels.items():
-            known = sums.setdefault(name, [0.0, 0.0])
-            known[0] += float(np.mean(count[first:]))
-            known[1] += float(np.mean(time[first:]))
-    return {name: _PerStep(c / len(ranks), t / len(ranks)) for name, (c, t) in sums.items()}
+    ranks = sum(map(len, runs))
+    for run in runs:
+        drop = warm_up([rank.steps for rank in run])
+        for rank in run:
+            first = drop if len(rank.steps) else 0
+            for name, (count, time) in rank.kernels.items():
+                known = sums.setdefault(name, [0.0, 0.0])
+                known[0] += float(np.mean(count[first:]))
+                known[1] += float(np.mean(time[first:]))
+    return {name: _PerStep(c / ranks, t / ranks) for name, (c, t) in sums.items()}
 
 
 def _kernel_row(

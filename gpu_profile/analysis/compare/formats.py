@@ -31,6 +31,8 @@ def as_json(comparison: Comparison) -> str:
         "change": found.change if found else None,
         "interval": [found.low, found.high] if found else None,
         "noise": found.noise if found else None,
+        "spread": found.spread if found else None,
+        "spread_assumed": found.assumed if found else None,
         "significant": found.significant if found else None,
         "fail_over": comparison.fail_over,
         "kernels": [dict(zip(names, row, strict=True)) for row in comparison.kernels.rows],
@@ -42,11 +44,12 @@ def as_markdown(comparison: Comparison) -> str:
     """For a pull request."""
     head = [
         "",
-        "| run | samples | median ms | p95 ms | CV % |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| side | runs | samples | median ms | p95 ms | CV % |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     rows = [
-        f"| {name} | {s.count} | {s.median / 1e6:.3f} | {s.p95 / 1e6:.3f} | {s.cv_percent:.1f} |"
+        f"| {name} | {len(s.medians)} | {s.count} | {s.median / 1e6:.3f} | {s.p95 / 1e6:.3f} "
+        f"| {s.cv_percent:.1f} |"
         for name, s in _sides(comparison)
     ]
     return "\n".join([f"**{comparison}**", *head, *rows, *_markdown(comparison.kernels), ""])
@@ -97,8 +100,12 @@ def _sides(comparison: Comparison) -> tuple[tuple[str, Spread], ...]:
 
 
 def _spread(name: str, spread: Spread) -> str:
+    medians = f"median {spread.median / 1e6:.3f} ms"
+    if len(spread.medians) > 1:
+        each = ", ".join(f"{median / 1e6:.3f}" for median in spread.medians)
+        medians = f"{len(spread.medians)} runs, medians {each} ms"
     return (
-        f"{name:4}  {spread.count} samples, median {spread.median / 1e6:.3f} ms, "
+        f"{name:4}  {spread.count} samples, {medians}, "
         f"p95 {spread.p95 / 1e6:.3f} ms, CV {spread.cv_percent:.1f} %"
     )
 

@@ -1,4 +1,4 @@
-"""compare: one run against another, and the gate."""
+"""compare: one program's runs against another's, and the gate."""
 
 import sys
 from collections.abc import Sequence
@@ -31,9 +31,12 @@ def compare(verb: Verb, options: Options) -> None:
     metric = Metric.parse(str(options["metric"]))
     analysis = Analysis("samples", sampling(metric), _no_table)
     fail_over = comparison.percent(str(options["fail_over"]))
-    base, new = (_open_side(side, chosen, options) for side in ("base", "new"))
-    check_ranks(base.ranks, new.ranks)
-    result = comparison.merge(base.samples(analysis), new.samples(analysis), metric, fail_over)
+    spread = comparison.percent(str(options["spread"]), "--spread")
+    base, new = (_open_runs(side, chosen, options) for side in ("base", "new"))
+    for run in (*base[1:], *new):
+        check_ranks(base[0].ranks, run.ranks)
+    samples = [[run.samples(analysis) for run in side] for side in (base, new)]
+    result = comparison.merge(samples[0], samples[1], metric, fail_over, spread)
     text = compare_text.write(result, form)
     if output:
         output.write_text(text, encoding="utf-8")
@@ -44,8 +47,8 @@ def compare(verb: Verb, options: Options) -> None:
 
 
 @dataclass(frozen=True)
-class _Side:
-    """One run of the two: its reports, all of them readable, and the ranks that they hold."""
+class _Run:
+    """One run of a side: its reports, all of them readable, and the ranks that they hold."""
 
     reports: Reading
     ranks: SideRanks
@@ -54,19 +57,28 @@ class _Side:
         return [rank for answer in self.reports.of([analysis]) for rank in answer[0]]
 
 
-def _open_side(side: str, chosen: Settings, options: Options) -> _Side:
+def _open_runs(side: str, chosen: Settings, options: Options) -> list[_Run]:
+    """The runs of one side, base or new. Raises SettingsError where one is named twice."""
+    wanted = [str(run) for run in options[side]]
+    if len({Path(run).resolve() for run in wanted}) < len(wanted):
+        raise SettingsError(f"--{side} names a run twice", "Each run counts once: name others")
+    names = [side] if len(wanted) == 1 else [f"{side} ({run})" for run in wanted]
+    pairs = zip(names, wanted, strict=True)
+    return [_open_run(name, run, chosen, options) for name, run in pairs]
+
+
+def _open_run(side: str, wanted: str, chosen: Settings, options: Options) -> _Run:
     """Raises the error of the first report that cannot be read: a gate needs all of them."""
-    wanted = str(options[side])
     path = Path(wanted)
     named = {"report": (wanted,), "run": ""} if path.exists() else {"report": (), "run": wanted}
     reports = reading({**options, **named}, chosen, complete=True)
     ranks = reports.run.ranks
     present = frozenset(rank for by_pid in ranks.by_report for rank in by_pid.values())
     if path.is_file():
-        return _Side(reports, SideRanks(side, present, frozenset(ranks.missing), is_file=True))
+        return _Run(reports, SideRanks(side, present, frozenset(ranks.missing), is_file=True))
     recorded = _recorded_ranks(Path(reports.sources[0].place).parent)
     missing = recorded - _ranks_of_files(reports.sources) if recorded else frozenset(ranks.missing)
-    return _Side(reports, SideRanks(side, present, missing, bool(recorded or ranks.world)))
+    return _Run(reports, SideRanks(side, present, missing, bool(recorded or ranks.world)))
 
 
 def _recorded_ranks(directory: Path) -> frozenset[int]:

@@ -1,6 +1,7 @@
 """The gate: silent for the same thing, loud for a slower one, honest about too few steps."""
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,9 +10,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from bench.compare_bench import share_of_alarms
 from gpu_profile.analysis.compare.compare import Comparison, compare, percent
 from gpu_profile.analysis.compare.formats import write
-from gpu_profile.analysis.compare.significance import difference
+from gpu_profile.analysis.compare.significance import Samples, difference, t_quantile
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError, SettingsError
@@ -104,31 +106,82 @@ def test_noise_is_no_regression() -> None:
     random = np.random.default_rng(1)
     for _ in range(20):
         base, new = random.normal(100, 10, 30), random.normal(100, 10, 30)
-        found = difference(base, new)
+        found = difference([base], [new])
         assert found is not None
         assert not (found.significant and found.change > 0.05)
 
 
-def test_a_clear_change_is_significant() -> None:
-    random = np.random.default_rng(2)
-    found = difference(random.normal(100, 2, 30), random.normal(108, 2, 30))
+def steady(*medians: float) -> list[Samples]:
+    """Runs of these median step times, whose steps vary by a few percent."""
+    shape = np.linspace(0.97, 1.03, 21)
+    return [median * shape for median in medians]
+
+
+def test_one_run_a_side_differs_by_the_assumed_spread() -> None:
+    """2.241 (z at 1.25 %) times the square root of 2 times 3 % is 9.51 %."""
+    for new, significant in ((109, False), (110, True), (92, False), (100 / 1.1, True)):
+        found = difference(steady(100), steady(new))
+        assert found is not None
+        assert found.noise == pytest.approx(0.0951 * min(1, new / 100), abs=1e-4)
+        assert (found.significant, found.assumed) == (significant, True)
+    narrow = difference(steady(100), steady(106), assumed=0.01)
+    assert narrow is not None
+    assert narrow.significant
+
+
+def test_runs_of_a_side_tell_their_spread() -> None:
+    """t at 1.25 % and 4 degrees of freedom is 3.495; times 1 % and the square root of 2/3."""
+    found = difference(steady(99, 100, 101), steady(103, 104, 105))
     assert found is not None
+    assert not found.assumed
+    assert found.spread == pytest.approx(0.01)
+    assert found.noise == pytest.approx(0.0285, abs=1e-4)
     assert found.significant
-    assert 0.05 < found.low < found.change < found.high < 0.11
+    wide = difference(steady(95, 100, 105), steady(99, 104, 109))
+    assert wide is not None
+    assert not wide.significant
 
 
-def test_a_run_that_drifts_is_not_trusted() -> None:
-    rising = np.linspace(100, 120, 30)
-    found = difference(rising, np.linspace(108, 128, 30))
+def test_three_runs_in_all_are_too_few_to_tell_their_spread() -> None:
+    found = difference(steady(100, 100), steady(108))
     assert found is not None
+    assert (found.spread, found.assumed) == (0.03, True)
+    wide = difference(steady(90, 110), steady(108))
+    assert wide is not None
+    assert wide.spread == pytest.approx(0.1414, abs=1e-4)
+
+
+def test_a_run_of_wild_steps_is_not_trusted() -> None:
+    random = np.random.default_rng(3)
+    base, new = random.normal(100, 40, 7), random.normal(112, 40, 7)
+    found = difference([base], [new])
+    assert found is not None
+    assert found.spread > 0.1
     assert not found.significant
+
+
+@pytest.mark.parametrize(
+    ("freedom", "expected"),
+    [(1, 31.821), (2, 6.965), (3, 4.541), (4, 3.747), (18, 2.552), (math.inf, 2.326)],
+)
+def test_quantiles_of_student_s_t(freedom: float, expected: float) -> None:
+    """NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, one-sided 1 %."""
+    assert t_quantile(0.01, freedom) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("runs", [3, 10])
+def test_unchanged_programs_pass_and_slower_ones_fail(runs: int) -> None:
+    """bench/compare_bench.py does it at length; here a bound that a sound test never misses."""
+    unchanged = share_of_alarms(runs, spread=0.06, slower=1.0, trials=600)
+    assert unchanged <= 0.02
+    assert share_of_alarms(runs, spread=0.02, slower=1.1, trials=300) >= 0.80
 
 
 def test_too_few_steps_are_undecided(tmp_path: Path) -> None:
     few = Training(steps=4).record().save(tmp_path / "few.sqlite")
     result = compared(few, few)
     assert result.verdict == "undecided"
-    assert "5 are needed" in str(result)
+    assert "5 a run are needed" in str(result)
 
 
 def test_kernels_appear_vanish_and_change(base: Path, tmp_path: Path) -> None:
@@ -170,7 +223,7 @@ def test_formats(base: Path, tmp_path: Path) -> None:
     suite = ElementTree.fromstring(write(result, "junit"))
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "0")
     assert suite.find("testcase/failure") is not None
-    assert "| base | 23 |" in write(result, "markdown")
+    assert "| base | 1 | 23 |" in write(result, "markdown")
     assert write(result, "text").startswith("step: regression, +10.0")
 
 

@@ -1,0 +1,60 @@
+"""compare with several runs a side, as a user types it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.invoked import invoke
+from tests.unit.analysis.compare.test_compare import stretched
+from tests.unit.analysis.scenarios import Training
+
+SLOWER = {"a": 1.0, "b": 1.02, "c": 0.99, "d": 1.10, "e": 1.12, "f": 1.09}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one run each of SLOWER, so many times as slow as the first."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, factor in SLOWER.items():
+        (folder / name).mkdir()
+        recording = Training(ranks=2, steps=8, layers=10).record()
+        stretched(recording, factor).save(folder / name / "rank0.h.sqlite")
+    return folder
+
+
+def sides(runs: Path, base: str, new: str) -> list[str]:
+    return [
+        *(f"--base={runs / name}" for name in base),
+        *(f"--new={runs / name}" for name in new),
+    ]
+
+
+def test_runs_of_a_slower_program_fail_the_gate(runs: Path) -> None:
+    done = invoke("compare", *sides(runs, "abc", "def"), directory=runs)
+    assert done.returncode == 8
+    assert "3 and 3 runs, which differ by 1.5 %" in done.stdout
+    assert invoke("compare", *sides(runs, "abc", "bca"), directory=runs).returncode == 0
+
+
+def test_one_run_a_side_says_what_is_assumed(runs: Path) -> None:
+    done = invoke("compare", *sides(runs, "a", "f"), directory=runs)
+    assert done.returncode == 0
+    assert "one run a side: runs of one program are assumed to differ by 3.0 %" in done.stdout
+    done = invoke("compare", *sides(runs, "a", "f"), "--spread=2%", directory=runs)
+    assert done.returncode == 8
+
+
+def test_what_cannot_be_compared_is_refused(runs: Path, tmp_path: Path) -> None:
+    done = invoke("compare", *sides(runs, "aa", "d"), directory=runs)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--base names a run twice" in done.stderr
+    done = invoke("compare", *sides(runs, "a", "d"), "--spread=wide", directory=runs)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--spread 'wide' is not a percentage" in done.stderr
+    empty = tmp_path / "empty"
+    shutil.copytree(runs / "b", empty)
+    (empty / "rank0.h.sqlite").write_bytes(b"")
+    done = invoke("compare", *sides(runs, "a", "d"), f"--base={empty}", directory=runs)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert "Traceback" not in done.stderr
