@@ -14,13 +14,15 @@ class Command:
     """One program call. `env` is added to the inherited environment.
 
     `secrets` names the variables of `env` whose values are never shown. `stdin_file` and
-    `stdout_file` are for what does not fit into a string: archives on their way.
+    `stdout_file` are for what does not fit into a string: archives on their way. `stdout_file`
+    appears whole when the program succeeds; `stdout_partial` keeps it after a failure too.
     """
 
     argv: tuple[str, ...]
     stdin: str = ""
     stdin_file: Path | None = None
     stdout_file: Path | None = None
+    stdout_partial: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: frozenset[str] = frozenset()
 

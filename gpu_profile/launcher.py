@@ -98,9 +98,9 @@ class Launcher(Protocol):
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         """Copy the job's reports into `to`, leaving the originals where they are."""
 
-    def export(self, job_id: str, report: Path) -> Command | None:
-        """Export a fetched report to SQLite beside it with the job's own nsys; None where only
-        another nsys of this machine can."""
+    def export(self, job_id: str, report: Path, output: Path) -> Command | None:
+        """Export a fetched report to the SQLite file `output` with the job's own nsys; None where
+        only another nsys of this machine can. `output` lies in a folder of the report's own."""
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """Remove what the job left on the engine: called after its reports were validated."""

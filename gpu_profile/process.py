@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
+from gpu_profile import files
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
 
@@ -35,13 +36,27 @@ def _missing(command: Command, error: OSError) -> ToolError:
     return ToolError(f"{program} is not installed here", "Install it, or see `invoke doctor`")
 
 
+class _CutOutputError(Exception):
+    """Ends a draft without its taking the place of the file."""
+
+
 @contextlib.contextmanager
-def _redirection(path: Path | None, mode: str) -> Iterator[IO[bytes] | None]:
+def _input(path: Path | None) -> Iterator[IO[bytes] | None]:
     if path is None:
         yield None
     else:
-        with path.open(mode) as file:
+        with path.open("rb") as file:
             yield file
+
+
+@contextlib.contextmanager
+def _output(path: Path | None) -> Iterator[IO[bytes] | None]:
+    """A draft of the file; raising _CutOutputError in the body drops it."""
+    if path is None:
+        yield None
+        return
+    with contextlib.suppress(_CutOutputError), files.open_draft(path) as file:
+        yield file
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -62,10 +77,7 @@ def run(command: Command, *, timeout_s: float | None = None) -> Result:
 
     Raises ToolError where the program is not there or does not end in `timeout_s`.
     """
-    with (
-        _redirection(command.stdin_file, "rb") as stdin,
-        _redirection(command.stdout_file, "wb") as stdout,
-    ):
+    with _input(command.stdin_file) as stdin, _output(command.stdout_file) as stdout:
         try:
             child = subprocess.Popen(
                 command.argv,
@@ -86,6 +98,13 @@ def run(command: Command, *, timeout_s: float | None = None) -> Result:
         except BaseException:
             _end(child)
             raise
+        result = _result(child, out, err)
+        if stdout and child.returncode and not command.stdout_partial:
+            raise _CutOutputError
+    return result
+
+
+def _result(child: subprocess.Popen[bytes], out: bytes | None, err: bytes) -> Result:
     return Result(
         returncode=child.returncode,
         stdout=(out or b"").decode(errors="replace"),
@@ -206,7 +225,7 @@ def in_background(command: Command, output: Path) -> Iterator[Callable[[float], 
 
     The body gets a sleep of so many seconds that the program's end cuts short.
     """
-    with output.open("ab") as file:
+    with files.open_to_append(output) as file:
         child = _start(command, file)
 
         def pause(seconds: float) -> None:

@@ -15,6 +15,9 @@ from gpu_profile.job import Mount
 from gpu_profile.settings.settings import Settings
 
 REPORTS_INSIDE = "/wd"
+RUN_LABEL, CONTAINER_LABEL = "gpu-profile.run", "gpu-profile.container"
+IMAGE_LABEL = "io.github.gpu-profile"
+"""What names of our image's labels begin with; a container has its image's labels."""
 _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
     ("is already in use by container", SettingsError, "`invoke stop` it, or set CONTAINER"),
     ("port is already allocated", SettingsError, "Set another PORT_MAP"),
@@ -76,19 +79,31 @@ def placement(settings: Settings) -> tuple[str, ...]:
 
 
 def inspect(name: str) -> Command:
-    return command("docker", "container", "inspect", "--format={{json .State}}", name)
+    """Its State, and on a second line its labels."""
+    both = "--format={{json .State}}\n{{json .Config.Labels}}"
+    return command("docker", "container", "inspect", both, name)
 
 
 def parse_state(result: Result) -> Mapping[str, Any] | None:
     """The engine's State object; None where there is no such container."""
+    return parse_inspect(result)[0]
+
+
+def parse_inspect(result: Result) -> tuple[Mapping[str, Any] | None, Mapping[str, str]]:
+    """The engine's State object and the labels; None where there is no such container."""
     if result.returncode:
         if "no such container" in result.stderr.lower():
-            return None
+            return None, {}
         raise refusal(result, "asking for the container")
     if not result.stdout:  # a plan, for --dry-run: nothing was asked
-        return None
-    state: Mapping[str, Any] = json.loads(result.stdout)
-    return state
+        return None, {}
+    state, _, labels = result.stdout.strip().partition("\n")
+    return json.loads(state), json.loads(labels or "null") or {}
+
+
+def is_ours(labels: Mapping[str, str], run_label: str) -> bool:
+    """Whether we started it: by its own label, or (older ones of `run`) by those of our image."""
+    return run_label in labels or any(name.startswith(f"{IMAGE_LABEL}.") for name in labels)
 
 
 def started(run: Command, name: str) -> Steps[None]:
@@ -100,17 +115,22 @@ def started(run: Command, name: str) -> Steps[None]:
 
 
 def start(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) -> Steps[str]:
-    """Start the local container, or find it running. Returns what was done."""
+    """Start the local container, or find it running. Returns what was done.
+
+    It sees REPORT_DIR/<container>, which has to be there, at /wd/<container>.
+    """
     name = settings.container
-    state = parse_state((yield inspect(name)))
+    state, labels = parse_inspect((yield inspect(name)))
     if state and state["Running"]:
         return f"{name} runs already"
     if state:
+        _refuse_foreign(name, labels)
         checked((yield command("docker", "container", "rm", name)), f"removing {name}")
-    reports = Mount(source=settings.report_dir, target=REPORTS_INSIDE)
+    own = Mount(source=settings.report_dir.absolute() / name, target=f"{REPORTS_INSIDE}/{name}")
     run = command(
         *("docker", "run", "--detach", "--pull=never", f"--name={name}"),
-        *(mount_option(reports), *placement(settings), *gpus),
+        f"--label={CONTAINER_LABEL}={name}",
+        *(mount_option(own), *placement(settings), *gpus),
         *shlex.split(settings.port_map),
         str(image),
     )
@@ -134,11 +154,17 @@ def present(name: str, *, running: bool) -> Steps[None]:
         raise ToolError(what, "`invoke run` starts it")
 
 
+def _refuse_foreign(name: str, labels: Mapping[str, str]) -> None:
+    if not is_ours(labels, CONTAINER_LABEL):
+        raise SettingsError(f"`invoke run` did not start the container {name}", "Set CONTAINER")
+
+
 def stop(name: str) -> Steps[str]:
-    """Stop and remove the local container, or find none."""
-    state = parse_state((yield inspect(name)))
+    """Stop and remove the local container, or find none. One of somebody else's is refused."""
+    state, labels = parse_inspect((yield inspect(name)))
     if state is None:
         return f"{name} does not run"
+    _refuse_foreign(name, labels)
     checked((yield command("docker", "stop", name)), f"stopping {name}")
     checked((yield command("docker", "container", "rm", name)), f"removing {name}")
     return f"{name} stopped"

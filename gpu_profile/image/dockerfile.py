@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from gpu_profile.components.component import Component, arguments
 from gpu_profile.components.key import Values
 from gpu_profile.components.table import COMPONENTS, enabled
+from gpu_profile.engine.container import IMAGE_LABEL
 from gpu_profile.errors import SettingsError
 from gpu_profile.settings.settings import Settings
 
 ENTRYPOINT = ("/usr/bin/tini", "-g", "--")
 COMMAND = ("/startup.sh",)
-LABEL_PREFIX = "io.github.gpu-profile"
+LABEL_PREFIX = IMAGE_LABEL
 LAYERS = f"{LABEL_PREFIX}.layers"
 """The components in the order of the image's layers, by which their sizes are told apart."""
 _ROOT = "Container-Root"

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -58,7 +58,7 @@ class DockerLauncher:
         return container.checked(asked, f"looking for {self.image}").stdout.strip()
 
     def probe(self, job: Job) -> Steps[str]:
-        return asked(self._tool("nsys", "profile", "--help"))
+        return asked(command(*self.tool((), "nsys", "profile", "--help")))
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         run = Command(argv=self._run(job, plan), env=job.env, secrets=frozenset(job.env))
@@ -69,24 +69,29 @@ class DockerLauncher:
         """The job's `docker run`. Variables by name: their values reach it by its environment."""
         return (
             *("docker", "run", "--detach", "--pull=never", f"--name={job.name}"),
-            f"--label=gpu-profile.run={job.name}",
+            f"--label={container.RUN_LABEL}={job.name}",
             *([f"--hostname={self.hostname}"] if self.hostname else []),
-            *(container.mount_option(mount) for mount in (self._reports(), *job.mounts)),
+            *(container.mount_option(mount) for mount in (self._reports(job), *job.mounts)),
             *(f"--env={name}" for name in sorted(job.env)),
             *container.gpu_options(job.resources.gpus_per_node),
             *(["--cap-add=SYS_ADMIN"] if plan.privileged else []),
             *(*self.options, str(self.image), "python3", "/profile.py"),
-            *local_arguments(job, plan, output=f"{container.REPORTS_INSIDE}/{job.name}"),
+            *local_arguments(job, plan, output=_inside(job)),
         )
 
     def status(self, job_id: str) -> Steps[JobStatus]:
-        state = container.parse_state((yield container.inspect(job_id)))
+        """Raises SettingsError for a container that `profile` did not start."""
+        state, labels = container.parse_inspect((yield container.inspect(job_id)))
+        if state and container.RUN_LABEL not in labels:
+            what = f"the container {job_id} was not started by `invoke profile`"
+            raise SettingsError(what, "`invoke reports` lists runs")
         return _status(job_id, state)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         return container.logs(job_id, follow=follow)
 
     def stop(self, job_id: str) -> Steps[None]:
+        yield from self.status(job_id)
         stop = command("docker", "stop", f"--time={_FINALISE_S}", job_id)
         container.checked((yield stop), f"stopping {job_id}")
 
@@ -99,29 +104,36 @@ class DockerLauncher:
             return
         options = yield command("docker", "info", "--format={{json .SecurityOptions}}")
         if "name=rootless" not in container.checked(options, "asking the engine").stdout:
-            own = self._tool("chown", "--recursive", self.owner, str(to))
+            words = ("chown", "--recursive", "--no-dereference", self.owner, str(to))
+            own = self._tool_in(to, *words)
             container.checked((yield own), f"giving {to} to {self.owner}")
 
-    def export(self, job_id: str, report: Path) -> Command | None:
-        return self._tool(*nsys_export.export_command(("nsys",), report).argv)
+    def export(self, job_id: str, report: Path, output: Path) -> Command | None:
+        argv = nsys_export.export_command(("nsys",), report, output).argv
+        return self._tool_in(report.parent, *argv)
 
     def cleanup(self, job_id: str) -> Steps[None]:
+        yield from self.status(job_id)
         remove = command("docker", "container", "rm", "--force", job_id)
         container.checked((yield remove), f"removing {job_id}")
 
-    def _reports(self) -> Mount:
-        return Mount(source=self.report_dir, target=container.REPORTS_INSIDE)
+    def _reports(self, job: Job) -> Mount:
+        """The job's own run directory, and nothing beside it: REPORT_DIR may be all of /tmp."""
+        return Mount(source=self.report_dir / job.name, target=_inside(job))
 
-    def tool_in(self, directory: Path, *argv: str) -> tuple[str, ...]:
-        """One program of the image without network, seeing a directory where it lies."""
-        mount = Mount(source=directory, target=str(directory))
+    def tool(self, mounts: Sequence[Mount], *argv: str) -> tuple[str, ...]:
+        """One program of the image without network, seeing these directories."""
         return (
             *("docker", "run", "--rm", "--pull=never", "--network=none"),
-            *(container.mount_option(mount), str(self.image), *argv),
+            *(*map(container.mount_option, mounts), str(self.image), *argv),
         )
 
-    def _tool(self, *argv: str) -> Command:
-        return command(*self.tool_in(self.report_dir, *argv))
+    def _tool_in(self, directory: Path, *argv: str) -> Command:
+        return command(*self.tool((Mount(source=directory, target=str(directory)),), *argv))
+
+
+def _inside(job: Job) -> str:
+    return f"{container.REPORTS_INSIDE}/{job.name}"
 
 
 def _owner() -> str:

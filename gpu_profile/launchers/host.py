@@ -66,8 +66,8 @@ class HostLauncher(Scripted):
         copy = self.agent.call("job.py", "copy", job_id, str(to))
         jobdir.checked((yield copy), f"copying the reports from {job_id}")
 
-    def export(self, job_id: str, report: Path) -> Command | None:
-        return self.find_nsys(*nsys_export.export_command((), report).argv)
+    def export(self, job_id: str, report: Path, output: Path) -> Command | None:
+        return self.find_nsys(*nsys_export.export_command((), report, output).argv)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """The directory is the run's, and stays."""

@@ -106,11 +106,11 @@ class SshLauncher(Scripted):
         again = f"`invoke fetch --job ssh://{job_id}` goes on"
         yield from self._transfer(place).fetch(directory, to, again)
 
-    def export(self, job_id: str, report: Path) -> Command | None:
+    def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         """There: no nsys is needed here, and no other could be too old for the report."""
         place, directory = self._at(job_id)
         argv = ("python3", f"{directory}/job.py", "export", directory, report.name)
-        return place.run(*argv, stdout_file=report.with_suffix(".sqlite"))
+        return place.run(*argv, stdout_file=output)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """Our own directory of this run; the user's stays as the job left it."""

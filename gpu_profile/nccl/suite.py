@@ -1,11 +1,13 @@
 """The NCCL tests as jobs: which binaries, which sizes, and what their results say."""
 
+import contextlib
 import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_profile import files
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, Resources
@@ -123,20 +125,24 @@ def jobs(
 
 
 def redact_results(directory: Path) -> None:
-    """Take the environment out of all JSON there: nccl-tests writes the whole of it."""
+    """Take the environment out of all JSON there: nccl-tests writes the whole of it.
+
+    A link or a FIFO of such a name is left for read_results to refuse.
+    """
     for path in sorted(directory.glob("*.nccl.json*")):
-        path.write_text(redact_json(path.read_text(errors="replace")))
+        with contextlib.suppress(ReportError):
+            files.write_atomically(path, redact_json(files.read_text(path)))
 
 
 def read_results(directory: Path, collective: str) -> Measurement:
     """What one job left in its run directory: the JSON where it was written, else the table."""
     path = directory / f"{collective}.nccl.json"
     if path.exists():
-        return parse_json(path.read_text())
+        return parse_json(files.read_text(path))
     log = directory / "output.log"
     if not log.exists():
         raise ReportError(f"{directory} has neither {path.name} nor output.log")
-    return parse_output(log.read_text(errors="replace"), f"{collective}_perf")[-1]
+    return parse_output(files.read_text(log), f"{collective}_perf")[-1]
 
 
 def judge(measurements: Iterable[Measurement], asked: Suite, logs: Iterable[str] = ()) -> None:

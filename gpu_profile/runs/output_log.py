@@ -4,8 +4,9 @@ import contextlib
 import re
 from pathlib import Path
 
-from gpu_profile import redact
+from gpu_profile import files, redact
 from gpu_profile.command import Result
+from gpu_profile.errors import ReportError
 
 _TAIL = 1 << 14
 _FROM = r"(\[(\d+|pod/\S+)\] )*"
@@ -25,19 +26,27 @@ not start is what a job has to say that never was."""
 
 def complete(log: Path, whole: Result) -> None:
     """Keep what was followed, in its order, unless the job's log has more; without credentials."""
-    followed = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    followed = _followed(log)
     logged = whole.stdout + whole.stderr if whole.returncode == 0 else ""
     if logged.startswith("No resources found"):  # kubectl's word for pods that were never there
         logged = ""
     longer = max(followed, logged, key=len)
-    log.write_text(redact.text(longer), encoding="utf-8")
+    files.write_atomically(log, redact.text(longer))
+
+
+def _followed(log: Path) -> str:
+    """Empty where the job has put a link or a FIFO in its place: its own log has the words."""
+    try:
+        return files.read_text(log)
+    except (FileNotFoundError, ReportError):
+        return ""
 
 
 def last_line(log: Path) -> str:
     """The last line that the job itself said; its starter's where it said none, or empty."""
-    with contextlib.suppress(OSError):
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TAIL))
+    with contextlib.suppress(OSError, ReportError):
+        with files.open_regular(log) as file:
+            file.seek(max(0, file.seek(0, 2) - _TAIL))
             text = file.read().decode(errors="replace")
         lines = [
             line for line in re.split(r"[\r\n]+", text) if line.strip() and not _NSYS.match(line)

@@ -3,19 +3,23 @@
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gpu_profile import files
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.job import LAUNCHER_NAMES, LauncherName
+from gpu_profile.runs import owner, record_fields
 
 RUN_FILE = "run.json"
 OUTPUT_FILE = "output.log"
 _SCHEMA = 1
 _NAME_LENGTH = 30
+_RECORD_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +70,14 @@ def run_id(command: tuple[str, ...], now: datetime, name: str = "") -> str:
 
 
 def create(report_dir: Path, wanted: str) -> Path:
-    """Make the run's directory, numbered where another run of the same second was first."""
+    """Make the run's directory, numbered where another run of the same second was first.
+
+    Mode 0700: what a run records is for its user's eyes.
+    """
     for suffix in ("", *(f"-{n}" for n in range(2, 100))):
         path = report_dir / f"{wanted}{suffix}"
         try:
-            path.mkdir()
+            path.mkdir(mode=0o700)
         except FileExistsError:
             continue
         except FileNotFoundError as error:
@@ -85,53 +92,113 @@ def create(report_dir: Path, wanted: str) -> Path:
     raise SettingsError(f"{report_dir} holds 99 runs named {wanted}", "Name the run by --name")
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory that only its owner may enter, or find it so. Raises SettingsError."""
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        what = f"{directory} cannot be made: {error.strerror}"
+        raise SettingsError(what, "Set another REPORT_DIR") from error
+    if directory.is_symlink() or not owner.is_writable(directory):
+        what = f"{directory} belongs to {owner.owner_name(directory)}"
+        raise SettingsError(what, "Set another REPORT_DIR, or another CONTAINER")
+
+
 def save(run: Run, directory: Path) -> None:
     """Replace run.json whole: a reader never sees half of one."""
-    draft = directory / f".{RUN_FILE}"
-    try:
-        draft.write_text(run.to_json(), encoding="utf-8")
-    except FileNotFoundError as error:
+    if not directory.is_dir():
         raise ReportError(
             f"{directory} is gone, removed while its run went on",
             f"`invoke fetch --job {run.handle}` may still bring its reports"
             if run.handle
             else "Run it again",
-        ) from error
-    draft.replace(directory / RUN_FILE)
+        )
+    files.write_atomically(directory / RUN_FILE, run.to_json())
 
 
 def load(directory: Path) -> Run:
+    """The record, each field checked. Raises SettingsError where there is none, or no sound one."""
     path = directory / RUN_FILE
     try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        data: dict[str, Any] = json.loads(files.read_text(path, _RECORD_BYTES))
         if data.pop("schema") != _SCHEMA or data["launcher"] not in LAUNCHER_NAMES:
             raise ValueError("another version's")
         reports = tuple(ReportFacts(**facts) for facts in data.pop("reports"))
         data |= {key: tuple(data[key]) for key in ("command", "nsys", "ranks", "kinds")}
-        return Run(**data, reports=reports)
+        run = Run(**data, reports=reports)
+        record_fields.check(run)
+        return run
     except FileNotFoundError as error:
         raise SettingsError(
             f"{directory} holds no run", "`invoke reports` lists the runs"
         ) from error
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except ReportError as error:
+        raise SettingsError(error.what, "No run writes such a record") from error
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise SettingsError(f"{path} is not a run record: {error}") from error
 
 
 def runs(report_dir: Path) -> tuple[Path, ...]:
-    """The directories of all runs, oldest first."""
-    found = [path.parent for path in report_dir.glob(f"*/{RUN_FILE}")]
-    return tuple(sorted(found, key=lambda path: (path / RUN_FILE).stat().st_ctime_ns))
+    """The directories of this user's runs, oldest first."""
+    own = [path for path in _directories(report_dir) if owner.is_own(path, path / RUN_FILE)]
+    return tuple(sorted(own, key=lambda path: (path / RUN_FILE).lstat().st_ctime_ns))
+
+
+def foreign_runs(report_dir: Path) -> tuple[Path, ...]:
+    """The directories of other users' runs, by name: listed, never obeyed."""
+    every = set(_directories(report_dir)) - set(runs(report_dir))
+    return tuple(sorted(every))
+
+
+def _directories(report_dir: Path) -> Iterator[Path]:
+    try:
+        children = sorted(report_dir.iterdir())
+    except OSError as error:
+        raise SettingsError(
+            f"REPORT_DIR {report_dir} cannot be listed: {error.strerror}", "Set another"
+        ) from error
+    yield from (path for path in children if _has_record(path))
+
+
+def _has_record(path: Path) -> bool:
+    """Whatever has the record's name, a FIFO included: it is told by `load`."""
+    try:
+        mode = (path / RUN_FILE).lstat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISDIR(mode)
 
 
 def find(report_dir: Path, wanted: str = "") -> Path:
-    """The directory of a run id, a handle, a run's name (its latest), or of the latest run."""
-    known = runs(report_dir)
+    """The directory of a run id, a handle, a run's name (its latest), or of the latest run.
+
+    Only this user's runs are looked at. One that others may write to is told in a line.
+    """
+    directory = _find(report_dir, wanted)
+    owner.warn_if_shared(directory, directory / RUN_FILE)
+    return directory
+
+
+def _find(report_dir: Path, wanted: str) -> Path:
+    own = runs(report_dir)
     if wanted in ("", "latest"):
-        if not known:
+        if not own:
             raise SettingsError(f"{report_dir} holds no runs", "`invoke profile` makes one")
-        return known[-1]
+        return own[-1]
     named = re.compile(rf"{re.escape(wanted)}(-\d{{8}}-\d{{6}}(-\d+)?)?")
-    for path in reversed(known):
-        if named.fullmatch(path.name) or ("://" in wanted and load(path).handle == wanted):
+    for path in reversed(own):
+        if named.fullmatch(path.name) or ("://" in wanted and _handle(path) == wanted):
             return path
+    for path in foreign_runs(report_dir):
+        if named.fullmatch(path.name):
+            what = f"{path} is a run of {owner.owner_name(path)}, not yours"
+            raise SettingsError(what, f"`--run {path}` of html, stats and others only reads it")
     raise SettingsError(f"no run {wanted!r} in {report_dir}", "`invoke reports` lists the runs")
+
+
+def _handle(directory: Path) -> str:
+    """Empty where the record cannot be read."""
+    try:
+        return load(directory).handle
+    except SettingsError:
+        return ""

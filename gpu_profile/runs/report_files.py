@@ -1,8 +1,9 @@
 """Which files a reader means: a run's, a directory's, or single reports in any form."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from gpu_profile.analysis.store.sqlite import check_file
 from gpu_profile.command import Command
 from gpu_profile.errors import ReportError
 
@@ -14,6 +15,17 @@ def is_readable(path: Path) -> bool:
     """A form that is read as it is: SQLite, packed or not, or nsys' Parquet directory."""
     parquet = path.is_dir() and any(path.glob("*.parquet"))
     return parquet or (path.is_file() and path.name.endswith(READABLE))
+
+
+def is_whole_export(path: Path) -> bool:
+    """Whether it is a SQLite file that was written to its end, and no link."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    try:
+        check_file(path, path)
+    except ReportError:
+        return False
+    return True
 
 
 def find(places: Iterable[str]) -> tuple[Path, ...]:
@@ -35,18 +47,27 @@ def _behind(path: Path) -> list[Path]:
         return [path]
     if path.is_file():
         return [exported(path) or path]
+    recorded = {_stem(child): child for child in path.glob("*.nsys-rep")}
     inside = [child for child in path.iterdir() if is_readable(child)]
+    inside = [child for child in inside if not _is_cut(child, recorded)]
     stems = {_stem(child) for child in inside}
-    recordings = [child for child in path.glob("*.nsys-rep") if _stem(child) not in stems]
+    recordings = [child for stem, child in recorded.items() if stem not in stems]
     if not inside and not recordings:
         raise ReportError(f"{path} holds no report", "Give a .sqlite, .sqlite.gz or .nsys-rep")
     return sorted(inside + recordings, key=_natural)
 
 
+def _is_cut(export: Path, recorded: Mapping[str, Path]) -> bool:
+    """Whether it was cut short, and its recording is there to make it again."""
+    plain = export.name.endswith(".sqlite") and export.is_file()
+    return plain and _stem(export) in recorded and not is_whole_export(export)
+
+
 def exported(path: Path) -> Path | None:
-    """The export that lies beside a .nsys-rep."""
+    """The export that lies beside a .nsys-rep, whole."""
     beside = (path.with_name(_stem(path) + ending) for ending in READABLE)
-    return next((each for each in beside if path.suffix == ".nsys-rep" and each.exists()), None)
+    whole = (each for each in beside if each.exists() and not _is_cut(each, {_stem(path): path}))
+    return next(whole, None) if path.suffix == ".nsys-rep" else None
 
 
 def _stem(path: Path) -> str:

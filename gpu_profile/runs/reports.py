@@ -41,8 +41,9 @@ class Report:
 
 
 def find_reports(directory: Path) -> tuple[Report, ...]:
-    """The reports of a run directory, by rank."""
-    matches = ((path, _FILE.fullmatch(path.name)) for path in directory.iterdir())
+    """The reports of a run directory, by rank. A link is none: a job may have left it."""
+    files = (path for path in directory.iterdir() if path.is_file() and not path.is_symlink())
+    matches = ((path, _FILE.fullmatch(path.name)) for path in files)
     found = (
         Report(path=path, rank=int(match["rank"]), host=match["host"])
         for path, match in matches

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpu_profile import __version__, process, redact
+from gpu_profile import __version__, files, process, redact
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportError
 from gpu_profile.job import Handle, Job, NsysPlan
@@ -19,6 +19,7 @@ from gpu_profile.runs import output_log as output
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs import reports as report
 from gpu_profile.runs.record import OUTPUT_FILE, ReportFacts, Run
+from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.runs.reports import Report
 
 _STOP_S = 3900.0  # nsys works long on a long recording, and Ctrl-C leaves at once
@@ -35,6 +36,8 @@ class Runner:
     directory: Path
     progress: Progress
     keep: bool = False
+    nsys: str = ""
+    """An nsys of this machine, for exports that no other can make; empty: the one on PATH."""
     _since: float = field(default_factory=time.monotonic)
 
     def start(self, job: Job, plan: NsysPlan, kinds: tuple[str, ...]) -> Run:
@@ -178,15 +181,19 @@ class Runner:
         )
 
     def _export(self, job_id: str, found: Report) -> None:
-        if found.sqlite.exists():
+        """Beside the report, by rename only: an export that was cut short is made again."""
+        if is_whole_export(found.sqlite):
             return
-        export = self.launcher.export(job_id, found.path)
-        if export is None:
-            export = nsys_export.export_command(_local_nsys(found), found.path)
-        result = process.run(export)
-        if result.returncode or not found.sqlite.exists():
-            found.sqlite.unlink(missing_ok=True)  # a stream that was cut would pass for an export
-            raise ReportError(f"{found.path} cannot be read: {result.said}", "The file is kept")
+        with files.new_folder(self.directory) as folder:
+            output = folder / found.sqlite.name
+            export = self.launcher.export(job_id, found.path, output)
+            if export is None:
+                nsys = _local_nsys(found, self.nsys)
+                export = nsys_export.export_command((nsys,), found.path, output)
+            result = process.run(export)
+            if result.returncode or not is_whole_export(output):
+                raise ReportError(f"{found.path} cannot be read: {result.said}", "The file is kept")
+            files.adopt(output, found.sqlite)
 
     def _seconds(self, run: Run, phase: str) -> dict[str, float]:
         """The phases' durations so far, the one that just ended included."""
@@ -209,10 +216,12 @@ class Runner:
             raise
 
 
-def _local_nsys(found: Report) -> tuple[str, ...]:
-    if process.which("nsys") is None:
-        raise ReportError(f"{found.path} was fetched, not read: no nsys here", "Set NSYS to one")
-    return ("nsys",)
+def _local_nsys(found: Report, named: str) -> str:
+    nsys = named or "nsys"
+    if process.which(nsys) is None:
+        what = f"{found.path} was fetched, not read: no {nsys} here"
+        raise ReportError(what, "Set NSYS to one of this machine, and fetch again")
+    return nsys
 
 
 def _record(job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...]) -> Run:

@@ -37,9 +37,10 @@ def help_text(nsys: str) -> str:
 def events(wrapper: Wrapper, table: str) -> int:
     """Rows of a table of the one report, exported by nsys itself."""
     (report,) = wrapper.out.glob("*.nsys-rep")
-    done = process.run(options_export.export_command((str(wrapper.nsys),), report))
+    output = report.with_suffix(".sqlite")
+    done = process.run(options_export.export_command((str(wrapper.nsys),), report, output))
     assert done.returncode == 0, done.said
-    with sqlite3.connect(report.with_suffix(".sqlite")) as database:
+    with sqlite3.connect(output) as database:
         found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
         rows = database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] if found else 0
     database.close()

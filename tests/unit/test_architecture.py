@@ -25,6 +25,7 @@ LIBRARY_USERS = {
 
 FLOORS = """
 __init__ analysis/arrays check command components errors progress redact table
+files
 analysis/store image_ref kubernetes process table_formats
 analysis/scrub analysis/tables job
 analysis/activity analysis/nsys_tables analysis/multi_report launcher nccl nsys settings
@@ -37,7 +38,7 @@ verbs/jobs
 """  # noqa: E501 - a floor a line
 """From the ground up: a folder (or a file of the root) imports only from floors below its own."""
 FLOOR = {name: floor for floor, line in enumerate(FLOORS.split("\n")) for name in line.split()}
-ANALYSIS_NEEDS = {"analysis", "errors", "redact", "table", "table_formats"}
+ANALYSIS_NEEDS = {"analysis", "errors", "files", "redact", "table", "table_formats"}
 
 
 def unit(module: str) -> str:

@@ -30,6 +30,7 @@ from gpu_profile.analysis.page.timeline_data import WaitsOf, timeline_part, wait
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import GpuProfileError
+from gpu_profile.files import write_atomically
 from gpu_profile.table import Column, Table
 
 # What the page holds of the timeline, over all ranks: some 5 MB of its 10.
@@ -110,9 +111,7 @@ def write_page(
         clean=clean or Redactor(),
     )
     html = page(data).encode()
-    draft = output.with_name(f".{output.name}.part")
-    draft.write_bytes(html)
-    draft.replace(output)
+    write_atomically(output, html)
     return _summary(output, data, len(html))
 
 

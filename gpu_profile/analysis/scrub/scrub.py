@@ -20,6 +20,7 @@ from gpu_profile.analysis.scrub.verify import verify
 from gpu_profile.analysis.store.gzip_file import unpack
 from gpu_profile.analysis.store.sqlite import check_file, damaged
 from gpu_profile.errors import ReportError, SettingsError
+from gpu_profile.files import check_target
 from gpu_profile.table import Cell, Column, Table
 
 _COLUMNS = (
@@ -109,6 +110,7 @@ def _targets(reports: Sequence[Path], output: Path) -> list[Path]:
             target.with_name(f"{number}.{target.name}") for number, target in enumerate(targets)
         ]
     for target in targets:
+        check_target(target)
         for report in reports:
             if target.exists() and target.samefile(report):
                 raise SettingsError(f"{target} is the original", "Give another --output")
@@ -162,7 +164,7 @@ def _pack(copy: Path) -> Path:
     packed = copy.with_suffix(".sqlite.gz")
     with (
         copy.open("rb") as plain,
-        packed.open("wb") as raw,
+        packed.open("xb") as raw,
         gzip.GzipFile("", "wb", 6, raw, mtime=0) as file,
     ):
         shutil.copyfileobj(plain, file, 1 << 20)

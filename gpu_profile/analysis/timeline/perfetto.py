@@ -9,8 +9,8 @@ out a whole block of packets as one matrix of bytes: rows are packets, cut to th
 import gzip
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +44,14 @@ class Events:
 
 
 class TraceWriter:
-    """Streams a trace into a gzip file, the same bytes for the same calls.
+    """Streams a trace, gzipped, into a binary file: the same bytes for the same calls.
 
-    Tracks and names get their numbers in the order of calls. Close it, or use `with`.
+    Tracks and names get their numbers in the order of calls. To be used with `with`, which
+    leaves the binary file open.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._raw = path.open("wb")
-        self._file = gzip.GzipFile("", "wb", 4, self._raw, mtime=0)
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = gzip.GzipFile("", "wb", 4, file, mtime=0)
         self._names: dict[str, int] = {}
         self._tracks = 0
         cleared = _number(13, 1)  # sequence_flags: the interned names start here
@@ -67,7 +67,6 @@ class TraceWriter:
         trace: TracebackType | None,
     ) -> None:
         self._file.close()
-        self._raw.close()
 
     def process(self, name: str) -> int:
         """A group of tracks; its number. Its "pid" is ours: real ones repeat between hosts."""

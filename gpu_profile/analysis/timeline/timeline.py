@@ -26,6 +26,7 @@ from gpu_profile.analysis.timeline.counters import Series, counters, gpu_metrics
 from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
 from gpu_profile.analysis.timeline.tracks import lanes, nests, ordered
 from gpu_profile.errors import GpuProfileError, ReportError
+from gpu_profile.files import open_draft
 from gpu_profile.table import Cell, Column, Table
 
 _COLUMNS = tuple(
@@ -66,10 +67,9 @@ def timeline(
     report that cannot be read is told and left out. Raises ReportError when none can be read, or
     when there is nothing to show; nothing is written then.
     """
-    draft = output.with_name(f".{output.name}.part")
     rows: list[tuple[Cell, ...]] = []
     refused: list[GpuProfileError] = []
-    try:
+    with open_draft(output) as draft:
         with TraceWriter(draft) as trace:
             for place, scope in reports:
                 tell(f"reading {place.rpartition('/')[2]}")
@@ -83,9 +83,6 @@ def timeline(
         if not rows:
             what = "the reports hold neither GPU work nor NVTX ranges"
             raise ReportError(what, "Record with --trace=cuda,nvtx")
-        draft.replace(output)
-    finally:
-        draft.unlink(missing_ok=True)
     return Table("timeline", _COLUMNS, tuple(rows))
 
 

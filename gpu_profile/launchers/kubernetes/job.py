@@ -172,7 +172,7 @@ class KubernetesJob(ABC):
             yield from copying.collect(self.cluster, found, directory, to, gone)
         yield from self.check(job, found)
 
-    def export(self, job_id: str, report: Path) -> Command | None:
+    def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         """None: fetch brings the exports along, made where the job's own nsys is."""
         return None
 

@@ -133,12 +133,12 @@ class SlurmLauncher(Scripted):
         again = f"`invoke fetch --job slurm://{job_id}` goes on"
         yield from self._transfer().fetch(self._of(job_id), to, again)
 
-    def export(self, job_id: str, report: Path) -> Command | None:
+    def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         directory = self._of(job_id)
         job = f"{directory}/job.py"
         words = ("python3", job, "export", directory, report.name, *self.named())
         run = self.cluster.beside_nsys(*words)
-        return replace(run, stdout_file=report.with_suffix(".sqlite"))
+        return replace(run, stdout_file=output)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """The job's own directory, and the link that leads to it."""

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from gpu_profile import process
+from gpu_profile import files, process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import job_of, run_at_home
 from gpu_profile.cli.table import Options, Verb
@@ -14,6 +14,7 @@ from gpu_profile.errors import GpuProfileError, ToolError
 from gpu_profile.launcher import JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.runs import baseline
+from gpu_profile.runs import record as rundir
 from gpu_profile.runs.record import OUTPUT_FILE, Run
 from gpu_profile.verbs.image.lock import versioned
 
@@ -26,6 +27,7 @@ def run(verb: Verb, options: Options) -> None:
     if options["dry_run"]:
         show_commands(process.plan(steps))
     else:
+        rundir.make_private(chosen.report_dir / chosen.container)
         print(process.drive(steps))
 
 
@@ -55,7 +57,7 @@ def logs(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     home = run_at_home(options, chosen)
     if home:
-        sys.stdout.write((home[0] / OUTPUT_FILE).read_text(encoding="utf-8", errors="replace"))
+        sys.stdout.write(files.read_text(home[0] / OUTPUT_FILE))
         return
     job = job_of(options, chosen)
     follow = bool(options["follow"])

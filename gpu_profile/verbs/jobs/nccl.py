@@ -3,7 +3,7 @@
 import dataclasses
 from datetime import datetime, timezone
 
-from gpu_profile import process
+from gpu_profile import files, process
 from gpu_profile.cli.flags import nodes_of, refuse_ignored, whole_number
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.cli.table import Options
@@ -102,7 +102,7 @@ def _run(
         found = nccl_suite.read_results(directory, collective)
     except ReportError as error:
         raise failure or error from error
-    log = (directory / rundir.OUTPUT_FILE).read_text(errors="replace")
+    log = files.read_text(directory / rundir.OUTPUT_FILE)
     if failure and found.out_of_bounds == 0:
         raise failure
     return found, log

@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import Path
 
-from gpu_profile import process
+from gpu_profile import files, process
 from gpu_profile.cli.flags import call, load_settings
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.cli.table import Options, Verb
@@ -13,12 +13,12 @@ from gpu_profile.job import Handle, Job, NsysPlan, ProfileSpec
 from gpu_profile.launcher import Launcher
 from gpu_profile.nsys import options as nsys
 from gpu_profile.progress import Progress
-from gpu_profile.runs import baseline
+from gpu_profile.runs import baseline, owner
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs.record import OUTPUT_FILE, Run
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
-from gpu_profile.table import Column, Table
+from gpu_profile.table import Cell, Column, Table
 from gpu_profile.verbs.image.lock import versioned
 from gpu_profile.verbs.jobs.job_from_flags import job_from, nsys_plan, plan_for, with_image
 
@@ -69,7 +69,9 @@ def _started(
     """Submit the job into a run directory of its own."""
     directory = rundir.create(chosen.report_dir, job.name)
     progress = Progress()
-    runner = Runner(launcher=launcher, directory=directory, progress=progress, keep=keep)
+    runner = Runner(
+        launcher=launcher, directory=directory, progress=progress, keep=keep, nsys=chosen.nsys
+    )
     run = runner.start(dataclasses.replace(job, name=directory.name), plan, kinds)
     progress.say(f"{run.handle} submitted; its run directory is {directory}")
     return runner, run
@@ -92,7 +94,7 @@ def _baseline(job: Job, launcher: Launcher, chosen: Settings) -> tuple[list[str]
 
 
 def _output(directory: Path) -> list[str]:
-    return (directory / OUTPUT_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+    return files.read_text(directory / OUTPUT_FILE).splitlines()
 
 
 def _costed(runner: Runner, run: Run, plain: tuple[list[str], float] | None) -> Run:
@@ -121,7 +123,10 @@ def fetch(verb: Verb, options: Options) -> None:
     run = rundir.load(directory)
     if not run.cleaned:
         launcher = launcher_of(run.launcher, chosen)
-        run = Runner(launcher=launcher, directory=directory, progress=Progress()).finish(run)
+        runner = Runner(
+            launcher=launcher, directory=directory, progress=Progress(), nsys=chosen.nsys
+        )
+        run = runner.finish(run)
     _summarise(run, directory)
     if run.baseline:
         print(baseline.said(run.baseline))
@@ -136,6 +141,7 @@ def _directory_of(wanted: str, chosen: Settings) -> Path:
         if "://" not in wanted:
             raise
     handle = Handle.parse(wanted)
+    process.drive(launcher_of(handle.launcher, chosen).status(handle.id))  # or there is no job
     directory = rundir.create(chosen.report_dir, Path(handle.id).name)
     record = Run(
         id=directory.name, launcher=handle.launcher, command=(), handle=wanted, phase="running"
@@ -153,12 +159,32 @@ def _summarise(run: Run, directory: Path) -> None:
 def reports(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     names = ("Run", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
-    rows = [_row(rundir.load(directory)) for directory in rundir.runs(chosen.report_dir)]
+    rows = [
+        *map(_own_row, rundir.runs(chosen.report_dir)),
+        *map(_foreign_row, rundir.foreign_runs(chosen.report_dir)),
+    ]
     table = Table("runs", tuple(Column(name) for name in names), tuple(rows))
-    show([table], str(options["format"]))
+    if rows or options["format"] != "text":
+        show([table], str(options["format"]))
+    else:
+        print(f"{chosen.report_dir} holds no runs; `invoke profile` makes one")
 
 
-def _row(run: Run) -> tuple[str | int | float | None, ...]:
+def _own_row(directory: Path) -> tuple[Cell, ...]:
+    """A record that cannot be read costs its own row only."""
+    try:
+        return _row(rundir.load(directory))
+    except SettingsError as error:
+        return (directory.name, "damaged", None, None, None, None, "", error.what)
+
+
+def _foreign_row(directory: Path) -> tuple[Cell, ...]:
+    """Nothing of it is read."""
+    what = f"a run of {owner.owner_name(directory)}: `--run {directory}` reads it"
+    return (directory.name, "foreign", None, None, None, None, "", what)
+
+
+def _row(run: Run) -> tuple[Cell, ...]:
     size = round(sum(facts.bytes for facts in run.reports) / 1e6, 1)
     cost = f"{run.baseline['ratio']:.3f}x" if run.baseline else ""
     command = " ".join(run.command)

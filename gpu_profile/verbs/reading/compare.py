@@ -16,6 +16,7 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.paths import output_file
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.errors import GateError, SettingsError
+from gpu_profile.files import write_output
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Table
@@ -39,7 +40,7 @@ def compare(verb: Verb, options: Options) -> None:
     result = comparison.merge(samples[0], samples[1], metric, fail_over, spread)
     text = compare_text.write(result, form)
     if output:
-        output.write_text(text, encoding="utf-8")
+        write_output(output, text)
     else:
         sys.stdout.write(text)
     if result.regressed:

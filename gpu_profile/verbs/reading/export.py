@@ -1,29 +1,47 @@
 """Export a report with an nsys of this machine, or the image's."""
 
+import atexit
+import shutil
+import tempfile
 from pathlib import Path
 
-from gpu_profile import process
+from gpu_profile import files, process
 from gpu_profile.errors import ReportError, ToolError
+from gpu_profile.job import Mount
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.nsys import export as nsys_export
+from gpu_profile.runs import owner
+from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.settings.settings import Settings
 
 
 def exported(path: Path, chosen: Settings) -> Path:
-    """The export of a .nsys-rep, made beside it."""
-    target = path.with_suffix(".sqlite")
+    """The export of a .nsys-rep: made beside it, by rename; of a report in another user's
+    directory in a temporary place, for as long as this process runs."""
+    if not owner.is_writable(path.parent):
+        folder = Path(tempfile.mkdtemp(prefix="gpu-profile-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return _exported_into(folder, path, chosen)
+    with files.new_folder(path.parent) as folder:
+        output = _exported_into(folder, path, chosen)
+        files.adopt(output, target := path.with_suffix(".sqlite"))
+        return target
+
+
+def _exported_into(folder: Path, path: Path, chosen: Settings) -> Path:
+    output = folder / path.with_suffix(".sqlite").name
     failures = []
-    for prefix in _exporters(path, chosen):
-        result = process.run(nsys_export.export_command(prefix, path))
-        if result.returncode == 0 and target.exists():
-            return target
+    for prefix in _exporters(path, folder, chosen):
+        result = process.run(nsys_export.export_command(prefix, path.absolute(), output))
+        if result.returncode == 0 and is_whole_export(output):
+            return output
         failures.append(result.said)
     if not failures:
         raise ToolError(f"{path} needs an nsys to export it", "Set NSYS, or `invoke build`")
     raise ReportError(f"{path} cannot be exported: {failures[-1]}", "Its own nsys version can")
 
 
-def _exporters(path: Path, chosen: Settings) -> list[tuple[str, ...]]:
+def _exporters(path: Path, folder: Path, chosen: Settings) -> list[tuple[str, ...]]:
     """nsys as settings or PATH have it, then the image's, seeing the report where it lies."""
     found: list[tuple[str, ...]] = [
         (name,) for name in (chosen.nsys, process.which("nsys")) if name
@@ -31,4 +49,9 @@ def _exporters(path: Path, chosen: Settings) -> list[tuple[str, ...]]:
     if process.which("docker") is None:
         return found
     launcher = DockerLauncher.from_settings(chosen)
-    return [*found, launcher.tool_in(path.parent.absolute(), "nsys")]
+    report, place = path.parent.absolute(), folder.absolute()
+    mounts = (
+        Mount(source=report, target=str(report), read_only=True),
+        Mount(source=place, target=str(place)),
+    )
+    return [*found, launcher.tool(mounts, "nsys")]

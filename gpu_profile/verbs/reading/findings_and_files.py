@@ -10,7 +10,10 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.paths import make_folder, output_file
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.cli.terminal import show
+from gpu_profile.errors import SettingsError
+from gpu_profile.files import check_target
 from gpu_profile.progress import Progress
+from gpu_profile.runs import owner
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.reading.open_run import directory, find, reading
@@ -81,7 +84,17 @@ def scrub(verb: Verb, options: Options) -> None:
 
 
 def _output(options: Options, chosen: Settings, name: str) -> Path:
-    """--output, or a file in the run's directory (here, for reports of no run)."""
+    """--output, or a file in the run's directory (here, for reports of no run).
+
+    Raises SettingsError for a device or a FIFO, and without --output for another user's run.
+    """
     if given := output_file(options, name):
+        check_target(given)
         return given
-    return Path(name) if options["report"] else directory(options, chosen) / name
+    if options["report"]:
+        return Path(name)
+    place = directory(options, chosen)
+    if not owner.is_own(place, place / rundir.RUN_FILE):
+        what = f"{place} is a run of {owner.owner_name(place)}, where nothing is written"
+        raise SettingsError(what, "Name a place of yours by --output")
+    return place / name

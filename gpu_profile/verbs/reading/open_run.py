@@ -12,8 +12,9 @@ from gpu_profile.analysis.multi_report.work import Source
 from gpu_profile.analysis.store.open_report import is_url
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.cli.table import Options
+from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
-from gpu_profile.runs import baseline
+from gpu_profile.runs import baseline, owner
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs import report_files as sources
 from gpu_profile.settings.settings import Settings
@@ -76,9 +77,10 @@ def _places(options: Options, chosen: Settings) -> list[str]:
 
 def _cost(place: Path) -> list[str]:
     """What the profile itself cost, where its run measured that."""
-    if not (place / rundir.RUN_FILE).is_file():
+    try:
+        said = baseline.said(rundir.load(place).baseline)
+    except SettingsError:  # no run, or no sound record: its reports are read all the same
         return []
-    said = baseline.said(rundir.load(place).baseline)
     return [said] if said else []
 
 
@@ -90,13 +92,13 @@ def find(options: Options, chosen: Settings) -> tuple[Path, ...]:
 
 
 def directory(options: Options, chosen: Settings) -> Path:
-    """The run's directory; a path to one will do for its id."""
-    wanted = str(options["run"])
-    return (
-        Path(wanted)
-        if Path(wanted, rundir.RUN_FILE).is_file()
-        else rundir.find(chosen.report_dir, wanted)
-    )
+    """The run's directory; a path to one will do for its id, also to another user's."""
+    wanted = Path(str(options["run"]))
+    if not options["run"] or not (wanted / rundir.RUN_FILE).is_file():
+        return rundir.find(chosen.report_dir, str(options["run"]))
+    if owner.is_own(wanted, wanted / rundir.RUN_FILE):
+        owner.warn_if_shared(wanted, wanted / rundir.RUN_FILE)
+    return wanted
 
 
 def _readable(path: Path, chosen: Settings) -> Path:

@@ -5,6 +5,7 @@ import sys
 from gpu_profile import process
 from gpu_profile.cli.paths import output_file
 from gpu_profile.cli.table import Options, Verb
+from gpu_profile.files import write_output
 from gpu_profile.nsys.python_functions import Attributes
 from gpu_profile.nsys.python_functions import trace_file as made
 
@@ -21,7 +22,7 @@ def trace_file(_verb: Verb, options: Options) -> None:
     functions = (*options.get("function", ()), *options["words"])
     text = process.drive(made(functions, attributes, python=python))
     if output := output_file(options, "functions.json"):
-        output.write_text(text, encoding="utf-8")
+        write_output(output, text)
         print(f"{output}: use it as --python-functions-trace {output}")
     else:
         sys.stdout.write(text)

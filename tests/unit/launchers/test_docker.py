@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Result, Steps
+from gpu_profile.engine import container
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
+from tests.unit.settings_for import settings_for
 
 LAUNCHER = DockerLauncher(
     image=ImageRef(name="gpu-profile", tag="v1"),
@@ -48,11 +51,55 @@ def answered(steps: Any, *results: Result) -> Any:
     return stop.value.value
 
 
+def inspected(state: dict[str, object], **labels: str) -> Result:
+    """The engine's answer about a container of ours, unless it has other labels."""
+    labels = labels or {"gpu-profile.run": "train-1"}
+    return Result(returncode=0, stdout=f"{json.dumps(state)}\n{json.dumps(labels)}\n")
+
+
+@pytest.mark.parametrize("verb", ["status", "stop", "cleanup"])
+def test_a_container_of_somebody_else_is_left_alone(verb: str) -> None:
+    steps = getattr(LAUNCHER, verb)("innocent-db")
+    assert next(steps).argv[1:3] == ("container", "inspect")
+    ended = inspected({"Status": "exited", "ExitCode": 1}, maintainer="db")
+    with pytest.raises(SettingsError, match="innocent-db was not started by `invoke profile`"):
+        steps.send(ended)
+
+
+def test_the_local_container_is_one_of_ours() -> None:
+    steps = container.stop("db")
+    next(steps)
+    with pytest.raises(SettingsError, match="did not start the container db"):
+        steps.send(inspected({"Status": "running"}, maintainer="db"))
+    older = container.stop("db")
+    next(older)
+    labels = {"io.github.gpu-profile.layers": "nsys"}
+    assert older.send(inspected({"Status": "running"}, **labels)).argv == ("docker", "stop", "db")
+
+
+def test_the_local_container_sees_its_own_directory_alone(tmp_path: Path) -> None:
+    chosen = settings_for(f"REPORT_DIR={tmp_path}", "CONTAINER=mine")
+    _, run = process.plan(container.start(chosen, ImageRef(name="gpu-profile"), ()))
+    assert f"--mount=type=bind,source={tmp_path}/mine,target=/wd/mine" in run.argv
+    assert "--label=gpu-profile.container=mine" in run.argv
+
+
+def test_no_program_of_the_image_sees_more_than_one_run(tmp_path: Path) -> None:
+    run, output = tmp_path / "train-1", tmp_path / "train-1" / ".new" / "rank0.h.sqlite"
+    export = LAUNCHER.export("train-1", run / "rank0.h.nsys-rep", output)
+    assert export is not None
+    assert [word for word in export.argv if "--mount" in word] == [
+        f"--mount=type=bind,source={run},target={run}"
+    ]
+    assert f"--output={output}" in export.argv
+    assert not [word for word in process.plan(LAUNCHER.probe(job()))[0].argv if "--mount" in word]
+
+
 def test_a_job_is_one_docker_run() -> None:
     assert submitted(job()) == (
         "docker run --detach --pull=never --name=train-1 --label=gpu-profile.run=train-1"
-        " --mount=type=bind,source=/tmp/reports,target=/wd --shm-size=1g gpu-profile:v1"
-        " python3 /profile.py --processes=2 --ranks=all --output=/wd/train-1"
+        " --mount=type=bind,source=/tmp/reports/train-1,target=/wd/train-1 --shm-size=1g"
+        " gpu-profile:v1 python3 /profile.py --processes=2 --ranks=all --output=/wd/train-1"
         " --first=--gpu-metrics-devices=all --trace=nvtx -- python3 /train.py"
     )
 
@@ -97,10 +144,7 @@ def test_a_baseline_runs_without_nsys() -> None:
     ],
 )
 def test_a_state_is_read(state: dict[str, object], status: JobStatus) -> None:
-    import json
-
-    said = Result(returncode=0, stdout=json.dumps(state))
-    assert answered(LAUNCHER.status("train-1"), said) == status
+    assert answered(LAUNCHER.status("train-1"), inspected(state)) == status
 
 
 REFUSALS = {

@@ -113,6 +113,7 @@ def test_events_asked_for_by_name_are_all_expected() -> None:
     assert nsys.expected_kinds(spec, options, gpus=False) == {"nvtx", "osrt"}
 
 
-def test_export_goes_beside_the_report() -> None:
-    command = nsys_export.export_command(("nsys",), Path("/r/rank0.a.b.nsys-rep"))
-    assert command.argv[-2:] == ("--output=/r/rank0.a.b.sqlite", "/r/rank0.a.b.nsys-rep")
+def test_export_goes_where_it_is_told_to() -> None:
+    output = Path("/r/.new-1/rank0.a.b.sqlite")
+    command = nsys_export.export_command(("nsys",), Path("/r/rank0.a.b.nsys-rep"), output)
+    assert command.argv[-2:] == (f"--output={output}", "/r/rank0.a.b.nsys-rep")

@@ -1,0 +1,144 @@
+"""Files that appear whole or not at all; no link, device or FIFO is followed or replaced.
+
+A job's container is root in its run directory, and another user may own a run directory: either
+can leave a link or a FIFO where a verb is about to write (`page.html -> ~/.ssh/authorized_keys`).
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from gpu_profile.errors import ReportError, SettingsError
+
+PRIVATE = 0o600
+_ELSEWHERE = "Name another place"
+# Windows has none of these; its text mode would change line ends.
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_MENDABLE = {errno.ENOSPC, errno.EDQUOT}
+"""A full disk keeps its own words: tasks.py has the next step."""
+
+
+def write_atomically(path: Path, data: bytes | str) -> None:
+    """Replace `path` by a new file with this content. Raises SettingsError where it cannot."""
+    with open_draft(path) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
+def write_output(path: Path, text: str) -> None:
+    """What `--output` of a text names: /dev/stdout and a FIFO are written to as they are."""
+    if _is_stream(path):
+        with path.open("w", encoding="utf-8") as file:
+            file.write(text)
+    else:
+        write_atomically(path, text)
+
+
+@contextlib.contextmanager
+def open_draft(path: Path) -> Iterator[IO[bytes]]:
+    """A new file beside `path` that takes its place when the body ends without an error.
+
+    Mode 0600 in a directory that only its owner may enter, elsewhere what the umask leaves. Raises
+    SettingsError where `path` is a directory, a device or a FIFO, or cannot be made.
+    """
+    check_target(path)
+    draft, descriptor = _new_file(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def check_target(path: Path) -> None:
+    """Raise SettingsError where `path` is there and is neither a regular file nor a link."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode) and (not stat.S_ISLNK(mode) or _is_stream(path)):
+            raise SettingsError(f"{path} is no regular file", _ELSEWHERE)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether `path` leads to a device, a FIFO, or a descriptor of this process."""
+    if str(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
+        return True
+    with contextlib.suppress(OSError):
+        mode = path.stat().st_mode
+        return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+    return False
+
+
+def _new_file(path: Path) -> tuple[Path, int]:
+    draft = path.with_name(f".{path.name[:200]}.{os.urandom(8).hex()}.part")
+    try:
+        shared = path.parent.stat().st_mode & 0o077
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
+        return draft, os.open(draft, flags, 0o666 if shared else PRIVATE)
+    except OSError as error:
+        if error.errno in _MENDABLE:
+            raise
+        what = f"{path} cannot be written: {error.strerror}"
+        raise SettingsError(what, _ELSEWHERE) from error
+
+
+@contextlib.contextmanager
+def new_folder(directory: Path) -> Iterator[Path]:
+    """A directory of a random name and mode 0700 in `directory`, for another program's output.
+
+    It is removed with all that is still in it.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=directory) as folder:
+        yield Path(folder)
+
+
+def adopt(source: Path, target: Path) -> None:
+    """Give a finished file its name, readable by its owner only. Raises as check_target does."""
+    check_target(target)
+    with contextlib.suppress(PermissionError):  # of a container's root, in a directory of ours
+        source.chmod(PRIVATE)
+    source.replace(target)
+
+
+def open_to_append(path: Path) -> IO[bytes]:
+    """A log, made with mode 0600. Raises ReportError where a link or a FIFO has its name."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINK | _NO_WAIT
+    return os.fdopen(_regular(path, flags), "ab")
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """A regular file to be read. Raises FileNotFoundError; ReportError for what is none."""
+    return os.fdopen(_regular(path, os.O_RDONLY | _NO_LINK | _NO_WAIT), "rb")
+
+
+def read_text(path: Path, limit: int = 1 << 30) -> str:
+    """The text of a regular file of at most `limit` bytes. Raises as open_regular does."""
+    with open_regular(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ReportError(f"{path} holds more than {limit} bytes", "It is left unread")
+    return data.decode(errors="replace")
+
+
+def _regular(path: Path, flags: int) -> int:
+    try:
+        descriptor = os.open(path, flags, PRIVATE)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EMLINK}:
+            raise _no_file(path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _no_file(path)
+    return descriptor
+
+
+def _no_file(path: Path) -> ReportError:
+    return ReportError(f"{path} is a link or no regular file", "Look at it, and remove it")

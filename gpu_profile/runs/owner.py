@@ -1,0 +1,46 @@
+"""Whose a run directory is: only one's own is obeyed, written to, or taken for the latest run."""
+
+import functools
+import os
+import stat
+from pathlib import Path
+
+from gpu_profile.progress import Progress
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def is_own(directory: Path, record: Path) -> bool:
+    """Whether this user owns the directory, a link to it if it is one, and its record."""
+    if not hasattr(os, "getuid"):  # Windows: directories inherit their parent's rights
+        return True
+    user = os.getuid()
+    try:
+        owners = {directory.lstat().st_uid, directory.stat().st_uid, record.lstat().st_uid}
+    except OSError:
+        return False
+    return owners == {user}
+
+
+def owner_name(path: Path) -> str:
+    """The owner's name, or number: `root`, `1000`."""
+    try:
+        return path.owner()
+    except (KeyError, OSError, NotImplementedError):
+        return str(path.lstat().st_uid)
+
+
+def is_writable(directory: Path) -> bool:
+    """Whether this user owns the directory and may write to it."""
+    own = not hasattr(os, "getuid") or directory.stat().st_uid == os.getuid()
+    return own and os.access(directory, os.W_OK)
+
+
+@functools.cache
+def warn_if_shared(directory: Path, record: Path) -> None:
+    """One line where others may write to an own directory: older versions left it to the umask."""
+    if not hasattr(os, "getuid"):
+        return
+    modes = directory.stat().st_mode | record.lstat().st_mode
+    if modes & _OTHERS_WRITE:
+        Progress().say(f"note: others may write to {directory}: `chmod -R go= {directory}`")
