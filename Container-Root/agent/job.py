@@ -7,7 +7,9 @@
     python3 job.py names DIR          what to fetch, one JSON line
     python3 job.py copy DIR TO        the same, copied
     python3 job.py pack DIR           the same, as a tar on standard output
-    python3 job.py unpack ARCHIVE TO  what pack wrote; removes ARCHIVE
+    python3 job.py unpack ARCHIVE TO [--exports]  what pack (or a pod) wrote; removes ARCHIVE
+    python3 job.py stage TO           a directory in TO for rsync to write into
+    python3 job.py adopt TO           what rsync brought there
     python3 job.py export DIR REPORT  its SQLite export, on standard output
     python3 job.py remove DIR         a finished job's directory
     python3 job.py discard FILE       an archive that was sent
@@ -43,15 +45,21 @@ from job_state import (
     STATE,
     STOP,
     RefusedError,
+    append,
     claim,
     current,
     last_line,
     read,
+    require_own,
 )
 from process_tree import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+
+_OF_FILES = ("unpack", "stage", "adopt", "discard")
+"""Verbs whose first word is no job's directory."""
 
 
 def start(job: Path) -> dict[str, Any]:
@@ -76,7 +84,7 @@ def start(job: Path) -> dict[str, Any]:
 
 
 def _spawn(job: Path, spec: Mapping[str, Any]) -> None:
-    with (job / LOG).open("ab") as log:
+    with append(job / LOG) as log:
         supervisor = subprocess.Popen(
             [sys.executable, str(HERE / "job.py"), "supervise", str(job)],
             stdin=subprocess.PIPE,
@@ -107,7 +115,7 @@ def status(job: Path) -> dict[str, Any]:
 def stop(job: Path) -> dict[str, Any]:
     """Ask the supervisor to end the job, and wait until the reports are whole."""
     if current(job)["state"] not in FINISHED:
-        (job / STOP).touch()
+        append(job / STOP).close()
     deadline = time.monotonic() + FINALISE_S + LONGEST_S + START_S
     while current(job)["state"] not in FINISHED and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -151,12 +159,12 @@ def remove(job: Path) -> None:
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A job of one machine.")
     verbs = ("start", "supervise", "status", "logs", "stop", "remove")
-    parser.add_argument(
-        "verb", choices=(*verbs, "names", "copy", "pack", "unpack", "export", "discard")
-    )
+    files = ("names", "copy", "pack", "unpack", "stage", "adopt", "export", "discard")
+    parser.add_argument("verb", choices=(*verbs, *files))
     parser.add_argument("directory", type=Path)
     parser.add_argument("to", type=Path, nargs="?", default=Path())
     parser.add_argument("--follow", "-f", action="store_true")
+    parser.add_argument("--exports", action="store_true")
     parser.add_argument("--nsys", default="")
     return parser.parse_args(argv)
 
@@ -164,6 +172,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 def _answer(options: argparse.Namespace) -> object:
     """Do what was asked for. What comes back, if anything, is printed as one JSON line."""
     job, to = options.directory.expanduser().absolute(), options.to.absolute()
+    if options.verb not in _OF_FILES:
+        require_own(job)
     verbs: dict[str, Callable[[], object]] = {
         "start": lambda: start(job),
         "supervise": lambda: supervise(job),
@@ -173,7 +183,9 @@ def _answer(options: argparse.Namespace) -> object:
         "names": lambda: job_files.names(job),
         "copy": lambda: job_files.copy(job, to),
         "pack": lambda: job_files.pack(job),
-        "unpack": lambda: job_files.unpack(job, to),
+        "unpack": lambda: job_files.unpack(job, to, options.exports),
+        "stage": lambda: job_files.stage(job),
+        "adopt": lambda: job_files.adopt(job),
         "export": lambda: export(job, options.to.name, options.nsys),
         "remove": lambda: remove(job),
         "discard": lambda: job.unlink(missing_ok=True),

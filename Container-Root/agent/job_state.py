@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -17,6 +18,8 @@ else:
     import fcntl
 
 STATE, LOCK, LOG, STOP, WORK = "job.json", "job.lock", "job.log", "job.stop", "work"
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+"""How a file of a job's directory is opened: a job may have put a link or a FIFO in its place."""
 FINISHED = ("succeeded", "failed", "cancelled", "lost")
 POLL_S = 0.2
 START_S = 30.0
@@ -49,15 +52,17 @@ def read(job: Path) -> dict[str, Any]:
 def write(job: Path, state: Mapping[str, Any]) -> None:
     """Overwrite in place: needs no room on the disk."""
     text = json.dumps(state).encode()
-    with (job / STATE).open("r+b") as file:
+    with os.fdopen(os.open(str(job / STATE), os.O_RDWR | NO_LINK), "r+b") as file:
         file.write(text.ljust(_STATE_BYTES - 1) + b"\n")
 
 
 def claim(job: Path, state: Mapping[str, Any]) -> None:
     """Make the job's state, where nobody else has."""
     try:
-        job.mkdir(parents=True, exist_ok=True)
-        with (job / STATE).open("xb") as file:
+        job.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_own(job)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK
+        with os.fdopen(os.open(str(job / STATE), flags, 0o600), "wb") as file:
             file.write(b" " * _STATE_BYTES)
         write(job, state)
     except FileExistsError:
@@ -66,9 +71,21 @@ def claim(job: Path, state: Mapping[str, Any]) -> None:
         raise RefusedError(f"{job} cannot be written: {error.strerror}", 3) from None
 
 
+def append(path: Path) -> BinaryIO:
+    """A file of ours in the job's directory, made where it is not there."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK
+    return os.fdopen(os.open(str(path), flags, 0o600), "a+b")
+
+
+def require_own(job: Path) -> None:
+    """Refuse the directory of another user: what stands in it is no job of ours."""
+    if hasattr(os, "getuid") and job.exists() and job.stat().st_uid != os.getuid():
+        raise RefusedError(f"{job} belongs to another user. `invoke reports` lists your own")
+
+
 def hold(job: Path) -> BinaryIO | None:
     """The job's lock, or None where its supervisor has it: no process id to be mistaken for."""
-    file = (job / LOCK).open("a+b")
+    file = append(job / LOCK)
     try:
         if sys.platform == "win32":
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)

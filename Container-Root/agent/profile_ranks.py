@@ -137,7 +137,7 @@ class Recording:
         nsys = shutil.which(self.call.options.nsys)
         if nsys is None:
             raise RefusedError(f"no nsys: {self.call.options.nsys} not found", NOT_FOUND)
-        self.output.mkdir(parents=True, exist_ok=True)
+        self.output.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.files("nsys-rep") or self.files("qdstrm"):
             raise RefusedError(f"{self.output / self.name}.nsys-rep exists: name another --output")
         started = time.time()
@@ -164,6 +164,8 @@ class Recording:
         for stream in self.files("qdstrm"):
             import_stream(stream, self.call.options.nsys)
         reports = self.files("nsys-rep")
+        for report in reports:
+            report.chmod(0o600)
         if not reports:
             why = _left_behind(started) if stopped or code >= _BY_SIGNAL else ""
             say(f"rank {self.here.rank}: nsys wrote no report{why or _NEVER}")

@@ -4,7 +4,7 @@ import re
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from gpu_profile.launcher import ImageFrom, JobState, JobStatus
 from gpu_profile.launchers.agent import job_directory as jobdir
 from gpu_profile.launchers.agent.place import Place, below_home
 from gpu_profile.launchers.agent.scripts import Scripted
-from gpu_profile.launchers.agent.transfer import Transfer
+from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.settings.settings import Settings
 
 _JOB_ID = re.compile(r"(?P<host>(?:[^\[\]:]*@)?(?:\[[^\]]+\]|[^:]+)):(?P<directory>.+)", re.DOTALL)
@@ -108,15 +108,14 @@ class SshLauncher(Scripted):
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         """There: no nsys is needed here, and no other could be too old for the report."""
-        place, directory = self._at(job_id)
-        argv = ("python3", f"{directory}/job.py", "export", directory, report.name)
-        return place.run(*argv, stdout_file=output)
+        return replace(self._verb(job_id, "export", report.name), stdout_file=output)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """Our own directory of this run; the user's stays as the job left it."""
         place, directory = self._at(job_id)
         there = shlex.quote(directory)
-        remove = f"test ! -e {there} || python3 {there}/job.py remove {there}"
+        remove = f"{{ {own_directory(there)}; }} && python3 {there}/job.py remove {there}"
+        remove = f"test ! -e {there} || {{ {remove}; }}"
         place.checked((yield place.shell(remove)), f"removing {job_id}")
 
     def place(self) -> Place:
@@ -132,11 +131,15 @@ class SshLauncher(Scripted):
         match = _JOB_ID.fullmatch(job_id)
         if match is None:
             raise SettingsError(f"ssh://{job_id} names no job", "Use ssh://user@address:DIRECTORY")
-        return Place(host=match["host"], options=self.options), match["directory"]
+        directory = re.sub("^-", "./-", match["directory"])
+        return Place(host=match["host"], options=self.options), directory
 
     def _verb(self, job_id: str, verb: str, *more: str) -> Command:
+        """By the job.py that lies beside the job, where the directory is this user's alone."""
         place, directory = self._at(job_id)
-        return place.run("python3", f"{directory}/job.py", verb, directory, *more)
+        call = shlex.join(("python3", f"{directory}/job.py", verb, directory, *more))
+        script = f"{own_directory(shlex.quote(directory))}; exec {call}"
+        return place.run("sh", "-c", script)
 
 
 def _directory_here(path: str) -> Path | None:

@@ -29,7 +29,8 @@ files
 analysis/store image_ref kubernetes process table_formats
 analysis/scrub analysis/tables job
 analysis/activity analysis/nsys_tables analysis/multi_report launcher nccl nsys settings
-analysis/compare analysis/findings analysis/our_tables analysis/timeline engine launchers/agent launchers/kubernetes runs
+launchers/agent
+analysis/compare analysis/findings analysis/our_tables analysis/timeline engine launchers/kubernetes runs
 analysis/page doctor image launchers/slurm registry
 launchers lock
 cli

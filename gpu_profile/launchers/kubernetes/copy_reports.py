@@ -1,5 +1,6 @@
 """Bring reports out of pods: whole, checked, and never silently fewer than there were."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.errors import ReportError
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import Cluster, Object, brief
+from gpu_profile.launchers.agent.job_directory import Agent
 
 _TRIES = 4
 _PAUSE_S = 1
@@ -38,6 +40,7 @@ _EXPORT = """cd "$1" && for report in *.nsys-rep; do
 done
 cksum -- *.sqlite 2>/dev/null
 true"""
+_AGENT = Agent(python=sys.executable)
 Sums = dict[str, str]
 """`CRC bytes` of files by name, as POSIX cksum prints them."""
 
@@ -114,9 +117,8 @@ def _copy(
     """One stream through `exec`: kubectl cp follows no links and has cut files short in silence."""
     archive = to / f".{pods.name(pod)}.tar"
     tar = execute(cluster, pod, "tar", "-C", directory, "-cf", "-", "--", *names)
-    sent = yield Command(argv=tar.argv, stdout_file=archive)
-    unpacked = yield command("tar", "-C", str(to), "-xf", str(archive))
-    yield command("rm", "-f", "--", str(archive))
+    sent = yield Command(argv=tar.argv, stdout_file=archive, stdout_partial=True)
+    unpacked = yield _AGENT.call("job.py", "unpack", "--exports", str(archive), str(to))
     return sent.said if sent.returncode else unpacked.said
 
 

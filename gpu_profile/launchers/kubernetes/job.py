@@ -118,7 +118,7 @@ class KubernetesJob(ABC):
     def stop(self, job_id: str) -> Steps[None]:
         """End the ranks, not the pods: they hold the reports. A job whose ranks cannot have
         started is suspended."""
-        job = yield from state.get_job(self.cluster, self.kind, job_id)
+        job = yield from state.get_own_job(self.cluster, self.kind, job_id)
         finished = {self.kind.succeeded, self.kind.failed} & set(state.conditions(job))
         if finished and not self.kind.holds:
             return
@@ -155,7 +155,7 @@ class KubernetesJob(ABC):
         checked((yield patch), f"stopping {job_id}")
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
-        job = yield from state.get_job(self.cluster, self.kind, job_id)
+        job = yield from state.get_own_job(self.cluster, self.kind, job_id)
         found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
         began, stopped = state.ran(job), state.annotation(job, "stopped")
         gone = _gone(self.expected(job), found) if began and not stopped else ()

@@ -14,6 +14,7 @@ from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 Manifest: TypeAlias = dict[str, Any]
 
 PREFIX = "gpu-profile.io"
+MANAGED_BY, MANAGER = "app.kubernetes.io/managed-by", "gpu-profile"
 DIRECTORY = Path(__file__).resolve().parents[3] / "k8s"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -38,7 +39,7 @@ def describe(manifest: Manifest, job: Job, options: PodOptions, labels: Mapping[
     manifest["metadata"] = {
         "name": job.name,
         "labels": {
-            "app.kubernetes.io/managed-by": "gpu-profile",
+            MANAGED_BY: MANAGER,
             **({QUEUE_LABEL: options.queue} if options.queue else {}),
             **labels,
         },

@@ -20,7 +20,7 @@ _JOB = "training.kubeflow.org/job-name"
 _ROLE = "training.kubeflow.org/job-role"
 # No rank starts after this. profile.py hands the signal on; `[.]` keeps this very sh out of what
 # it finds.
-_STOP = """mkdir -p "$1" && : >"$1/.stopped"
+_STOP = """(umask 077 && mkdir -p "$1") && : >"$1/.stopped"
 for process in /proc/[0-9]*; do
   if tr '\\0' ' ' 2>/dev/null <"$process/cmdline" | grep -q "/profile[.]py .*--output=$1 "; then
     kill -TERM "${process#/proc/}" || true

@@ -6,7 +6,7 @@ from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.nsys.rank_wrapper import local_arguments
 
-STOP = """mkdir -p "$1" && : >"$1/.stopped.$(hostname)"
+STOP = """(umask 077 && mkdir -p "$1") && : >"$1/.stopped.$(hostname)"
 pid=$1/.pid.$(hostname)
 if [ -e "$pid" ]; then kill -TERM "$(cat "$pid")" || true; fi"""
 """sh: end what the script started, or is about to; the script itself goes on and holds the

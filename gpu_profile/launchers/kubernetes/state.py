@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 from gpu_profile.command import Result, Steps, command
+from gpu_profile.errors import SettingsError
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import Cluster, Object, checked, parsed, split_id
 from gpu_profile.launcher import JobState, JobStatus
-from gpu_profile.launchers.kubernetes.manifests import PREFIX
+from gpu_profile.launchers.kubernetes.manifests import MANAGED_BY, MANAGER, PREFIX
 
 _TRIES = 12
 _PAUSE_S = 5
@@ -60,6 +61,17 @@ def get_job(cluster: Cluster, kind: Kind, job_id: str) -> Steps[Object]:
     namespace, name = split_id(job_id)
     result = yield from patient(cluster, kind.resource, name, namespace=namespace)
     return parsed(result, f"asking for {job_id}")
+
+
+def get_own_job(cluster: Cluster, kind: Kind, job_id: str) -> Steps[Object]:
+    """The job, where it carries our label. Raises SettingsError for somebody else's."""
+    job = yield from get_job(cluster, kind, job_id)
+    if job.get("metadata", {}).get("labels", {}).get(MANAGED_BY) != MANAGER:
+        raise SettingsError(
+            f"{job_id} was not started by gpu-profile: it has no label {MANAGED_BY}={MANAGER}",
+            "`kubectl` reads and ends it",
+        )
+    return job
 
 
 def get_pods(cluster: Cluster, selector: str, job_id: str) -> Steps[tuple[Object, ...]]:

@@ -1,5 +1,9 @@
 """Jobs of a Slurm cluster, from a machine that has its commands or over ssh to one."""
 
+import contextlib
+import getpass
+import os
+import re
 import shlex
 import shutil
 import sys
@@ -14,10 +18,23 @@ from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobState, JobStatus
 from gpu_profile.launchers.agent import job_directory as jobdir
 from gpu_profile.launchers.agent.scripts import Scripted
-from gpu_profile.launchers.agent.transfer import Transfer
+from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.slurm import state as slurm_state
 from gpu_profile.launchers.slurm.commands import Cluster, number
+from gpu_profile.launchers.slurm.sbatch import COMMENT
 from gpu_profile.settings.settings import Settings
+
+_OLDER = ".gpu-profile-slurm"
+
+
+def _user(login: str) -> str:
+    """Whose directory it is: the log-in node's user where one is named, otherwise this one's."""
+    named, at, _ = login.rpartition("@")
+    if at:
+        return re.sub(r"[^\w.-]", "_", named)
+    with contextlib.suppress(KeyError, OSError, ImportError):
+        return re.sub(r"[^\w.-]", "_", getpass.getuser())
+    return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +45,8 @@ class SlurmLauncher(Scripted):
     name: ClassVar[LauncherName] = "slurm"
     one_node: ClassVar[bool] = False
     directory: str
+    older: str
+    """Where runs lay before each user had a directory."""
     report_dir: Path
     cluster: Cluster = field(default_factory=Cluster)
     rsync: bool = True
@@ -40,7 +59,8 @@ class SlurmLauncher(Scripted):
         if not shared.startswith("/"):
             raise SettingsError(f"SLURM_DIR {shared} is not absolute", "The nodes need it so")
         return cls(
-            directory=f"{shared}/.gpu-profile-slurm",
+            directory=f"{shared}/{_OLDER}-{_user(settings.slurm_login)}",
+            older=f"{shared}/{_OLDER}",
             report_dir=report_dir,
             cluster=Cluster.from_settings(settings, shared),
             rsync=shutil.which("rsync") is not None,
@@ -89,12 +109,12 @@ class SlurmLauncher(Scripted):
         place, directory = self.cluster.place, f"{self.directory}/{job.name}"
         archive = self.report_dir / job.name / ".sent.tar"
         script = self.cluster.script.render(job, plan, directory)
-        yield from self._transfer().send_agent(directory, archive)
+        yield from self._transfer().send_agent(directory, archive, shared=True)
         yield self.agent.call("job.py", "discard", str(archive))
         path, output = f"{directory}/job.sbatch", f"{directory}/output.log"
         # A waiting job's output is empty, and not missing.
         keep = place.shell(
-            f"cat > {shlex.quote(path)} && touch {shlex.quote(output)}", stdin=script
+            f"umask 077 && cat > {shlex.quote(path)} && touch {shlex.quote(output)}", stdin=script
         )
         place.checked((yield keep), f"writing {path}")
         try:
@@ -111,7 +131,7 @@ class SlurmLauncher(Scripted):
         status = yield from self.cluster.status(job_id)
         if status and (not status.state.finished or status.state is JobState.SUCCEEDED):
             return status
-        ended = yield self.cluster.place.run("cat", f"{self._of(job_id)}/ended")
+        ended = yield self._shell(job_id, 'cat "$d/ended"')
         if status:
             return slurm_state.judged(status, ended.stdout)
         if ended.returncode:
@@ -119,37 +139,58 @@ class SlurmLauncher(Scripted):
         return slurm_state.from_ended(ended.stdout)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
-        show = ("tail", "-n", "+1", "-F") if follow else ("cat",)
-        return self.cluster.place.run(*show, f"{self._of(job_id)}/output.log")
+        show = "tail -n +1 -F" if follow else "cat"
+        return self._shell(job_id, f'exec {show} "$d/output.log"')
 
     def stop(self, job_id: str) -> Steps[None]:
+        """Only a job that carries our comment, or whose directory is ours."""
+        self.cluster.place.checked((yield self._marked(job_id)), f"stopping slurm://{job_id}")
         status = yield from self.status(job_id)
         if not status.state.finished:
             yield from self.cluster.stop(job_id, status.state)
         if status.state is JobState.PENDING:  # its script will never say so
-            yield self.cluster.place.shell(f"echo stopped > {shlex.quote(self._of(job_id))}/ended")
+            yield self._shell(job_id, 'echo stopped > "$d/ended"')
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         again = f"`invoke fetch --job slurm://{job_id}` goes on"
-        yield from self._transfer().fetch(self._of(job_id), to, again)
+        found = yield self._shell(job_id, 'cd "$d" 2>/dev/null && pwd -P; true')
+        place = self.cluster.place
+        directory = place.checked(found, f"looking for slurm://{job_id}").stdout.rstrip("\n")
+        yield from self._transfer().fetch(directory or self._of(job_id), to, again)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
-        directory = self._of(job_id)
-        job = f"{directory}/job.py"
-        words = ("python3", job, "export", directory, report.name, *self.named())
-        run = self.cluster.beside_nsys(*words)
+        words = shlex.join(("export", report.name, *self.named()))
+        verb, _, more = words.partition(" ")
+        script = f'{self._finding(job_id)}exec python3 "$d/job.py" {verb} "$d" {more}'
+        run = self.cluster.beside_nsys("sh", "-c", script)
         return replace(run, stdout_file=output)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """The job's own directory, and the link that leads to it."""
-        link = shlex.quote(self._of(job_id))
-        found = f'run=$(readlink -f {link}) && test -e "$run/job.sbatch"'
-        remove = f'test ! -L {link} || {{ {found} && rm -rf -- "$run" {link}; }}'
-        place = self.cluster.place
-        place.checked((yield place.shell(remove)), f"removing slurm://{job_id}")
+        found = 'run=$(readlink -f "$d") && test -e "$run/job.sbatch"'
+        remove = f'test ! -L "$d" || {{ {found} && rm -rf -- "$run" "$d"; }}'
+        removed = yield self._shell(job_id, remove)
+        self.cluster.place.checked(removed, f"removing slurm://{job_id}")
 
     def _of(self, job_id: str) -> str:
         return f"{self.directory}/{number(job_id)}"
+
+    def _finding(self, job_id: str) -> str:
+        """sh that sets `d` to the link to the job's directory, of older versions too, and fails
+        where the directory is another user's."""
+        own, older = shlex.quote(self._of(job_id)), shlex.quote(f"{self.older}/{job_id}")
+        alone = own_directory('"$d"')
+        return f'd={own}; test -e "$d" || d={older}; test ! -e "$d" || {{ {alone}; }}; '
+
+    def _shell(self, job_id: str, script: str) -> Command:
+        return self.cluster.place.run("sh", "-c", self._finding(job_id) + script)
+
+    def _marked(self, job_id: str) -> Command:
+        """Fails where neither Slurm's comment nor a directory says that the job is ours."""
+        asked = f'"$(scontrol show job {number(job_id)} --oneliner)"'
+        said = f"echo slurm://{job_id} was not submitted by gpu-profile >&2; exit 2"
+        comment = f'case {asked} in *" Comment={COMMENT}"*) ;; *) {said} ;; esac'
+        return self._shell(job_id, f'test -e "$d/job.sbatch" || {comment}')
 
     def _transfer(self) -> Transfer:
         return Transfer(place=self.cluster.place, agent=self.agent, rsync=self.rsync)

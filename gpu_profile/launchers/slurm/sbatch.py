@@ -17,6 +17,8 @@ from gpu_profile.settings.settings import Settings
 _PROBE_MINUTES = (5, 20)  # an image may have to be downloaded
 # Slurm may send a signal up to a minute early: leave short jobs to its own SIGTERM.
 _SHORTEST_WARNED_S = 600
+COMMENT = "gpu-profile"
+"""What tells our jobs from others in Slurm."""
 _HEAD = """\
 # The job's directory, and a link to it by the job's number.
 run={run}
@@ -164,6 +166,7 @@ class Script:
         resources = job.resources
         asked = {
             "job-name": job.name,
+            "comment": COMMENT,
             "output": f"{directory}/output.log",
             "open-mode": "append",
             "nodes": str(resources.nodes),

@@ -3,62 +3,18 @@
 import ast
 import json
 import os
-import subprocess
-import sys
-import tarfile
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gpu_profile.launchers.agent.job_directory import AGENT, SAMPLES, scripts_of
-
-# Records as nsys does: runs the command, then writes the report that --output names.
-FAKE_NSYS = """#!/usr/bin/env python3
-import signal, subprocess, sys
-if "--version" in sys.argv:
-    sys.exit(print("NVIDIA Nsight Systems version 2025.1.1.1"))
-out = next(w for w in sys.argv if w.startswith("--output="))[9:]
-command = [w for w in sys.argv[2:] if not w.startswith("--")]
-child = subprocess.Popen(command)
-signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-code = child.wait()
-open(out + ".nsys-rep", "w").write("report")
-sys.exit(128 - code if code < 0 else code)
-"""
+from tests.unit.agent.job_agent import agent, ended, fake_nsys, spec, status
 
 
 @pytest.fixture
 def nsys(tmp_path: Path) -> Path:
-    path = tmp_path / "nsys"
-    path.write_text(FAKE_NSYS)
-    path.chmod(0o755)
-    return path
-
-
-def agent(*words: str, stdin: str = "", cwd: Path | None = None) -> tuple[int, str, str]:
-    argv = [sys.executable, str(AGENT / "job.py"), *words]
-    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, cwd=cwd)
-    return done.returncode, done.stdout, done.stderr
-
-
-def spec(nsys: Path, *command: str, **more: object) -> str:
-    arguments = ["--ranks=all", "--output=.", "--trace=nvtx", "--", *command]
-    return json.dumps({"arguments": arguments, "nsys": str(nsys), **more})
-
-
-def status(job: Path) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(agent("status", str(job))[1])
-    return answer
-
-
-def ended(job: Path) -> dict[str, Any]:
-    deadline = time.monotonic() + 120
-    while (state := status(job))["state"] in {"starting", "running"}:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return state
+    return fake_nsys(tmp_path)
 
 
 def test_a_job_runs_once_however_often_it_is_started(tmp_path: Path, nsys: Path) -> None:
@@ -158,31 +114,6 @@ def test_no_job_there(tmp_path: Path) -> None:
         code, _, said = agent(verb, str(tmp_path))
         assert code == 2
         assert "holds no job" in said
-
-
-def test_a_report_comes_whole_or_not_at_all(tmp_path: Path) -> None:
-    archive, to = tmp_path / "a.tar", tmp_path / "to"
-    to.mkdir()
-    (tmp_path / "rank0.h.nsys-rep").write_bytes(bytes(10**6))
-    with tarfile.open(archive, "w") as tar:
-        tar.add(tmp_path / "rank0.h.nsys-rep", "rank0.h.nsys-rep")
-    archive.write_bytes(archive.read_bytes()[:500_000])
-    code, _, said = agent("unpack", str(archive), str(to))
-    assert code == 3
-    assert "incomplete" in said
-    assert not list(to.glob("*.nsys-rep"))
-    assert not archive.exists()
-
-
-def test_an_archive_cannot_write_elsewhere(tmp_path: Path) -> None:
-    (tmp_path / "x").write_text("x")
-    (tmp_path / "to").mkdir()
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        tar.add(tmp_path / "x", "../escaped")
-    code, _, said = agent("unpack", str(tmp_path / "a.tar"), str(tmp_path / "to"))
-    assert code == 3
-    assert "no report" in said
-    assert not (tmp_path / "escaped").exists()
 
 
 def test_the_agent_is_complete() -> None:

@@ -52,6 +52,7 @@ def mpijob(*conditions: str, stopped: bool = False, workers: int = 2) -> dict[st
     return {
         "metadata": {
             "name": "train-1",
+            "labels": {"app.kubernetes.io/managed-by": "gpu-profile"},
             "annotations": notes,
             "creationTimestamp": "2026-11-21T03:00:00Z",
         },

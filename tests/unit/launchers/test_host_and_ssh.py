@@ -1,6 +1,8 @@
 """host and ssh as values: the commands of each verb, what answers mean, what is refused."""
 
 import json
+import os
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import TypeVar, cast
@@ -152,20 +154,71 @@ def test_states(answer: dict[str, object], state: JobState, reason: str) -> None
 
 def test_a_fetch_is_tried_twice_and_then_says_where_the_reports_lie(tmp_path: Path) -> None:
     listed = Result(returncode=0, stdout='["rank0.h.nsys-rep"]')
-    cut = said("rsync: connection unexpectedly closed", 12)
+    cut, fine = said("rsync: connection unexpectedly closed", 12), Result(returncode=0)
     with pytest.raises(ReportError) as refused:
-        driven(SSH.fetch("gpu:.gpu-profile/r", tmp_path), [listed, cut, cut])
+        driven(SSH.fetch("gpu:.gpu-profile/r", tmp_path), [listed, fine, cut, cut])
     assert "the reports lie in gpu:.gpu-profile/r" in str(refused.value)
     assert "invoke fetch --job ssh://gpu:.gpu-profile/r" in str(refused.value)
-    commands, _ = driven(SSH.fetch("gpu:r", tmp_path), [listed, cut, Result(returncode=0)])
-    assert [command.argv[0] for command in commands] == ["ssh", "rsync", "rsync"]
+    commands, _ = driven(SSH.fetch("gpu:r", tmp_path), [listed, fine, cut, fine, fine])
+    assert [command.argv[0] for command in commands] == [
+        *("ssh", "python3", "rsync", "rsync", "python3")
+    ]
+    assert "adopt" in commands[-1].argv
 
 
 def test_without_rsync_there_tar_fetches(tmp_path: Path) -> None:
     listed = Result(returncode=0, stdout='["rank0.h.nsys-rep"]')
     none, fine = said("bash: rsync: command not found", 127), Result(returncode=0)
-    commands, _ = driven(SSH.fetch("gpu:r", tmp_path), [listed, none, fine, fine])
-    assert [command.argv[0] for command in commands] == ["ssh", "rsync", "ssh", "python3"]
+    answers = [listed, fine, none, fine, fine, fine]
+    commands, _ = driven(SSH.fetch("gpu:r", tmp_path), answers)
+    assert [command.argv[0] for command in commands] == [
+        *("ssh", "python3", "rsync", "python3", "ssh", "python3")
+    ]
+
+
+def test_a_host_brings_no_links_devices_or_modes(tmp_path: Path) -> None:
+    names = '["rank0.h.nsys-rep", "../x.nsys-rep", "/etc/x.nsys-rep", "-e.nsys-rep", 7]'
+    fine = Result(returncode=0)
+    answers = [Result(returncode=0, stdout=names), fine, fine, fine]
+    commands, _ = driven(SSH.fetch("gpu:r", tmp_path), answers)
+    assert {"--no-links", "--no-devices", "--no-specials"} <= set(commands[2].argv)
+    assert "--archive" not in commands[2].argv
+    assert commands[2].argv[-1] == f"{tmp_path}/.fetch/"
+    assert commands[2].stdin == "rank0.h.nsys-rep"
+
+
+def run_there(command: Command) -> "subprocess.CompletedProcess[str]":
+    """What a host's shell would do with the line that ssh hands it."""
+    return subprocess.run(["sh", "-c", command.argv[-1]], capture_output=True, text=True)
+
+
+def test_a_directory_that_others_may_write_to_is_no_job(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("print('it ran')")
+    ask = SSH.logs(f"gpu:{tmp_path}", follow=False)
+    tmp_path.chmod(0o700)
+    assert "it ran" in run_there(ask).stdout
+    for mode in (0o770, 0o707):
+        tmp_path.chmod(mode)
+        done = run_there(ask)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "is not a directory of this user alone" in done.stderr
+
+
+def test_another_users_directory_is_no_job(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("print('it ran')")
+    tmp_path.chmod(0o755)
+    try:
+        os.chown(tmp_path, 65534, 65534)
+    except PermissionError:
+        pytest.skip("only root can make a directory of another user")
+    for verb in (SSH.status, SSH.stop):
+        done = run_there(next(verb(f"gpu:{tmp_path}")))
+        assert (done.returncode, done.stdout) == (2, "")
+    listed = run_there(next(SSH.fetch(f"gpu:{tmp_path}", tmp_path)))
+    assert (listed.returncode, listed.stdout) == (2, "")
+    removed = run_there(next(SSH.cleanup(f"gpu:{tmp_path}")))
+    assert removed.returncode == 2
+    assert (tmp_path / "job.py").exists()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpu_profile.command import Command, Result
-from gpu_profile.errors import Interrupted, JobError, ReportError, ToolError
+from gpu_profile.errors import Interrupted, JobError, ReportError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import Cluster
@@ -38,10 +38,10 @@ def said(text: str) -> Result:
 
 
 def copied(rank: int, here: str = "123 456") -> list[Result]:
-    """The answers of one pod with one report: list, export, tar, untar, rm, cksum."""
+    """The answers of one pod with one report: list, export, tar, unpack, cksum."""
     name = f"rank{rank}.train-1-worker-{rank}.nsys-rep"
     listing = said(f"{name}\n123 456 {name}\n")
-    return [listing, OK, OK, OK, OK, said(f"{here} {TO}/{name}\n")]
+    return [listing, OK, OK, OK, said(f"{here} {TO}/{name}\n")]
 
 
 def fetched(*answers: Result) -> list[Command]:
@@ -59,8 +59,24 @@ def test_every_worker_is_read_and_checked() -> None:
     assert tars[0].argv[-1] == "rank0.train-1-worker-0.nsys-rep"
 
 
+def test_only_what_is_expected_is_unpacked() -> None:
+    commands = fetched(items(*WORKERS), *copied(0), *copied(1))
+    unpack = next(command.argv for command in commands if "unpack" in command.argv)
+    assert unpack[1].endswith("/agent/job.py")
+    assert unpack[2:] == ("unpack", "--exports", f"{TO}/.train-1-worker-0.tar", str(TO))
+
+
+@pytest.mark.parametrize("verb", ["fetch", "stop"])
+def test_a_job_of_somebody_else_is_left_alone(verb: str) -> None:
+    theirs = mpijob("Running")
+    theirs["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "helm"}
+    steps = MPI.fetch("team/train-1", TO) if verb == "fetch" else MPI.stop("team/train-1")
+    with pytest.raises(SettingsError, match="team/train-1 was not started by gpu-profile"):
+        driven(steps, answer(theirs))
+
+
 def test_what_arrives_cut_is_copied_again() -> None:
-    again = [OK, OK, OK, *copied(0)[-1:]]
+    again = copied(0)[2:]
     commands = fetched(items(*WORKERS), *copied(0, here="9 9"), *again, *copied(1))
     assert sum("-cf" in c.argv for c in commands) == 3
 

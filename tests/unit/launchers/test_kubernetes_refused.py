@@ -115,7 +115,8 @@ def test_nodes_that_may_not_be_listed() -> None:
 
 def test_stopping_a_finished_job_is_no_error() -> None:
     finished = (
-        '{"metadata":{"name":"t"},"status":{"conditions":[{"type":"Failed","status":"True"}]}}'
+        '{"metadata":{"name":"t","labels":{"app.kubernetes.io/managed-by":"gpu-profile"}},'
+        '"status":{"conditions":[{"type":"Failed","status":"True"}]}}'
     )
     _, commands = driven(MPI.stop("team/t"), Result(returncode=0, stdout=finished))
     assert len(commands) == 1

@@ -1,0 +1,55 @@
+"""job.py as a program, with a fake nsys."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from gpu_profile.launchers.agent.job_directory import AGENT
+
+# Records as nsys does: runs the command, then writes the report that --output names.
+FAKE_NSYS = """#!/usr/bin/env python3
+import signal, subprocess, sys
+if "--version" in sys.argv:
+    sys.exit(print("NVIDIA Nsight Systems version 2025.1.1.1"))
+out = next(w for w in sys.argv if w.startswith("--output="))[9:]
+command = [w for w in sys.argv[2:] if not w.startswith("--")]
+child = subprocess.Popen(command)
+signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+code = child.wait()
+open(out + ".nsys-rep", "w").write("report")
+sys.exit(128 - code if code < 0 else code)
+"""
+
+
+def agent(*words: str, stdin: str = "", cwd: Path | None = None) -> tuple[int, str, str]:
+    argv = [sys.executable, str(AGENT / "job.py"), *words]
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, cwd=cwd)
+    return done.returncode, done.stdout, done.stderr
+
+
+def spec(nsys: Path, *command: str, **more: object) -> str:
+    arguments = ["--ranks=all", "--output=.", "--trace=nvtx", "--", *command]
+    return json.dumps({"arguments": arguments, "nsys": str(nsys), **more})
+
+
+def status(job: Path) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(agent("status", str(job))[1])
+    return answer
+
+
+def ended(job: Path) -> dict[str, Any]:
+    deadline = time.monotonic() + 120
+    while (state := status(job))["state"] in {"starting", "running"}:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return state
+
+
+def fake_nsys(directory: Path) -> Path:
+    path = directory / "nsys"
+    path.write_text(FAKE_NSYS)
+    path.chmod(0o755)
+    return path
