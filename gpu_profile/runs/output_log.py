@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import stat
 from pathlib import Path
 
 from gpu_profile import files, redact
@@ -32,6 +33,13 @@ def complete(log: Path, whole: Result) -> None:
         logged = ""
     longer = max(followed, logged, key=len)
     files.write_atomically(log, redact.text(longer))
+
+
+def make_way(log: Path) -> None:
+    """Remove what is no regular file: a job that sees its run directory may have put it there."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(log.lstat().st_mode):
+            log.unlink()
 
 
 def _followed(log: Path) -> str:

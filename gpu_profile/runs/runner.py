@@ -127,6 +127,7 @@ class Runner:
                 if status.state.finished:
                     break
                 if status.state is JobState.RUNNING and not following:
+                    output.make_way(log)
                     logs = self.launcher.logs(job_id, follow=True)
                     pause = follow.enter_context(process.in_background(logs, log))
                     following = True
@@ -192,7 +193,8 @@ class Runner:
                 export = nsys_export.export_command((nsys,), found.path, output)
             result = process.run(export)
             if result.returncode or not is_whole_export(output):
-                raise ReportError(f"{found.path} cannot be read: {result.said}", "The file is kept")
+                said = result.said if result.returncode else "its export is no whole SQLite file"
+                raise ReportError(f"{found.path} cannot be read: {said}", "The file is kept")
             files.adopt(output, found.sqlite)
 
     def _seconds(self, run: Run, phase: str) -> dict[str, float]:

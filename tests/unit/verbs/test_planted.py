@@ -1,0 +1,156 @@
+"""No verb follows what a job left in its run directory, or opens a file there that could be one."""
+
+import gzip
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.cli.paths import ROOT
+from tests.invoked import INVOKE
+
+REPORT = ROOT / "tests" / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
+HELP = ROOT / "tests" / "data" / "nsys-help" / "2023.4.txt"
+PROGRAM = f"""#!{sys.executable}
+import os, shutil, signal, subprocess, sys
+if "--version" in sys.argv:
+    sys.exit(print("NVIDIA Nsight Systems version 2025.1.1.1"))
+if "--help" in sys.argv:
+    sys.exit(print(open({str(HELP)!r}).read()))
+out = next(w for w in sys.argv if w.startswith("--output="))[9:]
+if sys.argv[1] == "export":
+    with open(os.path.join(os.path.dirname(__file__), "report.sqlite"), "rb") as made:
+        with open(out, "xb") as target:
+            sys.exit(shutil.copyfileobj(made, target))
+code = subprocess.call([w for w in sys.argv[2:] if not w.startswith("--")])
+with open(out + ".nsys-rep", "x") as report:
+    report.write("report")
+sys.exit(code)
+"""
+NAMES = (
+    *("output.log", ".run.json", ".run.json.part", "page.html", ".page.html.part"),
+    *("timeline.perfetto-trace.gz", ".timeline.perfetto-trace.gz.part", ".sent.tar"),
+    *("rank0.{host}.sqlite", "rank0.{host}.sqlite.part", ".fetched.tar", ".fetch", "job.stop"),
+    *("all_reduce.nccl.json", "reports.csv"),
+)
+"""What verbs write, and what older versions wrote, in a run directory."""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with nsys, REPORT_DIR `runs`, and `victim/` that nothing may change."""
+    with gzip.open(REPORT) as packed, (tmp_path / "report.sqlite").open("wb") as plain:
+        shutil.copyfileobj(packed, plain)
+    (tmp_path / "nsys").write_text(PROGRAM)
+    (tmp_path / "nsys").chmod(0o755)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "authorized_keys").write_text("own")
+    return tmp_path
+
+
+def invoke(place: Path, *words: str, before: tuple[str, ...] = ()) -> str:
+    argv = [*before, "env", f"--chdir={place}", *INVOKE, *words]
+    env = {**os.environ, "REPORT_DIR": str(place / "runs"), "NSYS": str(place / "nsys")}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout + done.stderr
+
+
+PROFILE = ("profile", "--on=host", "--gpus=0", "--trace=nvtx", "--name=train", "--")
+
+
+def plant(run: Path, victim: Path) -> None:
+    """A link for each name to a file of its own that is not there, or to the one that is."""
+    host = next(path.name.split(".")[1] for path in run.glob("rank0.*"))
+    for number, name in enumerate(NAMES):
+        path = run / name.format(host=host)
+        if path.is_file():
+            path.unlink()
+        path.symlink_to(victim / (f"written-{number}" if number % 2 else "authorized_keys"))
+
+
+def assert_untouched(place: Path) -> None:
+    (key,) = (place / "victim").iterdir()
+    assert key.read_text() == "own"
+
+
+def test_links_for_every_name_change_nothing_elsewhere(place: Path) -> None:
+    invoke(place, *PROFILE, "true")
+    (run,) = (place / "runs").iterdir()
+    for verb in ("html", "timeline", "stats", "fetch --job=train", "status --job=train", "reports",
+                 "logs --job=train", "stop --job=train", "diagnose"):  # fmt: skip
+        for path in run.iterdir():
+            if path.is_symlink():
+                path.unlink()
+        plant(run, place / "victim")
+        invoke(place, *verb.split())
+        assert_untouched(place)
+    assert (run / "run.json").is_file()
+
+
+def test_links_that_the_job_makes_change_nothing_elsewhere(place: Path) -> None:
+    names = [name for name in NAMES if "{" not in name and name != "job.stop"]
+    script = (
+        "import os, sys, time\nprint('begun', flush=True)\n"
+        "run = max(os.scandir(sys.argv[1]), key=lambda e: e.stat().st_ctime).path\n"
+        f"for name in {names!r} + ['run.json']:\n"
+        "    path = os.path.join(run, name)\n"
+        "    os.path.lexists(path) and os.unlink(path)\n"
+        "    os.symlink(sys.argv[2] + '/' + name.replace('output.log', 'authorized_keys'), path)\n"
+        "print('its own words', flush=True)\n"
+    )
+    said = invoke(place, *PROFILE, sys.executable, "-c", script, f"{place}/runs", f"{place}/victim")
+    assert_untouched(place)
+    (run,) = (place / "runs").iterdir()
+    assert "its own words" in (run / "output.log").read_text(), said
+    assert not (run / "output.log").is_symlink()
+    assert not (run / "run.json").is_symlink()
+
+
+OPEN = re.compile(r'\bopen(?:at2?)?\((?:\w+, )?"(?P<path>[^"]+)", (?P<flags>[A-Z_|]+)')
+WRITING = {"O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"}
+SAFE = {"O_EXCL", "O_NOFOLLOW", "O_TMPFILE", "O_DIRECTORY"}
+
+
+def unsafe_opens(trace: Path, below: Path) -> set[str]:
+    found = OPEN.finditer(trace.read_text(errors="replace"))
+    opened = ((match["path"], set(match["flags"].split("|"))) for match in found)
+    return {
+        f"{path} {sorted(flags)}"
+        for path, flags in opened
+        if path.startswith(f"{below}/") and flags & WRITING and not flags & SAFE
+    }
+
+
+@pytest.fixture
+def strace(tmp_path: Path) -> tuple[Path, tuple[str, ...]]:
+    """The file for a trace of every open, and the words before a command that make it."""
+    trace = tmp_path / "trace"
+    words = ("strace", "-f", "-qq", "-s", "4096", "-e", "trace=open,openat,openat2,creat")
+    words = (*words, "-o", str(trace))
+    if not shutil.which("strace") or subprocess.run([*words, "true"]).returncode:
+        pytest.skip("strace cannot trace here")
+    return trace, words
+
+
+def test_no_file_of_a_run_is_opened_for_writing_where_a_link_could_lie(
+    place: Path, strace: tuple[Path, tuple[str, ...]]
+) -> None:
+    trace, before = strace
+    found: set[str] = set()
+    for words in (
+        (*PROFILE, "true"),
+        *(("html",), ("timeline",), ("stats",), ("reports",), ("fetch", "--job=train")),
+        *(("scrub", f"--output={place}/runs/copies"), ("logs", "--job=train")),
+        ("compare", "--base=train", "--new=train", f"--output={place}/runs/compare.txt"),
+    ):
+        invoke(place, *words, before=before)
+        found |= unsafe_opens(trace, place / "runs")
+    assert (place / "runs" / "compare.txt").exists()
+    assert list((place / "runs" / "copies").iterdir())
+    assert found == set()
