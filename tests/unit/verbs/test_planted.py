@@ -131,8 +131,8 @@ def unsafe_opens(trace: Path, below: Path) -> set[str]:
 def strace(tmp_path: Path) -> tuple[Path, tuple[str, ...]]:
     """The file for a trace of every open, and the words before a command that make it."""
     trace = tmp_path / "trace"
-    words = ("strace", "-f", "-qq", "-s", "4096", "-e", "trace=open,openat,openat2,creat")
-    words = (*words, "-o", str(trace))
+    calls = ("-e", "trace=open,openat,openat2,creat")
+    words = ("strace", "-f", "-qq", "-s", "4096", *calls, "-o", str(trace))
     if not shutil.which("strace") or subprocess.run([*words, "true"]).returncode:
         pytest.skip("strace cannot trace here")
     return trace, words
