@@ -19,7 +19,11 @@ RUN_LABEL, CONTAINER_LABEL = "gpu-profile.run", "gpu-profile.container"
 IMAGE_LABEL = "io.github.gpu-profile"
 """What names of our image's labels begin with; a container has its image's labels."""
 _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
-    ("is already in use by container", SettingsError, "`invoke stop` it, or set CONTAINER"),
+    (
+        "is already in use by container",
+        SettingsError,
+        "`invoke stop` it, set another CONTAINER, or give a job another --name",
+    ),
     ("port is already allocated", SettingsError, "Set another PORT_MAP"),
     ("address already in use", SettingsError, "Set another PORT_MAP"),
     ("No such image", ToolError, "`invoke build` makes it, `invoke pull` fetches it"),

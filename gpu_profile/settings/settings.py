@@ -204,10 +204,17 @@ def _checked(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bool) -> 
         component[needed.key] = needed.value
     core = {key.name.lower(): values[key.name] for key in CORE_KEYS}
     return Settings(
-        **core | {"report_dir": Path(str(core["report_dir"])).expanduser()},
+        **core | {"report_dir": _report_dir(str(core["report_dir"]))},
         component=component,
         sources={name: source for name, (_, source) in raw.items()},
     )
+
+
+def _report_dir(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # `~nobody-here/x`
+        raise SettingsError(f"REPORT_DIR {text}: {error}", "Write the whole path") from error
 
 
 def shown(value: object) -> str:

@@ -122,6 +122,68 @@ def _wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
         time.sleep(0.2)
 
 
+def test_a_job_sees_its_own_run_directory_alone(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    done = invoke("profile", "--name", "alone", "--", "sh", "-c", "ls -d /wd/*")
+    assert done.returncode == 0, done.stderr
+    (output,) = tmp_path.glob("*/output.log")
+    seen = [line for line in output.read_text().splitlines() if line.startswith("/wd/alone")]
+    assert seen == [f"/wd/{output.parent.name}"]
+    assert output.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_job_cannot_write_elsewhere_by_a_link(invoke: Invoke, tmp_path: Path) -> None:
+    victim = tmp_path / "authorized_keys"
+    victim.write_text("own")
+    script = (
+        "echo begun; sleep 2; cd /wd/*; for name in output.log .run.json .page.html.part; do"
+        f" rm -f $name; ln -s {victim} $name; done; echo words of the job"
+    )
+    done = invoke("profile", "--name", "escape", "--", "sh", "-c", script)
+    assert "Traceback" not in done.stderr
+    invoke("html", "--run", "escape")
+    assert victim.read_text() == "own"
+    (run,) = tmp_path.glob("escape-*")
+    assert "words of the job" in (run / "output.log").read_text()
+
+
+def test_a_run_of_the_first_version_is_fetched(invoke: Invoke, image: str, tmp_path: Path) -> None:
+    """Its container sees all of REPORT_DIR as /wd, and its directory is open to all."""
+    name = f"gp-trust-{os.getpid()}"
+    run = tmp_path / name
+    run.mkdir(mode=0o755)
+    record = {
+        **{"schema": 1, "id": name, "launcher": "docker", "command": ["true"], "nsys": []},
+        **{"handle": f"docker://{name}", "phase": "running", "image": image, "started_at": ""},
+        **{"seconds": {}, "spec": {}, "versions": {}, "ranks": [0], "kinds": [], "exit_code": None},
+        **{"error": "", "baseline": {}, "reports": [], "cleaned": False},
+    }
+    (run / "run.json").write_text(json.dumps(record))
+    start = (
+        *("docker", "run", "--detach", f"--name={name}", f"--label=gpu-profile.run={name}"),
+        *(f"--mount=type=bind,source={tmp_path},target=/wd", image, "python3", "/profile.py"),
+        *("--ranks=all", f"--output=/wd/{name}", "--trace=osrt", "--", "sleep", "1"),
+    )
+    assert process.run(Command(argv=start)).returncode == 0
+    fetched = invoke("fetch", "--job", name)
+    assert fetched.returncode == 0, fetched.stderr
+    assert run_record(tmp_path)["phase"] == "done"
+    assert invoke("stats", "--run", name).returncode == 0
+    assert process.run(Command(argv=("docker", "container", "inspect", name))).returncode
+
+
+def test_a_container_of_somebody_else_is_left_alone(invoke: Invoke, image: str) -> None:
+    name = f"gp-trust-db-{os.getpid()}"
+    run = ("docker", "run", "--detach", f"--name={name}", image, "sh", "-c", "exit 1")
+    assert process.run(Command(argv=run)).returncode == 0
+    for verb in ("stop", "fetch"):
+        refused = invoke(verb, "--job", f"docker://{name}")
+        assert refused.returncode == 2, refused.stderr
+        assert "was not started by `invoke profile`" in refused.stderr
+    removed = process.run(Command(argv=("docker", "container", "rm", name)))
+    assert removed.returncode == 0, "it was still there"
+
+
 FAILURES = {
     "a program that is not there": (("nope-42",), 5, "nope-42"),
     "a program that fails": (("sh", "-c", "echo the reason; exit 42"), 5, "exit code 42"),

@@ -22,6 +22,17 @@ def test_words_arrive_untouched(fake_tool: FakeTool, hostile_name: str) -> None:
     assert calls() == [["run", hostile_name]]
 
 
+def test_a_file_of_output_appears_whole_or_not_at_all(fake_tool: FakeTool, tmp_path: Path) -> None:
+    fake_tool("tool", "printf half; exit $1")
+    whole, cut, kept = (tmp_path / name for name in ("whole", "cut", "kept"))
+    process.run(Command(argv=("tool", "0"), stdout_file=whole))
+    process.run(Command(argv=("tool", "1"), stdout_file=cut))
+    process.run(Command(argv=("tool", "1"), stdout_file=kept, stdout_partial=True))
+    assert whole.read_text() == kept.read_text() == "half"
+    assert not cut.exists()
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_a_result_holds_both_outputs_and_the_code(fake_tool: FakeTool) -> None:
     fake_tool("tool", "cat; echo lost >&2; exit 3")
     result = process.run(command("tool", stdin="given"))

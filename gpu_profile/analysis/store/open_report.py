@@ -1,5 +1,6 @@
 """A report by its place: a path, or a URL that is fetched for as long as it is read."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import ReportError, ToolError
 
+_FILE_NAME = re.compile(r"[^\x00-\x1f\x7f.-][^\x00-\x1f\x7f]{0,240}")
 _ADVICE = "Check the address and the access to it"
 
 
@@ -24,8 +26,11 @@ def opened(place: str) -> Iterator[Database]:
         with Database.open(place) as database:
             yield database
         return
+    name = place.rpartition("/")[2]
+    if not _FILE_NAME.fullmatch(name):
+        raise ReportError(f"{place} cannot be read: {name!r} is no name of a report", _ADVICE)
     with tempfile.TemporaryDirectory(prefix="gpu-profile-") as folder:
-        local = Path(folder) / place.rpartition("/")[2]
+        local = Path(folder) / name
         (_from_s3 if place.startswith("s3://") else _from_elsewhere)(place, local)
         with Database.open(local) as database:
             yield database

@@ -22,7 +22,7 @@ def exported(path: Path, chosen: Settings) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="gpu-profile-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return _exported_into(folder, path, chosen)
-    with files.new_folder(path.parent) as folder:
+    with files.new_folder(path.parent.absolute()) as folder:
         output = _exported_into(folder, path, chosen)
         files.adopt(output, target := path.with_suffix(".sqlite"))
         return target

@@ -72,7 +72,11 @@ def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("IMAGE", "--set 'IMAGE' is no setting"), ("IMGE=x", "--set: unknown key 'IMGE'")],
+    [
+        ("IMAGE", "--set 'IMAGE' is no setting"),
+        ("IMGE=x", "--set: unknown key 'IMGE'"),
+        ("REPORT_DIR=~nobody-has-this-name/x", "REPORT_DIR ~nobody-has-this-name/x: "),
+    ],
 )
 def test_a_malformed_flag_is_refused(tmp_path: Path, word: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):

@@ -6,6 +6,8 @@ from pathlib import Path
 import boto3
 import pytest
 
+from gpu_profile.analysis.store.open_report import opened
+from gpu_profile.errors import ReportError
 from tests.invoked import invoke
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
@@ -47,6 +49,12 @@ def test_a_page_and_a_timeline_of_it(bucket: None, tmp_path: Path) -> None:
         done = invoke(verb, f"--report={PLACE}", directory=tmp_path)
         assert done.returncode == 0, done.stderr
         assert (tmp_path / file).stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "-o", ".hidden.sqlite", "a\x1b[2Jb.sqlite"])
+def test_a_name_that_no_report_has_is_refused(name: str) -> None:
+    with pytest.raises(ReportError, match="is no name of a report"), opened(f"s3://reports/{name}"):
+        raise AssertionError("it was opened")
 
 
 def test_what_is_not_there_is_a_line(bucket: None, tmp_path: Path) -> None:

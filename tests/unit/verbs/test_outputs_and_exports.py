@@ -1,0 +1,111 @@
+"""Where verbs write: --output as it is or refused, exports whole or not at all."""
+
+import gzip
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.invoked import invoke
+from tests.unit.verbs.test_planted import HELP, REPORT
+
+EXPORT = """#!/bin/sh
+case "$*" in *--help*) cat '{help}'; exit ;; esac
+for word; do case $word in --output=*) out=${{word#--output=}} ;; esac; done
+echo "$out" >>'{place}/exports'
+cp '{place}/report.sqlite' "$out"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with an nsys that exports, and a recording in `run`."""
+    with gzip.open(REPORT) as packed, (tmp_path / "report.sqlite").open("wb") as plain:
+        shutil.copyfileobj(packed, plain)
+    (tmp_path / "nsys").write_text(EXPORT.format(help=HELP, place=tmp_path))
+    (tmp_path / "nsys").chmod(0o755)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rank0.h.nsys-rep").write_text("recording")
+    return tmp_path
+
+
+def test_an_export_appears_by_rename_and_once(place: Path) -> None:
+    for _ in range(2):
+        done = invoke("stats", "--report=run", directory=place, NSYS=str(place / "nsys"))
+        assert done.returncode == 0, done.stderr
+    (output,) = (place / "exports").read_text().splitlines()
+    assert Path(output).parent.parent == place / "run"
+    assert not Path(output).parent.exists()
+    assert {path.name for path in (place / "run").iterdir()} == {
+        *("rank0.h.nsys-rep", "rank0.h.sqlite")
+    }
+
+
+@pytest.mark.parametrize("size", [0, 100, 50_000])
+def test_an_export_that_was_cut_short_is_made_again(place: Path, size: int) -> None:
+    whole = (place / "report.sqlite").read_bytes()
+    (place / "run" / "rank0.h.sqlite").write_bytes(whole[:size])
+    for report in ("run", "run/rank0.h.nsys-rep"):
+        done = invoke("stats", f"--report={report}", directory=place, NSYS=str(place / "nsys"))
+        assert done.returncode == 0, done.stderr
+    assert (place / "run" / "rank0.h.sqlite").read_bytes() == whole
+
+
+def test_an_export_that_fails_leaves_nothing(place: Path) -> None:
+    (place / "report.sqlite").write_bytes(b"half of it")
+    done = invoke("stats", "--report=run", directory=place, NSYS=str(place / "nsys"))
+    assert done.returncode == 6, done.stderr
+    assert [path.name for path in (place / "run").iterdir()] == ["rank0.h.nsys-rep"]
+
+
+def test_a_recording_of_another_user_is_exported_elsewhere(place: Path) -> None:
+    try:
+        os.chown(place / "run", 65534, 65534)
+    except PermissionError:
+        pytest.skip("only root can make a directory of another user")
+    done = invoke("stats", "--report=run", directory=place, NSYS=str(place / "nsys"))
+    assert done.returncode == 0, done.stderr
+    (output,) = (place / "exports").read_text().splitlines()
+    assert place / "run" not in Path(output).parents
+    assert not Path(output).parent.exists(), "a temporary place ends with the process"
+    assert [path.name for path in (place / "run").iterdir()] == ["rank0.h.nsys-rep"]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "null"])
+@pytest.mark.parametrize("verb", ["html", "timeline"])
+def test_a_device_or_a_pipe_is_never_replaced(place: Path, verb: str, kind: str) -> None:
+    os.mkfifo(place / "fifo")
+    (place / "null").symlink_to("/dev/null")
+    words = (verb, f"--report={place}/report.sqlite", f"--output={place / kind}")
+    done = invoke(*words, directory=place)
+    assert done.returncode == 2, done.stderr
+    assert "is no regular file" in done.stderr
+    assert stat.S_ISFIFO((place / "fifo").lstat().st_mode)
+    assert (place / "null").is_symlink()
+
+
+def test_a_comparison_goes_to_a_stream_as_it_is(place: Path) -> None:
+    report = f"{place}/report.sqlite"
+    words = ("compare", f"--base={report}", f"--new={report}", "--output=/dev/stdout")
+    said = invoke(*words, directory=place)
+    assert said.returncode == 0, said.stderr
+    assert "pass" in said.stdout
+
+
+def test_a_place_that_is_none_is_one_line(place: Path) -> None:
+    words = (f"--report={place}/report.sqlite", "--output=/proc/x.html")
+    said = invoke("html", *words, directory=place)
+    assert said.returncode in {2, 3}
+    assert "Traceback" not in said.stderr
+    assert said.stderr.splitlines()[-1].startswith("error: ")
+
+
+def test_a_mistyped_handle_leaves_no_run(place: Path) -> None:
+    (place / "runs").mkdir()
+    words = ("fetch", f"--job=host://{place}/nowhere", "--set", f"REPORT_DIR={place}/runs")
+    said = invoke(*words, directory=place)
+    assert said.returncode == 2, said.stderr
+    assert "holds no job" in said.stderr
+    assert not list((place / "runs").iterdir())
