@@ -47,7 +47,9 @@ def _behind(path: Path) -> list[Path]:
         return [path]
     if path.is_file():
         return [exported(path) or path]
-    recorded = {_stem(child): child for child in path.glob("*.nsys-rep")}
+    if not path.is_dir():
+        raise ReportError(f"{path} is no file and no directory", "Give a report or a run")
+    recorded = {_stem(child): child for child in path.glob("*.nsys-rep") if child.is_file()}
     inside = [child for child in path.iterdir() if is_readable(child)]
     inside = [child for child in inside if not _is_cut(child, recorded)]
     stems = {_stem(child) for child in inside}

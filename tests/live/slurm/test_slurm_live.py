@@ -17,7 +17,7 @@ Slurm = Callable[..., str]
 
 
 def output(invoked: Invoked) -> str:
-    found = Path(invoked.environ["SLURM_DIR"]).glob(".gpu-profile-slurm/*/output.log")
+    found = Path(invoked.environ["SLURM_DIR"]).glob(".gpu-profile-slurm-*/*/output.log")
     return "".join(path.read_text() for path in found if not path.parent.is_symlink())
 
 
@@ -46,7 +46,7 @@ def test_four_tasks_on_two_nodes(invoked: Invoked) -> None:
     assert [report["rank"] for report in invoked.record()["reports"]] == [0, 1, 2, 3]
     text = (invoked.latest() / "output.log").read_text()
     assert text.count(f"4 n1 {[*HOSTILE_NAMES, 'a  b', '']}") == 4
-    assert not list(Path(invoked.environ["SLURM_DIR"]).glob(".gpu-profile-slurm/*"))
+    assert not list(Path(invoked.environ["SLURM_DIR"]).glob(".gpu-profile-slurm-*/*"))
     assert not list(Path().glob("pwned"))
 
 

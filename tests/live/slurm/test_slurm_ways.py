@@ -101,7 +101,7 @@ def test_over_a_login_node(invoked: Invoked, login: Server) -> None:
     assert done.returncode == 0, done.stderr
     assert [report["rank"] for report in away.record()["reports"]] == [0, 1]
     assert "it's; $HOME" in (away.latest() / "output.log").read_text()
-    assert not list(Path(away.environ["SLURM_DIR"]).glob(".gpu-profile-slurm/*"))
+    assert not list(Path(away.environ["SLURM_DIR"]).glob(".gpu-profile-slurm-*/*"))
     handle = away.detached(*ON, "--", "python3", "-c", BEAT + "time.sleep(600)")
     await_true(lambda: "up" in away.run("logs", "--job", handle).stdout)
     assert away.run("stop", "--job", handle).returncode == 0
@@ -144,7 +144,7 @@ def test_a_waiting_job_leaves_nothing_once_it_is_fetched(invoked: Invoked) -> No
     assert invoked.run("logs", "--job", handle).returncode == 0
     assert invoked.run("stop", "--job", handle).returncode == 0
     assert "was stopped" in error_line(invoked.run("fetch", "--job", handle))
-    assert not list(Path(invoked.environ["SLURM_DIR"]).glob(".gpu-profile-slurm/*"))
+    assert not list(Path(invoked.environ["SLURM_DIR"]).glob(".gpu-profile-slurm-*/*"))
     assert "cancelled" in invoked.run("status", "--job", handle).stdout
 
 

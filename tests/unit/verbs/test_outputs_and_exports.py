@@ -86,6 +86,16 @@ def test_a_device_or_a_pipe_is_never_replaced(place: Path, verb: str, kind: str)
     assert (place / "null").is_symlink()
 
 
+def test_a_pipe_among_reports_is_passed_by(place: Path) -> None:
+    os.mkfifo(place / "run" / "rank1.h.nsys-rep")
+    os.mkfifo(place / "run" / "rank2.h.sqlite")
+    done = invoke("stats", "--report=run", directory=place, NSYS=str(place / "nsys"))
+    assert done.returncode == 0, done.stderr
+    refused = invoke("stats", "--report=run/rank1.h.nsys-rep", directory=place)
+    assert refused.returncode == 6
+    assert "is no file and no directory" in refused.stderr
+
+
 def test_a_comparison_goes_to_a_stream_as_it_is(place: Path) -> None:
     report = f"{place}/report.sqlite"
     words = ("compare", f"--base={report}", f"--new={report}", "--output=/dev/stdout")
