@@ -1,7 +1,6 @@
 """The user's verbs as Invoke's tasks. The rows are in gpu_profile/verbs; here is only glue."""
 
 import errno
-import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from invoke.program import Program
 from invoke.tasks import Task
 
 from gpu_profile.cli import usage
+from gpu_profile.cli.run_verb import run_verb
 from gpu_profile.cli.table import VERBS, Option, Verb
 from gpu_profile.errors import GpuProfileError
 
@@ -95,11 +95,8 @@ def _named(flags: Mapping[str, Any]) -> dict[str, Any]:
 def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
     def body(_context: Context, **flags: Any) -> None:  # noqa: ANN401
         named = _named(flags)
-        module = importlib.import_module(f"gpu_profile.verbs.{verb.module}")
         try:
-            getattr(module, verb.function)(
-                verb, {**named, "words": _words(), "environ": dict(os.environ)}
-            )
+            run_verb(verb, {**named, "words": _words(), "environ": dict(os.environ)})
         except GpuProfileError as error:
             raise Exit(f"error: {error}", code=error.exit_code) from None
         except KeyboardInterrupt:

@@ -19,6 +19,8 @@ from gpu_profile.errors import ToolError
 
 T = TypeVar("T")
 _GRACE_S = 10.0
+MATH_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""How many threads the libraries under numpy make, where the user has not said."""
 
 
 def which(program: str) -> str | None:
@@ -38,6 +40,22 @@ def _missing(command: Command, error: OSError) -> ToolError:
 
 class _CutOutputError(Exception):
     """Ends a draft without its taking the place of the file."""
+
+
+@contextlib.contextmanager
+def one_math_thread() -> Iterator[None]:
+    """numpy's libraries make no threads of their own, here and in what is started meanwhile.
+
+    OpenBLAS starts a thread a core when it is loaded, each of which spins before it sleeps: on 64
+    cores seconds of CPU time in every process, for no product of matrices at all.
+    """
+    names = [name for name in MATH_THREADS if name not in os.environ]
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
 
 
 @contextlib.contextmanager

@@ -1,11 +1,11 @@
 """What several verbs share: settings from the flags, the run they mean, how a table is shown."""
 
-import importlib
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
+from gpu_profile.cli.run_verb import run_verb
 from gpu_profile.cli.table import VERBS, WHERE, Options, Verb
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.launcher import ImageFrom, Launcher
@@ -36,8 +36,7 @@ def call(name: str, options: Options, **flags: object) -> None:
     verb = next(verb for verb in VERBS if verb.name == name)
     defaults = {option.name.replace("-", "_"): option.default for option in verb.options}
     shared = {key: options[key] for key in ("set", "environ", "with_dependencies")}
-    module = importlib.import_module(f"gpu_profile.verbs.{verb.module}")
-    getattr(module, verb.function)(verb, {**defaults, **shared, "words": (), **flags})
+    run_verb(verb, {**defaults, **shared, "words": (), **flags})
 
 
 def nearest(flag: str, name: str, known: Iterable[str]) -> NoReturn:

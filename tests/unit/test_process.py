@@ -142,3 +142,16 @@ def test_a_program_that_draws_has_a_terminal_and_is_read(tmp_path: Path) -> None
     shown = process.run(command("script", "-qec", inner, "/dev/null", PYTHONPATH=str(root)))
     assert (tmp_path / "read").read_text().splitlines() == ["'33 77\\r'", "'two\\r'", "7"]
     assert shown.stdout.split() == ["33", "77", "two"]
+
+
+def test_numpy_makes_no_threads_where_it_would_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's own wish stands, and no job is started with ours."""
+    for name in process.MATH_THREADS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    script = (
+        "import numpy, os; print(len(os.listdir('/proc/self/task')), os.environ['OMP_NUM_THREADS'])"
+    )
+    with process.one_math_thread():
+        assert process.run(command(sys.executable, "-c", script)).stdout.split() == ["1", "3"]
+    assert not {"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()

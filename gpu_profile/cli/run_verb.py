@@ -1,0 +1,18 @@
+"""Call a verb's function."""
+
+import contextlib
+import importlib
+
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.process import one_math_thread
+
+
+def run_verb(verb: Verb, options: Options) -> None:
+    """Import the verb's module, which no other verb pays for, and call its function.
+
+    Verbs that read reports start no job, so their environment may limit numpy's threads.
+    """
+    reads = verb.module.startswith("reading.")
+    with one_math_thread() if reads else contextlib.nullcontext():
+        module = importlib.import_module(f"gpu_profile.verbs.{verb.module}")
+        getattr(module, verb.function)(verb, options)
