@@ -139,8 +139,13 @@ def export(job: Path, report: str, named: str) -> None:
     with tempfile.TemporaryDirectory(dir=str(job)) as scratch:
         output = Path(scratch) / "export.sqlite"
         nsys = (read(job)["nsys"] if (job / STATE).exists() else nsys_of(named))["path"]
-        argv = [nsys, "export", "--type=sqlite", f"--output={output}", str(job / report)]
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+        # With NVTX payloads: NCCL's message sizes. nsys 2023.4 refuses the option.
+        for more in (["--include-blobs=true"], ["--force-overwrite=true"]):
+            argv = [nsys, "export", "--type=sqlite", *more, f"--output={output}"]
+            words = [*argv, str(job / report)]
+            done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+            if done.returncode == 0:
+                break
         if done.returncode or not output.exists():
             raise RefusedError(f"{report} cannot be exported on {platform.node()}", 3)
         with output.open("rb") as file:

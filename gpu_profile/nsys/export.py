@@ -1,14 +1,34 @@
 """The `nsys export` command of one report."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from gpu_profile.command import Command
+from gpu_profile.command import Command, Result
 from gpu_profile.nsys.help import TYPICAL_HELP as TYPICAL_HELP
+
+_BLOBS = "--include-blobs=true"
 
 
 def export_command(nsys: Sequence[str], report: Path, output: Path) -> Command:
     """Export one report to the SQLite file `output`. Rows come in any order (nsys 2025.6 and
-    later)."""
-    words = ("--type=sqlite", "--force-overwrite=true", f"--output={output}", str(report))
+    later).
+
+    With NVTX payloads, in which NCCL says communicators, ranks and message sizes.
+    """
+    target = f"--output={output}"
+    words = ("--type=sqlite", _BLOBS, "--force-overwrite=true", target, str(report))
     return Command(argv=(*nsys, "export", *words))
+
+
+def without_blobs(export: Command, result: Result) -> Command | None:
+    """The same export for an nsys that refused the option for payloads, as 2023.4 does; None
+    where it failed for another reason, or did not fail.
+
+    The refusal tells: asking for the help text first would start nsys (or a container) twice for
+    every report.
+    """
+    refused = result.returncode and "include-blobs" in result.stderr + result.stdout
+    if not refused or _BLOBS not in export.argv:
+        return None
+    return replace(export, argv=tuple(word for word in export.argv if word != _BLOBS))

@@ -18,6 +18,7 @@ from gpu_profile.progress import Progress
 from gpu_profile.runs import output_log as output
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs import reports as report
+from gpu_profile.runs.export_report import run_export
 from gpu_profile.runs.record import OUTPUT_FILE, ReportFacts, Run
 from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.runs.reports import Report
@@ -191,7 +192,7 @@ class Runner:
             if export is None:
                 nsys = _local_nsys(found, self.nsys)
                 export = nsys_export.export_command((nsys,), found.path, output)
-            result = process.run(export)
+            result = run_export(export)
             if result.returncode or not is_whole_export(output):
                 said = result.said if result.returncode else "its export is no whole SQLite file"
                 raise ReportError(f"{found.path} cannot be read: {said}", "The file is kept")

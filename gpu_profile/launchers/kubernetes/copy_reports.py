@@ -34,8 +34,9 @@ true"""
 _EXPORT = """cd "$1" && for report in *.nsys-rep; do
   database=${report%.nsys-rep}.sqlite
   if [ -e "$report" ] && ! [ -e "$database" ]; then
-    nsys export --type=sqlite --output="$database.part" "$report" >&2 &&
-      mv "$database.part" "$database"
+    { nsys export --type=sqlite --include-blobs=true --output="$database.part" "$report" >&2 ||
+        nsys export --type=sqlite --force-overwrite=true --output="$database.part" "$report" >&2
+    } && mv "$database.part" "$database"
   fi
 done
 cksum -- *.sqlite 2>/dev/null
