@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_profile.analysis.activity.comm.calls import CommCalls
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, innermost
 from gpu_profile.analysis.arrays.columns import among, present
 from gpu_profile.analysis.arrays.intervals import Intervals
@@ -93,6 +94,8 @@ class Activity:
     names: Mapping[int, str]
     gpu: str = ""
     host: str = ""
+    comm: CommCalls | None = None
+    """Of the operations of kind COMMUNICATION, in their order; None where it was not read."""
 
     @cached_property
     def launched(self) -> IntArray:

@@ -1,6 +1,6 @@
 """Read the activity of each rank of a report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +18,10 @@ from gpu_profile.analysis.activity.activity import (
     Calls,
     Ops,
 )
-from gpu_profile.analysis.activity.nccl_payload import message_sizes
+from gpu_profile.analysis.activity.comm.calls import CommCalls, comm_calls, kinds_of
+from gpu_profile.analysis.activity.nccl_payload import load_nccl_calls
 from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
-from gpu_profile.analysis.arrays.columns import Index, among, present, time_order
+from gpu_profile.analysis.arrays.columns import Index, among, coded, present, time_order
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.store.database import Database, sort_columns
 from gpu_profile.analysis.store.schema import (
@@ -58,11 +59,15 @@ def activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
     for process, device in _lanes(parts):
         mine = _calls(_select(calls, caller == process))
         rank = scope.ranks.get(int(pid_of(np.array(process))), len(found))
-        ops = _with_messages(database, process, _ops(parts, process, device, mine), mine)
+        ops = _ops(parts, process, device, mine)
+        comm = _comm_calls(database, (process, device, rank), ops, mine, names)
+        ops = _with_sizes(ops, comm)
         ranges = load_ranges(database, process)
         overhead = _overhead(database, process)
         place = models.get((int(pid_of(np.array(process))), device), ""), host
-        found.append(Activity(rank, process, device, ops, mine, ranges, overhead, names, *place))
+        found.append(
+            Activity(rank, process, device, ops, mine, ranges, overhead, names, *place, comm)
+        )
     return tuple(sorted(found, key=lambda activity: (activity.rank, activity.device)))
 
 
@@ -185,12 +190,29 @@ def _ops(parts: Sequence[Part], process: int, device: int, calls: Calls) -> Ops:
     )
 
 
-def _with_messages(database: Database, process: int, ops: Ops, calls: Calls) -> Ops:
-    """`bytes` of NCCL's kernels from its own ranges, where the report has their payloads."""
-    rows = np.flatnonzero((ops.kind == COMMUNICATION) & (ops.call != NO_CALL))
+def _comm_calls(
+    database: Database,
+    owner: tuple[int, int, int],
+    ops: Ops,
+    calls: Calls,
+    names: Mapping[int, str],
+) -> CommCalls:
+    """What the communication kernels of an owner (process, device, rank) carry out."""
+    process, device, rank = owner
+    rows = np.flatnonzero(ops.kind == COMMUNICATION)
+    codes, place = coded(ops.name[rows])
+    named = kinds_of([names[code] for code in place.tolist()])[codes]
     call = ops.call[rows]
+    known = call != NO_CALL
+    thread, launched = (np.full(len(rows), NO_CALL) for _ in range(2))
+    thread[known], launched[known] = calls.thread[call[known]], calls.start[call[known]]
+    return comm_calls(load_nccl_calls(database, process), named, thread, launched, device, rank)
+
+
+def _with_sizes(ops: Ops, comm: CommCalls) -> Ops:
+    """`bytes` of NCCL's kernels from its own ranges, where the report has their payloads."""
     size = ops.bytes.copy()
-    size[rows] = message_sizes(database, process, calls.thread[call], calls.start[call])
+    size[ops.kind == COMMUNICATION] = comm.bytes
     return replace(ops, bytes=size)
 
 

@@ -1,60 +1,238 @@
-"""Message sizes that NCCL itself gives: the payload of its NVTX ranges.
+"""What NCCL says of its own calls: the payloads of its NVTX ranges.
 
 There only if the report was exported with --include-blobs=true. Layout of a blob: four u64 (domain,
 schema, size of the payload, its offset), then the payload; its fields' offsets are in
-NVTX_PAYLOAD_SCHEMA_ENTRIES. NCCL's size is what one rank sends (all-gather) or gets
-(reduce-scatter), or the whole message (all-reduce).
+NVTX_PAYLOAD_SCHEMA_ENTRIES. The communicator's id is the same on all its ranks. NCCL's size is what
+one rank sends (all-gather) or gets (reduce-scatter), or the whole message (all-reduce).
 """
 
+import re
 import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.database import Database, Value
 from gpu_profile.analysis.store.schema import NVTX
 
-SIZE_FIELD = "Message size [bytes]"
+COMMUNICATOR, SIZE, PEER = "NCCL communicator ID", "Message size [bytes]", "Peer rank"
+RANKS, RANK, DEVICE = "No. of ranks", "Rank", "CUDA device"
+# struct's letter of each field that is read.
+_FORMATS = {COMMUNICATOR: "<q", SIZE: "<Q", PEER: "<i", RANKS: "<i", RANK: "<i", DEVICE: "<i"}
+GROUP_START, GROUP_END = "ncclGroupStart", "ncclGroupEnd"
+NCCL_CALL = re.compile(r"^nccl[A-Z]")
 HEADER = struct.Struct("<4Q")
+NO_PEER = -1
+
+Schemas = Mapping[int, Mapping[str, int]]
+"""Offsets of the fields that are read, by schema and name."""
 
 
-def message_sizes(database: Database, process: int, thread: IntArray, called: IntArray) -> IntArray:
-    """Bytes of the message whose NCCL range was open on the `thread` (a globalTid of the process)
-    when each kernel was `called`; 0 where none was, or where the report has no payloads."""
-    found = np.zeros(len(called), np.int64)
-    ranges = [row for row in _payloads(database) if row[2] & ~0xFFFFFF == process]
-    for owner in {row[2] for row in ranges}:
-        mine = sorted(row for row in ranges if row[2] == owner)
-        start, end, _, size = (np.array(column, np.int64) for column in zip(*mine, strict=True))
-        rows = np.flatnonzero(thread == owner)
-        place = np.maximum(np.searchsorted(start, called[rows], side="right") - 1, 0)
-        inside = (start[place] <= called[rows]) & (called[rows] <= end[place])
-        found[rows] = np.where(inside, size[place], 0)
-    return found
+@dataclass(frozen=True)
+class NcclRange:
+    """One NVTX range of NCCL; `fields` of its payload by name, empty without one."""
+
+    start: int
+    end: int
+    thread: int
+    name: str
+    fields: Mapping[str, int]
 
 
-def _payloads(database: Database) -> list[tuple[int, int, int, int]]:
-    """(start, end, globalTid, bytes) of every range that tells a message's size."""
-    rows = database.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES", "schemaId", "name?", "offset?")
-    offsets = {int(str(s)): int(str(at or 0)) for s, name, at in rows if name == SIZE_FIELD}
-    if not offsets or not database.has(NVTX, "binaryData"):
-        return []
-    # Most exports have the column and nothing in it.
-    if not any(blob for (blob,) in database.rows(NVTX, "binaryData")):
-        return []
+@dataclass(frozen=True)
+class Membership:
+    """This process' `rank` in a communicator of `size` ranks, on one of its devices."""
+
+    communicator: int
+    device: int
+    rank: int
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class NcclCalls:
+    """The calls of one process that communicate, by start; arrays of one length.
+
+    `start`, `end` are of the range in which the call's kernel is launched: its own, or that of
+    the ncclGroupEnd that ends its group. `name` indexes `names`; `peer` is a rank of the
+    communicator, NO_PEER for a collective.
+    """
+
+    start: IntArray
+    end: IntArray
+    thread: IntArray
+    name: IntArray
+    names: tuple[str, ...]
+    communicator: IntArray
+    size: IntArray
+    peer: IntArray
+    memberships: tuple[Membership, ...]
+
+
+@once_each
+def _known_ranges(database: Database) -> list[NcclRange]:
+    return list(_ranges(database))
+
+
+def load_nccl_calls(database: Database, process: int) -> NcclCalls:
+    """The calls of a process (a globalPid) with a payload; none where the report has none."""
+    mine = [r for r in _known_ranges(database) if r.thread & ~0xFFFFFF == process]
     found = []
-    for start, end, thread, blob in database.rows(NVTX, "start", "end", "globalTid", "binaryData"):
-        size = _size(blob, offsets) if isinstance(blob, bytes) and end is not None else None
-        if size is not None:
-            found.append((int(str(start)), int(str(end)), int(str(thread)), size))
+    for thread in sorted({one.thread for one in mine}):
+        found += list(_launching(sorted((r for r in mine if r.thread == thread), key=_begin)))
+    found.sort(key=lambda pair: (pair[0].start, pair[1].start))
+    names = sorted({call.name for _, call in found})
+    rows = [
+        (
+            *(outer.start, outer.end, call.thread, names.index(call.name)),
+            *(call.fields[COMMUNICATOR], call.fields[SIZE], call.fields.get(PEER, NO_PEER)),
+        )
+        for outer, call in found
+    ]
+    table = np.array(rows, np.int64).reshape(-1, 7)
+    return NcclCalls(
+        start=table[:, 0],
+        end=table[:, 1],
+        thread=table[:, 2],
+        name=table[:, 3],
+        names=tuple(names),
+        communicator=table[:, 4],
+        size=table[:, 5],
+        peer=table[:, 6],
+        memberships=tuple(dict.fromkeys(_memberships(mine))),
+    )
+
+
+def _begin(one: NcclRange) -> tuple[int, int]:
+    return one.start, -one.end
+
+
+def _launching(ranges: list[NcclRange]) -> Iterator[tuple[NcclRange, NcclRange]]:
+    """Each call of one thread with the range that launches its kernel. Groups nest: the end of
+    the outermost one launches."""
+    depth, waiting = 0, list[NcclRange]()
+    for one in ranges:
+        if one.name == GROUP_START:
+            depth += 1
+        elif one.name == GROUP_END:
+            depth = max(0, depth - 1)
+            if not depth:
+                yield from ((one, call) for call in waiting)
+                waiting = []
+        elif COMMUNICATOR in one.fields and SIZE in one.fields:
+            if depth:
+                waiting.append(one)
+            else:
+                yield one, one
+
+
+def _memberships(ranges: list[NcclRange]) -> Iterator[Membership]:
+    for one in ranges:
+        if all(field in one.fields for field in (COMMUNICATOR, RANKS, RANK)):
+            rank, size = one.fields[RANK], one.fields[RANKS]
+            if 0 <= rank < size:
+                device = one.fields.get(DEVICE, -1)
+                yield Membership(one.fields[COMMUNICATOR], device, rank, size)
+
+
+def _ranges(database: Database) -> Iterator[NcclRange]:
+    """Every NCCL range of the report, its payload decoded."""
+    schemas = _schemas(database)
+    if not schemas or not database.has(NVTX, "binaryData", "textId"):
+        return
+    names = _names(database)
+    columns = ("start", "end", "globalTid", "textId", "binaryData")
+    for start, end, thread, text, blob in database.rows(NVTX, *columns, only={"textId": names}):
+        if start is None or end is None or thread is None:
+            continue
+        fields = _fields(blob, schemas)
+        yield NcclRange(int(str(start)), int(str(end)), int(str(thread)), names[_id(text)], fields)
+
+
+def _id(value: Value) -> int:
+    return int(str(value))
+
+
+def _names(database: Database) -> dict[int, str]:
+    return database.names(np.array(database.ids(NCCL_CALL), np.int64))
+
+
+def _schemas(database: Database) -> Schemas:
+    found: dict[int, dict[str, int]] = {}
+    for schema, name, at in database.rows(
+        "NVTX_PAYLOAD_SCHEMA_ENTRIES", "schemaId", "name?", "offset?"
+    ):
+        if name in _FORMATS:
+            found.setdefault(_id(schema), {})[str(name)] = int(str(at or 0))
     return found
 
 
-def _size(blob: bytes, offsets: dict[int, int]) -> int | None:
-    if len(blob) < HEADER.size:
-        return None
+def _fields(blob: Value, schemas: Schemas) -> dict[str, int]:
+    """The fields of a payload; none where it is damaged or of another schema."""
+    if not isinstance(blob, bytes) or len(blob) < HEADER.size:
+        return {}
     _, schema, length, begin = HEADER.unpack_from(blob)
-    at = offsets.get(schema)
-    if at is None or at + 8 > length or begin + length > len(blob):
-        return None
-    return int(struct.unpack_from("<Q", blob, begin + at)[0])
+    if begin + length > len(blob):
+        return {}
+    found = {}
+    for name, at in schemas.get(schema, {}).items():
+        letter = _FORMATS[name]
+        if at >= 0 and at + struct.calcsize(letter) <= length:
+            found[name] = int(struct.unpack_from(letter, blob, begin + at)[0])
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Launches:
+    """Which calls each kernel carries out: pairs of `kernel` and `call` (rows of NcclCalls)."""
+
+    kernel: IntArray
+    call: IntArray
+    share: NDArray[np.float64]
+    """The part of the call's message that this kernel moves: 0.5 where a group launched two."""
+
+
+def find_launches(calls: NcclCalls, thread: IntArray, launched: IntArray) -> Launches:
+    """The calls behind each kernel, by the `thread` and the time of its launch.
+
+    A group's kernels: one for each communicator in the order in which the group calls them, or
+    one for each call; else each has an equal part of all.
+    """
+    found: list[tuple[int, int, float]] = []
+    for owner in present(calls.thread):
+        mine = np.flatnonzero(calls.thread == owner)
+        starts, first = np.unique(calls.start[mine], return_index=True)
+        ends = calls.end[mine][first]
+        rows = np.flatnonzero(thread == owner)
+        rows = rows[np.argsort(launched[rows], kind="stable")]
+        place = np.searchsorted(starts, launched[rows], side="right") - 1
+        inside = (place >= 0) & (launched[rows] <= ends[np.maximum(place, 0)])
+        batches: dict[int, list[int]] = {}
+        for kernel, batch in zip(rows[inside].tolist(), place[inside].tolist(), strict=True):
+            batches.setdefault(batch, []).append(kernel)
+        behind = np.r_[first, len(mine)]
+        for batch, kernels in batches.items():
+            found += _assign(calls, kernels, mine[behind[batch] : behind[batch + 1]])
+    table = np.array(found, np.float64).reshape(-1, 3).T
+    return Launches(table[0].astype(np.int64), table[1].astype(np.int64), table[2])
+
+
+def _assign(
+    calls: NcclCalls, kernels: list[int], rows: IntArray
+) -> Iterator[tuple[int, int, float]]:
+    communicators = list(dict.fromkeys(calls.communicator[rows].tolist()))
+    if len(kernels) == len(communicators):
+        owner = dict(zip(communicators, kernels, strict=True))
+        for row in rows.tolist():
+            yield owner[int(calls.communicator[row])], row, 1.0
+    elif len(kernels) == len(rows):
+        for kernel, row in zip(kernels, rows.tolist(), strict=True):
+            yield kernel, row, 1.0
+    elif len(communicators) == 1:
+        for row in rows.tolist():
+            yield from ((kernel, row, 1 / len(kernels)) for kernel in kernels)

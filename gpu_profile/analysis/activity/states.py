@@ -11,7 +11,8 @@ from weakref import ref
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
-from gpu_profile.analysis.activity.collectives import Arrivals, Collectives, collectives_of, match
+from gpu_profile.analysis.activity.collectives import collectives_of, match
+from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.activity.idle import CAUSES, find_gaps
 from gpu_profile.analysis.activity.message_sizes import reduced_bytes
 from gpu_profile.analysis.activity.steps import Steps, find_steps

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.collectives import UNMATCHED
+from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import CAP_QUANTILE, View
-from gpu_profile.analysis.tables.comm_kernels import SYMMETRIC_KINDS, comm_kind
+from gpu_profile.analysis.tables.comm_kernels import KINDS, SYMMETRIC_KINDS
 
+_SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])
 # Some rank is always last by chance, 1 in n times. A straggler is last much more often, by the
 # time waited and by the steps: this share of the way from chance (0) to always (1).
 CONSTANCY = 0.6
@@ -68,8 +69,7 @@ def _waits(members: tuple[View, ...], number: int) -> Waits | None:
     columns = []
     for view in members:
         own, arrivals = view.facts.states.collectives, view.split.arrivals
-        symmetric = np.array([comm_kind(name) in SYMMETRIC_KINDS for name in own.names])
-        mine = (arrivals.group == number) & symmetric[own.name] & (arrivals.last >= begin)
+        mine = (arrivals.group == number) & _SYMMETRIC[own.kind] & (arrivals.last >= begin)
         columns.append(own.start[mine])
     if not len(columns[0]) or len({len(column) for column in columns}) > 1:
         return None

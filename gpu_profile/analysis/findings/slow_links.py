@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.collectives import UNMATCHED
 from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.tables.comm_kernels import KINDS
 
 # GB/s in one direction of all NVLinks of a GPU in an HGX board, by the name's beginning: NVIDIA's
 # data sheets give both directions together (H200: 900).
@@ -21,6 +23,8 @@ NVLINK = {
 # stay under a tenth.
 FAR_BELOW = 0.15
 LEAST_MESSAGE = 16e6
+# Below 1 MiB the time is latency: nccl-tests over NVLink reach a tenth of the rate there.
+LEAST_SINGLE = 1 << 20
 LEAST_SHARE = 0.05
 UNKNOWN = "bandwidth of collectives: the reports do not say their message sizes"
 ADVICE = (
@@ -32,12 +36,14 @@ ADVICE = (
 
 def judge_links(views: Sequence[View]) -> Judgement:
     """Judged within one host, for GPUs whose NVLinks are known, where sizes can be told."""
-    talk = [view for view in views if len(view.facts.states.collectives)]
+    talk = [view for view in views if view.split.arrivals.matched.any()]
     if not talk:
         return Judgement()
+    if not any(_sizes_known(view) for view in talk):
+        return Judgement(unjudged=(UNKNOWN,))
     rates = {view.rank: _rate(view) for view in talk}
     if not all(rates.values()):
-        return Judgement(unjudged=(UNKNOWN,))
+        return Judgement()  # so little data that its time says nothing of a link
     links = {_link(view) for view in talk}
     if len(links) > 1 or None in links or len({view.facts.host for view in talk}) > 1:
         return Judgement(unjudged=("bandwidth of collectives: the links are not known",))
@@ -49,20 +55,53 @@ def judge_links(views: Sequence[View]) -> Judgement:
     return Judgement((_finding(talk, rate, link),))
 
 
-def _transfer_ns(view: View) -> float:
-    """A step's time from the last arrival to the end, hidden or not."""
+def _transfers(view: View) -> tuple[NDArray[np.bool_], IntArray]:
+    """The matched collectives of the steady steps, and every one's time from the last arrival to
+    the end, hidden or not."""
     own, arrivals = view.facts.states.collectives, view.split.arrivals
     last = np.clip(arrivals.last, own.start, own.end)
-    mine = (arrivals.group != UNMATCHED) & (own.start >= view.start)
-    return float((own.end - last)[mine].sum()) / view.steps
+    return arrivals.matched & (own.start >= view.start), own.end - last
+
+
+def _transfer_ns(view: View) -> float:
+    """A step's time in which its collectives move data."""
+    mine, moving = _transfers(view)
+    return float(moving[mine].sum()) / view.steps
+
+
+def _sizes_known(view: View) -> bool:
+    mine, _ = _transfers(view)
+    return bool(
+        (view.facts.states.collectives.bytes[mine] > 0).any()
+        or view.mean(view.facts.states.reduced)
+    )
 
 
 def _rate(view: View) -> float:
-    """The rank's bus bandwidth in its steady steps; 0 where it cannot be told."""
+    """The rank's bus bandwidth in its steady steps, of messages large enough to fill a link; 0
+    where a step has too few."""
+    own, arrivals = view.facts.states.collectives, view.split.arrivals
+    mine, moving = _transfers(view)
+    large = mine & (own.bytes >= LEAST_SINGLE)
+    if own.bytes[large].sum() >= LEAST_MESSAGE * view.steps:
+        bus = sum(
+            bus_bandwidth(float(size), 1, int(ranks), KINDS[kind])
+            for size, ranks, kind in zip(
+                own.bytes[large], arrivals.ranks[large], own.kind[large], strict=True
+            )
+        )
+        return bus / max(1.0, float(moving[large].sum()))
     moved, ns = view.mean(view.facts.states.reduced), _transfer_ns(view)
-    ranks = int(view.split.arrivals.ranks.max())
-    known = moved >= LEAST_MESSAGE and ranks > 1
+    ranks = int(arrivals.ranks.max())
+    known = moved >= LEAST_MESSAGE and ranks > 1 and not own.bytes.any()
     return bus_bandwidth(moved, ns, ranks) if known else 0.0
+
+
+def _moved(view: View) -> float:
+    """Bytes a step."""
+    mine, _ = _transfers(view)
+    told = float(view.facts.states.collectives.bytes[mine].sum()) / view.steps
+    return told or view.mean(view.facts.states.reduced)
 
 
 def _link(view: View) -> float | None:
@@ -71,12 +110,12 @@ def _link(view: View) -> float | None:
 
 
 def _finding(views: Sequence[View], rate: float, link: float) -> Finding:
-    moved = float(np.mean([view.mean(view.facts.states.reduced) for view in views]))
+    moved = float(np.mean([_moved(view) for view in views]))
     ms = float(np.mean([_transfer_ns(view) for view in views])) / 1e6
     exposed = float(np.mean([view.ms("transfer") for view in views]))
     ranks = tuple(sorted({view.rank for view in views}))
     evidence = (
-        f"{listed(ranks)}: all-reduces move {moved / 1e6:.1f} MB a step (as NCCL or the "
+        f"{listed(ranks)}: collectives move {moved / 1e6:.1f} MB a step (as NCCL or the "
         f"copies out of DDP's buckets tell) in {ms:.2f} ms: {rate:.1f} GB/s bus bandwidth",
         f"{views[0].facts.gpu} has {link:.0f} GB/s of NVLink in each direction",
     )

@@ -1,20 +1,24 @@
 """Collectives by communicator and kind: who waited for whom, and how long the data took."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.cached import share, states_of
-from gpu_profile.analysis.activity.collectives import UNMATCHED
+from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
 from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split
 from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.analysis import Analysis
-from gpu_profile.analysis.tables.comm_kernels import comm_kind
+from gpu_profile.analysis.tables.comm_kernels import ALL_REDUCE, KINDS
 from gpu_profile.table import Cell, Column, Table
 
+# Barriers and empty messages have no size.
+KNOWN_SHARE = 0.9
 COLUMNS = (
     Column("Communicator"),
     Column("Ranks"),
@@ -36,7 +40,8 @@ COLUMNS = (
 def merge(parts: Sequence[Sequence[RankStates]]) -> Table:
     """One row a communicator, kind and rank, the longest total first.
 
-    A communicator is a number of ours: ranks whose kernels of one stream meet and end together.
+    A communicator is a number of ours: the ranks that NCCL's payloads say, or else those whose
+    kernels of one stream meet and end together.
     Without a partner in the reports given it has no number, and wait and transfer stay empty.
     Moved, and with it the bandwidth while transferring, is known where NCCL's payloads are in the
     report, or where DDP's copies out of its buckets tell it.
@@ -50,46 +55,56 @@ def _order(row: tuple[Cell, ...]) -> tuple[object, ...]:
 
 
 def _rows(rank: RankSplit) -> list[tuple[Cell, ...]]:
-    """`hidden` is by the kernel's own time: what of it compute covered."""
     own, groups = rank.states.collectives, rank.arrivals.group
-    return [
-        _row(rank, int(group), name, (groups == group) & (own.name == code))
-        for group in np.unique(groups)
-        for code, name in enumerate(own.names)
-        if np.any((groups == group) & (own.name == code))
-    ]
+    found = []
+    for group in np.unique(groups):
+        for code, name in enumerate(own.names):
+            alike = (groups == group) & (own.name == code)
+            for kind in np.unique(own.kind[alike]):
+                part = _Part(int(group), name, KINDS[kind], alike & (own.kind == kind))
+                found.append(_row(rank, part))
+    return found
 
 
-def _row(rank: RankSplit, group: int, name: str, mine: NDArray[np.bool_]) -> tuple[Cell, ...]:
-    own, arrivals = rank.states.collectives, rank.arrivals
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The kernels of one communicator, name and kind: `rows` of the rank's Collectives."""
+
+    group: int
+    name: str
+    kind: str
+    rows: NDArray[np.bool_]
+
+
+def _row(rank: RankSplit, part: _Part) -> tuple[Cell, ...]:
+    own, arrivals, mine = rank.states.collectives, rank.arrivals, part.rows
     start, end = own.start[mine], own.end[mine]
     covered = Intervals.union(start, end)
     exposed = share(covered.meet(rank.states.exposed).total, covered.total)
-    count, total = int(mine.sum()), int((end - start).sum())
-    if group == UNMATCHED:
+    times = (int(mine.sum()), int((end - start).sum()))
+    if part.group == UNMATCHED:
         unknown = (None,) * 3
-        return (None, None, name, rank.rank, count, total, *unknown, exposed, None, *unknown)
+        return (None, None, part.name, rank.rank, *times, *unknown, exposed, None, *unknown)
     last = np.clip(arrivals.last[mine], start, end)
-    came_last = share(int((arrivals.late[mine] > 0).sum()), count)
-    moved = end - last
-    times = (int((last - start).sum()), int(moved.sum()), float(np.median(moved)))
+    came_last = share(int((arrivals.late[mine] > 0).sum()), times[0])
+    split_times = (int((last - start).sum()), int((end - last).sum()), float(np.median(end - last)))
     ranks = int(arrivals.ranks[mine][0])
-    bandwidth = _bandwidth(_moved(rank, mine), times[1], ranks, name)
-    return (group, ranks, name, rank.rank, count, total, *times, exposed, came_last, *bandwidth)
+    bandwidth = _bandwidth(rank, part, end - last, ranks)
+    facts = (part.group, ranks, part.name, rank.rank)
+    return (*facts, *times, *split_times, exposed, came_last, *bandwidth)
 
 
-def _moved(rank: RankSplit, mine: NDArray[np.bool_]) -> int:
-    """Bytes of these collectives; 0 where not all of them are known."""
-    size = rank.states.collectives.bytes[mine]
-    if np.all(size > 0):
-        return int(size.sum())
-    return int(rank.states.reduced[0]) if mine.all() else 0
-
-
-def _bandwidth(moved: int, ns: int, ranks: int, name: str) -> tuple[Cell, ...]:
+def _bandwidth(rank: RankSplit, part: _Part, transfer: IntArray, ranks: int) -> tuple[Cell, ...]:
+    """Of the kernels whose size is known, where nearly all are; else by DDP's copies."""
+    size = rank.states.collectives.bytes[part.rows]
+    known = size > 0
+    moved, ns = int(size.sum()), int(transfer[known].sum())
+    if known.mean() < KNOWN_SHARE:
+        whole = part.rows.all() and part.kind == ALL_REDUCE
+        moved, ns = (int(rank.states.reduced[0]), int(transfer.sum())) if whole else (0, 0)
     if not moved or not ns:
         return (None, None, None)
-    bus = bus_bandwidth(moved, ns, ranks, comm_kind(name))
+    bus = bus_bandwidth(moved, ns, ranks, part.kind)
     return (round(moved / 1e6, 3), round(moved / ns, 2), round(bus, 2) or None)
 
 

@@ -160,7 +160,8 @@ class Rank:
 def tell_size(rank: Rank, start: int, size: int) -> None:
     """NCCL's range from `start` until now, with the message's size as its payload."""
     blob = struct.pack("<4Q2Q", 1, SCHEMA, 16, 32, 77, size)
-    rows = (start, rank.now, 59, rank.thread, 1, "ncclAllReduce", None, blob)
+    text = rank.recording.name("ncclAllReduce")
+    rows = (start, rank.now, 59, rank.thread, 1, None, text, blob)
     rank.recording.add("NVTX_EVENTS", *rows)
     entries = rank.recording.rows["NVTX_PAYLOAD_SCHEMA_ENTRIES"]
     entries[:] = [(1, SCHEMA, "NCCL communicator ID", None), (1, SCHEMA, "Message size [bytes]", 8)]

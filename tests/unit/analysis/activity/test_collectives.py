@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.activity.collectives import UNMATCHED, Arrivals, Collectives, match
+from gpu_profile.analysis.activity.collectives import match
+from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Arrivals, Collectives
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
 from gpu_profile.analysis.store.database import Database

@@ -1,0 +1,1 @@
+"""Communication kernels of a rank: what NCCL says of them, and their match over the ranks."""

@@ -1,0 +1,189 @@
+"""What each communication kernel of a rank carries out: communicator, kind, bytes, peers.
+
+From NCCL's payloads where the report has them, else the kind alone, from the kernel's name.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.nccl_payload import (
+    NO_PEER,
+    Launches,
+    Membership,
+    NcclCalls,
+    find_launches,
+)
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.tables.comm_kernels import (
+    ALL_TO_ALL,
+    KINDS,
+    OTHER,
+    SEND_RECV,
+    comm_kernel,
+    comm_kind,
+)
+
+NO_COMMUNICATOR = 0
+_ALL_TO_ALL, _SEND_RECV, _OTHER = (KINDS.index(kind) for kind in (ALL_TO_ALL, SEND_RECV, OTHER))
+# ncclAlltoAllv, ncclBcast, ncclGather: the words that the kernels' names have too.
+_SENDS = re.compile(r"^nccl(Send|Put)")
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """Point-to-point messages: the `kernel` (a row of CommCalls) that `sends` it to or gets it
+    from `peer`, a rank of the kernel's communicator, and its bytes."""
+
+    kernel: IntArray
+    peer: IntArray
+    sends: NDArray[np.bool_]
+    bytes: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class CommCalls:
+    """A rank's communication kernels by start; arrays of one length.
+
+    `communicator` is NCCL's id, NO_COMMUNICATOR where unknown. `kind` indexes KINDS. `bytes` is
+    NCCL's size, 0 where unknown; of messages between two ranks what the rank sends to others or
+    gets from them, whichever is more.
+    `ranks`: this rank's number in a communicator and its size, where its beginning was recorded.
+    """
+
+    communicator: IntArray
+    kind: NDArray[np.int8]
+    bytes: IntArray
+    messages: Messages
+    ranks: Mapping[int, tuple[int, int]]
+
+
+def no_messages() -> Messages:
+    none = np.empty(0, np.int64)
+    return Messages(none, none, np.empty(0, np.bool_), none)
+
+
+def kinds_of(names: Sequence[str]) -> NDArray[np.int8]:
+    """The kind of each kernel by its name alone."""
+    return np.array([KINDS.index(comm_kind(name)) for name in names], np.int8)
+
+
+def comm_calls(
+    calls: NcclCalls,
+    named: NDArray[np.int8],
+    thread: IntArray,
+    launched: IntArray,
+    device: int,
+    rank: int,
+) -> CommCalls:
+    """The kernels of one rank on one device. `named`: their kinds by their names; `thread` and
+    `launched`: who launched each, and when. `rank` is the process' own of the run."""
+    size = len(named)
+    launches = find_launches(calls, thread, launched)
+    communicator = np.full(size, NO_COMMUNICATOR)
+    communicator[launches.kernel] = calls.communicator[launches.call]
+    ranks = _own_ranks(calls.memberships, device)
+    kind = _kinds(calls, launches, named)
+    messages = _messages(calls, launches)
+    numbers = {one: _number(one, ranks, calls, rank) for one in present(calls.communicator)}
+    own = np.array([numbers.get(one, NO_PEER) for one in communicator.tolist()], np.int64)
+    _mark_all_to_all(kind, communicator, messages, own, ranks)
+    moved = _sizes(calls, launches, messages, own)
+    return CommCalls(communicator, kind, np.rint(moved).astype(np.int64), messages, ranks)
+
+
+def _sizes(
+    calls: NcclCalls, launches: Launches, messages: Messages, own: IntArray
+) -> NDArray[np.float64]:
+    """Bytes of each kernel's collectives; of messages, what it sends to others or gets from
+    them, whichever is more."""
+    moved, sent, got = (np.zeros(len(own), np.float64) for _ in range(3))
+    collective = calls.peer[launches.call] == NO_PEER
+    amount = calls.size[launches.call] * launches.share
+    np.add.at(moved, launches.kernel[collective], amount[collective])
+    others = messages.peer != own[messages.kernel]
+    for total, chosen in ((sent, messages.sends), (got, ~messages.sends)):
+        rows = chosen & others
+        np.add.at(total, messages.kernel[rows], messages.bytes[rows])
+    return moved + np.maximum(sent, got)
+
+
+def _own_ranks(memberships: Sequence[Membership], device: int) -> dict[int, tuple[int, int]]:
+    """By communicator; of a process with several ranks in one, that of the device."""
+    of_device = [one for one in memberships if one.device in (device, NO_PEER)]
+    counts: dict[int, int] = {}
+    for one in memberships:
+        counts[one.communicator] = counts.get(one.communicator, 0) + 1
+    alone = [one for one in memberships if counts[one.communicator] == 1]
+    return {one.communicator: (one.rank, one.size) for one in (*of_device, *alone)}
+
+
+def _number(
+    communicator: int, ranks: Mapping[int, tuple[int, int]], calls: NcclCalls, rank: int
+) -> int:
+    """This rank's number in a communicator; where its beginning was not recorded, the run's own
+    rank, unless the messages go to one other rank only or not that far."""
+    if communicator in ranks:
+        return ranks[communicator][0]
+    peers = present(calls.peer[calls.communicator == communicator])
+    return rank if len(peers) > 1 and rank <= peers[-1] else NO_PEER
+
+
+def _kinds(calls: NcclCalls, launches: Launches, named: NDArray[np.int8]) -> NDArray[np.int8]:
+    """The call tells the kind where the kernel's name does not (ncclDevKernel_Generic)."""
+    told = np.array([KINDS.index(_call_kind(name)) for name in calls.names], np.int8)
+    kind = named.copy()
+    if len(launches.call):
+        of_call = told[calls.name[launches.call]]
+        sure = of_call != _OTHER
+        kind[launches.kernel[sure]] = of_call[sure]
+    return kind
+
+
+def _call_kind(name: str) -> str:
+    """ncclSend is send_recv, ncclAlltoAll all_to_all."""
+    found = comm_kernel(f"{name}Kernel")
+    return found.kind if found else OTHER
+
+
+def _messages(calls: NcclCalls, launches: Launches) -> Messages:
+    rows = np.flatnonzero(calls.peer[launches.call] != NO_PEER)
+    call = launches.call[rows]
+    sending = np.array([bool(_SENDS.match(name)) for name in calls.names], np.bool_)
+    size = np.rint(calls.size[call] * launches.share[rows]).astype(np.int64)
+    sends = sending[calls.name[call]] if len(call) else np.empty(0, np.bool_)
+    return Messages(launches.kernel[rows], calls.peer[call], sends, size)
+
+
+def _mark_all_to_all(
+    kind: NDArray[np.int8],
+    communicator: IntArray,
+    messages: Messages,
+    own: IntArray,
+    ranks: Mapping[int, tuple[int, int]],
+) -> None:
+    """Kernels that send to every rank of the communicator are an all-to-all, and with them all
+    of that communicator: where a rank has nothing for some other one, no message is sent.
+
+    Libraries send to themselves too; a pipeline, or a ring, never does.
+    """
+    if not len(messages.kernel):
+        return
+    to_self = messages.sends & (messages.peer == own[messages.kernel])
+    spread = np.zeros(len(kind), np.int64)
+    pairs = np.unique(
+        np.stack([messages.kernel, messages.peer])[:, messages.sends & ~to_self], axis=1
+    )
+    np.add.at(spread, pairs[0], 1)
+    itself = np.zeros(len(kind), np.bool_)
+    itself[messages.kernel[to_self]] = True
+    for one in present(communicator[messages.kernel]):
+        mine = np.flatnonzero((communicator == one) & (kind == _SEND_RECV))
+        size = ranks[one][1] if one in ranks else int(spread[mine].max(initial=0)) + 1
+        whole = itself[mine] | ((spread[mine] >= size - 1) & (size > 2))
+        if len(mine) and 2 * whole.sum() >= len(mine):
+            kind[mine] = _ALL_TO_ALL

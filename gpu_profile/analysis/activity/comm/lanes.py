@@ -1,0 +1,129 @@
+"""One rank's communication kernels in their order, and what a match of several ranks says."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.comm.calls import Messages, kinds_of, no_messages
+from gpu_profile.analysis.arrays.types import IntArray
+
+# A rank whose process is descheduled sees a collective's end late: up to 0.7 ms were seen.
+END_SLACK_NS = 1_000_000
+# A capture may miss a few collectives of one rank at its start.
+MOST_SHIFT = 8
+MATCH_SHARE = 0.9
+UNMATCHED = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Collectives:
+    """One rank's communication kernels, sorted by start, in the run's clock.
+
+    `name` indexes `names`. `bytes` is the message's size, 0 where unknown. `communicator` is
+    NCCL's id, NO_COMMUNICATOR where the report does not say it: then `stream` tells
+    communicators apart. `kind` indexes KINDS. `messages`, `members`: see CommCalls.
+    """
+
+    start: IntArray
+    end: IntArray
+    stream: IntArray
+    name: IntArray
+    names: tuple[str, ...]
+    bytes: IntArray
+    communicator: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    kind: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))
+    messages: Messages = field(default_factory=no_messages)
+    members: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Without NCCL's word the kinds are those of the names."""
+        if len(self.communicator) != len(self.start):
+            object.__setattr__(self, "communicator", np.zeros(len(self.start), np.int64))
+        if len(self.kind) != len(self.start):
+            object.__setattr__(self, "kind", kinds_of(self.names)[self.name])
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrivals:
+    """Per communication kernel of one rank: `last`, when the last rank arrived; the
+    communicator's `group` number (UNMATCHED without one) and number of `ranks`; `late`: this rank
+    against the others (ns, positive when it came last); and the `order` within its group."""
+
+    last: IntArray
+    group: IntArray
+    ranks: IntArray
+    late: IntArray
+    order: IntArray
+
+    @property
+    def matched(self) -> NDArray[np.bool_]:
+        return np.asarray(self.group != UNMATCHED)
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """Kernels of one rank that follow each other; `rows` indexes the rank's Collectives."""
+
+    owner: int
+    rows: IntArray
+    start: IntArray
+    end: IntArray
+    name: NDArray[np.str_]
+    kind: NDArray[np.int8]
+    bytes: IntArray
+
+
+def lane_of(owner: int, own: Collectives, rows: IntArray) -> Lane:
+    """These rows of a rank's collectives."""
+    name = np.array(own.names)[own.name[rows]]
+    return Lane(owner, rows, own.start[rows], own.end[rows], name, own.kind[rows], own.bytes[rows])
+
+
+def no_arrivals(count: int) -> Arrivals:
+    """All unmatched."""
+    zeros = [np.zeros(count, np.int64) for _ in range(3)]
+    group = np.full(count, UNMATCHED)
+    return Arrivals(zeros[0], group, np.ones(count, np.int64), zeros[1], zeros[2])
+
+
+def shifts(first: int, other: int) -> Iterator[tuple[int, slice, slice]]:
+    """(shift, part of the first, part of the other) of two sequences' lengths, the smallest
+    shifts first; at least half of the shorter one is in each."""
+    most = min(MOST_SHIFT + abs(first - other), first - 1, other - 1)
+    for shift in sorted(range(-most, most + 1), key=abs):
+        mine, theirs = max(0, shift), max(0, -shift)
+        size = min(other - mine, first - theirs)
+        if 2 * size >= min(first, other):
+            yield shift, slice(theirs, theirs + size), slice(mine, mine + size)
+
+
+def fill(
+    found: Sequence[Arrivals],
+    lanes: Sequence[tuple[Lane, int]],
+    number: int,
+    clock_error_ns: int = 0,
+) -> None:
+    """Write the arrivals of one communicator into its ranks'; indices that only some have stay
+    unmatched, and so do kernels that never ran at the same time on all of them: no wait is longer
+    than the kernel in which a rank waits, so none is longer than the recording."""
+    begin = max(-shift for _, shift in lanes)
+    stop = min(len(lane.rows) - shift for lane, shift in lanes)
+    parts = [slice(begin + shift, stop + shift) for _, shift in lanes]
+    starts = np.stack([lane.start[p] for (lane, _), p in zip(lanes, parts, strict=True)])
+    ends = np.stack([lane.end[p] for (lane, _), p in zip(lanes, parts, strict=True)])
+    ordered = np.sort(starts, axis=0)
+    meet = ordered[-1] - clock_error_ns <= ends.min(axis=0) + END_SLACK_NS
+    for (lane, _), part, start in zip(lanes, parts, starts, strict=True):
+        rows = lane.rows[part][meet]
+        arrivals = found[lane.owner]
+        others = np.where(start == ordered[-1], ordered[-2], ordered[-1])
+        arrivals.last[rows] = ordered[-1][meet]
+        arrivals.late[rows] = (start - others)[meet]
+        arrivals.group[rows] = number
+        arrivals.ranks[rows] = len(lanes)
+        arrivals.order[rows] = np.arange(len(rows))

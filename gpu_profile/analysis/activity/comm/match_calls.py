@@ -1,0 +1,187 @@
+"""Match communication over the ranks by what NCCL says: communicator, order, peers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.comm.calls import NO_COMMUNICATOR
+from gpu_profile.analysis.activity.comm.lanes import (
+    END_SLACK_NS,
+    MATCH_SHARE,
+    Arrivals,
+    Collectives,
+    Lane,
+    fill,
+    lane_of,
+    shifts,
+)
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.tables.comm_kernels import ALL_TO_ALL, KINDS, SEND_RECV
+
+_SEND_RECV, _ALL_TO_ALL = KINDS.index(SEND_RECV), KINDS.index(ALL_TO_ALL)
+
+
+def match_calls(
+    ranks: Sequence[Collectives], found: Sequence[Arrivals], clock_error_ns: int, first: int = 0
+) -> int:
+    """Write the arrivals of every communicator that NCCL names; the next free group number."""
+    number = first
+    for communicator in _communicators(ranks):
+        together = _match_collectives(ranks, found, communicator, number, clock_error_ns)
+        between = _match_messages(ranks, found, communicator, number, clock_error_ns)
+        number += together or between
+    return number
+
+
+def _communicators(ranks: Sequence[Collectives]) -> list[int]:
+    """By their first kernel's start."""
+    first: dict[int, int] = {}
+    for own in ranks:
+        for one in present(own.communicator):
+            start = int(own.start[own.communicator == one].min())
+            first[one] = min(first.get(one, start), start)
+    first.pop(NO_COMMUNICATOR, None)
+    return sorted(first, key=lambda one: (first[one], one))
+
+
+def _match_collectives(
+    ranks: Sequence[Collectives],
+    found: Sequence[Arrivals],
+    communicator: int,
+    number: int,
+    clock_error_ns: int,
+) -> bool:
+    lanes = [
+        lane_of(owner, own, np.flatnonzero(mine))
+        for owner, own in enumerate(ranks)
+        if (mine := (own.communicator == communicator) & (own.kind != _SEND_RECV)).any()
+    ]
+    if len(lanes) < 2:
+        return False
+    joined = [(lanes[0], 0)]
+    for lane in lanes[1:]:
+        shift = _shift(lanes[0], lane, clock_error_ns)
+        if shift is not None:
+            joined.append((lane, shift))
+    if len(joined) < 2:
+        return False
+    fill(found, joined, number, clock_error_ns)
+    return True
+
+
+def _shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
+    """By how many collectives a capture began later: the order tells, the time confirms."""
+    for shift, one, other in shifts(len(first.rows), len(lane.rows)):
+        late = np.maximum(first.start[one], lane.start[other]) - clock_error_ns
+        meet = late <= np.minimum(first.end[one], lane.end[other]) + END_SLACK_NS
+        uneven = first.kind[one] == _ALL_TO_ALL
+        alike = (first.kind[one] == lane.kind[other]) & (
+            uneven | (first.bytes[one] == lane.bytes[other])
+        )
+        if (meet & alike).mean() >= MATCH_SHARE:
+            return shift
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Rows of two ranks' kernels that send to, and receive from, each other."""
+
+    sender: int
+    receiver: int
+    sends: IntArray
+    receives: IntArray
+
+
+def _match_messages(
+    ranks: Sequence[Collectives],
+    found: Sequence[Arrivals],
+    communicator: int,
+    number: int,
+    clock_error_ns: int,
+) -> bool:
+    owners = _owners(ranks, communicator)
+    partner: dict[int, IntArray] = {}
+    for pairs in _pairs(ranks, owners, communicator, clock_error_ns):
+        for owner, rows, other, theirs in (
+            (pairs.sender, pairs.sends, pairs.receiver, pairs.receives),
+            (pairs.receiver, pairs.receives, pairs.sender, pairs.sends),
+        ):
+            latest = partner.setdefault(owner, np.full(len(ranks[owner]), np.iinfo(np.int64).min))
+            np.maximum.at(latest, rows, ranks[other].start[theirs])
+    for owner, latest in partner.items():
+        _write(ranks[owner], found[owner], latest, number, len(owners))
+    return bool(partner)
+
+
+def _write(own: Collectives, arrivals: Arrivals, partner: IntArray, number: int, size: int) -> None:
+    """A small message may be on its way before its receiver has come: no wait is longer than
+    the kernel itself."""
+    rows = np.flatnonzero(partner != np.iinfo(np.int64).min)
+    start, end = own.start[rows], own.end[rows]
+    arrivals.last[rows] = np.clip(partner[rows], start, end)
+    arrivals.late[rows] = np.maximum(start - partner[rows], start - end)
+    arrivals.group[rows] = number
+    arrivals.ranks[rows] = size
+    arrivals.order[rows] = np.arange(len(rows))
+
+
+def _owners(ranks: Sequence[Collectives], communicator: int) -> dict[int, int]:
+    """Index of the rank that each number of the communicator stands for: as NCCL said when it
+    began; where that was not recorded, in the run's order."""
+    mine = [index for index, own in enumerate(ranks) if (own.communicator == communicator).any()]
+    known = {ranks[index].members[communicator][0]: index for index in mine
+             if communicator in ranks[index].members}  # fmt: skip
+    return known if len(known) == len(mine) else dict(enumerate(mine))
+
+
+def _pairs(
+    ranks: Sequence[Collectives], owners: dict[int, int], communicator: int, clock_error_ns: int
+) -> Iterator[_Pairs]:
+    for source, sender in owners.items():
+        for target, receiver in owners.items():
+            sends = _kernels(ranks[sender], communicator, target, sends=True)
+            receives = _kernels(ranks[receiver], communicator, source, sends=False)
+            if sender == receiver or not len(sends[0]) or not len(receives[0]):
+                continue
+            shift = _message_shift(ranks[sender], sends, ranks[receiver], receives, clock_error_ns)
+            if shift is not None:
+                one, other = shift
+                yield _Pairs(sender, receiver, sends[0][one], receives[0][other])
+
+
+def _kernels(
+    own: Collectives, communicator: int, peer: int, *, sends: bool
+) -> tuple[IntArray, IntArray]:
+    """Kernel rows and bytes of the messages with a peer, in their order."""
+    messages = own.messages
+    mine = (messages.peer == peer) & (messages.sends == sends)
+    mine &= (own.communicator[messages.kernel] == communicator) & (
+        own.kind[messages.kernel] == _SEND_RECV
+    )
+    rows = np.flatnonzero(mine)
+    rows = rows[np.argsort(own.start[messages.kernel[rows]], kind="stable")]
+    return messages.kernel[rows], messages.bytes[rows]
+
+
+def _message_shift(
+    sender: Collectives,
+    sends: tuple[IntArray, IntArray],
+    receiver: Collectives,
+    receives: tuple[IntArray, IntArray],
+    clock_error_ns: int,
+) -> tuple[slice, slice] | None:
+    """Of the shifts with which sizes agree and nothing is received before it is sent, the one
+    with which the kernels end nearest to each other."""
+    best, least = None, np.inf
+    for shift, one, other in shifts(len(sends[0]), len(receives[0])):
+        a, b = sends[0][one], receives[0][other]
+        alike: NDArray[np.bool_] = sends[1][one] == receives[1][other]
+        alike = alike & (sender.start[a] - clock_error_ns <= receiver.end[b] + END_SLACK_NS)
+        apart = float(np.median(np.abs(sender.end[a] - receiver.end[b]))) + abs(shift)
+        if alike.mean() >= MATCH_SHARE and apart < least:
+            best, least = (one, other), apart
+    return best
