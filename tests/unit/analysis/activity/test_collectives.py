@@ -89,9 +89,40 @@ def test_one_rank_alone_is_unmatched() -> None:
 
 def test_clocks_that_disagree_are_matched_only_with_their_error_known() -> None:
     start, end = collective(1)
-    shifted, ends = collective(2, late=200_000)
+    shifted, ends = collective(2, late=700_000)
     assert not match([lane(start, end), lane(shifted, ends)])[0].matched.any()
-    assert match([lane(start, end), lane(shifted, ends)], 300_000)[0].matched.all()
+    assert match([lane(start, end), lane(shifted, ends)], 800_000)[0].matched.all()
+
+
+def test_ends_that_differ_by_less_than_a_millisecond_join_where_all_names_agree() -> None:
+    start, end = collective(1)
+    late, _ = collective(2)
+    descheduled = end + np.where(np.arange(len(end)) % 2, 700_000, 300_000)
+    assert groups(match([lane(start, end), lane(late, descheduled)])) == [{0}, {0}]
+    other = lane(late, descheduled, name=GATHER)
+    assert groups(match([lane(start, end), other])) == [{UNMATCHED}, {UNMATCHED}]
+
+
+def test_two_groups_with_the_same_names_stay_two() -> None:
+    """Tensor parallelism by two, twice: all four ranks call the same in the same order."""
+    start, end = collective(1)
+    other, ends = start + 60_000, end + 60_000
+    found = match(
+        [lane(start, end), lane(start + 5, end + 5), lane(other, ends), lane(other, ends)]
+    )
+    assert groups(found) == [{0}, {0}, {1}, {1}]
+
+
+def test_no_wait_is_longer_than_the_kernel_in_which_a_rank_waits() -> None:
+    """Nine of ten meet; the tenth rank's kernel ran minutes later."""
+    start, end = collective(1, count=20)
+    far_start, far_end = start.copy(), end.copy()
+    far_start[-1] += 10**12
+    far_end[-1] += 10**12
+    found = match([lane(start, end), lane(far_start, far_end)])
+    for arrivals, own in zip(found, (start, far_start), strict=True):
+        assert arrivals.group.tolist() == [0] * 19 + [UNMATCHED]
+        assert (arrivals.last - own)[:-1].max() < 10**6
 
 
 def test_sizes_come_from_nccls_own_payload(tmp_path: Path) -> None:
