@@ -80,12 +80,14 @@ _PROFILE = (
     Option("detach", False, "return once it is submitted"),
     Option("keep", False, "leave the job's remains on its engine"),
 )
+_WINDOW = Option("window", 0, "one window of several (repeat:N), from 1; 0: all as one series")
 _SCHEDULER = Option("scheduler", "", "address of a Dask scheduler that reads the reports")
 _TABLES = (
     Option("table", "", "names, separated by commas"),
     Option("by", "", "rank, device or stream"),
     Option("top", 0, "rows of each table; 0: all"),
     Option("filter", "", "rows whose text matches this pattern"),
+    _WINDOW,
     _SCHEDULER,
 )
 _REGISTRY = (_DRY_RUN, *_SETTINGS)
@@ -191,19 +193,19 @@ VERBS: tuple[Verb, ...] = (
         "diagnose",
         "reading.findings_and_files",
         "Say what costs time, and what to try.",
-        (*_READ, _FORMAT, _SCHEDULER),
+        (*_READ, _FORMAT, _WINDOW, _SCHEDULER),
     ),
     Verb(
         "html",
         "reading.findings_and_files",
         "Write one page of a run.",
-        (*_READ, _OUTPUT, _SCHEDULER),
+        (*_READ, _OUTPUT, _WINDOW, _SCHEDULER),
     ),
     Verb(
         "timeline",
         "reading.findings_and_files",
         "Write a Perfetto trace of a run.",
-        (*_READ, _OUTPUT),
+        (*_READ, _OUTPUT, _WINDOW),
     ),
     Verb(
         "compare",
@@ -212,6 +214,8 @@ VERBS: tuple[Verb, ...] = (
         (
             Option("base", (), "run id or directory to compare with; may be given again"),
             Option("new", (), "run id or directory to judge; may be given again"),
+            Option("base-window", 0, "one window of the base; 0: all"),
+            Option("new-window", 0, "one window of the new run; 0: all"),
             Option("fail-over", "5%", "slower by this much, and significantly, fails"),
             Option("spread", "3%", "what runs differ by, where there are too few to measure it"),
             Option("metric", "step", "step, range:NAME or kernel:NAME"),

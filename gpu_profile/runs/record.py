@@ -31,6 +31,8 @@ class ReportFacts:
     host: str
     bytes: int
     events: Mapping[str, int]
+    window: int = 0
+    """Its number where a rank has several (--capture-range-end=repeat:N), from 1; else 0."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,10 @@ from pathlib import Path
 from gpu_profile.errors import ReportError
 from gpu_profile.runs.record import OUTPUT_FILE
 
-_FILE = re.compile(r"rank(?P<rank>\d+)\.(?P<host>.+)\.nsys-rep")
+# A window's number stands last: rank0.node1.2.nsys-rep. A host may be an IPv4 address.
+_FILE = re.compile(
+    r"rank(?P<rank>\d+)\.(?P<host>\d+(?:\.\d+){3}|.+?)(?:\.(?P<window>\d+))?\.nsys-rep"
+)
 _KIND_TABLES: Mapping[str, tuple[str, ...]] = {
     "cuda": (
         "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -31,9 +34,12 @@ KINDS = frozenset(_KIND_TABLES)
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
+    """A report file. `window` counts from 1 where nsys recorded several (repeat:N), else 0."""
+
     path: Path
     rank: int
     host: str
+    window: int = 0
 
     @property
     def sqlite(self) -> Path:
@@ -41,15 +47,20 @@ class Report:
 
 
 def find_reports(directory: Path) -> tuple[Report, ...]:
-    """The reports of a run directory, by rank. A link is none: a job may have left it."""
+    """The reports of a run directory, by rank and window. A link is none: a job may have left it."""
     files = (path for path in directory.iterdir() if path.is_file() and not path.is_symlink())
     matches = ((path, _FILE.fullmatch(path.name)) for path in files)
     found = (
-        Report(path=path, rank=int(match["rank"]), host=match["host"])
+        Report(
+            path=path,
+            rank=int(match["rank"]),
+            host=match["host"],
+            window=int(match["window"] or 0),
+        )
         for path, match in matches
         if match
     )
-    return tuple(sorted(found, key=lambda report: (report.rank, report.host)))
+    return tuple(sorted(found, key=lambda report: (report.rank, report.host, report.window)))
 
 
 def count_events(rows_by_table: Mapping[str, int]) -> dict[str, int]:

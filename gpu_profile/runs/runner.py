@@ -180,6 +180,7 @@ class Runner:
             host=found.host,
             bytes=found.path.stat().st_size,
             events=events,
+            window=found.window,
         )
 
     def _export(self, job_id: str, found: Report) -> None:

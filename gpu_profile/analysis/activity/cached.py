@@ -5,38 +5,62 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.join_windows import join_activities, join_ranges
 from gpu_profile.analysis.activity.load import activities
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges, load_ranges
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.arrays.columns import present
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.open_report import opened
 from gpu_profile.analysis.store.schema import NVTX, pid_of, process_of
 from gpu_profile.analysis.tables.analysis import Scope
 
 
 @once_each
-def _known(database: Database) -> dict[tuple[tuple[int, int], ...], tuple[Activity, ...]]:
+def _known(database: Database) -> dict[tuple[object, ...], tuple[Activity, ...]]:
     return {}
 
 
 def activities_of(database: Database, scope: Scope) -> tuple[Activity, ...]:
-    """The ranks of a report, read at most once for each way to number them."""
-    known, key = _known(database), tuple(sorted(scope.ranks.items()))
+    """The ranks of a report with all their windows, read at most once for each way to number
+    them; none of a window that is read with the first one."""
+    if scope.joined:
+        return ()
+    places = tuple(window.place for window in scope.later)
+    known, key = _known(database), (*sorted(scope.ranks.items()), *places)
     if key not in known:
-        known[key] = activities(database, scope)
+        known[key] = _with_later(activities(database, scope), scope)
     return known[key]
+
+
+def _with_later(first: tuple[Activity, ...], scope: Scope) -> tuple[Activity, ...]:
+    later: dict[tuple[int, int], list[tuple[Activity, int]]] = {}
+    for window in scope.later:
+        with opened(window.place) as database:
+            for one in activities(database, Scope(window.ranks)):
+                later.setdefault((one.rank, one.device), []).append((one, window.shift_ns))
+    return tuple(join_activities(one, later.get((one.rank, one.device), ())) for one in first)
 
 
 def host_ranges_of(database: Database, scope: Scope) -> Iterator[tuple[int, Ranges]]:
     """Rank and closed NVTX ranges of each process that has any: what one without a GPU shows."""
+    if scope.joined:
+        return
     threads, number = database.load(NVTX, "globalTid", sort=False)["globalTid"], 0
     for process in present(process_of(threads)):
-        ranges = load_ranges(database, process)
+        ranges = _all_windows(load_ranges(database, process), process, scope)
         ranges = ranges.pick(np.flatnonzero(ranges.end != FOREVER))
         if len(ranges.start):
             yield scope.ranks.get(int(pid_of(np.array(process))), number), ranges
             number += 1
+
+
+def _all_windows(ranges: Ranges, process: int, scope: Scope) -> Ranges:
+    for window in scope.later:
+        with opened(window.place) as database:
+            ranges = join_ranges(ranges, load_ranges(database, process), window.shift_ns)
+    return ranges
 
 
 def states_of(database: Database, scope: Scope) -> list[RankStates]:

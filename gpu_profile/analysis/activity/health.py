@@ -38,6 +38,8 @@ class ReportHealth:
     ranks: tuple[Health, ...]
     losses: tuple[str, ...]
     warnings: int
+    joined: bool = False
+    """Its ranks stand with the report of their first window."""
 
 
 @once_each

@@ -49,6 +49,7 @@ def _loss_line(rank: Health) -> str:
 
 def _empty(reports: Sequence[ReportHealth]) -> list[Finding]:
     """A report without GPU work beside others that have it."""
+    reports = [report for report in reports if not report.joined]
     names = [report.report for report in reports if not report.ranks]
     if not names or len(names) == len(reports):
         return []

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from gpu_profile.analysis.activity.cached import activities_of
@@ -102,7 +102,8 @@ def partial(database: Database, scope: Scope) -> ReportFacts:
     activities = activities_of(database, scope)
     report = database.path.name
     ranks = tuple(rank_facts(activity, scope.offset_ns, report) for activity in activities)
-    return ReportFacts(ranks, report_health(database, activities))
+    health = report_health(database, activities)
+    return ReportFacts(ranks, replace(health, joined=scope.joined))
 
 
 def merge(parts: Sequence[ReportFacts], clock_error_ns: int = 0) -> Diagnosis:
@@ -129,7 +130,8 @@ FINDINGS = Analysis("findings", partial, _table)
 def diagnose(*databases: Database) -> Diagnosis:
     """The reports of one run, their ranks and clocks found out first; all in this process."""
     run = run_of([survey(database) for database in databases])
-    pairs = zip(databases, run.scopes, strict=True)
+    scopes = run.join([str(database.path) for database in databases])
+    pairs = zip(databases, scopes, strict=True)
     parts = [partial(database, scope) for database, scope in pairs]
     return merge(parts, run.alignment.residual_ns or 0)
 

@@ -4,7 +4,7 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,9 @@ FILE_RANK = re.compile(r"rank[-_.]?(\d+)", re.IGNORECASE)
 LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
 NCCL_INIT = re.compile(r"^ncclCommInit")
 NCCL_RANK, NCCL_SIZE = "Rank", "No. of ranks"
+_ENDINGS = re.compile(r"(\.sqlite|\.nsys-rep|\.gz)+$")
+_WINDOW = re.compile(r"(.+)\.(\d+)")
+_ADDRESS = re.compile(r"(^|\D\.|rank\d+\.)\d{1,3}(\.\d{1,3}){3}$")
 UNKNOWN = -1
 MOST_RANKS, DIGITS = 1_000_000, 7
 """A larger rank or number of ranks is no rank: `rank20261122.sqlite` is named by its date."""
@@ -53,6 +56,11 @@ class Identity:
     host: str
     world: int
     processes: tuple[Process, ...]
+
+    @property
+    def window(self) -> tuple[str, int]:
+        """The name without the window's number, and that number: ("rank0.vm", 2), 0 for none."""
+        return split_window(self.name)
 
 
 @dataclass(frozen=True)
@@ -86,9 +94,43 @@ def identity(database: Database) -> Identity:
     return Identity(database.path.name, hostname(database), max(sizes, default=0), tuple(processes))
 
 
+def split_window(name: str) -> tuple[str, int]:
+    """A report's name without endings and its window's number: nsys puts .1, .2, … behind the
+    name with --capture-range-end=repeat:N. "rank0.10.0.0.7.sqlite" has none: a host's address."""
+    stem = _ENDINGS.sub("", name)
+    match = None if _ADDRESS.search(stem) else _WINDOW.fullmatch(stem)
+    return (match[1], int(match[2])) if match else (stem, 0)
+
+
+def first_windows(reports: Sequence[Identity]) -> tuple[int, ...]:
+    """For each report the index of the first window of the same processes: its own where it is
+    alone. Windows have one name but for the number, one host, and the same process ids."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    for index, one in enumerate(reports):
+        stem, number = one.window
+        pids = tuple(process.pid for process in one.processes)
+        key = (stem, one.host, pids) if number and pids else (index,)
+        found.setdefault(key, []).append(index)
+    firsts = list(range(len(reports)))
+    for indexes in found.values():
+        first = min(indexes, key=lambda index: reports[index].window[1])
+        for index in indexes:
+            firsts[index] = first
+    return tuple(firsts)
+
+
 def assign(reports: Sequence[Identity]) -> Ranks:
-    """Every process gets a rank of its own. Sources: NCCL's initialisation, MPI, the recorded
-    environment, the file's name, then the order of hosts and GPUs."""
+    """Every process gets a rank of its own, the same in each of its windows."""
+    firsts = first_windows(reports)
+    alone = [index for index, first in enumerate(firsts) if index == first]
+    found = _assign([reports[index] for index in alone])
+    by_first = dict(zip(alone, found.by_report, strict=True))
+    return replace(found, by_report=tuple(by_first[first] for first in firsts))
+
+
+def _assign(reports: Sequence[Identity]) -> Ranks:
+    """By NCCL's initialisation, MPI, the recorded environment, the file's name, then the order of
+    hosts and GPUs."""
     for source in ("NCCL", "MPI", "environment", "file name", "file number"):
         found = [
             {process.pid: process.ranks.get(source, UNKNOWN) for process in one.processes}
@@ -162,8 +204,8 @@ def _numbers(pid: int, environment: Mapping[str, str], names: Sequence[str]) -> 
 
 
 def _file_rank(pid: int, name: str, pattern: re.Pattern[str]) -> dict[int, int]:
-    stem = re.sub(r"(\.sqlite|\.nsys-rep|\.gz)+$", "", name)
-    match = pattern.search(stem)
+    stem, _ = split_window(name)
+    match = pattern.search(stem) or pattern.search(_ENDINGS.sub("", name))
     return {pid: int(match[1])} if match and len(match[1]) < DIGITS else {}
 
 

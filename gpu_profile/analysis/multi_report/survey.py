@@ -1,10 +1,23 @@
 """What a run's reports say of each other: their ranks and their clocks. Made before all else."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpu_profile.analysis.multi_report.clocks import Alignment, Clock, align, clock
-from gpu_profile.analysis.multi_report.ranks import Identity, Ranks, assign, identity
+from gpu_profile.analysis.multi_report.ranks import (
+    Identity,
+    Ranks,
+    assign,
+    first_windows,
+    identity,
+)
+from gpu_profile.analysis.multi_report.windows import (
+    Span,
+    Windows,
+    by_number,
+    event_span,
+    join_scopes,
+)
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.table import Column, Table
@@ -16,19 +29,35 @@ class Survey:
 
     identity: Identity
     clock: Clock
+    span: Span = (0, 0)
+    """First and last event, of a report that is one of several windows."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """`scopes` are what each report's analyses are given, in the order of the surveys."""
+    """`scopes` are what each report's analyses are given, in the order of the surveys: each
+    report alone. `join` gives those with which a process' windows are read as one."""
 
     scopes: tuple[Scope, ...]
     ranks: Ranks
     alignment: Alignment
+    windows: Windows = field(default_factory=lambda: Windows((), ()))
+    spans: tuple[Span, ...] = ()
+
+    def join(self, places: Sequence[str]) -> tuple[Scope, ...]:
+        """The scopes of the reports at these places, every process' windows read together."""
+        if not self.windows.several:
+            return self.scopes
+        return join_scopes(self.scopes, self.windows, self.spans, places)
 
     def notes(self) -> list[str]:
         """What a reader must know: lines, none when all is as it should be."""
         found = []
+        if self.windows.several:
+            found.append(
+                f"{len(self.windows.numbers)} windows, read as one series without the time "
+                "between them; --window reads one"
+            )
         if self.ranks.missing:
             missing = listed(self.ranks.missing)
             found.append(f"no report of rank {missing}: what follows is of the others")
@@ -50,7 +79,8 @@ def listed(ranks: Sequence[int], most: int = 32) -> str:
 
 def survey(database: Database, scope: Scope | None = None) -> Survey:
     found = identity(database)
-    return Survey(found, clock(database, found.host))
+    span = event_span(database) if found.window[1] else (0, 0)
+    return Survey(found, clock(database, found.host), span)
 
 
 def _survey_alone(database: Database, _scope: Scope) -> Survey:
@@ -61,10 +91,30 @@ def _survey_alone(database: Database, _scope: Scope) -> Survey:
 
 def run_of(surveys: Sequence[Survey], by: str = "") -> Run:
     """Ranks and clocks of a run. `by` is passed on to the scopes."""
-    ranks = assign([one.identity for one in surveys])
-    alignment = align([one.clock for one in surveys])
+    identities = [one.identity for one in surveys]
+    ranks = assign(identities)
+    windows = Windows(tuple(one.window[1] for one in identities), first_windows(identities))
+    alignment = align_windows([one.clock for one in surveys], windows)
     pairs = zip(ranks.by_report, alignment.offsets, strict=True)
-    return Run(tuple(Scope(by_pid, offset, by) for by_pid, offset in pairs), ranks, alignment)
+    scopes = tuple(Scope(by_pid, offset, by) for by_pid, offset in pairs)
+    return Run(scopes, ranks, alignment, windows, tuple(one.span for one in surveys))
+
+
+def align_windows(clocks: Sequence[Clock], windows: Windows) -> Alignment:
+    """One clock for all reports. Collectives are compared within a window: those of another one
+    are not the same."""
+    if not windows.several:
+        return align(clocks)
+    begin = min(one.utc for one in clocks)
+    offsets, parts = [0] * len(clocks), list[Alignment]()
+    for indexes in by_number(windows.number).values():
+        mine = [clocks[index] for index in indexes]
+        parts.append(align(mine))
+        start = min(one.utc for one in mine) - begin
+        for index, offset in zip(indexes, parts[-1].offsets, strict=True):
+            offsets[index] = offset + start
+    residuals = [part.residual_ns for part in parts if part.residual_ns is not None]
+    return Alignment(tuple(offsets), parts[0].method, max(residuals, default=None))
 
 
 def _merge(surveys: Sequence[Survey]) -> Table:

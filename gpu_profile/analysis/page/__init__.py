@@ -72,6 +72,8 @@ class PageData:
     waits: WaitsOf
     sizes: Table
     facts: Mapping[str, str]
+    windows: Sequence[tuple[int, int, int]] = ()
+    """(number, start, end) of each in the run's clock, where a rank has several."""
     refused: Sequence[GpuProfileError] = ()
     clean: Redactor = field(default_factory=Redactor)
 
@@ -197,9 +199,8 @@ def _timeline(data: PageData) -> str:
         "Drag to move, double-click or Ctrl + wheel to zoom, or use the keys: arrows, +, -, 0. "
         "A bin's height is the part of it that was busy; thin lines are the steps."
     )
-    return section(
-        "timeline", "Timeline", intro, timeline_part(data.ranks, data.waits, data.clean.text)
-    )
+    drawing = timeline_part(data.ranks, data.waits, data.clean.text, data.windows)
+    return section("timeline", "Timeline", intro, drawing)
 
 
 def _cleaned(table: Table, clean: Redactor) -> Table:

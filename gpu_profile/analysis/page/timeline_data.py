@@ -38,6 +38,8 @@ class Waits:
 
 
 _NO_WAITS = Waits(np.empty(0, np.int64), np.empty(0, np.int64))
+Edges: TypeAlias = Sequence[tuple[int, int, int]]
+"""(number, start, end) of the windows."""
 WaitsOf: TypeAlias = Mapping[tuple[int, int], Waits]
 """By rank and device."""
 
@@ -56,7 +58,10 @@ def waits_of(parts: Iterable[RankStates], clock_error_ns: int, most: int) -> Wai
 
 
 def timeline_data(
-    ranks: Sequence[RankPicture], waits: WaitsOf, clean: Callable[[str], str]
+    ranks: Sequence[RankPicture],
+    waits: WaitsOf,
+    clean: Callable[[str], str],
+    windows: Edges = (),
 ) -> tuple[str, str]:
     """(facts as JSON, the block in base64). Times are ns from the earliest operation."""
     packer, names = Packer(), _Names(clean)
@@ -66,6 +71,9 @@ def timeline_data(
         "end": max((rank.end for rank in ranks), default=0) - origin,
         "lanes": LANES if _on_gpus(ranks) else (),
         "most": _RANKS_AT_ONCE,
+        "windows": [
+            [number, max(0, start - origin), end - origin] for number, start, end in windows
+        ],
         "ranks": [
             {
                 **_rank(rank, origin, packer, names),
@@ -114,9 +122,14 @@ def _marks(marks: Marks, origin: int, packer: Packer, names: _Names) -> dict[str
     }
 
 
-def timeline_part(ranks: Sequence[RankPicture], waits: WaitsOf, clean: Callable[[str], str]) -> str:
+def timeline_part(
+    ranks: Sequence[RankPicture],
+    waits: WaitsOf,
+    clean: Callable[[str], str],
+    windows: Edges = (),
+) -> str:
     """The drawing's place in the page, its controls, and its data."""
-    facts, block = timeline_data(ranks, waits, clean)
+    facts, block = timeline_data(ranks, waits, clean, windows)
     return (
         _CONTROLS
         + (legend(_LEGEND) if _on_gpus(ranks) else "")
@@ -164,6 +177,7 @@ _CONTROLS = """
 <button type="button" data-key="ArrowRight" aria-label="Later">&rarr;</button>
 <button type="button" data-key="0">All</button>
 <select id="timeline-step" aria-label="Go to a step"><option value="">Go to step</option></select>
+<select id="timeline-window" aria-label="Go to a window" hidden></select>
 <select id="timeline-ranks" aria-label="Ranks shown" hidden></select>
 <output id="timeline-view" aria-live="polite"></output>
 </div>

@@ -13,17 +13,32 @@ from gpu_profile.table import Table
 
 
 @dataclass(frozen=True)
+class LaterWindow:
+    """Another window of a report's processes: where it lies, its ranks by process id, and what to
+    add to its timestamps to put it behind the window before, in the first one's clock."""
+
+    place: str
+    ranks: Mapping[int, int]
+    shift_ns: int
+
+
+@dataclass(frozen=True)
 class Scope:
     """What one report cannot know alone. Pickles; everything has a neutral default.
 
     `ranks`: the rank by process id (a report may hold several). `offset_ns`: add it to this
     report's timestamps to get the run's common clock. `by`: a column to put in front of the
-    table and to group by: "", "rank", "device" or "stream".
+    table and to group by: "", "rank", "device" or "stream". `later`: the windows that are read
+    together with this first one; `joined`: this one is read there. `edges`: (number, start, end)
+    of every window in the run's clock.
     """
 
     ranks: Mapping[int, int] = field(default_factory=dict)
     offset_ns: int = 0
     by: str = ""
+    later: tuple[LaterWindow, ...] = ()
+    joined: bool = False
+    edges: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COPY, NO_CALL, Activity
-from gpu_profile.analysis.activity.cached import host_ranges_of
-from gpu_profile.analysis.activity.load import activities
+from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
@@ -98,7 +97,7 @@ class _Loaded:
 
 
 def _load(database: Database, scope: Scope) -> _Loaded:
-    ranks = activities(database, scope)
+    ranks = activities_of(database, scope)
     on_host = [] if ranks else list(host_ranges_of(database, scope))
     return _Loaded(ranks, on_host, gpu_metrics(database), _thread_names(database))
 

@@ -72,7 +72,8 @@ def _open_run(side: str, wanted: str, chosen: Settings, options: Options) -> _Ru
     """Raises the error of the first report that cannot be read: a gate needs all of them."""
     path = Path(wanted)
     named = {"report": (wanted,), "run": ""} if path.exists() else {"report": (), "run": wanted}
-    reports = reading({**options, **named}, chosen, complete=True)
+    window = {"window": options["base_window" if side.startswith("base") else "new_window"]}
+    reports = reading({**options, **named, **window}, chosen, complete=True)
     ranks = reports.run.ranks
     present = frozenset(rank for by_pid in ranks.by_report for rank in by_pid.values())
     if path.is_file():

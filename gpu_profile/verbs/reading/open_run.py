@@ -12,7 +12,7 @@ from gpu_profile.analysis.multi_report.work import Source
 from gpu_profile.analysis.store.open_report import is_url
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.cli.table import Options
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, owner
 from gpu_profile.runs import record as rundir
@@ -58,11 +58,27 @@ def reading(options: Options, chosen: Settings, *, by: str = "", complete: bool 
     kind = SURVEY if len(every) > 1 else SURVEY_ALONE
     answers = partials(every, [kind], scheduler=scheduler, tell=progress.say)
     kept = readable(every, answers, progress.say, complete=complete)
+    kept = _of_window(kept, int(options.get("window", 0)))
     run = run_of([answer[0] for _, answer in kept], by)
     for note in (*run.notes(), *_cost(Path(every[0].place).parent)):
         progress.say(f"note: {note}")
-    scoped = tuple(replace(s, scope=scope) for (s, _), scope in zip(kept, run.scopes, strict=True))
+    scopes = run.join([source.place for source, _ in kept])
+    scoped = tuple(replace(s, scope=scope) for (s, _), scope in zip(kept, scopes, strict=True))
     return Reading(scoped, run, scheduler, len(every), complete)
+
+
+def _of_window(
+    kept: Sequence[tuple[Source, list[Any]]], window: int
+) -> list[tuple[Source, list[Any]]]:
+    """The reports of one window, all of them for 0. Raises ReportError where it has none."""
+    numbers = [answer[0].identity.window[1] for _, answer in kept]
+    if not window or window in numbers:
+        return [
+            one for one, number in zip(kept, numbers, strict=True) if number == window or not window
+        ]
+    there = ", ".join(map(str, sorted(set(numbers) - {0}))) or "no windows"
+    hint = f"There are {there}: `--capture-range-end=repeat:N` records several"
+    raise ReportError(f"no report is of window {window}", hint)
 
 
 def _places(options: Options, chosen: Settings) -> list[str]:

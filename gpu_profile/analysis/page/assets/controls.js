@@ -79,6 +79,14 @@ function choices(timeline) {
     const edge = (first.stepEnd[row] - first.stepStart[row]) * 0.04;
     return timeline.show(first.stepStart[row] - edge, first.stepEnd[row] + edge);
   });
+  const windows = document.getElementById("timeline-window"), { windows: edges } = timeline.data;
+  fill(windows, [["", "all windows"], ...edges.map(([number], row) => [row, `window ${number}`])]);
+  windows.hidden = !edges.length;
+  windows.addEventListener("change", () => {
+    if (windows.value === "") return timeline.show(0, timeline.data.end);
+    const [, start, end] = edges[Number(windows.value)];
+    return timeline.show(start, end);
+  });
   const groups = document.getElementById("timeline-ranks"), { ranks, most } = timeline.data;
   groups.hidden = ranks.length <= most;
   const starts = Array.from({ length: Math.ceil(ranks.length / most) }, (_, index) => index * most);

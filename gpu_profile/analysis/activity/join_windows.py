@@ -1,0 +1,126 @@
+"""Several windows of one rank as one activity: later ones moved behind the first, ids made one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import NO_CALL, Activity, Calls, Ops
+from gpu_profile.analysis.activity.comm.calls import CommCalls, Messages
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
+from gpu_profile.analysis.arrays.columns import coded
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.types import IntArray
+
+Later = Sequence[tuple[Activity, int]]
+"""Windows behind the first one, each with what to add to its times."""
+
+
+def join_activities(first: Activity, later: Later) -> Activity:
+    """The first window with the others behind it, in its clock."""
+    names = _Names(first.names)
+    ops, calls, ranges = first.ops, first.calls, first.ranges
+    overhead, comm = first.overhead, first.comm
+    for one, shift in later:
+        known = names.add(one.names)
+        ops = _join_ops(ops, one.ops, len(calls.start), shift, known)
+        calls = _join_calls(calls, one.calls, shift, known)
+        ranges = join_ranges(ranges, one.ranges, shift)
+        overhead = Intervals(
+            np.r_[overhead.start, one.overhead.start + shift],
+            np.r_[overhead.end, one.overhead.end + shift],
+        )
+        comm = _join_comm(comm, one.comm)
+    return replace(
+        first,
+        ops=ops,
+        calls=calls,
+        ranges=ranges,
+        overhead=overhead,
+        names=names.texts,
+        comm=comm,
+    )
+
+
+class _Names:
+    """Texts by id, over all windows: each report numbers its strings by itself."""
+
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        self.texts = dict(texts)
+        self._ids = {text: key for key, text in texts.items()}
+        self._next = max(self.texts, default=0) + 1
+
+    def add(self, texts: Mapping[int, str]) -> dict[int, int]:
+        """Our id of each of another window's."""
+        found = {}
+        for key, text in texts.items():
+            if text not in self._ids:
+                self._ids[text] = self._next
+                self.texts[self._next] = text
+                self._next += 1
+            found[key] = self._ids[text]
+        return found
+
+
+def _renamed(codes: IntArray, known: Mapping[int, int]) -> IntArray:
+    place, values = coded(codes)
+    return np.array([known.get(value, value) for value in values.tolist()], np.int64)[place]
+
+
+def _join_ops(first: Ops, other: Ops, calls: int, shift: int, known: Mapping[int, int]) -> Ops:
+    moved = replace(
+        other,
+        start=other.start + shift,
+        end=other.end + shift,
+        name=_renamed(other.name, known),
+        call=np.where(other.call == NO_CALL, NO_CALL, other.call + calls),
+    )
+    columns = (field.name for field in fields(Ops))
+    return Ops(**{key: np.r_[getattr(first, key), getattr(moved, key)] for key in columns})
+
+
+def _join_calls(first: Calls, other: Calls, shift: int, known: Mapping[int, int]) -> Calls:
+    moved = replace(
+        other,
+        start=other.start + shift,
+        end=other.end + shift,
+        name=_renamed(other.name, known),
+    )
+    columns = (field.name for field in fields(Calls))
+    return Calls(**{key: np.r_[getattr(first, key), getattr(moved, key)] for key in columns})
+
+
+def join_ranges(first: Ranges, other: Ranges, shift: int) -> Ranges:
+    """The other's ranges behind the first's; one that never closed closes with its window."""
+    names = list(dict.fromkeys((*first.names, *other.names)))
+    place = {name: code for code, name in enumerate(names)}
+    renamed = np.array([place[name] for name in other.names], np.int64)[other.name]
+    begin = int(other.start.min(initial=0)) + shift
+    start, end = other.start + shift, np.where(other.end == FOREVER, FOREVER, other.end + shift)
+    return Ranges(
+        np.r_[first.start, start],
+        np.r_[np.where(first.end == FOREVER, begin, first.end), end],
+        np.r_[first.thread, other.thread],
+        np.r_[first.domain, other.domain],
+        np.r_[first.name, renamed],
+        tuple(names),
+    )
+
+
+def _join_comm(first: CommCalls | None, other: CommCalls | None) -> CommCalls | None:
+    if first is None or other is None:
+        return None
+    before = len(first.communicator)
+    messages = Messages(
+        np.r_[first.messages.kernel, other.messages.kernel + before],
+        np.r_[first.messages.peer, other.messages.peer],
+        np.r_[first.messages.sends, other.messages.sends],
+        np.r_[first.messages.bytes, other.messages.bytes],
+    )
+    return CommCalls(
+        np.r_[first.communicator, other.communicator],
+        np.r_[first.kind, other.kind],
+        np.r_[first.bytes, other.bytes],
+        messages,
+        {**other.ranks, **first.ranks},
+    )

@@ -1,0 +1,103 @@
+"""Several windows of one process (--capture-range-end=repeat:N): one series, on one clock.
+
+The time between two windows was not recorded. It is cut out, by the same amount on all ranks, so
+that what is read of a rank is one recording without a hole.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL, RUNTIME
+from gpu_profile.analysis.tables.analysis import LaterWindow, Scope
+
+# Between the last event of a window and the first of the next one, in place of what was cut out.
+SEAM_NS = 1_000
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Of each report: its window's `number` (0: none), and the index of the `first` window of the
+    same processes, its own where it is that."""
+
+    number: tuple[int, ...]
+    first: tuple[int, ...]
+
+    @property
+    def several(self) -> bool:
+        """Whether any process has more than one."""
+        return any(index != first for index, first in enumerate(self.first))
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(sorted(set(self.number) - {0}))
+
+
+def event_span(database: Database) -> Span:
+    """When the first and the last event of a report happened, by its own clock."""
+    starts, ends = [], []
+    for table in (KERNEL, RUNTIME):
+        rows = database.load(table, "start", "end", sort=False)
+        if len(rows["start"]):
+            starts.append(int(rows["start"].min()))
+            ends.append(int(rows["end"].max()))
+    return (min(starts), max(ends)) if starts else (0, 0)
+
+
+def join_scopes(
+    scopes: Sequence[Scope], windows: Windows, spans: Sequence[Span], places: Sequence[str]
+) -> tuple[Scope, ...]:
+    """The scopes with which every process' windows are read together, with its first one."""
+    edges, cut = _cut(scopes, windows, spans)
+    joined = []
+    for index, scope in enumerate(scopes):
+        later = [
+            LaterWindow(places[other], scopes[other].ranks, cut[other] - cut[index])
+            for other, first in enumerate(windows.first)
+            if first == index != other
+        ]
+        later.sort(key=lambda window: window.shift_ns)
+        is_later = windows.first[index] != index
+        offset = cut[index]
+        joined.append(
+            replace(scope, offset_ns=offset, later=tuple(later), joined=is_later, edges=edges)
+        )
+    return tuple(joined)
+
+
+def _cut(
+    scopes: Sequence[Scope], windows: Windows, spans: Sequence[Span]
+) -> tuple[tuple[tuple[int, int, int], ...], list[int]]:
+    """Each window's (number, start, end), and each report's offset, with the time between the
+    windows cut out: window 2 begins where window 1 ended on the last rank."""
+    edges, moved, reach = [], dict[int, int](), None
+    for number in windows.numbers:
+        start, end = _reach(number, scopes, windows, spans)
+        moved[number] = 0 if reach is None else reach + SEAM_NS - start
+        reach = end + moved[number]
+        edges.append((number, start + moved[number], reach))
+    offsets = [
+        scope.offset_ns + moved.get(number, 0)
+        for scope, number in zip(scopes, windows.number, strict=True)
+    ]
+    return tuple(edges), offsets
+
+
+def _reach(number: int, scopes: Sequence[Scope], windows: Windows, spans: Sequence[Span]) -> Span:
+    """From the first event of a window on any rank to its last, in the run's clock."""
+    mine = [index for index, one in enumerate(windows.number) if one == number]
+    times = np.array([spans[index] for index in mine]) + np.array(
+        [[scopes[index].offset_ns] for index in mine]
+    )
+    return int(times[:, 0].min()), int(times[:, 1].max())
+
+
+def by_number(numbers: Sequence[int]) -> Mapping[int, list[int]]:
+    """Indexes of the reports of each window."""
+    found: dict[int, list[int]] = {}
+    for index, number in enumerate(numbers):
+        found.setdefault(number, []).append(index)
+    return found
