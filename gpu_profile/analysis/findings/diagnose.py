@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import split
 from gpu_profile.analysis.activity.steps import warm_up
 from gpu_profile.analysis.findings.capture import judge_capture
+from gpu_profile.analysis.findings.experts import judge_experts
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View
 from gpu_profile.analysis.findings.host_bound import (
     judge_host_bound,
@@ -17,6 +18,7 @@ from gpu_profile.analysis.findings.host_bound import (
     judge_synchronization,
     judge_tiny_kernels,
 )
+from gpu_profile.analysis.findings.pipeline import judge_pipeline
 from gpu_profile.analysis.findings.rank_facts import RankFacts, rank_facts
 from gpu_profile.analysis.findings.slow_links import judge_links
 from gpu_profile.analysis.findings.straggler import judge_straggler
@@ -32,6 +34,8 @@ from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.table import Column, Table
 
 RULES = (
+    judge_pipeline,
+    judge_experts,
     judge_straggler,
     judge_exposed_communication,
     judge_host_bound,
@@ -114,7 +118,7 @@ def merge(parts: Sequence[ReportFacts], clock_error_ns: int = 0) -> Diagnosis:
     nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
     judged = [rule(views) for rule in RULES] if views else [nothing]
     judged.append(judge_capture(views, reports))
-    findings = chain.from_iterable(judgement.findings for judgement in judged)
+    findings = _unexplained([f for judgement in judged for f in judgement.findings])
     notes = chain.from_iterable(judgement.unjudged for judgement in judged)
     steps = () if all(view.has_steps for view in views) else (NO_STEPS,)
     return Diagnosis(tuple(sorted(findings, key=_order)), tuple(dict.fromkeys((*notes, *steps))))
@@ -134,6 +138,19 @@ def diagnose(*databases: Database) -> Diagnosis:
     pairs = zip(databases, scopes, strict=True)
     parts = [partial(database, scope) for database, scope in pairs]
     return merge(parts, run.alignment.residual_ns or 0)
+
+
+def _unexplained(findings: Sequence[Finding]) -> list[Finding]:
+    """Without stragglers that a finding of the pipeline or of the experts explains: whoever comes
+    late there does so because of how the work is spread."""
+    pipeline = any(finding.kind == "pipeline" for finding in findings)
+    busiest = {rank for f in findings if f.kind == "experts" for rank in f.ranks}
+    return [
+        finding
+        for finding in findings
+        if finding.kind != "straggler"
+        or not (pipeline or (busiest.issuperset(finding.ranks) and finding.cause == "compute"))
+    ]
 
 
 def _order(finding: Finding) -> tuple[object, ...]:

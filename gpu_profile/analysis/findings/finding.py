@@ -12,6 +12,8 @@ from gpu_profile.analysis.findings.rank_facts import RankFacts
 CAP_QUANTILE = 0.9
 KINDS = (
     "straggler",
+    "pipeline",
+    "experts",
     "host_bound",
     "exposed_communication",
     "idle",

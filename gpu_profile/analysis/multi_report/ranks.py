@@ -29,7 +29,7 @@ SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASK
 FILE_RANK = re.compile(r"rank[-_.]?(\d+)", re.IGNORECASE)
 LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
 NCCL_INIT = re.compile(r"^ncclCommInit")
-NCCL_RANK, NCCL_SIZE = "Rank", "No. of ranks"
+NCCL_RANK, NCCL_SIZE, NCCL_ID = "Rank", "No. of ranks", "NCCL communicator ID"
 _ENDINGS = re.compile(r"(\.sqlite|\.nsys-rep|\.gz)+$")
 _WINDOW = re.compile(r"(.+)\.(\d+)")
 _ADDRESS = re.compile(r"(^|\D\.|rank\d+\.)\d{1,3}(\.\d{1,3}){3}$")
@@ -230,35 +230,53 @@ def _gpus(database: Database) -> dict[int, str]:
 
 def _nccl(database: Database) -> dict[int, tuple[int, int]]:
     """(rank, number of ranks) by pid, of the largest communicator that was initialised while
-    nsys recorded. The payload is there only if exported with --include-blobs=true."""
+    nsys recorded. The payload is there only if exported with --include-blobs=true.
+
+    A process with several GPUs has several ranks of NCCL's in one communicator, and none of them
+    is the process' own: it is left out.
+    """
     fields = _init_fields(database)
     if not fields or not database.has(NVTX, "binaryData", "textId"):
         return {}
-    found: dict[int, tuple[int, int]] = {}
+    found: dict[int, dict[int, set[tuple[int, int]]]] = {}
     only = {"textId": database.ids(NCCL_INIT)}
     for thread, blob in database.rows(NVTX, "globalTid", "binaryData", only=only):
         pid = int(str(thread)) >> 24 & 0xFFFFFF
-        if isinstance(blob, bytes) and (pair := _pair(blob, fields)):
-            found[pid] = max(pair, found.get(pid, pair), key=lambda one: one[1])
-    return found
+        if isinstance(blob, bytes) and (read := _membership(blob, fields)):
+            communicator, *pair = read
+            found.setdefault(pid, {}).setdefault(communicator, set()).add((pair[0], pair[1]))
+    single = {
+        pid: [pair for pairs in by.values() if len(pairs) == 1 for pair in pairs]
+        for pid, by in found.items()
+        if all(len(pairs) == 1 for pairs in by.values())
+    }
+    return {pid: max(pairs, key=lambda one: one[1]) for pid, pairs in single.items()}
 
 
-def _init_fields(database: Database) -> dict[int, tuple[int, int]]:
-    """Offsets of rank and number of ranks in a payload, by schema."""
+def _init_fields(database: Database) -> dict[int, tuple[int, int, int]]:
+    """Offsets of communicator, rank and number of ranks in a payload, by schema."""
     rows = database.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES", "schemaId", "name", "offset")
     offsets = {(int(str(schema)), name): int(str(offset or 0)) for schema, name, offset in rows}
     return {
-        schema: (offset, offsets[schema, NCCL_SIZE])
+        schema: (offsets.get((schema, NCCL_ID), 0), offset, offsets[schema, NCCL_SIZE])
         for (schema, name), offset in offsets.items()
         if name == NCCL_RANK and (schema, NCCL_SIZE) in offsets
     }
 
 
-def _pair(blob: bytes, fields: Mapping[int, tuple[int, int]]) -> tuple[int, int] | None:
+def _membership(
+    blob: bytes, fields: Mapping[int, tuple[int, int, int]]
+) -> tuple[int, int, int] | None:
+    """Communicator, rank and number of ranks."""
     if len(blob) < BLOB_HEADER.size:
         return None
     _, schema, size, start = BLOB_HEADER.unpack_from(blob)
-    if schema not in fields or start + size > len(blob) or size < max(fields[schema]) + 4:
+    if schema not in fields or start + size > len(blob):
         return None
-    rank, count = (struct.unpack_from("<i", blob, start + offset)[0] for offset in fields[schema])
-    return (rank, count) if 0 <= rank < count <= MOST_RANKS else None
+    identity, own, count = fields[schema]
+    if size < max(identity + 8, own + 4, count + 4):
+        return None
+    (communicator,) = struct.unpack_from("<Q", blob, start + identity)
+    (rank,) = struct.unpack_from("<i", blob, start + own)
+    (ranks,) = struct.unpack_from("<i", blob, start + count)
+    return (communicator, rank, ranks) if 0 <= rank < ranks else None

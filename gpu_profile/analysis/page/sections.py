@@ -34,6 +34,8 @@ STATES = {
 }
 _TITLES = {
     "straggler": "Straggler",
+    "pipeline": "Uneven pipeline",
+    "experts": "Uneven experts",
     "host_bound": "Host-bound",
     "exposed_communication": "Exposed communication",
     "idle": "Idle GPU",

@@ -103,7 +103,7 @@ def _match_messages(
     number: int,
     clock_error_ns: int,
 ) -> bool:
-    owners = _owners(ranks, communicator)
+    owners = number_owners(ranks, communicator)
     partner: dict[int, IntArray] = {}
     for pairs in _pairs(ranks, owners, communicator, clock_error_ns):
         for owner, rows, other, theirs in (
@@ -129,7 +129,7 @@ def _write(own: Collectives, arrivals: Arrivals, partner: IntArray, number: int,
     arrivals.order[rows] = np.arange(len(rows))
 
 
-def _owners(ranks: Sequence[Collectives], communicator: int) -> dict[int, int]:
+def number_owners(ranks: Sequence[Collectives], communicator: int) -> dict[int, int]:
     """Index of the rank that each number of the communicator stands for: as NCCL said when it
     began; where that was not recorded, in the run's order."""
     mine = [index for index, own in enumerate(ranks) if (own.communicator == communicator).any()]

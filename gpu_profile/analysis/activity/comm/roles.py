@@ -1,0 +1,119 @@
+"""What a communicator is for: data, tensor, pipeline, expert or ring parallelism.
+
+By the kinds of its collectives, and by when in a step they come. No library says it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
+from gpu_profile.analysis.activity.states import RankSplit
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.tables.comm_kernels import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    KINDS,
+    REDUCE_SCATTER,
+    SEND_RECV,
+)
+
+DATA, TENSOR, PIPELINE, EXPERT, RING = "data", "tensor", "pipeline", "expert", "ring"
+_REDUCTIONS = np.array([kind in (ALL_REDUCE, REDUCE_SCATTER) for kind in KINDS])
+_SHARDED = frozenset((ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER))
+# Gradients are reduced in the backward pass alone: the forward pass, the optimizer and the first
+# bucket's layers leave more than this part of a step without a reduction. Tensor parallelism
+# reduces in every layer of both passes, and the next layer waits for it.
+TENSOR_LONGEST_GAP, TENSOR_EXPOSED, TENSOR_FEWEST = 0.3, 0.5, 4
+# A loss or a norm that is summed over the ranks is no gradient.
+SMALL_SHARE = 0.01
+# In a ring every kernel sends on and receives; a pipeline's first and last microbatches do one.
+RING_SHARE = 0.95
+
+
+@dataclass(frozen=True)
+class Group:
+    """The `ranks` of a communicator, and what its collectives of each kind are for ("" where
+    that cannot be told)."""
+
+    number: int
+    ranks: tuple[int, ...]
+    roles: Mapping[str, str]
+
+
+def find_groups(splits: Sequence[RankSplit]) -> dict[int, Group]:
+    """Every matched communicator by its number."""
+    numbers = {int(number) for one in splits for number in present(one.arrivals.group)}
+    found = {}
+    for number in sorted(numbers - {UNMATCHED}):
+        members = [one for one in splits if np.any(one.arrivals.group == number)]
+        ranks = tuple(sorted({one.rank for one in members}))
+        found[number] = Group(number, ranks, _roles(members, number))
+    return found
+
+
+def _roles(members: Sequence[RankSplit], number: int) -> dict[str, str]:
+    kinds = {
+        KINDS[code]
+        for one in members
+        for code in present(one.states.collectives.kind[one.arrivals.group == number].astype(int))
+    }
+    roles = dict.fromkeys(sorted(kinds), "")
+    if ALL_TO_ALL in kinds:
+        roles[ALL_TO_ALL] = EXPERT
+    if SEND_RECV in kinds:
+        roles[SEND_RECV] = RING if _is_ring(members, number) else PIPELINE
+    sharded = kinds & _SHARDED
+    if kinds & {ALL_REDUCE, REDUCE_SCATTER}:
+        roles |= dict.fromkeys(sharded, _reduces_for(members, number))
+    return roles
+
+
+def _is_ring(members: Sequence[RankSplit], number: int) -> bool:
+    both = total = 0
+    for one in members:
+        own = one.states.collectives
+        mine = (one.arrivals.group == number) & (own.kind == KINDS.index(SEND_RECV))
+        sends, receives = np.zeros(len(own), bool), np.zeros(len(own), bool)
+        sends[own.messages.kernel[own.messages.sends]] = True
+        receives[own.messages.kernel[~own.messages.sends]] = True
+        both += int((mine & sends & receives).sum())
+        total += int(mine.sum())
+    return both >= RING_SHARE * total
+
+
+def _reduces_for(members: Sequence[RankSplit], number: int) -> str:
+    """Tensor where most members' reductions look so; "" without steps."""
+    votes = [_looks_tensor(one, number) for one in members if len(one.states.steps)]
+    if not votes:
+        return ""
+    return TENSOR if 2 * sum(votes) > len(votes) else DATA
+
+
+def _looks_tensor(one: RankSplit, number: int) -> bool:
+    own, steps = one.states.collectives, one.states.steps
+    mine = np.flatnonzero((one.arrivals.group == number) & _REDUCTIONS[own.kind])
+    size = own.bytes[mine] if own.bytes[mine].any() else own.end[mine] - one.arrivals.last[mine]
+    mine = mine[size >= SMALL_SHARE * size.max(initial=0)]
+    gap = _longest_gap(own.start[mine], steps.start, steps.end)
+    exposed = Intervals.union(own.start[mine], own.end[mine])
+    share = exposed.meet(one.states.exposed).total / max(1, exposed.total)
+    fewest = len(mine) >= TENSOR_FEWEST * len(steps)
+    return bool(fewest and gap <= TENSOR_LONGEST_GAP and share >= TENSOR_EXPOSED)
+
+
+def _longest_gap(start: IntArray, begin: IntArray, end: IntArray) -> float:
+    """The longest part of a step without a reduction, from one to the next over the step's edge:
+    the median over the steps."""
+    gaps: list[float] = []
+    for first, last in zip(begin.tolist(), end.tolist(), strict=True):
+        inside: NDArray[np.float64] = start[(start >= first) & (start < last)] / 1.0
+        if len(inside) and last > first:
+            around = np.diff(np.r_[inside, inside[0] + last - first])
+            gaps.append(float(around.max()) / (last - first))
+    return float(np.median(gaps)) if gaps else 1.0

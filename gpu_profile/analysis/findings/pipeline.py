@@ -1,0 +1,153 @@
+"""A pipeline whose stages take different times: one stage bounds all the others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.comm.match_calls import number_owners
+from gpu_profile.analysis.activity.comm.roles import PIPELINE, find_groups
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.tables.comm_kernels import KINDS, SEND_RECV
+
+# The bounding stage waits less than the others by this part of a step; even stages differ by what
+# the first and the last one have beside their layers (embedding, loss), some per cent.
+LEAST_DIFFERENCE = 0.1
+ADVICE = (
+    "Give this stage fewer layers, or the others more, until all stages take the same time for a "
+    "microbatch (mind the embedding of the first stage and the loss of the last); more "
+    "microbatches make what is left of the bubble smaller."
+)
+_SEND_RECV = KINDS.index(SEND_RECV)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stages:
+    """The views of each stage, by stage; the parts of a step that each waits (`bubble`), and
+    `messages` that a stage sends the next one in a step."""
+
+    views: tuple[tuple[View, ...], ...]
+    bubble: NDArray[np.float64]
+    messages: int
+
+    @property
+    def ideal(self) -> float:
+        """(p - 1) / (m + p - 1) for p even stages and m microbatches (GPipe, 1F1B)."""
+        stages = len(self.views)
+        return (stages - 1) / (self.messages + stages - 1)
+
+
+def judge_pipeline(views: Sequence[View]) -> Judgement:
+    """One finding for the stage that the others wait for."""
+    chains = _chains(views)
+    if not chains:
+        return Judgement()
+    length = max(len(chain) for chain in chains)
+    chains = [chain for chain in chains if len(chain) == length]
+    if not all(view.has_steps for chain in chains for view in chain):
+        return Judgement(unjudged=("the stages of the pipeline: single steps are not known",))
+    stages = _stages(chains)
+    bound = int(np.argmin(stages.bubble))
+    others = np.delete(stages.bubble, bound)
+    if float(np.median(others)) - stages.bubble[bound] < LEAST_DIFFERENCE:
+        return Judgement()
+    return Judgement((_finding(stages, bound),))
+
+
+def _chains(views: Sequence[View]) -> list[tuple[View, ...]]:
+    """The pipelines, each a tuple of views in the order of its stages: that of the ranks."""
+    edges = _edges(views)
+    home = list(range(len(views)))
+    for one, other in edges:
+        old, new = home[one], home[other]
+        home = [new if place == old else place for place in home]
+    chains = [
+        tuple(view for view, place in zip(views, home, strict=True) if place == number)
+        for number in sorted(set(home))
+    ]
+    return [chain for chain in chains if len(chain) > 1]
+
+
+def _edges(views: Sequence[View]) -> set[tuple[int, int]]:
+    """Pairs of views (by index) that send each other what a pipeline sends."""
+    groups = find_groups([view.split for view in views])
+    collectives = [view.facts.states.collectives for view in views]
+    pipelines = {
+        int(communicator)
+        for view, own in zip(views, collectives, strict=True)
+        for number, group in groups.items()
+        if group.roles.get(SEND_RECV) == PIPELINE
+        for communicator in present(own.communicator[view.split.arrivals.group == number])
+    }
+    found = set()
+    for communicator in pipelines:
+        owners = number_owners(collectives, communicator)
+        for index in owners.values():
+            own = collectives[index]
+            mine = own.communicator[own.messages.kernel] == communicator
+            mine &= own.kind[own.messages.kernel] == _SEND_RECV
+            peers = present(own.messages.peer[mine])
+            found |= {(index, owners[peer]) for peer in peers if peer in owners}
+    return {(one, other) for one, other in found if one != other}
+
+
+def _stages(chains: Sequence[tuple[View, ...]]) -> _Stages:
+    """Stages of pipelines side by side (data or tensor parallelism beside) are put together."""
+    views = tuple(zip(*chains, strict=True))
+    bubble = np.array([np.mean([_waiting(view) for view in stage]) for stage in views])
+    counts = [_messages_a_step(view) for stage in views for view in stage]
+    return _Stages(views, bubble, max(1, round(float(np.median(counts)))))
+
+
+def _waiting(view: View) -> float:
+    """The part of a step that the rank waits in point-to-point kernels with no compute beside."""
+    own, arrivals = view.facts.states.collectives, view.split.arrivals
+    mine = arrivals.matched & (own.kind == _SEND_RECV) & (own.start >= view.start)
+    start = own.start[mine]
+    waits = Intervals.union(start, np.clip(arrivals.last[mine], start, own.end[mine]))
+    waits = waits.meet(view.facts.states.exposed)
+    states = view.facts.states
+    whole = int(states.end[-1]) - view.start
+    return waits.total / max(1, whole)
+
+
+def _messages_a_step(view: View) -> float:
+    """The most that the rank sends one other rank in a step: a stage sends each microbatch on."""
+    own = view.facts.states.collectives
+    messages = own.messages
+    mine = messages.sends & (own.start[messages.kernel] >= view.start)
+    mine &= own.kind[messages.kernel] == _SEND_RECV
+    counts = [int((mine & (messages.peer == peer)).sum()) for peer in present(messages.peer[mine])]
+    return max(counts, default=0) / view.steps
+
+
+def _finding(stages: _Stages, bound: int) -> Finding:
+    step = float(np.mean([view.step_ms for stage in stages.views for view in stage]))
+    work = 1 - stages.bubble
+    gain = step * float(1 - work.mean() / work[bound])
+    ranks = tuple(sorted(view.rank for view in stages.views[bound]))
+    bubbles = ", ".join(
+        f"stage {number} ({listed(view.rank for view in stage)}) {100 * bubble:.0f} %"
+        for number, (stage, bubble) in enumerate(zip(stages.views, stages.bubble, strict=True))
+    )
+    slow = stages.views[bound][0]
+    idle = slow.ms("idle_launch", "idle_stall", "idle_sync", "idle_copy")
+    return Finding(
+        "pipeline",
+        ranks,
+        "stage",
+        gain,
+        (
+            f"of a step of {step:.2f} ms each stage waits for the others: {bubbles}",
+            f"ideal for {len(stages.views)} even stages and {stages.messages} microbatches: "
+            f"{100 * stages.ideal:.0f} %, (p - 1) / (m + p - 1)",
+            f"stage {bound} works {step * work[bound]:.2f} ms a step, the mean stage "
+            f"{step * work.mean():.2f} ms",
+            f"rank {slow.rank}: {slow.ms('compute'):.2f} ms a step of compute, {idle:.2f} ms in "
+            "which its GPU waits for its own host",
+        ),
+        ADVICE,
+    )
