@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity.comm.match_calls import number_owners
 from gpu_profile.analysis.activity.comm.roles import PIPELINE, find_groups
 from gpu_profile.analysis.arrays.columns import present
 from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SEND_RECV
 
@@ -26,12 +27,13 @@ _SEND_RECV = KINDS.index(SEND_RECV)
 
 @dataclass(frozen=True, eq=False)
 class _Stages:
-    """The views of each stage, by stage; the parts of a step that each waits (`bubble`), and
-    `messages` that a stage sends the next one in a step."""
+    """The views of each stage, by stage; the parts of a step that each waits (`bubble`),
+    `messages` that a stage sends the next one in a step, and the step's time."""
 
     views: tuple[tuple[View, ...], ...]
     bubble: NDArray[np.float64]
     messages: int
+    step_ms: float
 
     @property
     def ideal(self) -> float:
@@ -47,9 +49,10 @@ def judge_pipeline(views: Sequence[View]) -> Judgement:
         return Judgement()
     length = max(len(chain) for chain in chains)
     chains = [chain for chain in chains if len(chain) == length]
-    if not all(view.has_steps for chain in chains for view in chain):
+    period = _period([view for chain in chains for view in chain])
+    if period is None:
         return Judgement(unjudged=("the stages of the pipeline: single steps are not known",))
-    stages = _stages(chains)
+    stages = _stages(chains, period)
     bound = int(np.argmin(stages.bubble))
     others = np.delete(stages.bubble, bound)
     if float(np.median(others)) - stages.bubble[bound] < LEAST_DIFFERENCE:
@@ -94,47 +97,65 @@ def _edges(views: Sequence[View]) -> set[tuple[int, int]]:
     return {(one, other) for one, other in found if one != other}
 
 
-def _stages(chains: Sequence[tuple[View, ...]]) -> _Stages:
+@dataclass(frozen=True)
+class _Period:
+    """The steady steps in the run's clock, `steps` of them."""
+
+    start: int
+    end: int
+    steps: int
+
+    def holds(self, time: IntArray) -> NDArray[np.bool_]:
+        return np.asarray((time >= self.start) & (time < self.end))
+
+
+def _period(views: Sequence[View]) -> _Period | None:
+    """Of the rank with the most steps: a pipeline's ranks step together, and one that mostly
+    waits may show none of its own."""
+    known = [view for view in views if view.has_steps]
+    if not known:
+        return None
+    view = max(known, key=lambda one: one.steps)
+    return _Period(view.start, int(view.facts.states.end[-1]), view.steps)
+
+
+def _stages(chains: Sequence[tuple[View, ...]], period: _Period) -> _Stages:
     """Stages of pipelines side by side (data or tensor parallelism beside) are put together."""
     views = tuple(zip(*chains, strict=True))
-    bubble = np.array([np.mean([_waiting(view) for view in stage]) for stage in views])
-    counts = [_messages_a_step(view) for stage in views for view in stage]
-    return _Stages(views, bubble, max(1, round(float(np.median(counts)))))
+    bubble = np.array([np.mean([_waiting(view, period) for view in stage]) for stage in views])
+    counts = [_messages_a_step(view, period) for stage in views for view in stage]
+    step = (period.end - period.start) / period.steps / 1e6
+    return _Stages(views, bubble, max(1, round(float(np.median(counts)))), step)
 
 
-def _waiting(view: View) -> float:
-    """The part of a step that the rank waits in point-to-point kernels with no compute beside."""
+def _waiting(view: View, period: _Period) -> float:
+    """The part of the time that the rank waits in point-to-point kernels, no compute beside."""
     own, arrivals = view.facts.states.collectives, view.split.arrivals
-    mine = arrivals.matched & (own.kind == _SEND_RECV) & (own.start >= view.start)
+    mine = arrivals.matched & (own.kind == _SEND_RECV) & period.holds(own.start)
     start = own.start[mine]
     waits = Intervals.union(start, np.clip(arrivals.last[mine], start, own.end[mine]))
     waits = waits.meet(view.facts.states.exposed)
-    states = view.facts.states
-    whole = int(states.end[-1]) - view.start
-    return waits.total / max(1, whole)
+    return waits.total / max(1, period.end - period.start)
 
 
-def _messages_a_step(view: View) -> float:
+def _messages_a_step(view: View, period: _Period) -> float:
     """The most that the rank sends one other rank in a step: a stage sends each microbatch on."""
     own = view.facts.states.collectives
     messages = own.messages
-    mine = messages.sends & (own.start[messages.kernel] >= view.start)
+    mine = messages.sends & period.holds(own.start[messages.kernel])
     mine &= own.kind[messages.kernel] == _SEND_RECV
     counts = [int((mine & (messages.peer == peer)).sum()) for peer in present(messages.peer[mine])]
-    return max(counts, default=0) / view.steps
+    return max(counts, default=0) / period.steps
 
 
 def _finding(stages: _Stages, bound: int) -> Finding:
-    step = float(np.mean([view.step_ms for stage in stages.views for view in stage]))
-    work = 1 - stages.bubble
+    step, work = stages.step_ms, 1 - stages.bubble
     gain = step * float(1 - work.mean() / work[bound])
     ranks = tuple(sorted(view.rank for view in stages.views[bound]))
     bubbles = ", ".join(
         f"stage {number} ({listed(view.rank for view in stage)}) {100 * bubble:.0f} %"
         for number, (stage, bubble) in enumerate(zip(stages.views, stages.bubble, strict=True))
     )
-    slow = stages.views[bound][0]
-    idle = slow.ms("idle_launch", "idle_stall", "idle_sync", "idle_copy")
     return Finding(
         "pipeline",
         ranks,
@@ -146,8 +167,18 @@ def _finding(stages: _Stages, bound: int) -> Finding:
             f"{100 * stages.ideal:.0f} %, (p - 1) / (m + p - 1)",
             f"stage {bound} works {step * work[bound]:.2f} ms a step, the mean stage "
             f"{step * work.mean():.2f} ms",
-            f"rank {slow.rank}: {slow.ms('compute'):.2f} ms a step of compute, {idle:.2f} ms in "
-            "which its GPU waits for its own host",
+            *_why(stages.views[bound][0]),
         ),
         ADVICE,
+    )
+
+
+def _why(view: View) -> tuple[str, ...]:
+    """Whether the bounding stage's GPU or its host takes the time."""
+    if not view.has_steps:
+        return ()
+    idle = view.ms("idle_launch", "idle_stall", "idle_sync", "idle_copy")
+    return (
+        f"rank {view.rank}: {view.ms('compute'):.2f} ms a step of compute, {idle:.2f} ms in which "
+        "its GPU waits for its own host",
     )

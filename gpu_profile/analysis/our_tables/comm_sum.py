@@ -1,6 +1,6 @@
 """Collectives by communicator and kind: who waited for whom, and how long the data took."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.cached import share, states_of
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
+from gpu_profile.analysis.activity.comm.roles import Group, find_groups, short_ranks
 from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split
 from gpu_profile.analysis.arrays.intervals import Intervals
@@ -34,6 +35,8 @@ COLUMNS = (
     Column("Moved", "MB"),
     Column("Alg BW", "GB/s"),
     Column("Bus BW", "GB/s"),
+    Column("Group"),
+    Column("Members"),
 )
 
 
@@ -44,9 +47,12 @@ def merge(parts: Sequence[Sequence[RankStates]]) -> Table:
     kernels of one stream meet and end together.
     Without a partner in the reports given it has no number, and wait and transfer stay empty.
     Moved, and with it the bandwidth while transferring, is known where NCCL's payloads are in the
-    report, or where DDP's copies out of its buckets tell it.
+    report, or where DDP's copies out of its buckets tell it. Group: what a communicator is for
+    (data, tensor, pipeline, expert, ring), empty where that cannot be told.
     """
-    rows = chain.from_iterable(_rows(rank) for rank in split(list(chain.from_iterable(parts))))
+    ranks = split(list(chain.from_iterable(parts)))
+    groups = find_groups(ranks)
+    rows = chain.from_iterable(_rows(rank, groups) for rank in ranks)
     return Table("comm_sum", COLUMNS, tuple(sorted(rows, key=_order)))
 
 
@@ -54,7 +60,7 @@ def _order(row: tuple[Cell, ...]) -> tuple[object, ...]:
     return (row[0] is None, row[0] or 0, str(row[2]), row[3])
 
 
-def _rows(rank: RankSplit) -> list[tuple[Cell, ...]]:
+def _rows(rank: RankSplit, known: Mapping[int, Group]) -> list[tuple[Cell, ...]]:
     own, groups = rank.states.collectives, rank.arrivals.group
     found = []
     for group in np.unique(groups):
@@ -62,8 +68,15 @@ def _rows(rank: RankSplit) -> list[tuple[Cell, ...]]:
             alike = (groups == group) & (own.name == code)
             for kind in np.unique(own.kind[alike]):
                 part = _Part(int(group), name, KINDS[kind], alike & (own.kind == kind))
-                found.append(_row(rank, part))
+                found.append((*_row(rank, part), *_group(known.get(part.group), part.kind)))
     return found
+
+
+def _group(group: Group | None, kind: str) -> tuple[Cell, ...]:
+    """What the communicator is for, and its ranks: ("tensor", "0-3")."""
+    if group is None:
+        return (None, None)
+    return (group.roles.get(kind) or None, short_ranks(group.ranks))
 
 
 @dataclass(frozen=True, eq=False)

@@ -173,7 +173,19 @@ def collectives(table: Table, sizes: Table) -> str:
         "A rank that hardly waits is the one the others wait for."
     )
     numbers = data_table(table, "Collectives by rank")
-    return section("collectives", "Collectives", intro, *groups, _sizes(table, sizes), numbers)
+    parts = (_groups(table), *groups, _sizes(table, sizes), numbers)
+    return section("collectives", "Collectives", intro, *parts)
+
+
+def _groups(table: Table) -> str:
+    """What the communicators are for, and whose they are."""
+    columns = (table.column(name) for name in ("Group", "Communicator", "Members"))
+    found = sorted({row for row in zip(*columns, strict=True) if row[0]}, key=str)
+    lines = (
+        tag("li", text(f"{group} parallel: ranks {members} (communicator {number})"))
+        for group, number, members in found
+    )
+    return tag("ul", *lines, class_="groups") if found else ""
 
 
 def _sizes(table: Table, sizes: Table) -> str:

@@ -19,6 +19,18 @@ def test_reports_are_found_by_rank(tmp_path: Path) -> None:
     assert found[0].sqlite.name == "rank2.b.c.sqlite"
 
 
+def test_a_windows_number_is_not_the_hosts(tmp_path: Path) -> None:
+    for name in ("rank0.vm.2", "rank0.vm.1", "rank1.10.0.0.7", "rank2.10.0.0.7.1"):
+        (tmp_path / f"{name}.nsys-rep").touch()
+    found = report.find_reports(tmp_path)
+    assert [(each.rank, each.host, each.window) for each in found] == [
+        (0, "vm", 1),
+        (0, "vm", 2),
+        (1, "10.0.0.7", 0),
+        (2, "10.0.0.7", 1),
+    ]
+
+
 def test_events_are_counted_by_kind() -> None:
     rows = {"CUPTI_ACTIVITY_KIND_KERNEL": 3, "CUPTI_ACTIVITY_KIND_MEMCPY": 2, "NVTX_EVENTS": 1}
     assert report.count_events(rows) == {"cuda": 5, "nvtx": 1, "osrt": 0, "mpi": 0}

@@ -19,9 +19,15 @@ from gpu_profile.analysis.activity.comm.lanes import (
 )
 from gpu_profile.analysis.arrays.columns import present
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.tables.comm_kernels import ALL_TO_ALL, KINDS, SEND_RECV
+from gpu_profile.analysis.tables.comm_kernels import (
+    ALL_TO_ALL,
+    KINDS,
+    SEND_RECV,
+    SYMMETRIC_KINDS,
+)
 
 _SEND_RECV, _ALL_TO_ALL = KINDS.index(SEND_RECV), KINDS.index(ALL_TO_ALL)
+_SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])
 
 
 def match_calls(
@@ -77,11 +83,11 @@ def _shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
     for shift, one, other in shifts(len(first.rows), len(lane.rows)):
         late = np.maximum(first.start[one], lane.start[other]) - clock_error_ns
         meet = late <= np.minimum(first.end[one], lane.end[other]) + END_SLACK_NS
-        uneven = first.kind[one] == _ALL_TO_ALL
-        alike = (first.kind[one] == lane.kind[other]) & (
-            uneven | (first.bytes[one] == lane.bytes[other])
-        )
-        if (meet & alike).mean() >= MATCH_SHARE:
+        kind = first.kind[one]
+        # The root of a broadcast sends and goes on: it need not meet those that receive.
+        meet |= ~_SYMMETRIC[kind]
+        even = (first.bytes[one] == lane.bytes[other]) | (kind == _ALL_TO_ALL)
+        if (meet & even & (kind == lane.kind[other])).mean() >= MATCH_SHARE:
             return shift
     return None
 

@@ -46,6 +46,14 @@ class Group:
     roles: Mapping[str, str]
 
 
+def short_ranks(ranks: Sequence[int]) -> str:
+    """ "0-3" for ranks that follow each other, "0, 2" for others."""
+    numbers = sorted(ranks)
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ", ".join(map(str, numbers))
+
+
 def find_groups(splits: Sequence[RankSplit]) -> dict[int, Group]:
     """Every matched communicator by its number."""
     numbers = {int(number) for one in splits for number in present(one.arrivals.group)}
