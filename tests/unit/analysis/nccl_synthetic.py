@@ -187,6 +187,29 @@ def experts(expert_us: Sequence[float], shares: Sequence[int], layers: int = 3) 
     return run_steps(ranks, step)
 
 
+def ring(count: int) -> Recording:
+    """Context parallelism: every rank sends to the next one and receives from the one before."""
+    ranks, size, name = nccl_ranks(count), 1 << 20, "ncclDevKernel_SendRecv"
+
+    def step() -> None:
+        for _ in range(count):
+            for rank in ranks:
+                rank.kernel(200)
+            launches = [
+                launch(
+                    rank,
+                    name,
+                    Call("ncclSend", 55, size, (own + 1) % count),
+                    Call("ncclRecv", 55, size, (own - 1) % count),
+                    grouped=True,
+                )
+                for own, rank in enumerate(ranks)
+            ]
+            together(launches)
+
+    return run_steps(ranks, step)
+
+
 def tensor_and_data(layers: int = 6) -> Recording:
     """Four ranks: tensor parallel over 0, 1 and 2, 3; data parallel over 0, 2 and 1, 3."""
     ranks = nccl_ranks(4)

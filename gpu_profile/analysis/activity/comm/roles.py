@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
+from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Collectives
 from gpu_profile.analysis.activity.states import RankSplit
 from gpu_profile.analysis.arrays.columns import present
 from gpu_profile.analysis.arrays.intervals import Intervals
@@ -32,7 +32,6 @@ _SHARDED = frozenset((ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER))
 TENSOR_LONGEST_GAP, TENSOR_EXPOSED, TENSOR_FEWEST = 0.3, 0.5, 4
 # A loss or a norm that is summed over the ranks is no gradient.
 SMALL_SHARE = 0.01
-# In a ring every kernel sends on and receives; a pipeline's first and last microbatches do one.
 RING_SHARE = 0.95
 
 
@@ -83,16 +82,27 @@ def _roles(members: Sequence[RankSplit], number: int) -> dict[str, str]:
 
 
 def _is_ring(members: Sequence[RankSplit], number: int) -> bool:
-    both = total = 0
+    """Whether each kernel sends to one rank and receives from another: context parallelism. A
+    stage of a pipeline sends to and receives from the same neighbour, or does one of both. Of two
+    ranks only the second tells."""
+    share = RING_SHARE if len(members) > 2 else 1.0
+    around = total = 0
     for one in members:
         own = one.states.collectives
         mine = (one.arrivals.group == number) & (own.kind == KINDS.index(SEND_RECV))
-        sends, receives = np.zeros(len(own), bool), np.zeros(len(own), bool)
-        sends[own.messages.kernel[own.messages.sends]] = True
-        receives[own.messages.kernel[~own.messages.sends]] = True
-        both += int((mine & sends & receives).sum())
+        sends, receives = _peer_sum(own, sends=True), _peer_sum(own, sends=False)
+        passes = (sends != 0) & (receives != 0)
+        around += int((mine & passes & ((sends != receives) | (len(members) == 2))).sum())
         total += int(mine.sum())
-    return both >= RING_SHARE * total
+    return around >= share * total
+
+
+def _peer_sum(own: Collectives, *, sends: bool) -> IntArray:
+    """The sum of the peers of each kernel's messages, each counted from 1; 0 without any."""
+    rows = own.messages.sends == sends
+    found = np.zeros(len(own), np.int64)
+    np.add.at(found, own.messages.kernel[rows], own.messages.peer[rows] + 1)
+    return found
 
 
 def _reduces_for(members: Sequence[RankSplit], number: int) -> str:

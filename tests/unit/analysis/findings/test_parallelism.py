@@ -8,7 +8,7 @@ from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose
 from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.table import Table
-from tests.unit.analysis.nccl_synthetic import experts, pipeline, tensor_and_data
+from tests.unit.analysis.nccl_synthetic import experts, pipeline, ring, tensor_and_data
 from tests.unit.analysis.synthetic import Recording
 
 EVEN, UNEVEN = (1 << 20,) * 4, (1 << 19, 1 << 19, 5 << 19, 1 << 19)
@@ -84,6 +84,11 @@ def test_groups_are_told_apart_on_one_stream(tmp_path: Path) -> None:
         *(("data", "0, 2", rank) for rank in (0, 2)),
         *(("data", "1, 3", rank) for rank in (1, 3)),
     }
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_ring_is_no_pipeline(count: int, tmp_path: Path) -> None:
+    assert set(comm_sum(ring(count), tmp_path).column("Group")) == {"ring"}
 
 
 def test_all_to_all_and_send_recv_have_bandwidth(tmp_path: Path) -> None:
