@@ -19,7 +19,7 @@ from gpu_profile.analysis.activity.activity import (
     Ops,
 )
 from gpu_profile.analysis.activity.comm.calls import CommCalls, comm_calls, kinds_of
-from gpu_profile.analysis.activity.nccl_payload import load_nccl_calls
+from gpu_profile.analysis.activity.comm.nccl_payload import load_nccl_calls
 from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
 from gpu_profile.analysis.arrays.columns import Index, among, coded, present, time_order
 from gpu_profile.analysis.arrays.intervals import Intervals

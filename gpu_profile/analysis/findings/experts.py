@@ -91,7 +91,7 @@ def _finding(busiest: _Busiest, number: int) -> Finding:
     evidence = [
         f"rank {view.rank} computes {view.ms('compute'):.2f} ms a step, the typical other of "
         f"{listed(one.rank for one in members)} {usual:.2f} ms",
-        f"{listed(one.rank for one in others)} wait {waits:.2f} ms a step in all-to-alls, rank "
+        f"waiting in all-to-alls: {listed(one.rank for one in others)} {waits:.2f} ms a step, rank "
         f"{view.rank} {_waiting_ms(view, number):.2f} ms",
     ]
     if busiest.load:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.nccl_payload import (
+from gpu_profile.analysis.activity.comm.nccl_payload import (
     NO_PEER,
     Launches,
     Membership,
