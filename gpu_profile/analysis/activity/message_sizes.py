@@ -1,6 +1,6 @@
 """How much data a step's all-reduces move, where the report lets one tell.
 
-NCCL's own payloads tell (comm/nccl_payload.py), but most exports lack them. Then PyTorch's DDP helps: it
+NCCL's own payloads tell (nccl_payload.py), but most exports lack them. Then PyTorch's DDP helps: it
 copies every gradient out of its buckets when the last all-reduce is done, from the thread that
 launched it, and these copies are as large as the messages, step after step. (Seen: 50.4, 302.3
 and 805.7 MB for models with as many bytes of parameters; the bandwidth that follows is what
