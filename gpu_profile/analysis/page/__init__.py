@@ -109,6 +109,7 @@ def write_page(
         sizes=comm_sizes(states, clock_error_ns),
         waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
         facts={**(known or {}), **run_facts([a[2] for a in read], len(ranks), clock_error_ns)},
+        windows=next((source.scope.edges for source in sources if source.scope.edges), ()),
         refused=refused,
         clean=clean or Redactor(),
     )
