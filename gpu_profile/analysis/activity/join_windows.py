@@ -68,15 +68,11 @@ def _renamed(codes: IntArray, known: Mapping[int, int]) -> IntArray:
 
 
 def _join_ops(first: Ops, other: Ops, calls: int, shift: int, known: Mapping[int, int]) -> Ops:
-    moved = replace(
-        other,
-        start=other.start + shift,
-        end=other.end + shift,
-        name=_renamed(other.name, known),
-        call=np.where(other.call == NO_CALL, NO_CALL, other.call + calls),
-    )
-    columns = (field.name for field in fields(Ops))
-    return Ops(**{key: np.r_[getattr(first, key), getattr(moved, key)] for key in columns})
+    columns = {field.name: getattr(other, field.name) for field in fields(Ops)}
+    columns |= {key: _renamed(columns[key], known) for key in columns if key.endswith("name")}
+    columns["start"], columns["end"] = other.start + shift, other.end + shift
+    columns["call"] = np.where(other.call == NO_CALL, NO_CALL, other.call + calls)
+    return Ops(**{key: np.r_[getattr(first, key), column] for key, column in columns.items()})
 
 
 def _join_calls(first: Calls, other: Calls, shift: int, known: Mapping[int, int]) -> Calls:
