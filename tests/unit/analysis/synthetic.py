@@ -22,7 +22,6 @@ TABLES = {
     "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId INT, schemaId INT, name TEXT, offset INT",
     "PROFILER_OVERHEAD": "start INT, end INT, globalTid INT, nameId INT, returnValue INT",
     "TARGET_INFO_GPU": "id INT, name TEXT",
-    "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INT",
     "TARGET_INFO_CUDA_DEVICE": "gpuId INT, cudaId INT, pid INT",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INT",
     "TARGET_INFO_SYSTEM_ENV": "name TEXT, value TEXT",
