@@ -47,7 +47,7 @@ class Report:
 
 
 def find_reports(directory: Path) -> tuple[Report, ...]:
-    """The reports of a run directory, by rank and window. A link is none: a job may have left it."""
+    """The reports of a run directory, by rank and window. A link is none: a job may leave one."""
     files = (path for path in directory.iterdir() if path.is_file() and not path.is_symlink())
     matches = ((path, _FILE.fullmatch(path.name)) for path in files)
     found = (
