@@ -99,8 +99,8 @@ def docker(require: Callable[[str, object], None]) -> None:
 @pytest.fixture(scope="session")
 def embedded(docker: None, require: Callable[[str, object], None]) -> None:
     """An engine, and what makes the embedded base on it."""
-    missing = process.which("debootstrap") is None
-    require("image", missing and "debootstrap is not installed: no embedded base")
+    missing = process.which("mmdebstrap") is None
+    require("image", missing and "mmdebstrap is not installed: no embedded base")
 
 
 @pytest.fixture(scope="session")

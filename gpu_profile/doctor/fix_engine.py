@@ -77,7 +77,7 @@ def install(found: Distribution) -> tuple[Command, ...]:
     old = found.id == "debian" and found.codename == "bookworm"
     sources = _trixie_commands(found) if old else ()
     wanted = [f"{name}/trixie" if old else name for name in engine]
-    helpers = ("iptables", "debootstrap")
+    helpers = ("iptables", "mmdebstrap", "uidmap")
     return (
         *sources,
         command("apt-get", "update"),

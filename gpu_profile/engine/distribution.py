@@ -9,11 +9,12 @@ from gpu_profile.errors import ToolError
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """`id` is os-release's: debian, ubuntu. `mirror` is empty where apt knows of none."""
+    """`id` is os-release's: debian, ubuntu. A mirror is empty where apt knows of none."""
 
     id: str
     codename: str
     mirror: str = ""
+    security_mirror: str = ""
 
     @property
     def keyring(self) -> str:
@@ -39,6 +40,7 @@ def probe() -> Steps[Distribution]:
         id=fields["ID"],
         codename=fields.get("VERSION_CODENAME", ""),
         mirror=first_mirror(fields["ID"], sources),
+        security_mirror=find_security_mirror(fields["ID"], sources),
     )
 
 
@@ -54,3 +56,12 @@ def first_mirror(distribution: str, sources: str) -> str:
         if origin.lower() == distribution and "security" not in uri:
             return uri.rstrip("/")
     return ""
+
+
+def find_security_mirror(distribution: str, sources: str) -> str:
+    """Where its security suite is. Ubuntu's mirrors hold it beside the others; Debian's do not."""
+    for line in sources.splitlines():
+        origin, _, uri = line.partition(" ")
+        if origin.lower() == distribution and "security" in uri:
+            return uri.rstrip("/")
+    return first_mirror(distribution, sources) if distribution == "ubuntu" else ""

@@ -1,47 +1,71 @@
-"""The embedded base: a distribution bootstrapped from this machine's own mirror of it.
+"""The embedded base: a distribution bootstrapped from this machine's own mirrors of it.
 
 For machines that reach no registry of images. Its tag is a hash of what it is made from, so it
-is made once, and again only when asked.
+is made once, and again only when asked. mmdebstrap makes it: as root, or in a user namespace.
 """
 
 import hashlib
+import json
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import PurePosixPath
 
+from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.engine import distribution
 from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError
 
 REPOSITORY = "gpu-profile-base"
+SUITES_LABEL = "io.github.gpu-profile.suites"
+"""The base's suites, as in "trixie trixie-updates trixie-security"."""
+_OLDEST_DAYS = 30
+"""Debian publishes security updates every few days."""
 _SUITES = {"debian": "trixie"}
-_SECTIONS = {"debian": "main,contrib,non-free", "ubuntu": "main,universe,restricted,multiverse"}
-_LEFT_OUT = (
-    "./var/cache/apt/*",
-    "./var/lib/apt/lists/*",
-    "./var/log/*",
-    "./tmp/*",
-    "./dev/*",
-    "./etc/hostname",
-    "./etc/resolv.conf",
-    "./etc/machine-id",
-)
+_SECTIONS = {"debian": "main contrib non-free", "ubuntu": "main universe restricted multiverse"}
+_REMOVE_COPIES = 'rm -f "$1/etc/hostname" "$1/etc/resolv.conf" "$1/etc/machine-id"'
+"""mmdebstrap copies the first two from this machine."""
+_FIND_MISSING = """\
+command -v mmdebstrap >/dev/null || echo mmdebstrap
+[ "$(id -u)" != 0 ] || exit 0
+command -v newuidmap >/dev/null || echo uidmap
+for file in /etc/subuid /etc/subgid; do
+  grep -qs "^$(id -un):" "$file" || echo "$file"
+done
+unshare --user true 2>/dev/null || echo namespaces
+"""
+"""Prints what this user lacks. https://manpages.debian.org/mmdebstrap: "unshare" mode's needs."""
+_OTHERWISE = "or set BASE_IMAGE to an image that this machine reaches"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """All that the base is made from. Debian is always trixie, the first whose Open MPI, PyTorch
-    and nsys are recent enough; Ubuntu is the machine's own release."""
+    and nsys are recent enough; Ubuntu is the machine's own release. `security_mirror` is empty
+    where apt knows of none: such a base lacks the security updates."""
 
     distribution: str
     suite: str
     sections: str
     mirror: str
     keyring: str
+    security_mirror: str = ""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The lines of its sources.list, as in "deb http://… trixie-updates main contrib"."""
+        mirrors = {self.suite: self.mirror, f"{self.suite}-updates": self.mirror}
+        if self.security_mirror:
+            mirrors[f"{self.suite}-security"] = self.security_mirror
+        return tuple(f"deb {mirror} {suite} {self.sections}" for suite, mirror in mirrors.items())
+
+    @property
+    def suites(self) -> str:
+        return " ".join(line.split()[2] for line in self.sources)
 
     @property
     def tag(self) -> str:
-        parts = (self.distribution, self.suite, self.sections, self.mirror, *_LEFT_OUT)
+        parts = (self.distribution, *self.sources, _REMOVE_COPIES)
         return f"{REPOSITORY}:{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
 
 
@@ -66,6 +90,7 @@ def recipe(found: Distribution) -> Recipe:
         sections=_SECTIONS[found.id],
         mirror=found.mirror,
         keyring=found.keyring,
+        security_mirror=found.security_mirror,
     )
 
 
@@ -84,11 +109,37 @@ def _identity(tag: str) -> Steps[str]:
     return told.stdout.strip() if told.returncode == 0 else ""
 
 
+def check_age(now: datetime) -> Steps[tuple[Check, ...]]:
+    """How old the newest embedded base is and which suites it has; nothing where there is none."""
+    listed = yield command("docker", "image", "ls", "--quiet", REPOSITORY)
+    names = listed.stdout.split()[:1] if listed.returncode == 0 else []
+    if not names:
+        return ()
+    inspected = yield command("docker", "image", "inspect", "--format={{json .}}", *names)
+    if inspected.returncode:
+        return ()
+    image = json.loads(inspected.stdout)
+    suites = str((image["Config"].get("Labels") or {}).get(SUITES_LABEL, ""))
+    days = (now - datetime.fromisoformat(f"{image['Created'][:19]}+00:00")).days
+    has_security = "-security" in suites
+    return (
+        Check(
+            name="security updates",
+            ok=days <= _OLDEST_DAYS and has_security,
+            found=f"embedded base, {days} days old, "
+            + (suites if has_security else "without a security suite"),
+            advice="`invoke build --rebuild-base` makes it with the updates of today",
+        ),
+    )
+
+
 def make(chosen: Recipe) -> Steps[str]:
     """Bootstrap into a temporary directory, import it, and leave nothing behind: the image's id.
 
-    About a minute, as root.
+    About a minute. Raises ToolError where this user lacks something for it.
     """
+    missing = yield command("sh", "-c", _FIND_MISSING)
+    _refuse_missing(missing.stdout.split())
     made = yield command("mktemp", "-d", "/var/tmp/gpu-profile-base.XXXXXX")
     directory = PurePosixPath(made.stdout.strip() or "/var/tmp/gpu-profile-base.XXXXXX")
     for step in _commands(chosen, directory):
@@ -101,31 +152,53 @@ def make(chosen: Recipe) -> Steps[str]:
     return last.stdout.strip()
 
 
+def _refuse_missing(missing: list[str]) -> None:
+    packages = [name for name in missing if name in {"mmdebstrap", "uidmap"}]
+    files = [name for name in missing if name.startswith("/")]
+    if packages:
+        needed = f"The embedded base needs {' and '.join(packages)}, not installed here"
+        raise ToolError(needed, f"`sudo apt-get install {' '.join(packages)}`, {_OTHERWISE}")
+    if files:
+        raise ToolError(
+            f"The embedded base needs a line for this user in {' and '.join(files)}",
+            "`sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER`,"
+            f" {_OTHERWISE}",
+        )
+    if missing:
+        raise ToolError(
+            "This user may make no user namespace, which the embedded base needs",
+            f"Build as root, {_OTHERWISE}",
+        )
+
+
 def _commands(chosen: Recipe, directory: PurePosixPath) -> tuple[Command, ...]:
-    root, archive = str(directory / "root"), str(directory / "base.tar")
+    archive = str(directory / "base.tar")
     return (
         Command(
             argv=(
-                *("debootstrap", "--variant=minbase", f"--components={chosen.sections}"),
-                *(f"--keyring={chosen.keyring}", chosen.suite, root, chosen.mirror),
+                *("mmdebstrap", "--variant=minbase", f"--keyring={chosen.keyring}"),
+                "--skip=output/dev",  # an engine's own; a rootless one may not make device nodes
+                f"--customize-hook={_REMOVE_COPIES}",
+                *(chosen.suite, archive, *chosen.sources),
             ),
-            env={"DPKG_FORCE": "unsafe-io"},  # a base is made whole or not at all
-        ),
-        command(
-            *("tar", "-C", root, "--numeric-owner", "--sort=name", "-cf", archive),
-            *(f"--exclude={pattern}" for pattern in _LEFT_OUT),
-            ".",
+            # /tmp may be memory; a base is made whole or not at all
+            env={"TMPDIR": "/var/tmp", "DPKG_FORCE": "unsafe-io"},
         ),
         command(
             *("docker", "import", "--change", 'CMD ["/bin/bash"]'),
             *("--change", f"LABEL org.opencontainers.image.title={REPOSITORY}"),
             *("--change", f"LABEL org.opencontainers.image.version={chosen.suite}"),
+            *("--change", f'LABEL {SUITES_LABEL}="{chosen.suites}"'),
             *(archive, chosen.tag),
         ),
     )
 
 
 def _explain(failed: Result) -> BuildError:
-    root = "root" in failed.stderr and "debootstrap" in failed.stderr
-    hint = "Run it as root" if root else "Set BASE_IMAGE to an image that this machine reaches"
-    return BuildError(f"The embedded base was not made: {failed.said}", hint)
+    reason = next(
+        (line for line in failed.stderr.splitlines() if line.startswith("E: ")), failed.said
+    )
+    return BuildError(
+        f"The embedded base was not made: {reason}",
+        "Set BASE_IMAGE to an image that this machine reaches",
+    )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from datetime import datetime, timezone
 
 from gpu_profile import process
 from gpu_profile.check import Check
@@ -16,6 +17,7 @@ from gpu_profile.doctor import host as host_doctor
 from gpu_profile.doctor import kubernetes as kubernetes_doctor
 from gpu_profile.engine import probe as engine
 from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.image import embedded_base
 from gpu_profile.launchers.agent.place import Place
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.host import HostLauncher
@@ -45,7 +47,11 @@ def _checks(chosen: Settings) -> tuple[Check, ...]:
         return process.drive(steps)
     if isinstance(launcher, Scripted):
         return process.drive(host_doctor.checks(launcher))
-    return engine_engine.checks(process.drive(engine.probe()))
+    answered = process.drive(engine.probe())
+    if not answered.server:
+        return engine_engine.checks(answered)
+    base = process.drive(embedded_base.check_age(datetime.now(timezone.utc)))
+    return (*engine_engine.checks(answered), *base)
 
 
 def counters(verb: Verb, options: Options) -> None:

@@ -9,7 +9,7 @@ from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.doctor import engine as engine_engine
 from gpu_profile.doctor import fix_engine as engine_fix_engine
 from gpu_profile.engine import probe as engine
-from gpu_profile.engine.distribution import Distribution, first_mirror, probe
+from gpu_profile.engine.distribution import Distribution, find_security_mirror, first_mirror, probe
 from gpu_profile.engine.probe import Engine
 from gpu_profile.errors import ToolError
 from gpu_profile.process import run
@@ -171,7 +171,7 @@ def test_others_take_their_own(name: str, codename: str) -> None:
         Distribution(id=name, codename=codename, mirror="http://m.example")
     )
     assert update.argv == ("apt-get", "update")
-    assert {"docker.io", "docker-buildx", "debootstrap"} <= set(install.argv)
+    assert {"docker.io", "docker-buildx", "mmdebstrap", "uidmap"} <= set(install.argv)
     assert not any("/" in word for word in install.argv)
 
 
@@ -214,6 +214,14 @@ def test_the_mirror_is_the_distributions_own() -> None:
     )
     assert first_mirror("debian", sources) == "http://m.example/debian"
     assert first_mirror("ubuntu", sources) == ""
+    assert find_security_mirror("debian", sources) == "http://m.example/debian-security"
+
+
+def test_a_mirror_of_ubuntu_holds_its_security_suite() -> None:
+    assert find_security_mirror("ubuntu", "Ubuntu http://m.example/ubuntu/\n") == (
+        "http://m.example/ubuntu"
+    )
+    assert find_security_mirror("debian", "Debian http://m.example/debian/\n") == ""
 
 
 def test_no_command_asks_for_a_terminal() -> None:

@@ -94,7 +94,7 @@ def test_what_is_set_is_not_asked_about() -> None:
 def test_a_missing_embedded_base_is_made_by_commands_of_its_own() -> None:
     found = Decided(settings=settings_for(), made={}, base_recipe=recipe(DEBIAN))
     made = process.plan(with_base(found))
-    assert [command.argv[0] for command in made] == ["mktemp", "debootstrap", "tar", "docker", "rm"]
+    assert [command.argv[0] for command in made] == ["sh", "mktemp", "mmdebstrap", "docker", "rm"]
     assert process.plan(with_base(Decided(settings=settings_for(), made={}))) == ()
 
 

@@ -1,5 +1,9 @@
 """The embedded base: made once, by commands that leave nothing behind, and known by its tag."""
 
+import dataclasses
+import json
+from datetime import datetime, timezone
+
 import pytest
 
 from gpu_profile import process
@@ -7,7 +11,7 @@ from gpu_profile.command import Command, Result
 from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError
 from gpu_profile.image import embedded_base
-from gpu_profile.image.embedded_base import Recipe
+from gpu_profile.image.embedded_base import SUITES_LABEL, Recipe
 
 DEBIAN = Distribution(id="debian", codename="bookworm", mirror="http://mirror.example/debian")
 
@@ -29,23 +33,72 @@ def test_debian_is_trixie_and_ubuntu_its_own_release() -> None:
     assert "multiverse" in embedded_base.recipe(noble).sections
 
 
+def test_it_gets_the_security_updates() -> None:
+    chosen = dataclasses.replace(_recipe(), security_mirror="http://m.example/debian-security")
+    assert chosen.sources == (
+        "deb http://mirror.example/debian trixie main contrib non-free",
+        "deb http://mirror.example/debian trixie-updates main contrib non-free",
+        "deb http://m.example/debian-security trixie-security main contrib non-free",
+    )
+    assert chosen.suites == "trixie trixie-updates trixie-security"
+    assert chosen.tag != _recipe().tag
+
+
 def test_it_is_made_by_these_commands() -> None:
     made = process.plan(embedded_base.make(_recipe()))
-    assert [command.argv[0] for command in made] == ["mktemp", "debootstrap", "tar", "docker", "rm"]
-    assert made[1].argv[-1] == "http://mirror.example/debian"
-    assert "--exclude=./etc/resolv.conf" in made[2].argv
+    assert [each.argv[0] for each in made] == ["sh", "mktemp", "mmdebstrap", "docker", "rm"]
+    assert made[2].argv[-2:] == _recipe().sources
     assert made[3].argv[-1] == _recipe().tag
 
 
 def test_a_failure_still_removes_the_directory() -> None:
     steps = embedded_base.make(_recipe())
-    command: Command = next(steps)
-    command = steps.send(Result(returncode=0, stdout="/var/tmp/gpu-profile-base.x\n"))
-    assert command.argv[0] == "debootstrap"
-    command = steps.send(Result(returncode=1, stderr="E: debootstrap can only run as root"))
-    assert command.argv == ("rm", "-rf", "--one-file-system", "/var/tmp/gpu-profile-base.x")
-    with pytest.raises(BuildError, match="Run it as root"):
+    next(steps)
+    steps.send(Result(returncode=0))
+    made: Command = steps.send(Result(returncode=0, stdout="/var/tmp/gpu-profile-base.x\n"))
+    assert made.argv[0] == "mmdebstrap"
+    said = "I: removing tempdir\nE: apt-get update failed\nI: cleaning up\n"
+    removal = steps.send(Result(returncode=1, stderr=said))
+    assert removal.argv == ("rm", "-rf", "--one-file-system", "/var/tmp/gpu-profile-base.x")
+    with pytest.raises(BuildError, match=r"not made: E: apt-get update failed\. Set BASE_IMAGE"):
         steps.send(Result(returncode=0))
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("mmdebstrap\nuidmap\n", "needs mmdebstrap and uidmap.*apt-get install mmdebstrap uidmap"),
+        ("mmdebstrap\nnamespaces\n", "needs mmdebstrap, not.*apt-get install mmdebstrap`"),
+        ("/etc/subuid\n/etc/subgid\n", "line for this user in /etc/subuid and /etc/subgid"),
+        ("namespaces\n", "no user namespace.*as root"),
+    ],
+)
+def test_what_a_user_lacks_is_one_line(missing: str, said: str) -> None:
+    steps = embedded_base.make(_recipe())
+    next(steps)
+    with pytest.raises(ToolError, match=said) as refused:
+        steps.send(Result(returncode=0, stdout=missing))
+    assert "or set BASE_IMAGE" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("created", "suites", "ok", "found"),
+    [
+        ("2026-11-20", "trixie trixie-security", True, "2 days old, trixie trixie-security"),
+        ("2026-10-01", "trixie trixie-security", False, "52 days old, trixie trixie-security"),
+        ("2026-11-20", "", False, "2 days old, without a security suite"),
+    ],
+)
+def test_its_age_is_checked(created: str, suites: str, ok: bool, found: str) -> None:
+    labels = {SUITES_LABEL: suites} if suites else None
+    image = {"Created": f"{created}T10:00:00.123456789Z", "Config": {"Labels": labels}}
+    steps = embedded_base.check_age(datetime(2026, 11, 22, 12, tzinfo=timezone.utc))
+    next(steps)
+    steps.send(Result(returncode=0, stdout="936b2f9aabd8\n0ff5e07f7040\n"))
+    with pytest.raises(StopIteration) as stop:
+        steps.send(Result(returncode=0, stdout=json.dumps(image)))
+    (check,) = stop.value.value
+    assert (check.ok, check.found) == (ok, f"embedded base, {found}")
 
 
 def test_no_mirror_no_base() -> None:
