@@ -15,6 +15,7 @@ from gpu_profile.analysis.activity.collectives import collectives_of, match
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.activity.idle import CAUSES, find_gaps
 from gpu_profile.analysis.activity.message_sizes import reduced_bytes
+from gpu_profile.analysis.activity.start_up import StartUp, find_start_up, steady_window
 from gpu_profile.analysis.activity.steps import Steps, find_steps
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
@@ -27,7 +28,7 @@ STATES = ("compute", *EXPOSED, "memory", *(f"idle_{cause}" for cause in CAUSES))
 
 @dataclass(frozen=True, eq=False)
 class RankStates:
-    """Times are in the run's clock. Windows: the whole span first, then each step.
+    """Times are in the run's clock. Windows: the steady part first (steady_window), then each step.
 
     `own` has the states that the rank knows alone (ns a window), and "busy", "communication"
     and "hidden" (communication under compute), which overlap them. `exposed` is communication
@@ -44,6 +45,7 @@ class RankStates:
     exposed: Intervals
     collectives: Collectives
     reduced: IntArray
+    start_up: StartUp | None = None
 
     @property
     def span(self) -> int:
@@ -64,9 +66,8 @@ def rank_states(activity: Activity, offset_ns: int = 0) -> RankStates:
 
 
 def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
-    ops, steps = activity.ops, find_steps(activity)
-    start = np.r_[ops.start[0], steps.start]
-    end = np.r_[ops.end.max(), steps.end]
+    ops, steps, (first, last) = activity.ops, find_steps(activity), steady_window(activity)
+    start, end = np.r_[first, steps.start], np.r_[last, steps.end]
     compute, communication = ops.union(COMPUTE), ops.union(COMMUNICATION)
     memory = ops.union(COPY, SET).minus(ops.union(COMPUTE, COMMUNICATION))
     exposed, gaps = communication.minus(compute), find_gaps(activity)
@@ -84,21 +85,17 @@ def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
         process=activity.process,
         start=start + offset_ns,
         end=end + offset_ns,
-        steps=_shifted(steps, offset_ns),
+        steps=steps.moved(offset_ns),
         own={name: pieces.within(start, end) for name, pieces in sets.items()},
         exposed=_moved(exposed, offset_ns),
         collectives=collectives_of(activity, offset_ns),
         reduced=reduced_bytes(activity),
+        start_up=find_start_up(activity),
     )
 
 
 def _moved(pieces: Intervals, by: int) -> Intervals:
     return Intervals(pieces.start + by, pieces.end + by)
-
-
-def _shifted(steps: Steps, by: int) -> Steps:
-    times = (steps.host_start, steps.host_end, steps.start, steps.end)
-    return Steps(steps.source, *(time + by for time in times))
 
 
 Spent = Mapping[str, IntArray]

@@ -1,12 +1,13 @@
 """All that findings need to know of one rank: small, picklable, sums by window.
 
-Windows are those of RankStates: the whole span, then each step.
+Windows are those of RankStates: the steady part, then each step.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, Activity
 from gpu_profile.analysis.activity.health import Health, rank_health
@@ -19,6 +20,7 @@ from gpu_profile.analysis.activity.idle import (
     sync_shadow,
 )
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE
+from gpu_profile.analysis.activity.start_up import steady_window
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.activity.steps import Steps, find_steps
 from gpu_profile.analysis.arrays.columns import among, coded, present, rising
@@ -87,7 +89,8 @@ class RankFacts:
 def rank_facts(activity: Activity, offset_ns: int, report: str) -> RankFacts:
     """Everything of one rank; times by window, in ns."""
     steps, ops = find_steps(activity), activity.ops
-    gpu = Windows(np.r_[ops.start[0], steps.start], np.r_[ops.end.max(), steps.end])
+    first, last = steady_window(activity)
+    gpu = Windows(np.r_[first, steps.start], np.r_[last, steps.end])
     kernels = np.flatnonzero((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION))
     tiny = kernels[ops.duration[kernels] < TINY_NS]
     return RankFacts(
@@ -131,9 +134,14 @@ class Windows:
         return np.asarray(behind - first, np.int64)
 
 
+def _is_steady(activity: Activity, time: IntArray) -> NDArray[np.bool_]:
+    first, last = steady_window(activity)
+    return (time >= first) & (time < last)
+
+
 def _kernels(activity: Activity) -> dict[str, KernelTime]:
     ops = activity.ops
-    rows = np.flatnonzero(ops.kind == COMPUTE)
+    rows = np.flatnonzero((ops.kind == COMPUTE) & _is_steady(activity, ops.start))
     alone = ~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])
     place, names = coded(ops.name[rows])
     duration = ops.duration[rows]
@@ -194,7 +202,8 @@ def _gap_ranges(activity: Activity) -> dict[tuple[int, str], int]:
     # One small number a combination: equal rows of a matrix take numpy seconds to find.
     names = ("", *ranges.names)
     code = gaps.cause * len(names) + name + 1
-    sums = np.bincount(code, weights=gaps.end - gaps.start)
+    length = np.where(_is_steady(activity, gaps.start), gaps.end - gaps.start, 0)
+    sums = np.bincount(code, weights=length)
     return {
         (int(key) // len(names), names[int(key) % len(names)]): round(float(sums[key]))
         for key in np.flatnonzero(sums)
@@ -204,8 +213,9 @@ def _gap_ranges(activity: Activity) -> dict[tuple[int, str], int]:
 def _longest(activity: Activity, offset_ns: int) -> dict[int, tuple[int, int]]:
     gaps = find_gaps(activity)
     length, found = gaps.end - gaps.start, {}
-    for cause in np.unique(gaps.cause):
-        mine = np.flatnonzero(gaps.cause == cause)
+    steady = _is_steady(activity, gaps.start)
+    for cause in np.unique(gaps.cause[steady]):
+        mine = np.flatnonzero((gaps.cause == cause) & steady)
         longest = mine[np.argmax(length[mine])]
         found[int(cause)] = (int(length[longest]), int(gaps.start[longest]) + offset_ns)
     return found

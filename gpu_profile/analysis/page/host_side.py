@@ -9,7 +9,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.cached import host_ranges_of
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
-from gpu_profile.analysis.activity.steps import named_steps
+from gpu_profile.analysis.activity.step_ranges import named_steps
 from gpu_profile.analysis.nsys_tables import mpi_event_sum as mpi
 from gpu_profile.analysis.nsys_tables import nvtx_sum as nvtx
 from gpu_profile.analysis.nsys_tables import osrt_sum as osrt

@@ -17,8 +17,8 @@ def nothing(_rank: Rank) -> None:
 class Training:
     """Data-parallel steps: data, forward, backward with one all-reduce, optimizer.
 
-    `data`, `layer` and `after` are done by every rank, `only` by the given ones in their data
-    phase. The defaults are healthy: kernels of 200 us that the host launches far ahead.
+    `before` (once), `data`, `layer` and `after` are done by every rank, `only` by the given ones
+    in their data phase. The defaults are healthy: kernels of 200 us that the host launches far ahead.
     """
 
     ranks: int = 4
@@ -29,6 +29,7 @@ class Training:
     transfer_us: float = 150.0
     message: int = 0
     step_range: str = "step"
+    before: Act = nothing
     data: Act = nothing
     layer: Act = nothing
     after: Act = nothing
@@ -36,6 +37,8 @@ class Training:
 
     def record(self) -> Recording:
         ranks = ranks_of(self.ranks)
+        for rank in ranks:
+            self.before(rank)
         for _ in range(self.steps):
             self._step(ranks)
         for rank in ranks:

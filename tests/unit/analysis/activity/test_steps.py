@@ -47,7 +47,7 @@ def test_a_range_of_another_domain_must_say_so(tmp_path: Path) -> None:
         return first(recording.save(tmp_path / f"{name}.sqlite"))
 
     assert find_steps(in_demo("step")).source == "range demo:step"
-    assert find_steps(in_demo("gubbins")).source.startswith("period of ")
+    assert find_steps(in_demo("gubbins")).source.startswith("repetition of ")
 
 
 def test_an_optimizer_step_is_no_step(tmp_path: Path) -> None:
@@ -57,14 +57,14 @@ def test_an_optimizer_step_is_no_step(tmp_path: Path) -> None:
         rank.range("optimizer.step", start)
 
     steps = find_steps(trained(Training(step_range="", after=adam), tmp_path))
-    assert steps.source.startswith("period of ")
+    assert steps.source.startswith("repetition of ")
 
 
 def test_the_period_of_the_recorded_run_agrees_with_its_ranges() -> None:
     activity = first(DATA / "rank0.sqlite.gz")
     nameless = replace(activity, ranges=activity.ranges.pick(np.empty(0, np.int64)))
     marked, found = find_steps(activity), find_steps(nameless)
-    assert found.source == "period of 291 kernels"
+    assert found.source == "repetition of 291 launches"
     assert len(found) == len(marked) - 1  # the last one has no next one to end at
     assert np.median(found.end - found.start) == pytest.approx(
         np.median(marked.end - marked.start), rel=0.02

@@ -1,0 +1,114 @@
+"""Start-up: what a program does before its first steady step, and how long each part takes."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER
+from gpu_profile.analysis.activity.steps import find_steps, first_steady
+from gpu_profile.analysis.arrays.columns import among
+from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
+
+IMPORTS = "before the first CUDA call (imports)"
+# The driver's calls that each part of a start-up consists of; a recording without any of the
+# first two began when the program was running already.
+CONTEXTS = re.compile(r"cuInit$|cuCtxCreate|cuDevicePrimaryCtxRetain|cudaInitDevice|cudaSetDevice_")
+LIBRARIES = re.compile(r"cu(da)?Library(Load|Get)|cuModule(Load|Get)|__cudaRegisterFatBinary")
+MEMORY = re.compile(r"cuda(Malloc|HostAlloc|HostRegister|MallocHost)|cuMem(Alloc|Create|Host)")
+COMMUNICATORS = re.compile(r"(NCCL:)?nccl(CommInit|CommSplit)")
+PARTS = (
+    ("loading CUDA libraries", LIBRARIES),
+    ("contexts", CONTEXTS),
+    ("allocating memory", MEMORY),
+)
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """From `start` to `end` (ns, the report's clock), which is where the first steady step begins.
+
+    `parts`: ns by name, disjoint, e.g. {"loading CUDA libraries": 2_100_000_000}; what is left of
+    the length is the host's other work, such as reading data or compiling. `first_steps`: how
+    many steps were still warming up; their time is the part "the first steps".
+    """
+
+    start: int
+    end: int
+    parts: Mapping[str, int]
+    first_steps: int
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
+
+@once_each
+def find_start_up(activity: Activity) -> StartUp | None:
+    """The start-up of one rank; None without steps, and for a recording that began later."""
+    steps, calls = find_steps(activity), activity.calls
+    if not len(steps) or not len(calls.start):
+        return None
+    drop = first_steady(steps.end - steps.start)
+    loop, end = int(steps.host_start[0]), int(steps.host_start[drop])
+    if not _starts_program(activity, loop):
+        return None
+    start = min(0, int(calls.start[0]))
+    parts = _parts(activity, start, loop)
+    if end > loop:
+        parts["the first steps"] = end - loop
+    return StartUp(start, end, parts, drop)
+
+
+@once_each
+def steady_window(activity: Activity) -> tuple[int, int]:
+    """(start, end) in ns of the time that figures of the whole recording count: all operations,
+    but where the recording has a start-up the steady steps alone."""
+    ops, steps = activity.ops, find_steps(activity)
+    start_up = find_start_up(activity)
+    if start_up is None:
+        return int(ops.start[0]), int(ops.end.max())
+    return int(steps.start[start_up.first_steps]), int(steps.end[-1])
+
+
+def _starts_program(activity: Activity, before: int) -> bool:
+    calls = activity.calls
+    early = calls.start < before
+    begins = calls.named(activity.names, CONTEXTS) | calls.named(activity.names, LIBRARIES)
+    return bool(np.any(begins & early))
+
+
+def _parts(activity: Activity, start: int, end: int) -> dict[str, int]:
+    """Time by part; where two overlap (a library that loads in a communicator's set-up), the
+    first counts."""
+    calls, found, covered = activity.calls, dict[str, int](), NOTHING
+    window = Intervals(np.array([start]), np.array([end]))
+    first = int(min(calls.start[0], end))
+    pieces = [(IMPORTS, Intervals.union(np.array([start]), np.array([first])))]
+    for name, pattern in PARTS:
+        rows = calls.named(activity.names, pattern)
+        pieces.append((name, Intervals.union(calls.start[rows], calls.end[rows])))
+    pieces.insert(2, ("communicators", _communicators(activity)))
+    for name, piece in pieces:
+        own = piece.meet(window).minus(covered)
+        covered = _joined(covered, own)
+        if own.total:
+            found[name] = own.total
+    return found
+
+
+def _communicators(activity: Activity) -> Intervals:
+    """The ranges in which NCCL sets its communicators up."""
+    ranges = activity.ranges
+    codes = [code for code, name in enumerate(ranges.names) if COMMUNICATORS.match(name)]
+    rows = np.flatnonzero(among(ranges.name, codes) & (ranges.end != FOREVER))
+    return Intervals.union(ranges.start[rows], ranges.end[rows])
+
+
+def _joined(one: Intervals, other: Intervals) -> Intervals:
+    start: IntArray = np.r_[one.start, other.start]
+    return Intervals.union(start, np.r_[one.end, other.end])

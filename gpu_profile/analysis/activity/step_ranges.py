@@ -1,0 +1,97 @@
+"""Steps that an NVTX range marks: by its name, or because it fills the time."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges, normal_name
+from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.types import IntArray
+
+STEP_NAME = re.compile(r"(^|[^a-z])(profiler|train(ing)?)?_?(step|iter|iteration|batch)([^a-z]|$)")
+NOT_A_STEP = re.compile(r"optim|sched|zero_grad|forward|backward|data|load|adam|sgd")
+# Fewer repetitions say nothing of a spread.
+FEWEST_STEPS = 3
+# A repeated outermost range without a telling name must fill the capture to be the step.
+NAMELESS_COVER = 0.5
+
+HostSteps = tuple[str, IntArray, IntArray]
+"""How the steps were found, and when the host began and ended each."""
+Groups = dict[str, IntArray]
+"""Rows of ranges by their name."""
+
+
+def named_steps(ranges: Ranges) -> HostSteps | None:
+    """The outermost repeated range called step, iteration or batch; else what fills the time.
+
+    Of another domain than the default, which may be a library's, only one that is called so.
+    """
+    domains = (ranges.of_domain(domain) for domain in present(ranges.domain) if domain)
+    elsewhere = (_first(domain, _telling) for domain in domains)
+    return _first(ranges.of_user(), _candidates) or next(filter(None, elsewhere), None)
+
+
+def _first(
+    ranges: Ranges, candidates: Callable[[Ranges, Groups], Iterable[str]]
+) -> HostSteps | None:
+    """The first candidate whose ranges follow each other."""
+    repeated = {name: rows for name, rows in _by_name(ranges) if len(rows) >= FEWEST_STEPS}
+    for name in candidates(ranges, repeated):
+        rows = repeated[name]
+        start, end = ranges.start[rows], ranges.end[rows]
+        if np.all(end[:-1] <= start[1:]) and end[-1] != FOREVER:
+            return f"range {name}", start, end
+    return None
+
+
+def _by_name(ranges: Ranges) -> Iterator[tuple[str, IntArray]]:
+    """The ranges of each name, numbers in it aside; names in the order in which they first come."""
+    normal = [normal_name(name) for name in ranges.names]
+    names = list(dict.fromkeys(normal))
+    code = np.array([names.index(name) for name in normal], np.int64)[ranges.name]
+    for number in range(len(names)):
+        if len(rows := np.flatnonzero(code == number)):
+            yield names[number], rows
+
+
+def _telling(ranges: Ranges, repeated: Groups) -> list[str]:
+    return _longest_first(ranges, repeated, [name for name in repeated if _tells(name.lower())])
+
+
+def _candidates(ranges: Ranges, repeated: Groups) -> Iterator[str]:
+    yield from _telling(ranges, repeated)
+    outermost = _outermost(ranges)
+    for name, rows in repeated.items():
+        if _fills(ranges, rows.tolist(), outermost):
+            yield name
+
+
+def _tells(name: str) -> bool:
+    return bool(STEP_NAME.search(name)) and not NOT_A_STEP.search(name)
+
+
+def _longest_first(ranges: Ranges, groups: Groups, names: list[str]) -> list[str]:
+    def length(name: str) -> int:
+        rows = groups[name]
+        return int((ranges.end[rows] - ranges.start[rows]).sum())
+
+    return sorted(names, key=lambda name: (-length(name), name))
+
+
+def _outermost(ranges: Ranges) -> set[int]:
+    found, reach = set(), dict[int, int]()
+    for index, (start, end, thread) in enumerate(
+        zip(ranges.start.tolist(), ranges.end.tolist(), ranges.thread.tolist(), strict=True)
+    ):
+        if start >= reach.get(thread, start):
+            found.add(index)
+            reach[thread] = end
+    return found
+
+
+def _fills(ranges: Ranges, rows: list[int], outermost: set[int]) -> bool:
+    if not outermost.issuperset(rows):
+        return False
+    start, end = ranges.start[rows], ranges.end[rows]
+    return bool((end - start).sum() >= NAMELESS_COVER * (end[-1] - start[0]))
