@@ -18,7 +18,7 @@ class Training:
     """Data-parallel steps: data, forward, backward with one all-reduce, optimizer.
 
     `before` (once), `data`, `layer` and `after` are done by every rank, `only` by the given ones
-    in their data phase. The defaults are healthy: kernels of 200 us that the host launches far ahead.
+    in their data phase. The defaults are healthy: kernels of 200 us, launched far ahead.
     """
 
     ranks: int = 4
