@@ -26,7 +26,7 @@ LIBRARY_USERS = {
 FLOORS = """
 __init__ analysis/arrays check command components errors progress redact table
 files
-analysis/store image_ref kubernetes process table_formats
+analysis/step_search analysis/store image_ref kubernetes process table_formats
 analysis/scrub analysis/tables job
 analysis/activity analysis/nsys_tables analysis/multi_report launcher nccl nsys settings
 launchers/agent

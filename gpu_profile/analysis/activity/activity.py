@@ -29,7 +29,8 @@ NO_CALL = -1
 class Ops:
     """GPU operations sorted by start; arrays of one length. `call` indexes Calls, or NO_CALL.
 
-    `bytes` of a collective is its message's size where the report tells it, else 0.
+    `bytes` of a collective is its message's size where the report tells it, else 0. `name` is of
+    the short name, `full_name` of the one with template arguments, where the report has both.
     """
 
     start: IntArray
@@ -40,6 +41,7 @@ class Ops:
     bytes: IntArray
     copy_kind: NDArray[np.int8]
     pageable: NDArray[np.bool_]
+    full_name: IntArray
     call: IntArray
 
     @cached_property
@@ -81,7 +83,8 @@ class Calls:
 class Activity:
     """One rank on one device of a `host`; `gpu` is its model. Times are the report's own.
 
-    `names` resolves Ops.name and Calls.name.
+    `names` resolves Ops.name and Calls.name. `leader`: of a process with several GPUs the one
+    with most operations, for all others; its steps are theirs.
     """
 
     rank: int
@@ -94,6 +97,7 @@ class Activity:
     names: Mapping[int, str]
     gpu: str = ""
     host: str = ""
+    leader: "Activity | None" = None
     comm: CommCalls | None = None
     """Of the operations of kind COMMUNICATION, in their order; None where it was not read."""
 

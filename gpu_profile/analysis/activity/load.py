@@ -23,7 +23,7 @@ from gpu_profile.analysis.activity.comm.nccl_payload import load_nccl_calls
 from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
 from gpu_profile.analysis.arrays.columns import Index, among, coded, present, time_order
 from gpu_profile.analysis.arrays.intervals import Intervals
-from gpu_profile.analysis.store.database import Database, sort_columns
+from gpu_profile.analysis.store.database import MISSING, Database, sort_columns
 from gpu_profile.analysis.store.schema import (
     GRAPH,
     KERNEL,
@@ -65,10 +65,17 @@ def activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
         ranges = load_ranges(database, process)
         overhead = _overhead(database, process)
         place = models.get((int(pid_of(np.array(process))), device), ""), host
-        found.append(
-            Activity(rank, process, device, ops, mine, ranges, overhead, names, *place, comm)
-        )
-    return tuple(sorted(found, key=lambda activity: (activity.rank, activity.device)))
+        facts = (rank, process, device, ops, mine, ranges, overhead, names, *place)
+        found.append(Activity(*facts, comm=comm))
+    return tuple(sorted(_led(found), key=lambda activity: (activity.rank, activity.device)))
+
+
+def _led(found: Sequence[Activity]) -> Iterator[Activity]:
+    """Each with the leader of its process."""
+    leaders: dict[int, Activity] = {}
+    for activity in sorted(found, key=lambda one: -len(one.ops.start)):
+        leader = leaders.setdefault(activity.process, activity)
+        yield activity if leader is activity else replace(activity, leader=leader)
 
 
 COMMON = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
@@ -78,12 +85,18 @@ SPARSE = {"bytes": np.int64, "copy_kind": np.int8, "pageable": np.bool_}
 
 def _operations(database: Database) -> tuple[list[Part], dict[int, str]]:
     """All GPU operations of a report, one set of columns a kind, with the names' texts."""
-    kernels: Part = {**database.load(KERNEL, *COMMON, "shortName", sort=False)}
+    kernels: Part = {**database.load(KERNEL, *COMMON, "shortName", "demangledName?", sort=False)}
+    kernels["full_name"] = np.where(
+        kernels["demangledName"] == MISSING, kernels["shortName"], kernels["demangledName"]
+    )
     names = _name_kernels(database, kernels)
     talk = [key for key, text in names.items() if comm_kernel(text)]
+    names = database.names(kernels["full_name"]) | names
     communicates = among(kernels["name"], talk).view(np.int8)
     kernels["kind"] = np.array([COMPUTE, COMMUNICATION], np.int8)[communicates]
     parts = [kernels, _copies(database), *_others(database)]
+    for part in parts[1:]:
+        part["full_name"] = part["name"]
     # Names of our own get negative ids, which nsys never gives.
     names.update({-1 - kind: COPY_NAMES.get(kind, "copy") for kind in range(100)})
     names.update({-101: "memset", -102: GRAPH_NAME})
@@ -186,6 +199,7 @@ def _ops(parts: Sequence[Part], process: int, device: int, calls: Calls) -> Ops:
         bytes=column("bytes"),
         copy_kind=column("copy_kind"),
         pageable=column("pageable"),
+        full_name=column("full_name"),
         call=Index(calls.correlation).places(column("correlationId")).astype(np.int64),
     )
 

@@ -1,15 +1,34 @@
 """Steps that no range marks: where the launches of a rank repeat."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.activity import COMPUTE, Activity
-from gpu_profile.analysis.activity.step_ranges import FEWEST_STEPS
+from gpu_profile.analysis.activity.activity import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    COPY_TO_DEVICE,
+    COPY_TO_HOST,
+    NO_CALL,
+    SET,
+    Activity,
+)
+from gpu_profile.analysis.activity.load import GRAPH_NAME
+from gpu_profile.analysis.arrays.columns import among, coded
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.step_search.launches import Launches
+from gpu_profile.analysis.step_search.search import find_repetition
 
-PERIOD_MATCH = 0.9
-PERIOD_NAMES, PERIOD_LAGS, PERIOD_SAMPLE = 5, 64, 200_000
+# Kernels that only an optimizer launches: those that are called so, and torch's (and apex')
+# multi-tensor kernels but for plain copies, zeroing, norms and scaling, which other code uses too.
+OPTIMIZER = re.compile(
+    r"multi_tensor_apply_kernel(?!.*(Copy|Zero|Norm|Scale))"
+    r"|(?i:adam|sgd|adagrad|rmsprop|lamb(?!da)|lion(?!g)|optimi[sz]er|momentum)"
+)
+GRAPH_CALL = re.compile(r"cu(da)?GraphLaunch")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,44 +43,71 @@ class RepeatedSteps:
 
 def repeated_steps(activity: Activity) -> RepeatedSteps | str:
     """The steps by repetition, or why there are none."""
-    ops = activity.ops
-    rows = np.flatnonzero(ops.kind == COMPUTE)
-    rows = rows[np.argsort(activity.launched[rows], kind="stable")]
-    period = _repetition(ops.name[rows][:PERIOD_SAMPLE])
-    if not period:
-        return "the launches do not repeat"
-    edges = _step_edges(activity.launched[rows], period)
-    if len(edges) <= FEWEST_STEPS:
-        return f"the launches repeat fewer than {FEWEST_STEPS} times"
-    return RepeatedSteps(f"repetition of {period} launches", edges[:-1], edges[1:], 0.9)
+    rows = _launch_order(activity)
+    launches = launches_of(activity, rows)
+    found = find_repetition(launches)
+    if isinstance(found, str):
+        return found
+    start = launches.asked[found.first]
+    end = np.r_[start[1:] - 1, launches.returned[found.end - 1]]
+    return RepeatedSteps(f"repetition of {found.size} launches", start, end, found.alike)
 
 
-def _repetition(codes: IntArray) -> int:
-    """The shortest distance at which the sequence equals itself about as well as at any; or 0.
-
-    A network's layers repeat within a step, but less exactly than whole steps do.
-    """
-    names, counts = np.unique(codes, return_counts=True)
-    enough = np.flatnonzero(counts >= FEWEST_STEPS)
-    rarest = enough[np.argsort(counts[enough], kind="stable")][:PERIOD_NAMES]
-    distances = set[int]()
-    for name in names[rarest]:
-        places = np.flatnonzero(codes == name)
-        distances.update((places[1 : PERIOD_LAGS + 1] - places[0]).tolist())
-    match = {
-        distance: float(np.mean(codes[distance:] == codes[:-distance]))
-        for distance in sorted(distances)
-        if distance * FEWEST_STEPS <= len(codes)
-    }
-    best = max(match.values(), default=0.0)
-    close = [distance for distance, share in match.items() if share >= 0.98 * best]
-    return close[0] if best >= PERIOD_MATCH else 0
+def _launch_order(activity: Activity) -> IntArray:
+    """The operations but memsets, as the host asked for them."""
+    rows = np.flatnonzero(activity.ops.kind != SET)
+    return rows[np.argsort(activity.launched[rows], kind="stable")]
 
 
-def _step_edges(launched: IntArray, period: int) -> IntArray:
-    """Launch times that part the periods, put where the host pauses longest: between steps."""
-    pause = np.r_[0, np.diff(launched)]
-    whole = np.arange(0, len(launched) - period + 1, period)
-    typical = np.median(pause[whole[:, None] + np.arange(period)], axis=0)
-    edges = whole + int(np.argmax(typical))
-    return launched[edges[edges < len(launched)]]
+def launches_of(activity: Activity, rows: IntArray) -> Launches:
+    """What the search knows of these operations."""
+    ops, calls = activity.ops, activity.calls
+    call = ops.call[rows]
+    token, texts, via = _tokens(activity, rows)
+    plain = [
+        (_plain(text), bool(GRAPH_CALL.match(by))) for text, by in zip(texts, via, strict=True)
+    ]
+    kinds = {kind: number for number, kind in enumerate(dict.fromkeys(plain))}
+    returned = np.where(call == NO_CALL, ops.end[rows], _cells(calls.end, call))
+    return Launches(
+        token=token,
+        kind=np.array([kinds[kind] for kind in plain], np.int64)[token],
+        asked=activity.launched[rows],
+        returned=returned,
+        gpu=ops.duration[rows],
+        kernel=among(ops.kind[rows], (COMPUTE, COMMUNICATION)),
+        graph=_named(texts, re.compile(re.escape(GRAPH_NAME)))[token],
+        to_device=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_DEVICE),
+        to_host=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST),
+        optimizer=_named(texts, OPTIMIZER)[token],
+    )
+
+
+def _tokens(activity: Activity, rows: IntArray) -> tuple[IntArray, list[str], list[str]]:
+    """A number for each operation, and the full name and the API call's name of each number: a
+    kernel of a graph is another launch than the same kernel by itself."""
+    ops, calls = activity.ops, activity.calls
+    call = ops.call[rows]
+    name, names = coded(ops.full_name[rows])
+    by = np.where(call == NO_CALL, NO_CALL, _cells(calls.name, call))
+    via, callers = coded(by)
+    token, pairs = coded(name * len(callers) + via)
+    texts = [activity.names[int(names[pair // len(callers)])] for pair in pairs]
+    return (
+        token,
+        texts,
+        [activity.names.get(int(callers[pair % len(callers)]), "") for pair in pairs],
+    )
+
+
+def _plain(text: str) -> str:
+    """The name without template arguments and digits."""
+    return re.sub(r"\d+", "", text.partition("<")[0])
+
+
+def _named(texts: list[str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+    return np.array([bool(pattern.search(text)) for text in texts], bool)
+
+
+def _cells(column: IntArray, rows: IntArray) -> IntArray:
+    return column[rows] if len(column) else rows

@@ -56,6 +56,10 @@ def find_steps(activity: Activity) -> Steps:
     named = named_steps(activity.ranges)
     if named:
         return _on_gpu(activity, *named)
+    if activity.leader is not None:
+        led = find_steps(activity.leader)
+        steps = _on_gpu(activity, led.source, led.host_start, led.host_end)
+        return replace(steps, confidence=led.confidence, why_none=led.why_none)
     found = repeated_steps(activity)
     if isinstance(found, str):
         return replace(NO_STEPS, why_none=found)
@@ -70,16 +74,19 @@ def host_steps(ranges: Ranges) -> Steps:
 
 
 def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: IntArray) -> Steps:
-    """Steps without any GPU work (a capture that ends early) are dropped."""
+    """Steps before the first and behind the last GPU work (a capture that ends early) are
+    dropped; one between without GPU work is empty."""
     ops = activity.ops
     step = step_of(activity.launched, host_start, host_end)
     # Ops are sorted by start: of a step's, written last to first, the earliest stays.
     first = np.full(len(host_start) + 1, -1)  # -1, no step, writes the one behind the last
     first[step[::-1]] = np.arange(len(step))[::-1]
-    kept = np.flatnonzero(first[:-1] >= 0)
-    if not len(kept):
+    busy = np.flatnonzero(first[:-1] >= 0)
+    if not len(busy):
         return NO_STEPS
-    start = np.maximum.accumulate(ops.start[first[kept]])
+    kept = np.arange(busy[0], busy[-1] + 1)
+    place = first[busy[np.searchsorted(busy, kept)]]  # of an empty step, the next one's first
+    start = np.maximum.accumulate(ops.start[place])
     last_end = max(int(ops.end[step == kept[-1]].max()), int(start[-1]))
     return Steps(source, host_start[kept], host_end[kept], start, np.r_[start[1:], last_end])
 

@@ -1,0 +1,209 @@
+"""Where one step ends and the next begins: behind the optimizer, at the batch's copy, or where the
+host pauses."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.step_search.anchors import Anchor
+from gpu_profile.analysis.step_search.launches import (
+    Flags,
+    Launches,
+    distances,
+)
+
+# A step's first launches, to be found again where other launches came before them.
+OPENINGS = (8, 4, 2)
+# A stretch this far from the typical one (twice as many launches, say) is a step only between
+# others; a first step that autotunes or fills an optimizer's state is nearer.
+FAR, SHORT = 1.0, 0.7
+# Behind the optimizer, launches that take less than this part of the step's GPU time may still be
+# of the step that ends: a loss that is copied for a log, an average of the weights.
+TAIL_TIME, TAIL_LAUNCHES = 0.03, 24
+# Of the host's pauses there the first counts that is half as long as the longest.
+LONG_PAUSE = 0.5
+# In most steps.
+MOSTLY = 0.6
+# Where the repetition ends a step ends, if the host pauses there half as long as anywhere.
+EDGE_PAUSE = 0.5
+# Copies come in one group if this part of the cycle is free of them.
+ONE_GROUP = 0.75
+
+
+@dataclass(frozen=True, eq=False)
+class Repetition:
+    """`first`: the place of each step's first launch; `end`: behind the last launch of the last
+    step. `alike`: the part of the steps that hold what the typical step holds; `size`: its
+    launches."""
+
+    first: IntArray
+    end: int
+    alike: float
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Cycles:
+    """Where an anchor occurs in all launches, from the first repetition to the last; `alike` and
+    `size` (launches) of the stretch behind each but the last."""
+
+    place: IntArray
+    alike: Flags
+    size: int
+
+
+def find_cycles(launches: Launches, anchor: Anchor) -> Cycles:
+    """The anchor's occurrences outside the sample too, while the stretches stay like a step."""
+    place = np.flatnonzero(launches.ngrams[anchor.length] == anchor.code)
+    far = distances(launches.content.between(place), anchor.typical)
+    size = np.diff(place)
+    usual = int(np.median(np.diff(anchor.place)[anchor.alike]))
+    near = np.flatnonzero(far <= anchor.tolerance)
+    possible = (far <= FAR) & (size >= SHORT * usual)
+    low, high = int(near[0]), int(near[-1])
+    while low > 0 and possible[low - 1]:
+        low -= 1
+    while high + 1 < len(possible) and possible[high + 1]:
+        high += 1
+    return Cycles(place[low : high + 2], far[low : high + 1] <= anchor.tolerance, usual)
+
+
+def steps_by_optimizer(launches: Launches, cycles: Cycles) -> Repetition:
+    """Each step ends with the last optimizer launch before the longest stretch without one."""
+    last = _optimizer_ends(launches, cycles)
+    size = int(np.median(np.diff(last))) if len(last) > 1 else cycles.size
+    offset = 1 + _tail(launches, last, size)
+    target = last + offset - size
+    first = _openings(launches, last[:-1] + offset, target, np.r_[-1, last[:-1]], last)
+    kept = first >= 0
+    # Where the opening is not found, as in a step with a log at its beginning.
+    default = np.r_[-1, last[:-1] + offset]
+    first = np.where(kept, first, default)
+    begin = 0 if first[0] >= 0 else 1
+    return Repetition(first[begin:], int(last[-1]) + 1, float(cycles.alike.mean()), size)
+
+
+def _optimizer_ends(launches: Launches, cycles: Cycles) -> IntArray:
+    """The last optimizer launch of each step."""
+    place = np.flatnonzero(launches.optimizer)
+    free: IntArray = np.diff(place, append=len(launches) + cycles.size)
+    before = max(0, int(cycles.place[0]) - cycles.size)
+    bounds: IntArray = np.r_[before, cycles.place, len(launches)]
+    edges = np.searchsorted(place, bounds)
+    found = [
+        int(place[a + int(np.argmax(free[a:b]))]) for a, b in pairwise(edges.tolist()) if b > a
+    ]
+    ends = np.array(found, np.int64)
+    # An anchor within the optimizer's launches parts those of the first step.
+    apart = np.diff(ends) >= SHORT * cycles.size
+    return ends[np.r_[apart, True]] if len(ends) else ends
+
+
+def _tail(launches: Launches, last: IntArray, size: int) -> int:
+    """How many launches behind the optimizer's last still belong to the step that ends.
+
+    A copy to the host (a loss to log) does. The step begins at the batch's copies where these
+    come in one group, else at the host's first long pause.
+    """
+    width = max(1, min(TAIL_LAUNCHES, size // 4))
+    rows = last[last + max(width, size) < len(launches)]
+    if len(rows) < 2:
+        return 0
+    window = rows[:, None] + 1 + np.arange(width)
+    total = float(launches.gpu[rows[0] : rows[-1]].sum()) / max(1, len(rows) - 1)
+    spent = np.cumsum(np.median(launches.gpu[window], axis=0))
+    allowed = np.r_[0.0, spent[:-1]] <= TAIL_TIME * total
+    fetched = np.flatnonzero(allowed & _mostly(launches.to_host[window]))
+    low = int(fetched[-1]) + 1 if len(fetched) else 0
+    sent = _group(_mostly(launches.to_device[rows[:, None] + 1 + np.arange(size)]))
+    if sent is not None and low <= sent[0] < width and allowed[sent[0]]:
+        return sent[0]
+    pause = np.median(launches.asked[window] - launches.returned[window - 1], axis=0)
+    pause = np.where(allowed & (np.arange(width) >= low), pause, 0)
+    return int(np.argmax(pause >= LONG_PAUSE * pause.max()))
+
+
+def _mostly(window: Flags) -> Flags:
+    return np.asarray(window.mean(axis=0) >= MOSTLY)
+
+
+def steps_by_pause(launches: Launches, cycles: Cycles) -> Repetition:
+    """Each step begins at its first copy to the device; else behind its last copy to the host;
+    else where the host pauses longest."""
+    sizes = np.diff(cycles.place)
+    usual = int(np.median(sizes[cycles.alike]))
+    rows = cycles.place[:-1][cycles.alike & (sizes == usual)]
+    offset = _phase(launches, rows, usual, cycles) if len(rows) else 0
+    target = np.r_[cycles.place[0] - usual, cycles.place] + offset
+    low, high = np.r_[-1, target[:-1]], np.r_[target[1:], len(launches)]
+    first = _openings(launches, rows + offset, target, low, high)
+    first[1:] = np.where(first[1:] >= 0, first[1:], target[1:])
+    first = np.unique(first[(first >= 0) & (first < len(launches))])
+    end = min(len(launches), int(first[-1]) + usual)
+    if end - first[-1] < SHORT * usual:
+        first, end = first[:-1], int(first[-1])
+    return Repetition(first, end, float(cycles.alike.mean()), usual)
+
+
+def _phase(launches: Launches, rows: IntArray, size: int, cycles: Cycles) -> int:
+    """The offset of a step's first launch behind the anchor."""
+    window = rows[:, None] + np.arange(size)
+    sent = _group(_mostly(launches.to_device[window]))
+    if sent is not None:
+        return sent[0]
+    fetched = _group(_mostly(launches.to_host[window]))
+    if fetched is not None:
+        return (fetched[1] + 1) % size
+    before = np.maximum(window - 1, 0)
+    pause = np.median(launches.asked[window] - launches.returned[before], axis=0)
+    edges = _edges(launches, int(rows[len(rows) // 2]), size, cycles)
+    if edges[0] == edges[1] or pause[edges[1]] >= EDGE_PAUSE * pause.max():
+        return edges[1]
+    return int(np.argmax(pause))
+
+
+def _edges(launches: Launches, row: int, size: int, cycles: Cycles) -> tuple[int, int]:
+    """The offsets at which the repetition begins and ends: a loop's steps are whole."""
+    token, model = launches.token, launches.token[row : row + size]
+    first, last = int(cycles.place[0]), int(cycles.place[-1])
+    before = token[max(0, first - size) : first][::-1]
+    same = before == model[::-1][: len(before)]
+    back = len(same) if same.all() else int(np.argmin(same))
+    behind = token[last : last + size]
+    same = behind == model[: len(behind)]
+    on = len(same) if same.all() else int(np.argmin(same))
+    return (size - back) % size, on % size
+
+
+def _group(flags: Flags) -> tuple[int, int] | None:
+    """First and last place of the one group of flags on a circle, if there is one."""
+    place = np.flatnonzero(flags)
+    if not len(place):
+        return None
+    free = np.diff(np.r_[place, place[0] + len(flags)])
+    widest = int(np.argmax(free))
+    if len(place) > 1 and free[widest] < ONE_GROUP * len(flags):
+        return None
+    return int(place[(widest + 1) % len(place)]), int(place[widest])
+
+
+def _openings(
+    launches: Launches, known: IntArray, target: IntArray, low: IntArray, high: IntArray
+) -> IntArray:
+    """For each step the place between `low` and `high` that is nearest to its `target` and where
+    the launches are those that most steps (whose firsts are `known`) begin with; or -1."""
+    found = np.full(len(target), -1)
+    for length in OPENINGS:
+        code = launches.ngrams[length]
+        values, counts = np.unique(code[known[known < len(code)]], return_counts=True)
+        if not len(values):
+            break
+        places = np.flatnonzero(code == values[np.argmax(counts)])
+        for row in np.flatnonzero(found < 0):
+            edges = np.searchsorted(places, (low[row] + 1, high[row]))
+            inside = places[edges[0] : edges[1]]
+            if len(inside):
+                found[row] = int(inside[np.argmin(np.abs(inside - target[row]))])
+    return found

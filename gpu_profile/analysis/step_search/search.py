@@ -1,0 +1,104 @@
+"""Find the steps of one rank in its launches."""
+
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.step_search.anchors import (
+    FEWEST,
+    Anchor,
+    find_anchors,
+    sample_start,
+)
+from gpu_profile.analysis.step_search.boundaries import (
+    Repetition,
+    find_cycles,
+    steps_by_optimizer,
+    steps_by_pause,
+)
+from gpu_profile.analysis.step_search.launches import Launches
+
+# Nearly all steps hold an optimizer step, a copy or a graph where any does.
+NEARLY_ALL = 0.9
+# What layers leave out (embedding, head, sampling) takes more of the GPU's time than what a step
+# that logs does beside.
+LITTLE_TIME = 0.01
+# Of this many launches in a row half come again in the next step; launches in no order hardly do.
+ORDER, SAME_ORDER, LOOKS = 8, 0.5, 9
+# Stretches that are unlike the others: hiccups if fewer; logs if half of them copy to the host.
+FEW, HALF = 0.03, 0.5
+
+
+def find_repetition(launches: Launches) -> Repetition | str:
+    """The steps, or why there are none."""
+    if len(launches) < FEWEST:
+        return f"{len(launches)} operations were launched"
+    anchors = find_anchors(launches)
+    if not anchors:
+        return f"no {FEWEST} stretches of the {len(launches)} launches are alike"
+    chosen = _choose(launches, anchors)
+    if chosen is None:
+        return "stretches of launches hold the same kernels, but in no order, or no whole step"
+    cycles = find_cycles(launches, chosen)
+    by_optimizer = _spread_over(launches, launches.optimizer) is not None
+    found = (steps_by_optimizer if by_optimizer else steps_by_pause)(launches, cycles)
+    if len(found.first) < FEWEST:
+        return f"the launches repeat {len(found.first)} times, and fewer than {FEWEST} tell nothing"
+    return found
+
+
+def _choose(launches: Launches, anchors: list[Anchor]) -> Anchor | None:
+    """The best anchor of the shortest repetition that is a whole step."""
+    optimizer = _spread_over(launches, launches.optimizer)
+    codes, shorter = launches.ngrams[ORDER], None
+    for _, same in groupby(anchors, key=lambda anchor: anchor.count):
+        best = max(same, key=lambda one: (round(one.cover, 2), one.alike.mean(), -one.length))
+        if optimizer is not None:
+            whole = _all_hold(best, optimizer)
+        else:
+            whole = _is_whole(launches, best)
+            shorter = shorter or (best if _in_order(codes, best) else None)
+        if whole and _in_order(codes, best):
+            return best
+    return shorter
+
+
+def _in_order(code: NDArray[np.uint64], anchor: Anchor) -> bool:
+    """Whether like stretches also hold the same launches in a row, not just as many of each."""
+    rows = np.flatnonzero(anchor.alike[:-1] & anchor.alike[1:])[-LOOKS:]
+    edges = [anchor.place[row : row + 3] for row in rows]
+    same = [float(np.isin(code[a:b], code[b:c]).mean()) for a, b, c in edges]
+    return bool(same) and float(np.median(same)) >= SAME_ORDER
+
+
+def _spread_over(launches: Launches, flags: NDArray[np.bool_]) -> IntArray | None:
+    """The places of such launches, if they are spread over the sample."""
+    place = np.flatnonzero(flags)
+    place = place[place >= sample_start(launches)]
+    if len(place) < FEWEST or np.ptp(place) < 0.4 * (len(launches) - sample_start(launches)):
+        return None
+    return place
+
+
+def _all_hold(anchor: Anchor, place: IntArray) -> bool:
+    edges = np.searchsorted(place, anchor.place)
+    return bool(np.mean(np.diff(edges) > 0) >= NEARLY_ALL)
+
+
+def _is_whole(launches: Launches, anchor: Anchor) -> bool:
+    """Without an optimizer that one can tell: the host takes part in each stretch, or what is
+    between some of them is a log or an evaluation, not a part of a longer step."""
+    talks = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
+    if _all_hold(anchor, talks) or np.mean(~anchor.alike) < FEW:
+        return True
+    other = anchor.place[:-1][~anchor.alike]
+    behind = anchor.place[1:][~anchor.alike]
+    fetched = np.diff(np.searchsorted(np.flatnonzero(launches.to_host), np.c_[other, behind]))
+    if np.mean(fetched > 0) < HALF:
+        return False
+    time = np.add.reduceat(launches.gpu, anchor.place)[:-1].astype(np.float64)
+    usual = float(np.median(time[anchor.alike]))
+    more = float(np.maximum(time[~anchor.alike] - usual, 0).sum())
+    return more < LITTLE_TIME * float(time.sum())
