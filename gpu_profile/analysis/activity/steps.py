@@ -120,6 +120,53 @@ def warm_up(ranks: Sequence[Steps]) -> int:
 
 def slowest(ranks: Sequence[Steps]) -> IntArray:
     """The slowest rank's time (ns) of each step that all ranks (with steps) have."""
-    times = [steps.end - steps.start for steps in ranks if len(steps)]
-    common = min((len(time) for time in times), default=0)
-    return np.max([time[:common] for time in times], axis=0) if common else np.empty(0, np.int64)
+    times = [
+        (steps.end - steps.start)[first:behind]
+        for steps, (first, behind) in zip(ranks, common_steps(ranks), strict=True)
+        if behind > first
+    ]
+    return np.max(times, axis=0) if times else np.empty(0, np.int64)
+
+
+def common_steps(ranks: Sequence[Steps]) -> tuple[tuple[int, int], ...]:
+    """(first, behind the last) of the steps that every rank with steps has, on one clock.
+
+    A rank may have a step more at the edges of its recording. (0, 0) without steps.
+    """
+    lead = max((steps for steps in ranks if len(steps)), key=len, default=NO_STEPS)
+    shifts = [_shift(lead, steps) for steps in ranks]
+    with_steps = [
+        (shift, len(steps)) for shift, steps in zip(shifts, ranks, strict=True) if len(steps)
+    ]
+    low = max((shift for shift, _ in with_steps), default=0)
+    high = min((shift + size for shift, size in with_steps), default=0)
+    if high <= low:  # recordings of different times: no step is common
+        return tuple(
+            (0, min((size for _, size in with_steps), default=0)) if len(s) else (0, 0)
+            for s in ranks
+        )
+    return tuple(
+        (low - shift, high - shift) if len(steps) else (0, 0)
+        for shift, steps in zip(shifts, ranks, strict=True)
+    )
+
+
+def _shift(lead: Steps, steps: Steps) -> int:
+    """Which of the leading rank's steps is the first of this rank's: the nearest in time; the
+    first where both have as many, unless another is nearer by half a step."""
+    if not len(steps):
+        return 0
+    typical = float(np.median(lead.end - lead.start))
+    guess = int(np.searchsorted(lead.start, steps.start[0]))
+    apart: dict[int, float] = {
+        shift: _apart(lead, steps, shift) - (typical / 2 if shift == 0 else 0)
+        for shift in {0, *range(guess - 2, guess + 3)}
+        if -len(steps) < shift < len(lead)
+    }
+    return min(apart, default=0, key=lambda shift: (apart[shift], abs(shift)))
+
+
+def _apart(lead: Steps, steps: Steps, shift: int) -> float:
+    mine, theirs = steps.start[max(0, -shift) :], lead.start[max(0, shift) :]
+    size = min(len(mine), len(theirs))
+    return float(np.median(np.abs(mine[:size] - theirs[:size])))

@@ -8,7 +8,7 @@ from itertools import chain
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import split
-from gpu_profile.analysis.activity.steps import warm_up
+from gpu_profile.analysis.activity.steps import common_steps, warm_up
 from gpu_profile.analysis.findings.capture import judge_capture
 from gpu_profile.analysis.findings.experts import judge_experts
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View
@@ -160,8 +160,12 @@ def _order(finding: Finding) -> tuple[object, ...]:
 def _views(facts: Sequence[RankFacts], clock_error_ns: int) -> list[View]:
     ordered = sorted(facts, key=lambda fact: (fact.states.rank, fact.states.device))
     splits = split([fact.states for fact in ordered], clock_error_ns)
-    drop = warm_up([fact.states.steps for fact in ordered])
-    return [View(fact, part, drop) for fact, part in zip(ordered, splits, strict=True)]
+    steps = [fact.states.steps for fact in ordered]
+    drop, common = warm_up(steps), common_steps(steps)
+    return [
+        View(fact, part, min(first + drop, behind), behind)
+        for fact, part, (first, behind) in zip(ordered, splits, common, strict=True)
+    ]
 
 
 def _block(number: int, finding: Finding) -> str:

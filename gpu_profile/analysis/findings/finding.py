@@ -59,11 +59,12 @@ class Judgement:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """One rank in its steady steps: after `drop` leading ones; all figures are per step."""
+    """One rank in its steady steps, from `first` to before `behind`; all figures are per step."""
 
     facts: RankFacts
     split: RankSplit
-    drop: int
+    first: int
+    behind: int
 
     @property
     def rank(self) -> int:
@@ -75,14 +76,14 @@ class View:
 
     @property
     def steps(self) -> int:
-        return max(1, len(self.facts.states.steps) - self.drop)
+        return max(1, self.behind - self.first)
 
     def mean(self, windows: IntArray) -> float:
         """A step's mean of sums by window (the whole span's where no steps were found).
 
         The highest tenth counts as the value at its lower edge: one hiccup is no habit.
         """
-        values = windows[1 + self.drop :] if self.has_steps else windows[:1]
+        values = windows[1 + self.first : 1 + self.behind] if self.has_steps else windows[:1]
         cap = np.quantile(values, CAP_QUANTILE, method="lower")
         return float(np.mean(np.minimum(values, cap)))
 
@@ -102,7 +103,7 @@ class View:
     @property
     def start(self) -> int:
         """When the first steady step began, in the run's clock."""
-        return int(self.facts.states.start[1 + self.drop if self.has_steps else 0])
+        return int(self.facts.states.start[1 + self.first if self.has_steps else 0])
 
     def top_range(self, cause: int) -> tuple[str, float]:
         """The NVTX range with most of the idle time of this cause, and its part (0 to 1)."""
