@@ -4,11 +4,12 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from gpu_profile.function_names import shorten_names
 from gpu_profile.table import Cell, Column, Table
 
-NAME_AT_LEAST = 20  # characters that a shortened name keeps, however narrow the terminal
+NAME_AT_LEAST = 40  # characters that a shortened name has, however narrow the terminal
 
 
 def to_csv(table: Table) -> str:
@@ -34,13 +35,18 @@ def to_json(tables: Sequence[Table]) -> str:
 
 
 def to_text(table: Table, width: int = 120) -> str:
-    """A title and aligned columns in at most `width` characters, by shortening long texts."""
+    """A title and aligned columns in `width` characters, by shortening texts of over 40.
+
+    A table with many numbers is wider than `width` rather than without names.
+    """
     if not table.rows:
         return f"{table.title}: no such events in the report\n"
     grid = [[str(column) for column in table.columns], *_shown(table, separate=True)]
     widths = _fit([max(map(len, column)) for column in zip(*grid, strict=True)], table, width)
     right = [_is_number(table, index) for index in range(len(table.columns))]
-    lines = [_line(row, widths, right) for row in grid]
+    columns = zip(*grid, strict=True)
+    names = [shorten_names(column, wide) for column, wide in zip(columns, widths, strict=True)]
+    lines = [_line(row, names, widths, right) for row in grid]
     rule = "  ".join("-" * one for one in widths)
     return "\n".join([table.title, "", lines[0], rule, *lines[1:], ""])
 
@@ -101,17 +107,11 @@ def _fit(widths: list[int], table: Table, width: int) -> list[int]:
     return widths
 
 
-def _line(row: list[str], widths: list[int], right: list[bool]) -> str:
+def _line(
+    row: list[str], names: list[Mapping[str, str]], widths: list[int], right: list[bool]
+) -> str:
     cells = (
-        text.rjust(width) if number else _shortened(text, width).ljust(width)
-        for text, width, number in zip(row, widths, right, strict=True)
+        short[text].rjust(width) if number else short[text].ljust(width)
+        for text, short, width, number in zip(row, names, widths, right, strict=True)
     )
     return "  ".join(cells).rstrip()
-
-
-def _shortened(text: str, width: int) -> str:
-    """Keep both ends: a kernel's name differs at the end as often as at the start."""
-    if len(text) <= width:
-        return text
-    head = (width - 1) * 2 // 3
-    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"

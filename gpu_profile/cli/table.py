@@ -88,6 +88,7 @@ _TABLES = (
     Option("top", 0, "rows of each table; 0: all"),
     Option("filter", "", "rows whose text matches this pattern"),
     _WINDOW,
+    Option("names", "short", "short or full kernel names in text"),
     _SCHEDULER,
 )
 _REGISTRY = (_DRY_RUN, *_SETTINGS)

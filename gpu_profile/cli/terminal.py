@@ -38,16 +38,22 @@ def confirmed(question: str, options: Options) -> bool:
     return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
 
 
-def show(tables: Sequence[Table], form: str) -> None:
-    """Print tables as text (sized to the terminal), CSV or JSON."""
+def show(tables: Sequence[Table], form: str, names: str = "short") -> None:
+    """Print tables as text (sized to the terminal), CSV or JSON.
+
+    `names`: "short" makes a kernel's name fit into the text's line, "full" leaves it whole. CSV
+    and JSON have whole names. Raises SettingsError for any other form or names.
+    """
     from gpu_profile import table_formats as writers
 
+    if names not in ("short", "full"):
+        raise SettingsError(f"--names {names!r} is not known", "Use short or full")
     if form == "json":
         sys.stdout.write(writers.to_json(tables))
     elif form == "csv":
         sys.stdout.write("\n".join(writers.to_csv(table) for table in tables))
     elif form == "text":
-        width = shutil.get_terminal_size((120, 40)).columns
+        width = shutil.get_terminal_size((120, 40)).columns if names == "short" else sys.maxsize
         sys.stdout.write("\n".join(writers.to_text(table, width) for table in tables))
     else:
         raise SettingsError(f"--format {form!r} is not known", "Use text, csv or json")

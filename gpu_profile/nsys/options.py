@@ -8,9 +8,10 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import ProfileSpec
 from gpu_profile.nsys.help import TYPICAL_HELP as TYPICAL_HELP
 from gpu_profile.nsys.help import Options, checked, given, parse_options, spelling, values
-from gpu_profile.nsys.presets import _PRESETS, _Preset
+from gpu_profile.nsys.presets import _PRESETS, PYTHON_HZ, _Preset
 
 # The kinds of events that a report can be checked for, by the value of --trace that records them.
+_PYTHON_STACKS = {"python-sampling": "true", "python-sampling-frequency": f"{PYTHON_HZ}"}
 _KINDS: Mapping[str, str] = {
     "cuda": "cuda",
     "cuda-sw": "cuda",
@@ -36,6 +37,7 @@ def first_options(
     """What only local rank 0 collects: one collector a GPU, and NIC counters are the node's.
 
     Asked for outright and missing: SettingsError. Only in the preset: left out where missing.
+    No preset asks for NIC counters, which nothing here reads: they are for nsys' own GUI.
     """
     has = parse_options(help_text)
     preset = _PRESETS[spec.preset]
@@ -43,8 +45,7 @@ def first_options(
     if (preset.gpu_metrics and gpus) if spec.gpu_metrics is None else spec.gpu_metrics:
         name = spelling(has, "gpu-metrics-devices", "gpu-metrics-device", must=spec.gpu_metrics)
         words += [f"--{name}=all"] if name else []
-    # nsys ends where it finds no driver for NICs: a preset asks only where there is EFA.
-    if (preset.nic_metrics and efa) if spec.nic_metrics is None else spec.nic_metrics:
+    if spec.nic_metrics:
         name = spelling(has, "nic-metrics", must=spec.nic_metrics)
         value = "lf" if re.search(r"\blf\b", has.get("nic-metrics", "")) else "true"
         words += [f"--{name}={value}"] if name else []
@@ -112,17 +113,19 @@ def _preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str,
     preset = _PRESETS[spec.preset]
     options = {
         "trace": _trace(spec, has, preset.trace if gpus else preset.cpu_trace),
-        "sample": preset.sample,
-        # Left out, nsys traces context switches even without sampling, which needs privileges.
-        "cpuctxsw": preset.sample,
+        "sample": "process-tree" if preset.stacks else "none",
+        # Left out, nsys traces context switches, which need privileges and which nothing reads.
+        "cpuctxsw": "none",
         # Events make streams look dependent on each other, and each record costs.
         "cuda-event-trace": "false",
         "cuda-graph-trace": _graph(preset, has),
         # Reports hold the whole environment otherwise, secrets included.
         "discard-environment": "true",
         "wait": "primary",
+        **(_PYTHON_STACKS if preset.stacks else {}),
+        **({"cuda-memory-usage": "true"} if preset.memory else {}),
     }
-    cuda_only = {"cuda-event-trace", "cuda-graph-trace"}
+    cuda_only = {"cuda-event-trace", "cuda-graph-trace", "cuda-memory-usage"}
     return {k: v for k, v in options.items() if k in has and (gpus or k not in cuda_only)}
 
 
@@ -152,7 +155,6 @@ def _asked_options(spec: ProfileSpec, has: Options) -> dict[str, str]:
     asked = {
         "trace": checked(has, "trace", spec.trace),
         "sample": checked(has, "sample", spec.sample),
-        "cpuctxsw": spec.sample,
         "capture-range": checked(has, "capture-range", spec.capture_range),
         # nsys' own default ends the job at the end of the range.
         "capture-range-end": spec.capture_range_end or ("stop" if spec.capture_range else ""),

@@ -15,6 +15,7 @@ from gpu_profile.analysis.activity.activity import (
     COMMUNICATION,
     COMPUTE,
     COPY,
+    COPY_TO_HOST,
     NO_CALL,
     Activity,
     Calls,
@@ -34,6 +35,8 @@ CAUSES = ("launch", "stall", "sync", "copy", "queued", "latency", "profiler")
 LONG_GAP_NS = 1_000_000
 # From one queued operation to the next a GPU takes 1 to 2 us, over an event up to some 20 us.
 LATENCY_NS = 20_000
+# Smaller transfers are staged: their cost is the wait for the GPU, as with .item().
+STAGED_BYTES = 64 * 1024
 SYNC_NAME = re.compile(
     r"cuda(Stream|Device|Event)Synchronize|cu(Stream|Ctx|Event)Synchronize|cudaThreadSynchronize"
 )
@@ -59,7 +62,8 @@ class Gaps:
 
 @dataclass(frozen=True, eq=False)
 class Blocking:
-    """Calls that held a launching thread: `copies` marks transfers, the others only wait.
+    """Calls that held a launching thread: `copies` marks transfers, the others only wait, also for
+    a value of a few bytes (`.item()` into pageable memory is one cudaMemcpyAsync that blocks).
 
     `lead`: by how much the host could have run ahead instead (ns): the call's time less that in
     which the GPU itself only sat in exposed communication, which may be a wait for other ranks.
@@ -70,6 +74,7 @@ class Blocking:
     copies: NDArray[np.bool_]
     call: IntArray
     lead: IntArray
+    moves: NDArray[np.bool_]
 
 
 @once_each
@@ -81,7 +86,7 @@ def find_gaps(activity: Activity) -> Gaps:
     late = np.flatnonzero(cause == LAUNCH)
     blamed, blamer = _blame(gaps, late, activity.launched[next_op], calls)
     cut = gaps.start + blamed
-    reason = np.where(calls.copies[blamer], COPYING, SYNC) if len(calls.start) else cause
+    reason = np.where(calls.moves[blamer], COPYING, SYNC) if len(calls.start) else cause
     return _pieces(
         np.r_[gaps.start, cut], np.r_[cut, gaps.end], np.r_[reason, cause], np.r_[next_op, next_op]
     )
@@ -129,7 +134,24 @@ def blocking_calls(activity: Activity) -> Blocking:
     start, end = calls.start[rows], calls.end[rows]
     exposed = activity.ops.union(COMMUNICATION).minus(activity.ops.union(COMPUTE))
     lead = end - start - exposed.within(start, end)
-    return Blocking(start, end, copies[rows] & ~sync[rows], rows, lead)
+    moves = (copies & ~sync & ~_asks_for_values(activity))[rows]
+    first = _first_of_chain(activity, start, end)
+    together, moving = (_summed_from(first, part) for part in (lead, lead * moves))
+    return Blocking(start, end, moves, rows, together, 2 * moving > together)
+
+
+def _first_of_chain(activity: Activity, start: IntArray, end: IntArray) -> IntArray:
+    """For each call, the first of those without a launch between them and it."""
+    launched = np.sort(activity.launched)
+    before = np.searchsorted(launched, end[:-1], side="right")
+    alone = np.r_[True, np.searchsorted(launched, start[1:], side="right") > before]
+    return np.maximum.accumulate(np.where(alone[: len(start)], np.arange(len(start)), 0))
+
+
+def _summed_from(first: IntArray, value: IntArray) -> IntArray:
+    """The sum of the values from each one's first to itself."""
+    sums = np.r_[0, np.cumsum(value)]
+    return np.asarray(sums[1:] - sums[first], np.int64)
 
 
 def _blocking_copies(activity: Activity) -> NDArray[np.bool_]:
@@ -140,6 +162,15 @@ def _blocking_copies(activity: Activity) -> NDArray[np.bool_]:
     pageable = ops.call[(ops.kind == COPY) & ops.pageable & (ops.call != NO_CALL)]
     blocks[pageable] = True
     return blocks
+
+
+def _asks_for_values(activity: Activity) -> NDArray[np.bool_]:
+    """Calls that copy less than STAGED_BYTES to the host."""
+    ops = activity.ops
+    small = (ops.kind == COPY) & (ops.copy_kind == COPY_TO_HOST) & (ops.bytes < STAGED_BYTES)
+    found = np.zeros(len(activity.calls.start), bool)
+    found[ops.call[small & (ops.call != NO_CALL)]] = True
+    return found
 
 
 def _blame(
@@ -175,7 +206,7 @@ def sync_shadow(activity: Activity) -> tuple[IntArray, IntArray]:
     blamed, blamer = _blame(gaps, late, activity.launched[next_op], calls)
     if not len(calls.start):
         return gaps.start, blamed
-    return gaps.start, np.where(calls.copies[blamer], 0, blamed)
+    return gaps.start, np.where(calls.moves[blamer], 0, blamed)
 
 
 def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> IntArray:

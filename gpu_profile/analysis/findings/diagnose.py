@@ -9,6 +9,7 @@ from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import split
 from gpu_profile.analysis.activity.steps import common_steps, warm_up
+from gpu_profile.analysis.counters.gpu_use import gpu_use
 from gpu_profile.analysis.findings.capture import judge_capture
 from gpu_profile.analysis.findings.experts import judge_experts
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View
@@ -28,6 +29,8 @@ from gpu_profile.analysis.findings.transfers import (
     judge_pageable_copy,
 )
 from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kernels
+from gpu_profile.analysis.findings.unused_gpu import judge_unused_gpu
+from gpu_profile.analysis.host.work import load_host_record
 from gpu_profile.analysis.multi_report.survey import run_of, survey
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -46,6 +49,7 @@ RULES = (
     judge_low_bandwidth,
     judge_links,
     judge_undecided_kernels,
+    judge_unused_gpu,
 )
 NO_STEPS = "single steps: neither an NVTX range nor a period of kernels tells them"
 COLUMNS = (
@@ -105,7 +109,11 @@ def partial(database: Database, scope: Scope) -> ReportFacts:
     """What the rules need to know of one report."""
     activities = activities_of(database, scope)
     report = database.path.name
-    ranks = tuple(rank_facts(activity, scope.offset_ns, report) for activity in activities)
+    record = load_host_record(database)
+    ranks = tuple(
+        replace(rank_facts(one, scope.offset_ns, report, record), gpu_use=gpu_use(one, database))
+        for one in activities
+    )
     health = report_health(database, activities)
     return ReportFacts(ranks, replace(health, joined=scope.joined))
 

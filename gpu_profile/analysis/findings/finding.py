@@ -21,6 +21,7 @@ KINDS = (
     "synchronization",
     "tiny_kernels",
     "low_bandwidth",
+    "unused_gpu",
     "capture",
 )
 
@@ -83,9 +84,13 @@ class View:
 
         The highest tenth counts as the value at its lower edge: one hiccup is no habit.
         """
-        values = windows[1 + self.first : 1 + self.behind] if self.has_steps else windows[:1]
+        values = self.steady(windows)
         cap = np.quantile(values, CAP_QUANTILE, method="lower")
         return float(np.mean(np.minimum(values, cap)))
+
+    def steady(self, windows: IntArray) -> IntArray:
+        """Of sums by window, those of the steady steps (the whole span's where there are none)."""
+        return windows[1 + self.first : 1 + self.behind] if self.has_steps else windows[:1]
 
     def ms(self, *states: str) -> float:
         """Time in these states."""

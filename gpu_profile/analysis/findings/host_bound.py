@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from gpu_profile.analysis.activity.idle import CAUSES, LAUNCH, QUEUED, STALL, SYNC
+from gpu_profile.analysis.arrays.periods import find_period
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
 from gpu_profile.analysis.findings.rank_facts import TINY_NS
 
@@ -27,10 +28,13 @@ HOST_ADVICE = (
     'mode="reduce-overhead"), fused or foreach optimizers; keep logging and Python work out of '
     "the step. Tracing adds a few microseconds to each launch, so measure it with --baseline."
 )
+DATA_ADVICE = (
+    "prepare batches ahead of the step: more DataLoader workers, pin_memory, prefetch_factor, "
+    "heavier preprocessing on the GPU or beforehand."
+)
 STALL_ADVICE = {
-    "data": "Prepare batches ahead of the step: more DataLoader workers, pin_memory, "
-    "prefetch_factor, heavier preprocessing on the GPU or beforehand.",
-    "host": "Look at what the host does there (--sample=process-tree shows it); move it off the "
+    "data": f"P{DATA_ADVICE[1:]}",
+    "host": "Look at what the host does there (--preset=full names the function); move it off the "
     "launching thread or out of the step.",
     "queued": "The work was issued in time and waited for an event or another stream: check "
     "stream dependencies.",
@@ -48,13 +52,21 @@ TINY_ADVICE = (
 def judge_host_bound(views: Sequence[View]) -> Judgement:
     """Steps paced by how fast the host issues work: short gaps, call after call."""
     found = [view for view in views if view.share("idle_launch") >= IDLE_SHARE]
-    return _one("host_bound", "launch", found, "idle_launch", _launch_evidence, HOST_ADVICE)
+    return _one("host_bound", "launch", found, _launch_ms, _launch_evidence, HOST_ADVICE)
+
+
+def _launch_ms(view: View) -> float:
+    return view.ms("idle_launch")
+
+
+def _queued_ms(view: View) -> float:
+    return view.ms("idle_queued")
 
 
 def judge_idle(views: Sequence[View]) -> Judgement:
     """Long silences of the host, by what it was doing, and work that waited in the queue."""
-    silent = [view for view in views if view.share("idle_stall") >= IDLE_SHARE]
-    data = [view for view in silent if DATA_RANGE.search(view.top_range(STALL)[0])]
+    silent = [view for view in views if _stall_ms(view) >= IDLE_SHARE * view.step_ms > 0]
+    data = [view for view in silent if _waits_for_data(view)]
     other = [view for view in silent if view not in data]
     # Without its call, nobody knows whether an operation was queued.
     known = [
@@ -62,11 +74,35 @@ def judge_idle(views: Sequence[View]) -> Judgement:
     ]
     queued = [view for view in known if view.share("idle_queued") >= IDLE_SHARE]
     parts = (
-        _one("idle", "data", data, "idle_stall", _stall_evidence, STALL_ADVICE["data"]),
-        _one("idle", "host", other, "idle_stall", _stall_evidence, STALL_ADVICE["host"]),
-        _one("idle", "queued", queued, "idle_queued", _queued_evidence, STALL_ADVICE["queued"]),
+        _one("idle", "data", data, _stall_ms, _stall_evidence, STALL_ADVICE["data"]),
+        _one("idle", "host", other, _stall_ms, _stall_evidence, _host_advice(other)),
+        _one("idle", "queued", queued, _queued_ms, _queued_evidence, STALL_ADVICE["queued"]),
     )
     return Judgement(tuple(finding for part in parts for finding in part.findings))
+
+
+def _host_advice(views: Sequence[View]) -> str:
+    works = [view.facts.host_work.get(STALL) for view in views]
+    loads = any(work and work.before_input for work in works)
+    return (
+        f"{STALL_ADVICE['host']} If it loads data there: {DATA_ADVICE}"
+        if loads
+        else (STALL_ADVICE["host"])
+    )
+
+
+def _waits_for_data(view: View) -> bool:
+    """By the range that the host was in, its sampled stacks, or what its thread waited for."""
+    work = view.facts.host_work.get(STALL)
+    named = DATA_RANGE.search(view.top_range(STALL)[0])
+    return bool(named) or bool(work and work.is_loading)
+
+
+def _stall_ms(view: View) -> float:
+    """A step's silence; what comes back every n-th step counts in full, however large n is."""
+    values = view.steady(view.split.spent["idle_stall"])
+    mean = float(np.mean(values)) / 1e6 if find_period(values) else 0.0
+    return max(view.ms("idle_stall"), mean)
 
 
 def judge_synchronization(views: Sequence[View]) -> Judgement:
@@ -103,14 +139,14 @@ def _one(
     kind: str,
     cause: str,
     views: Sequence[View],
-    state: str,
+    cost_ms: Callable[[View], float],
     evidence: Callable[[Sequence[View]], tuple[str, ...]],
     advice: str,
 ) -> Judgement:
-    """A finding on these ranks, worth their mean time in the state; none without ranks."""
+    """A finding on these ranks, worth their mean cost; none without ranks."""
     if not views:
         return Judgement()
-    gain = float(np.mean([view.ms(state) for view in views]))
+    gain = float(np.mean([cost_ms(view) for view in views]))
     facts = (*evidence(views), *_no_steps(views))
     return Judgement((_finding(kind, cause, views, gain, facts, advice),))
 
@@ -121,14 +157,13 @@ def _no_steps(views: Sequence[View]) -> tuple[str, ...]:
     return ("no steps were found: times are of the whole capture",)
 
 
-def _idle_line(views: Sequence[View], cause: int, words: str) -> str:
-    state = f"idle_{CAUSES[cause]}"
-    worst = max(views, key=lambda view: view.share(state))
-    mean = float(np.mean([view.ms(state) for view in views]))
+def _idle_line(views: Sequence[View], cost_ms: Callable[[View], float], words: str) -> str:
+    worst = max(views, key=lambda view: cost_ms(view) / view.step_ms)
+    mean = float(np.mean([cost_ms(view) for view in views]))
     step = float(np.mean([view.step_ms for view in views]))
     return (
         f"{listed(v.rank for v in views)}: {mean:.2f} of {step:.2f} ms a step {words}; "
-        f"most on rank {worst.rank}, {100 * worst.share(state):.0f} %"
+        f"most on rank {worst.rank}, {100 * cost_ms(worst) / worst.step_ms:.0f} %"
     )
 
 
@@ -137,25 +172,32 @@ def _place_lines(views: Sequence[View], cause: int) -> tuple[str, ...]:
     worst = max(views, key=lambda view: view.share(f"idle_{CAUSES[cause]}"))
     name, part = worst.top_range(cause)
     lines = [f"rank {worst.rank}: {100 * part:.0f} % of it in range {name}"] if name else []
+    period = find_period(worst.steady(worst.split.spent[f"idle_{CAUSES[cause]}"]))
+    work = worst.facts.host_work.get(cause)
+    if period:
+        lines.append(f"rank {worst.rank}: {period}")
+        if work and work.before_input:
+            lines.append(f"so waits a data loader whose {period.n} workers are too slow")
     if cause in worst.facts.longest:
         ns, at = worst.facts.longest[cause]
         lines.append(f"rank {worst.rank}: longest gap {ns / 1e6:.3f} ms at {at / 1e6:.1f} ms")
+    lines += [f"rank {worst.rank}: {line}" for line in work.lines()] if work else []
     return tuple(lines)
 
 
 def _launch_evidence(views: Sequence[View]) -> tuple[str, ...]:
     words = "with the GPU drained before the host issued its next operation"
-    return (_idle_line(views, LAUNCH, words), *_place_lines(views, LAUNCH))
+    return (_idle_line(views, _launch_ms, words), *_place_lines(views, LAUNCH))
 
 
 def _stall_evidence(views: Sequence[View]) -> tuple[str, ...]:
     words = "idle while the host issued nothing for over a millisecond"
-    return (_idle_line(views, STALL, words), *_place_lines(views, STALL))
+    return (_idle_line(views, _stall_ms, words), *_place_lines(views, STALL))
 
 
 def _queued_evidence(views: Sequence[View]) -> tuple[str, ...]:
     words = "idle with work issued that waited for something else"
-    return (_idle_line(views, QUEUED, words), *_place_lines(views, QUEUED))
+    return (_idle_line(views, _queued_ms, words), *_place_lines(views, QUEUED))
 
 
 def _per_step(view: View, name: str) -> float:
@@ -173,6 +215,13 @@ def _habits(view: View) -> list[str]:
     ]
 
 
+def _longest_held(view: View) -> list[str]:
+    """The habits with most of the time, longest first; what holds a tenth of the first is left."""
+    held = {name: view.mean(view.facts.blockers[name][1]) for name in _habits(view)}
+    ordered = sorted(held, key=lambda name: (-held[name], name))
+    return [name for name in ordered if held[name] >= 0.1 * held[ordered[0]]]
+
+
 def _sync_share(view: View) -> float:
     return view.mean(view.facts.sync_cost) / 1e6 / view.step_ms if view.step_ms else 0.0
 
@@ -187,9 +236,9 @@ def _sync_evidence(views: Sequence[View]) -> tuple[str, ...]:
     worst = max(views, key=_sync_share)
     cost = worst.mean(worst.facts.sync_cost) / 1e6
     calls = [
-        f"rank {worst.rank}: {name} {_per_step(worst, name):.1f} times a step, held the host "
+        f"rank {worst.rank}: {name}, {_per_step(worst, name):.1f} times a step, held the host "
         f"{worst.mean(worst.facts.blockers[name][1]) / 1e6:.2f} ms a step"
-        for name in _habits(worst)
+        for name in _longest_held(worst)
     ]
     return (
         f"rank {worst.rank}: {cost:.2f} of {worst.step_ms:.2f} ms a step idle because a call "

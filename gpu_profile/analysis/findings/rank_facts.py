@@ -14,6 +14,7 @@ from gpu_profile.analysis.activity.health import Health, rank_health
 from gpu_profile.analysis.activity.idle import (
     LATENCY,
     LAUNCH,
+    STAGED_BYTES,
     blocking_calls,
     find_gaps,
     ranges_at,
@@ -26,15 +27,17 @@ from gpu_profile.analysis.activity.steps import Steps, find_steps
 from gpu_profile.analysis.arrays.columns import among, coded, present, rising
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.counters.gpu_use import NO_USE, GpuUse
+from gpu_profile.analysis.host.blocking_names import name_blocking_calls
+from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
 
-# Smaller transfers are staged and return at once: the driver's own limit for pageable copies.
-STAGED_BYTES = 64 * 1024
 # Under this, launching a kernel costs the host more than the kernel itself costs the GPU.
 TINY_NS = 5_000
 # A launch that takes longer waits for room in the full launch queue: the host is far ahead.
 SLOW_LAUNCH_NS = 100_000
 
 Key = tuple[int, bool]
+NO_RECORD = HostRecord()
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,13 @@ class CopyTime:
 
 @dataclass(frozen=True, eq=False)
 class RankFacts:
-    """`kernels` by name; `copies` by (copyKind, pageable); `blockers`: per API name how often a
-    window's step called it and how long it held (ns), split (calls, ns, is a copy).
+    """`kernels` by name; `copies` by (copyKind, pageable); `blockers`: per blocking call, as
+    name_blocking_calls names it, how often a window's step made it and how long it held the host,
+    (calls, ns, is a copy).
     `gap_ranges`: idle ns by (cause, range that the host was in). `longest`: the longest gap by
     cause, (ns, at ns). `tiny`: kernels below TINY_NS by window, `tiny_idle`: ns of gaps right
     before them, by launching or latency. `host_active`: ns a step that the host was not blocked.
-    `sync_cost`: idle ns by window that synchronisation is to blame for.
+    `sync_cost`: idle ns by window that synchronisation is to blame for. `host_work`: by cause.
     """
 
     report: str
@@ -84,9 +88,13 @@ class RankFacts:
     gpu: str
     host: str
     health: Health
+    host_work: Mapping[int, HostWork]
+    gpu_use: GpuUse = NO_USE
 
 
-def rank_facts(activity: Activity, offset_ns: int, report: str) -> RankFacts:
+def rank_facts(
+    activity: Activity, offset_ns: int, report: str, record: HostRecord = NO_RECORD
+) -> RankFacts:
     """Everything of one rank; times by window, in ns."""
     steps, ops = find_steps(activity), activity.ops
     first, last = steady_window(activity)
@@ -109,6 +117,7 @@ def rank_facts(activity: Activity, offset_ns: int, report: str) -> RankFacts:
         gpu=activity.gpu,
         host=activity.host,
         health=rank_health(activity, report),
+        host_work=host_work(activity, record),
     )
 
 
@@ -180,7 +189,7 @@ def _copies(activity: Activity, windows: Windows) -> dict[Key, CopyTime]:
 
 def _blockers(activity: Activity, steps: Steps) -> dict[str, tuple[IntArray, IntArray, bool]]:
     blocking = blocking_calls(activity)
-    name = activity.calls.name[blocking.call]
+    name, names = name_blocking_calls(activity)
     first, last = activity.calls.start.min(initial=0), activity.calls.end.max(initial=1)
     edges = np.r_[steps.host_start[1:], steps.host_end[-1:]]
     windows = Windows(np.r_[first, steps.host_start], np.r_[last, edges])
@@ -189,7 +198,7 @@ def _blockers(activity: Activity, steps: Steps) -> dict[str, tuple[IntArray, Int
         mine = name == code
         start, held = blocking.start[mine], (blocking.end - blocking.start)[mine]
         sums = windows.count(start), windows.sum(start, held)
-        found[activity.names[code]] = (*sums, bool(blocking.copies[mine].any()))
+        found[names[code]] = (*sums, bool(blocking.copies[mine].any()))
     return found
 
 

@@ -17,7 +17,7 @@ from gpu_profile.analysis.findings.finding import Finding, Judgement, View, list
 
 ADVICE = {
     "host": "Find what this rank's host does between launches (logging, checkpoints, data "
-    "loading, a busy or wrongly bound CPU, another NUMA node); --sample=process-tree shows it.",
+    "loading, a busy or wrongly bound CPU, another NUMA node); --preset=full names the function.",
     "compute": "Compare this rank's batch shapes and its GPU's clocks, power and temperature "
     "with the others' (nvidia-smi -q -d CLOCK,POWER,PERFORMANCE); balance the work.",
     "copy": "Copy less on this rank, from pinned memory, on a stream of its own, a step ahead.",

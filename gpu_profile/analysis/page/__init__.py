@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from gpu_profile.analysis.findings import diagnose
+from gpu_profile.analysis.host.samples import HostSamples
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import merged, partials
 from gpu_profile.analysis.multi_report.work import Answer, Source, Tell
@@ -15,6 +16,9 @@ from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
 from gpu_profile.analysis.nsys_tables.cuda_gpu_mem_sum import SIZES, TIMES
 from gpu_profile.analysis.our_tables.capture_health import CAPTURE_HEALTH
 from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
+from gpu_profile.analysis.our_tables.gpu_memory_sum import GPU_MEMORY_SUM
+from gpu_profile.analysis.our_tables.gpu_metric_sum import GPU_METRIC_SUM
+from gpu_profile.analysis.our_tables.host_function_sum import HOST_FUNCTION_SUM
 from gpu_profile.analysis.our_tables.idle_gaps import IDLE_GAPS
 from gpu_profile.analysis.our_tables.launch_sum import LAUNCH_SUM
 from gpu_profile.analysis.our_tables.range_gpu_sum import RANGE_GPU_SUM
@@ -23,7 +27,15 @@ from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOW
 from gpu_profile.analysis.page import sections
 from gpu_profile.analysis.page.comm_sizes import comm_sizes
 from gpu_profile.analysis.page.events import RankPicture, budget_of, flat
+from gpu_profile.analysis.page.flame import flame, flame_part
+from gpu_profile.analysis.page.gpu_counters import (
+    GpuCounters,
+    counters_part,
+    gpu_counters,
+    gpu_memory,
+)
 from gpu_profile.analysis.page.host_side import HOST_TABLES, all_pictures
+from gpu_profile.analysis.page.kernel_classes import CLASSES_BY_RANK, kernel_classes
 from gpu_profile.analysis.page.parts import facts, section, tag, text
 from gpu_profile.analysis.page.report_facts import report_facts, run_facts
 from gpu_profile.analysis.page.timeline_data import WaitsOf, timeline_part, waits_of
@@ -35,13 +47,18 @@ from gpu_profile.table import Column, Table
 
 # What the page holds of the timeline, over all ranks: some 5 MB of its 10.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
+OWN = 5  # parts that page_analyses reads before the tables'
 
-SHOWN = (TEMPORAL_BREAKDOWN, STEP_SUM, COMM_SUM, KERNELS)
+SHOWN = (
+    *(TEMPORAL_BREAKDOWN, STEP_SUM, COMM_SUM, KERNELS, CLASSES_BY_RANK),
+    *(GPU_METRIC_SUM, GPU_MEMORY_SUM),
+)
 FOLDED = (
     (KERNELS, "GPU time by kernel"),
     (RANGE_GPU_SUM, "GPU work by NVTX range, autograd's threads included"),
     (CALLS, "CUDA API calls"),
     (LAUNCH_SUM, "from the host's launch to the GPU's start"),
+    (HOST_FUNCTION_SUM, "the host's functions by samples"),
     (IDLE_GAPS, "where the GPU idled, and why"),
     (TIMES, "copies and memsets by time"),
     (SIZES, "copies and memsets by size"),
@@ -50,8 +67,12 @@ FOLDED = (
 )
 _LINKS = (
     ("findings", "Findings"),
+    ("classes", "Kinds of work"),
     ("breakdown", "Breakdown"),
     ("steps", "Steps"),
+    ("host", "Host"),
+    ("metrics", "GPU metrics"),
+    ("memory", "Memory"),
     ("timeline", "Timeline"),
     ("kernels", "Kernels"),
     ("collectives", "Collectives"),
@@ -69,6 +90,8 @@ class PageData:
     tables: Mapping[str, Table]
     diagnosis: diagnose.Diagnosis
     ranks: Sequence[RankPicture]
+    host: Sequence[HostSamples]
+    counters: Sequence[GpuCounters]
     waits: WaitsOf
     sizes: Table
     facts: Mapping[str, str]
@@ -106,6 +129,8 @@ def write_page(
         tables=tables,
         diagnosis=diagnose.merge([answer[1] for answer in read], clock_error_ns),
         ranks=ranks,
+        host=[rank for answer in read for rank in answer[3]],
+        counters=[answer[4] for answer in read],
         sizes=comm_sizes(states, clock_error_ns),
         waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
         facts={**(known or {}), **run_facts([a[2] for a in read], len(ranks), clock_error_ns)},
@@ -123,7 +148,7 @@ def _tables(
 ) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
     """The tables of the reports that were read, and why the others were not."""
     tabled = list(dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED))))
-    found = merged(sources, tabled, [a[3:] if isinstance(a, list) else a for a in answers])
+    found = merged(sources, tabled, [a[OWN:] if isinstance(a, list) else a for a in answers])
     refused = [error for _, error in found.refused]
     tell_omissions(refused, len(sources), len(sources) - len(refused), tell)
     return found.tables, refused
@@ -136,6 +161,8 @@ def page_analyses(reports: int) -> list[Analysis]:
         Analysis("pictures", partial(all_pictures, budget=budget), _no_table),
         diagnose.FINDINGS,
         Analysis("facts", report_facts, _no_table),
+        Analysis("host", flame_part, _no_table),
+        Analysis("counters", counters_part, _no_table),
     )
     return [*own, *dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED)))]
 
@@ -153,8 +180,12 @@ def page(data: PageData) -> str:
         *(tag("p", text(line), class_="warn") for line in refused),
         sections.overview(tables),
         sections.findings(data.diagnosis),
+        kernel_classes(tables["kernel_class_sum"]),
         sections.breakdown(tables["temporal_breakdown"]),
         sections.steps(tables["step_sum"], data.ranks),
+        flame(data.host, data.clean),
+        gpu_counters(data.counters, tables["gpu_metric_sum"]),
+        gpu_memory(data.counters, tables["gpu_memory_sum"]),
         _timeline(data),
         sections.kernels(tables["cuda_gpu_kern_sum"]),
         sections.collectives(tables["comm_sum"], _cleaned(data.sizes, data.clean)),

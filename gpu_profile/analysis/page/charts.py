@@ -92,8 +92,8 @@ def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
         return ""
     most = max(float(values.max()) for values in series.values())
     least = min(float(values.min()) for values in series.values())
-    ticks = _ticks(0 if least < most / 3 else least - (most - least) / 2, most)
-    low, high = ticks[0], max(ticks[-1], most * 1.001)
+    levels = ticks(0 if least < most / 3 else least - (most - least) / 2, most)
+    low, high = levels[0], max(levels[-1], most * 1.001)
     longest = max(map(len, series.values()))
     drawn = _drawn(series)
     place = _Place(longest, low, high)
@@ -101,10 +101,10 @@ def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
         f'<polyline class="line s{index % 8}" points="{place.points(values)}"/>'
         for index, (_, values) in enumerate(drawn)
     )
-    grid = "".join(f'<line class="grid" x1="0" x2="1000" {place.level(tick)}/>' for tick in ticks)
+    grid = "".join(f'<line class="grid" x1="0" x2="1000" {place.level(tick)}/>' for tick in levels)
     labels = [
         tag("span", text(f"{tick:g} ms"), class_="y", style=f"top:{place.top(tick):.2f}%")
-        for tick in ticks
+        for tick in levels
     ]
     shade = f'<rect class="dropped" x="0" y="0" height="300" width="{place.x(dropped):.1f}"/>'
     svg = (
@@ -158,7 +158,7 @@ class _Place:
         )
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Three to six round numbers from below `low` to about `high`."""
     span = max(high - low, 1e-6)
     size = 10 ** np.floor(np.log10(span))
@@ -176,4 +176,4 @@ def _said(series: dict[int, np.ndarray]) -> str:
     return f"Step times; the median of each rank: {middles}"
 
 
-__all__ = ["Bar", "Part", "ranking", "stacked", "step_lines"]
+__all__ = ["Bar", "Part", "ranking", "stacked", "step_lines", "ticks"]

@@ -43,6 +43,7 @@ _TITLES = {
     "synchronization": "Needless synchronisation",
     "tiny_kernels": "Tiny kernels",
     "low_bandwidth": "Low bandwidth",
+    "unused_gpu": "Unused GPU",
     "capture": "Capture",
 }
 

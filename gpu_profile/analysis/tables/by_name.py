@@ -59,6 +59,10 @@ OURS = Named(
         "range_gpu_sum": "our_tables.range_gpu_sum.RANGE_GPU_SUM",
         "idle_gaps": "our_tables.idle_gaps.IDLE_GAPS",
         "launch_sum": "our_tables.launch_sum.LAUNCH_SUM",
+        "kernel_class_sum": "our_tables.kernel_class_sum.KERNEL_CLASS_SUM",
+        "host_function_sum": "our_tables.host_function_sum.HOST_FUNCTION_SUM",
+        "gpu_metric_sum": "our_tables.gpu_metric_sum.GPU_METRIC_SUM",
+        "gpu_memory_sum": "our_tables.gpu_memory_sum.GPU_MEMORY_SUM",
         "capture_health": "our_tables.capture_health.CAPTURE_HEALTH",
     }
 )

@@ -25,7 +25,8 @@ def stats(verb: Verb, options: Options) -> None:
     ]
     if not options["table"] and options["format"] == "text":
         tables = [table for table in tables if table.rows] or tables
-    show([_view(table, options) for table in tables], str(options["format"]))
+    shown = [_view(table, options) for table in tables]
+    show(shown, str(options["format"]), str(options["names"]))
 
 
 def _tables(names: str) -> tuple[Analysis, ...]:

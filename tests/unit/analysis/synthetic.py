@@ -20,6 +20,15 @@ TABLES = {
     "NVTX_EVENTS": "start INT, end INT, eventType INT, globalTid INT, domainId INT, text TEXT,"
     " textId INT, binaryData TEXT",
     "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId INT, schemaId INT, name TEXT, offset INT",
+    "NVTX_PAYLOAD_SCHEMAS": "domainId INT, schemaId INT, name TEXT",
+    "OSRT_API": "start INT, end INT, globalTid INT, nameId INT",
+    "ThreadNames": "nameId INT, priority INT, globalTid INT",
+    "COMPOSITE_EVENTS": "id INT, start INT, globalTid INT",
+    "SAMPLING_CALLCHAINS": "id INT, symbol INT, module INT, stackDepth INT",
+    "TARGET_INFO_GPU_METRICS": "typeId INT, metricId INT, metricName TEXT",
+    "GPU_METRICS": "timestamp INT, typeId INT, metricId INT, value INT",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": "start INT, globalPid INT, deviceId INT, bytes INT,"
+    " memKind INT, memoryOperationType INT",
     "PROFILER_OVERHEAD": "start INT, end INT, globalTid INT, nameId INT, returnValue INT",
     "TARGET_INFO_GPU": "id INT, name TEXT",
     "TARGET_INFO_CUDA_DEVICE": "gpuId INT, cudaId INT, pid INT",
@@ -73,7 +82,7 @@ class Recording:
 US = 1_000
 MS = 1_000_000
 STREAM, NCCL_STREAM = 7, 19
-SCHEMA = 16777221
+SCHEMA, PYTHON = 16777221, 4294967298
 
 
 @dataclass
@@ -147,6 +156,40 @@ class Rank:
         place = (self.rank, STREAM, call, self.process, size, 1, 0 if pageable else 1, 2)
         self.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, self.free, *place)
 
+    def item(self, pageable: bool = False) -> None:
+        """Ask for one value; into pageable memory the copy itself waits, else what follows it."""
+        asked = self.now
+        start = max(self.free + US, asked + 4 * US)
+        self.free = start + 2 * US
+        held = (self.free - asked) / US if pageable else self.launch_us
+        call = self.call("cudaMemcpyAsync_v3020", held)
+        place = (self.rank, STREAM, call, self.process, 4, 2, 2, 0 if pageable else 1)
+        self.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", start, self.free, *place)
+        self.synchronize()
+
+    def sample(self, start: int, *frames: tuple[str, str, int], every_us: int = 500) -> None:
+        """Python samples from `start` until now; frames (function, file, line), innermost first."""
+        names = [(self.recording.name(f), self.recording.name(file), n) for f, file, n in frames]
+        body = b"".join(struct.pack("<3Q", *frame) for frame in names)
+        payload = struct.pack("<QiI", 1, 1, len(frames)) + body
+        blob = struct.pack("<4Q", 2, PYTHON, len(payload), 32) + payload
+        self.recording.rows["NVTX_PAYLOAD_SCHEMAS"] = [(2, PYTHON, "Python Periodic Sampling")]
+        for time in range(start, self.now, every_us * US):
+            row = (time, None, 34, self.thread, 2, None, None, blob)
+            self.recording.add("NVTX_EVENTS", *row)
+
+    def allocate(self, megabytes: float, free: bool = False) -> None:
+        """Device memory, reserved or given back now."""
+        size = int(megabytes * 1e6)
+        row = (self.now, self.process, self.rank, size, 2, int(free))
+        self.recording.add("CUDA_GPU_MEMORY_USAGE_EVENTS", *row)
+
+    def wait_for(self, call: str, length_us: float) -> None:
+        """A call of the operating system that returns after so long."""
+        end = self.now + int(length_us * US)
+        self.recording.add("OSRT_API", self.now, end, self.thread, self.recording.name(call))
+        self.now = end
+
     def synchronize(self) -> None:
         """Wait for the GPU."""
         self.call("cudaStreamSynchronize_v3020", max(self.free - self.now, 0) / US + 3)
@@ -155,6 +198,25 @@ class Rank:
         """An NVTX range from `start` until now."""
         row = (start, self.now, 59, self.thread, 0, name, None, None)
         self.recording.add("NVTX_EVENTS", *row)
+
+
+def add_metrics(recording: Recording, every_us: int, until: int, **values: int) -> None:
+    """GPU metrics in per cent of GPU 0, the same all the time: SMs_Active=80."""
+    for number, (name, value) in enumerate(values.items()):
+        title = f"{name.replace('_', ' ')} [Throughput %]"
+        recording.add("TARGET_INFO_GPU_METRICS", 1 << 48, number, title)
+        for time in range(0, until, every_us * US):
+            recording.add("GPU_METRICS", time, 1 << 48, number, value)
+
+
+def add_cpu_sample(rank: Rank, time: int, *symbols: tuple[str, str]) -> None:
+    """One sample of C and C++: (function, module), innermost first."""
+    recording = rank.recording
+    number = len(recording.rows["COMPOSITE_EVENTS"]) + 1
+    recording.add("COMPOSITE_EVENTS", number, time, rank.thread)
+    for depth, (symbol, module) in enumerate(symbols):
+        row = (number, recording.name(symbol), recording.name(module), depth)
+        recording.add("SAMPLING_CALLCHAINS", *row)
 
 
 def tell_size(rank: Rank, start: int, size: int) -> None:

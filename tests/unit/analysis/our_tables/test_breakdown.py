@@ -10,7 +10,7 @@ from gpu_profile.analysis.multi_report.survey import run_of, survey
 from gpu_profile.analysis.our_tables.temporal_breakdown import LABELS
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
-from gpu_profile.analysis.tables.by_name import OURS
+from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.table import Table
 from tests.unit.analysis.synthetic import ranks_of
 
@@ -45,6 +45,16 @@ def test_breakdown_by_rank(one_report: Database) -> None:
     assert hidden == [15.9, 42.6, 42.7, 43.7]
     exposed = zip(ms(table, "Exposed Comm Wait"), ms(table, "Exposed Comm Transfer"), strict=True)
     assert [round(wait + move, 1) for wait, move in exposed] == [5.9, 139.1, 137.7, 140.7]
+
+
+def test_kernel_classes_sum_to_the_kernels(one_report: Database) -> None:
+    classes = OURS["kernel_class_sum"].table(one_report)
+    kernels = ANALYSES["cuda_gpu_kern_sum"].table(one_report)
+    for column in ("Total Time", "Instances"):
+        sums = [sum(int(cell or 0) for cell in one.column(column)) for one in (classes, kernels)]
+        assert sums[0] == sums[1]
+    assert classes.column("Class")[:3] == ("communication", "GEMM", "attention")
+    assert "other" not in classes.column("Class")
 
 
 def test_breakdown_sums_to_the_span(one_report: Database) -> None:

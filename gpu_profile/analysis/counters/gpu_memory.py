@@ -1,0 +1,68 @@
+"""The GPU's memory that a process reserved, over time (nsys --cuda-memory-usage)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Columns, Database
+from gpu_profile.analysis.tables.labels import memory_kind
+
+MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+ALLOCATED, FREED = 0, 1
+# ENUM_CUDA_MEM_KIND: device, array, managed, and the static memory of loaded modules.
+ON_DEVICE = (2, 3, 4, 5, 6)
+
+
+@dataclass(frozen=True, eq=False)
+class Reserved:
+    """Of one process (a globalPid), device and kind: `bytes` from each `time` (ns) on."""
+
+    process: int
+    device: int
+    kind: str
+    time: IntArray
+    bytes: IntArray
+    allocations: int
+    frees: int
+
+
+def load_reserved(database: Database) -> list[Reserved]:
+    """By process, device and kind. What was reserved before the recording counts from the first
+    free that needs it: the curve never falls below 0."""
+    columns = ("start", "globalPid", "deviceId", "bytes", "memKind", "memoryOperationType")
+    rows = database.load(MEMORY, *columns, sort=False)
+    rows = {name: values[np.argsort(rows["start"], kind="stable")] for name, values in rows.items()}
+    return list(_curves(rows))
+
+
+def _curves(rows: Columns) -> Iterator[Reserved]:
+    for process in present(rows["globalPid"]):
+        for device in present(rows["deviceId"][rows["globalPid"] == process]):
+            here = (rows["globalPid"] == process) & (rows["deviceId"] == device)
+            for kind in present(rows["memKind"][here]):
+                mine = np.flatnonzero(here & (rows["memKind"] == kind))
+                what = rows["memoryOperationType"][mine]
+                sign = np.where(what == ALLOCATED, 1, np.where(what == FREED, -1, 0))
+                level = np.cumsum(sign * rows["bytes"][mine])
+                level -= min(0, int(level.min()))
+                counts = int((what == ALLOCATED).sum()), int((what == FREED).sum())
+                time = rows["start"][mine]
+                yield Reserved(process, device, memory_kind(kind), time, level, *counts)
+
+
+def on_device(database: Database, process: int, device: int) -> tuple[IntArray, IntArray]:
+    """(times, bytes) of all that one process reserved on one device."""
+    columns = ("start", "globalPid", "deviceId", "bytes", "memKind", "memoryOperationType")
+    rows = database.load(MEMORY, *columns, sort=False)
+    mine = (rows["globalPid"] == process) & (rows["deviceId"] == device)
+    mine &= among(rows["memKind"], ON_DEVICE)
+    if not mine.any():
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    rows = {name: values[mine] for name, values in rows.items()}
+    rows["memKind"] = np.zeros_like(rows["memKind"])
+    rows = {name: values[np.argsort(rows["start"], kind="stable")] for name, values in rows.items()}
+    (curve,) = _curves(rows)
+    return curve.time, curve.bytes

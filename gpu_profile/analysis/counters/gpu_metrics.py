@@ -1,0 +1,79 @@
+"""Hardware metrics over time (nsys --gpu-metrics-devices): SMs, tensor cores, memory bandwidth.
+
+Source: "GPU Metrics" of the Nsight Systems user guide: the GPU's number is typeId & 0xFF.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Database
+
+METRICS = "GPU_METRICS"
+# Metric sets name them alike for every chip since Turing: "SMs Active", "SM Active".
+SM_ACTIVE, TENSOR, OCCUPANCY, DRAM_READ, DRAM_WRITE = (
+    re.compile(pattern)
+    for pattern in (
+        r"SMs? Active",
+        r"Tensor (Pipe )?Active",
+        r"Compute Warps [Ii]n Flight",
+        r"DRAM Read",
+        r"DRAM Write",
+    )
+)
+_MHZ = re.compile(r"\[MHz\]")
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """One GPU's samples, sorted by time; `value` in per cent, or MHz for a clock."""
+
+    gpu: int
+    name: str
+    unit: str
+    time: IntArray
+    value: IntArray
+
+    def between(self, start: int, end: int) -> "Metric":
+        """The samples of [start, end)."""
+        first, behind = np.searchsorted(self.time, (start, end))
+        kept = slice(int(first), int(behind))
+        return Metric(self.gpu, self.name, self.unit, self.time[kept], self.value[kept])
+
+
+@once_each
+def load_metrics(database: Database) -> tuple[Metric, ...]:
+    """Every metric in per cent or MHz of every GPU that was sampled; none without sampling."""
+    rows = database.rows("TARGET_INFO_GPU_METRICS", "metricId", "metricName")
+    names = {int(str(key)): str(name) for key, name in rows if key is not None}
+    wanted = {key: name for key, name in names.items() if name.endswith("%]") or _MHZ.search(name)}
+    if not wanted or not database.has(METRICS):
+        return ()
+    columns = database.load(
+        METRICS, "timestamp", "typeId", "metricId", "value", only={"metricId": wanted}, sort=False
+    )
+    return tuple(_split(columns, wanted))
+
+
+def _split(columns: Mapping[str, IntArray], names: Mapping[int, str]) -> Iterator[Metric]:
+    order = np.lexsort((columns["timestamp"], columns["metricId"], columns["typeId"]))
+    kind, metric = columns["typeId"][order], columns["metricId"][order]
+    time, value = columns["timestamp"][order], columns["value"][order]
+    change = (kind[1:] != kind[:-1]) | (metric[1:] != metric[:-1])
+    edges = [0, *(np.flatnonzero(change) + 1).tolist(), len(order)] if len(order) else []
+    for first, behind in pairwise(edges):
+        name = names[int(metric[first])]
+        clock = bool(_MHZ.search(name))
+        scaled = value[first:behind] // 1_000_000 if clock else value[first:behind]
+        unit, title = ("MHz" if clock else "%"), name.partition(" [")[0]
+        yield Metric(int(kind[first]) & 0xFF, title, unit, time[first:behind], scaled)
+
+
+def metric_of(metrics: tuple[Metric, ...], gpu: int, pattern: re.Pattern[str]) -> Metric | None:
+    """One GPU's metric by its name, or None."""
+    return next((one for one in metrics if one.gpu == gpu and pattern.match(one.name)), None)

@@ -1,0 +1,82 @@
+"""What a program's blocking calls are, in its author's words: `.item()`, `.cpu()`."""
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import (
+    COPY,
+    COPY_TO_DEVICE,
+    COPY_TO_HOST,
+    NO_CALL,
+    Activity,
+)
+from gpu_profile.analysis.activity.idle import blocking_calls
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.tables.labels import API_VERSION
+from gpu_profile.analysis.tables.statistics import distinct
+
+# Frameworks make a copy block by a synchronisation right behind it: PyTorch's memcpy_and_sync
+# calls cudaMemcpyAsync, then cudaStreamSynchronize, some microseconds apart.
+BEHIND_CALLS, BEHIND_NS = 3, 1_000_000
+# One element of the largest type, complex128: what .item() copies.
+ONE_VALUE_BYTES = 16
+
+NOTHING, VALUE, TO_HOST, TO_DEVICE = range(4)
+_OF_ITSELF = (
+    "",
+    " of one value to the host, as .item() makes it",
+    " to the host, as .cpu() makes it",
+    " from pageable memory, as .to(device) makes it",
+)
+_BEHIND = (
+    "",
+    " after one value was copied to the host, as .item() makes it",
+    " after a copy to the host, as .cpu() makes it",
+    " after a copy to the device, as .to(device) makes it",
+)
+
+
+def name_blocking_calls(activity: Activity) -> tuple[IntArray, tuple[str, ...]]:
+    """(index into the names, one each of blocking_calls, and the names).
+
+    A name is "cudaStreamSynchronize after one value was copied to the host, as .item() makes it".
+    """
+    rows = blocking_calls(activity).call
+    made = _copies_made(activity)
+    own = made[rows]
+    behind = np.where(own == NOTHING, made[_copy_before(activity, rows, made)], NOTHING)
+    codes, found = distinct(activity.calls.name[rows], own, behind)
+    names = [
+        f"{API_VERSION.sub('', activity.names[name])}{_OF_ITSELF[itself]}{_BEHIND[before]}"
+        for name, itself, before in found
+    ]
+    unique = tuple(dict.fromkeys(names))
+    place = np.array([unique.index(name) for name in names], np.int64)
+    return (place[codes] if len(codes) else codes), unique
+
+
+def _copies_made(activity: Activity) -> IntArray:
+    """What each call copies; NOTHING behind the last, which NO_CALL reads."""
+    ops = activity.ops
+    copies = (ops.kind == COPY) & (ops.call != NO_CALL)
+    made = np.full(len(activity.calls.start) + 1, NOTHING)
+    to_host = copies & (ops.copy_kind == COPY_TO_HOST)
+    made[ops.call[copies & (ops.copy_kind == COPY_TO_DEVICE)]] = TO_DEVICE
+    made[ops.call[to_host]] = TO_HOST
+    made[ops.call[to_host & (ops.bytes <= ONE_VALUE_BYTES)]] = VALUE
+    return made
+
+
+def _copy_before(activity: Activity, rows: IntArray, made: IntArray) -> IntArray:
+    """The call of the copy right before each of these calls on its thread, or NO_CALL."""
+    calls = activity.calls
+    order = np.lexsort((calls.start, calls.thread))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    found = np.full(len(rows), NO_CALL)
+    for back in range(BEHIND_CALLS, 0, -1):
+        before = order[np.maximum(place[rows] - back, 0)]
+        near = calls.start[rows] - calls.end[before] <= BEHIND_NS
+        alike = (calls.thread[before] == calls.thread[rows]) & (before != rows)
+        copy = near & alike & (made[before] != NOTHING)
+        found[copy] = before[copy]
+    return found

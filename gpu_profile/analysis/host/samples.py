@@ -1,0 +1,59 @@
+"""Samples of the threads that launch one rank's work, in its steady part, by stack."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import NO_CALL, Activity
+from gpu_profile.analysis.activity.idle import LAUNCH, STALL, find_gaps
+from gpu_profile.analysis.activity.start_up import steady_window
+from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.host.stacks import HostStacks, load_stacks
+from gpu_profile.analysis.store.database import Database
+
+HOST_CAUSES = (LAUNCH, STALL)
+
+
+@dataclass(frozen=True)
+class HostSamples:
+    """(functions from the outermost in, samples, of them while the GPU idled), most first."""
+
+    rank: int
+    kind: str = ""
+    stacks: tuple[tuple[tuple[str, ...], int, int], ...] = ()
+
+
+def samples_of(activities: Sequence[Activity], database: Database) -> list[HostSamples]:
+    """Each rank's samples of each kind, where there are any."""
+    found = [host_samples(one, stacks) for one in activities for stacks in load_stacks(database)]
+    return [samples for samples in found if samples.stacks]
+
+
+def host_samples(activity: Activity, stacks: HostStacks) -> HostSamples:
+    """What one rank's launching threads were at after start-up."""
+    launchers = [thread for thread in present(activity.launcher) if thread != NO_CALL]
+    first, last = steady_window(activity)
+    within = (stacks.time >= first) & (stacks.time < last)
+    mine = np.flatnonzero(within & among(stacks.thread, launchers))
+    gaps = find_gaps(activity)
+    late = among(gaps.cause, HOST_CAUSES)
+    owner = activity.launcher[gaps.next_op]
+    idle = samples_in(stacks, gaps.start[late], gaps.end[late], owner[late])
+    names = [tuple(f"{one.function} ({one.name_of_file})" for one in s) for s in stacks.stacks]
+    counts = Counter(names[index] for index in stacks.stack[mine].tolist())
+    stood = Counter(names[i] for i in stacks.stack[np.intersect1d(mine, idle)].tolist())
+    ordered = sorted(counts, key=lambda stack: (-counts[stack], stack))
+    found = tuple((stack, counts[stack], stood[stack]) for stack in ordered)
+    return HostSamples(activity.rank, stacks.kind, found)
+
+
+def samples_in(stacks: HostStacks, start: IntArray, end: IntArray, thread: IntArray) -> IntArray:
+    """The samples that fell into these (sorted) gaps, on the gaps' own threads."""
+    if not len(stacks) or not len(start):
+        return np.empty(0, np.int64)
+    near = np.maximum(np.searchsorted(start, stacks.time, side="right") - 1, 0)
+    inside = (stacks.time >= start[near]) & (stacks.time < end[near])
+    return np.flatnonzero(inside & (stacks.thread == thread[near]))

@@ -1,0 +1,223 @@
+"""What the host's threads were at: sampled stacks of Python (nsys --python-sampling) and C/C++.
+
+nsys writes a Python sample as an NVTX mark of its own domain, with the frames in the payload
+(exported with --include-blobs=true). C/C++ samples (--sample=process-tree) are COMPOSITE_EVENTS,
+their frames SAMPLING_CALLCHAINS.
+"""
+
+import html
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import NVTX, NVTX_MARK, RUNTIME
+
+PYTHON_SCHEMA = "Python Periodic Sampling"
+# domain, schema, payload's size and offset; then thread state's id, state, number of frames.
+_HEADER, _SAMPLE, _FRAME = struct.Struct("<4Q"), struct.Struct("<QiI"), struct.Struct("<3Q")
+_MOST_FRAMES, _MOST_LETTERS = 128, 300
+CALLCHAINS, SAMPLES = "SAMPLING_CALLCHAINS", "COMPOSITE_EVENTS"
+_UNRESOLVED = re.compile(r"0x[0-9a-f]+$|\[Unknown\]|\[Broken backtraces\]")
+_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib(64)?/python3|^<frozen|/lib/|\.so(\.|$)")
+_LOADER = re.compile(
+    r"torch/utils/data/|/webdataset/|/nvidia/dali/|/grain/|/datasets/|/streaming/|tensorflow/\S*data"
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One function in a stack; `line` is 0 where it is not known."""
+
+    function: str
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        """`collate (collate.py:9)`, without the file's directory, which may name a user."""
+        place = f"{self.name_of_file}:{self.line}" if self.line else self.name_of_file
+        return f"{self.function} ({place})" if place else self.function
+
+    @property
+    def name_of_file(self) -> str:
+        """`train.py`; a package's own with the package: `sympy/__init__.py`."""
+        parts = self.file.split("/")
+        return "/".join(parts[-2:] if parts[-1] == "__init__.py" else parts[-1:])
+
+    @property
+    def of_user(self) -> bool:
+        """Not of Python's own or an installed library."""
+        return bool(self.file) and not _LIBRARY.search(self.file)
+
+    @property
+    def of_loader(self) -> bool:
+        """Of a library that loads data: PyTorch's DataLoader, webdataset, DALI, grain."""
+        return bool(_LOADER.search(self.file))
+
+
+Stack = tuple[Frame, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class HostStacks:
+    """Samples sorted by time (ns of the report); `stack` indexes `stacks`, whose frames go from
+    the outermost to the innermost. `kind` is "Python", "CPU", or "" for no samples."""
+
+    kind: str
+    time: IntArray
+    thread: IntArray
+    stack: IntArray
+    stacks: tuple[Stack, ...]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+_NONE = np.empty(0, np.int64)
+NO_STACKS = HostStacks("", _NONE, _NONE, _NONE, ())
+
+
+@once_each
+def load_stacks(database: Database) -> tuple[HostStacks, ...]:
+    """The report's stacks, Python's first, which name the user's own functions; none without."""
+    found = (_python_stacks(database), _cpu_stacks(database))
+    return tuple(stacks for stacks in found if stacks)
+
+
+def _python_stacks(database: Database) -> HostStacks | None:
+    schemas: set[object] = {
+        schema
+        for schema, name in database.rows("NVTX_PAYLOAD_SCHEMAS", "schemaId", "name")
+        if name == PYTHON_SCHEMA
+    }
+    if not schemas or not database.has(NVTX, "binaryData"):
+        return None
+    only = {"eventType": (NVTX_MARK,)}
+    rows = database.rows(NVTX, "start", "globalTid", "binaryData", only=only)
+    # A thread that waits is sampled with the same bytes again and again.
+    payloads = {blob for *_, blob in rows if isinstance(blob, bytes)}
+    frames = {blob: _frames_of(blob, schemas) for blob in payloads}
+    found = [
+        (int(str(start)), int(str(thread)), frames[blob])
+        for start, thread, blob in rows
+        if isinstance(blob, bytes) and frames[blob]
+    ]
+    named = _named(database, {frames for *_, frames in found})
+    return _indexed("Python", [(time, thread, named[raw]) for time, thread, raw in found])
+
+
+RawStack = tuple[tuple[int, int, int], ...]
+
+
+def _frames_of(blob: bytes, schemas: set[object]) -> RawStack:
+    """(function, file, line) from the innermost on; empty for a payload of another kind."""
+    if len(blob) < _HEADER.size + _SAMPLE.size:
+        return ()
+    _, schema, size, offset = _HEADER.unpack_from(blob)
+    if schema not in schemas or offset + size > len(blob) or size < _SAMPLE.size:
+        return ()
+    count = _SAMPLE.unpack_from(blob, offset)[2]
+    first = offset + _SAMPLE.size
+    count = min(count, _MOST_FRAMES, (offset + size - first) // _FRAME.size)
+    raw = struct.iter_unpack("<QQI4x", blob[first : first + count * _FRAME.size])
+    return tuple((function, file, line) for function, file, line in raw)
+
+
+def _named(database: Database, stacks: set[RawStack]) -> dict[RawStack, Stack]:
+    ids = {number for stack in stacks for frame in stack for number in frame[:2]}
+    small = [number for number in ids if number < 1 << 62]
+    names = database.names(np.array(small, np.int64))
+    texts = {number: _printable(html.unescape(names.get(number, ""))) for number in ids}
+    frames = {
+        frame: Frame(texts[frame[0]], texts[frame[1]], frame[2])
+        for stack in stacks
+        for frame in stack
+    }
+    return {stack: tuple(frames[frame] for frame in reversed(stack)) for stack in stacks}
+
+
+def _printable(text: str) -> str:
+    """A job's own text: control characters never reach a terminal."""
+    return "".join(one if one.isprintable() else "?" for one in text[:_MOST_LETTERS])
+
+
+def _cpu_stacks(database: Database) -> HostStacks | None:
+    """Of the threads that call CUDA: a loader's workers may have many times as many samples."""
+    rows = database.load(SAMPLES, "id", "start", "globalTid", sort=False)
+    chains = database.load(CALLCHAINS, "id", "symbol", "module", "stackDepth", sort=False)
+    if not len(rows["id"]) or not len(chains["id"]):
+        return None
+    callers = present(database.load(RUNTIME, "globalTid", sort=False)["globalTid"])
+    mine = among(rows["globalTid"], callers)
+    rows = {name: values[mine] for name, values in rows.items()}
+    kept = np.isin(chains["id"], rows["id"])
+    chains = {name: values[kept] for name, values in chains.items()}
+    stacks = _raw_chains(chains)
+    frames = _cpu_frames(database, chains)
+    named = {raw: _cpu_stack(raw, frames) for raw in set(stacks.values())}
+    found = [
+        (start, thread, named[stacks[number]])
+        for number, start, thread in zip(
+            rows["id"].tolist(), rows["start"].tolist(), rows["globalTid"].tolist(), strict=True
+        )
+        if number in stacks and named[stacks[number]]
+    ]
+    return _indexed("CPU", found)
+
+
+Chain = tuple[tuple[int, int], ...]
+
+
+def _raw_chains(chains: dict[str, IntArray]) -> dict[int, Chain]:
+    """(symbol, module) from the outermost on, by the sample's id."""
+    order = np.lexsort((-chains["stackDepth"], chains["id"]))
+    ids = chains["id"][order]
+    pairs = list(
+        zip(chains["symbol"][order].tolist(), chains["module"][order].tolist(), strict=True)
+    )
+    starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]).tolist()
+    ends = [*starts[1:], len(ids)]
+    return {
+        int(ids[start]): tuple(pairs[start:end][-_MOST_FRAMES:])
+        for start, end in zip(starts, ends, strict=True)
+    }
+
+
+def _cpu_frames(database: Database, chains: dict[str, IntArray]) -> dict[tuple[int, int], Frame]:
+    names = database.names(np.r_[chains["symbol"], chains["module"]])
+    pairs = set(zip(chains["symbol"].tolist(), chains["module"].tolist(), strict=True))
+    texts = {key: _printable(name) for key, name in names.items()}
+    return {pair: _cpu_frame(texts[pair[0]], texts[pair[1]]) for pair in pairs}
+
+
+def _cpu_frame(symbol: str, module: str) -> Frame:
+    """An unresolved address is its module's: `[libcuda.so.1]`."""
+    name = module.rpartition("/")[2]
+    if _UNRESOLVED.match(symbol):
+        return Frame("" if _UNRESOLVED.match(name) else f"[{name.strip('[]')}]", module)
+    return Frame(symbol.partition("(")[0] or symbol, module)
+
+
+def _cpu_stack(raw: Chain, frames: dict[tuple[int, int], Frame]) -> Stack:
+    """Without what is unknown, and a function that repeats (an interpreter's loop) once."""
+    stack = [frames[pair] for pair in raw if frames[pair].function]
+    return tuple(
+        frame for index, frame in enumerate(stack) if not index or frame != stack[index - 1]
+    )
+
+
+def _indexed(kind: str, found: Sequence[tuple[int, int, Stack]]) -> HostStacks | None:
+    if not found:
+        return None
+    ordered = sorted(found, key=lambda sample: sample[:2])
+    stacks = dict.fromkeys(stack for *_, stack in ordered)
+    place = {stack: index for index, stack in enumerate(stacks)}
+    time, thread = (np.array([one[key] for one in ordered], np.int64) for key in (0, 1))
+    index = np.array([place[stack] for *_, stack in ordered], np.int64)
+    return HostStacks(kind, time, thread, index, tuple(stacks))

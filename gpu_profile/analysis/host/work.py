@@ -1,0 +1,150 @@
+"""What the host did while the GPU idled because of it: functions, data loading, waits."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, COPY_TO_HOST, Activity
+from gpu_profile.analysis.activity.idle import STAGED_BYTES, SYNC, Gaps, blocking_calls, find_gaps
+from gpu_profile.analysis.activity.start_up import steady_window
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.host.samples import HOST_CAUSES, samples_in
+from gpu_profile.analysis.host.stacks import NO_STACKS, HostStacks, Stack, load_stacks
+from gpu_profile.analysis.host.waits import NO_WAITS, QUEUE, HostWaits, load_waits
+from gpu_profile.analysis.store.database import Database
+
+# Fewer samples or less than half of them say nothing of the whole.
+FEWEST_SAMPLES, MOST_OF_IT = 5, 0.5
+_TOP = 5
+
+
+@dataclass(frozen=True)
+class HostRecord:
+    """What a report has of the host besides CUDA and NVTX."""
+
+    stacks: HostStacks = NO_STACKS
+    waits: HostWaits = NO_WAITS
+
+
+@dataclass(frozen=True)
+class HostWork:
+    """Of one rank's gaps of one cause. `samples` of the launching threads fell into them, of them
+    `loading` in a data loader; `functions` are the most frequent, (name and place, samples).
+    `idle` ns are the gaps' total, `waits` ns of it the thread waited, by what for; `to_device` ns
+    are of gaps that ended with a copy to the GPU and began with none from it."""
+
+    kind: str = ""
+    samples: int = 0
+    loading: int = 0
+    functions: tuple[tuple[str, int], ...] = ()
+    idle: int = 0
+    waits: Mapping[str, int] = field(default_factory=dict)
+    has_loader: bool = False
+    to_device: int = 0
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the recording tells that the host waited for its data or made it."""
+        if self.samples >= FEWEST_SAMPLES:
+            return self.loading >= MOST_OF_IT * self.samples
+        return self.has_loader and self.waits.get(QUEUE, 0) >= MOST_OF_IT * max(self.idle, 1)
+
+    @property
+    def before_input(self) -> bool:
+        """Whether most of it ends with a copy to the GPU, as of a new batch."""
+        return self.to_device >= MOST_OF_IT * max(self.idle, 1)
+
+    def lines(self) -> list[str]:
+        """The evidence, none where the recording has nothing to tell."""
+        found = []
+        if self.samples >= FEWEST_SAMPLES:
+            name, count = self.functions[0]
+            share = 100 * count / self.samples
+            found.append(f"{share:.0f} % of {self.samples} {self.kind} samples in it: {name}")
+            if self.loading:
+                share = 100 * self.loading / self.samples
+                found.append(f"{share:.0f} % of the samples are in the data loader")
+        for what, ns in self.waits.items():
+            if ns >= MOST_OF_IT * max(self.idle, 1):
+                found.append(f"{100 * ns / self.idle:.0f} % of it the thread waited for {what}")
+        if self.before_input:
+            share = 100 * self.to_device / self.idle
+            found.append(f"{share:.0f} % of it ends with a copy to the GPU, as a new batch does")
+        return found
+
+
+def load_host_record(database: Database) -> HostRecord:
+    return HostRecord(next(iter(load_stacks(database)), NO_STACKS), load_waits(database))
+
+
+def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
+    """What is known of each of HOST_CAUSES in the steady part, and of SYNC: of blocking calls."""
+    gaps, (first, last) = find_gaps(activity), steady_window(activity)
+    steady = (gaps.start >= first) & (gaps.start < last)
+    thread = activity.launcher[gaps.next_op]
+    found = {SYNC: _in_blocking_calls(activity, record)}
+    for cause in HOST_CAUSES:
+        mine = steady & (gaps.cause == cause)
+        if mine.any():
+            input_gaps = _before_input(activity, gaps) & mine
+            to_device = int((gaps.end - gaps.start)[input_gaps].sum())
+            times = gaps.start[mine], gaps.end[mine], thread[mine]
+            found[cause] = replace(_work(*times, record), to_device=to_device)
+    return found
+
+
+def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:
+    """Which functions made the calls that only wait, by the samples that fell into them."""
+    calls = blocking_calls(activity)
+    mine = np.flatnonzero(~calls.copies & (calls.start >= steady_window(activity)[0]))
+    mine = mine[np.argsort(calls.start[mine], kind="stable")]
+    thread = activity.calls.thread[calls.call[mine]]
+    return _work(calls.start[mine], calls.end[mine], thread, HostRecord(record.stacks))
+
+
+def _before_input(activity: Activity, gaps: Gaps) -> IntArray:
+    """Gaps that a copy to the GPU ends, and that no large copy to the host began (a checkpoint)."""
+    ops, last = activity.ops, np.maximum(gaps.next_op - 1, 0)
+    copies = ops.kind == COPY
+    ends = copies[gaps.next_op] & (ops.copy_kind[gaps.next_op] == COPY_TO_DEVICE)
+    saved = copies & (ops.copy_kind == COPY_TO_HOST) & (ops.bytes >= STAGED_BYTES)
+    return np.asarray(ends & ~saved[last])
+
+
+def _work(start: IntArray, end: IntArray, owner: IntArray, record: HostRecord) -> HostWork:
+    """Of these spans of time, sorted by start, each on its thread."""
+    stacks = record.stacks
+    inside = samples_in(stacks, start, end, owner)
+    chosen = [stacks.stacks[index] for index in stacks.stack[inside].tolist()]
+    waits: Counter[str] = Counter()
+    for one in np.unique(owner).tolist():
+        lanes = Intervals(start[owner == one], end[owner == one])
+        for what, pieces in record.waits.by_thread.get(one, {}).items():
+            waits[what] += lanes.meet(pieces).total
+    return HostWork(
+        kind=stacks.kind,
+        samples=len(chosen),
+        loading=sum(any(frame.of_loader for frame in stack) for stack in chosen),
+        functions=tuple(top_functions(chosen)[:_TOP]),
+        idle=int((end - start).sum()),
+        waits=dict(waits),
+        has_loader=record.waits.has_loader,
+    )
+
+
+def top_functions(stacks: list[Stack]) -> list[tuple[str, int]]:
+    """The user's innermost functions (else the libraries'), the most frequent first, each with
+    the line and the library's function that were seen most."""
+    counts: Counter[tuple[str, str]] = Counter()
+    labels: dict[tuple[str, str], Counter[str]] = {}
+    for stack in stacks:
+        own = next((frame for frame in reversed(stack) if frame.of_user), stack[-1])
+        label = str(own) if own == stack[-1] else f"{own}, in {stack[-1]}"
+        key = own.function, own.file
+        counts[key] += 1
+        labels.setdefault(key, Counter())[label] += 1
+    ordered = sorted(counts, key=lambda key: (-counts[key], key))
+    return [(labels[key].most_common(1)[0][0], counts[key]) for key in ordered]

@@ -1,0 +1,49 @@
+"""GPU memory that each rank reserved: its peak, when, and what is left at the end."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from gpu_profile.analysis.counters.gpu_memory import load_reserved
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import pid_of
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.table import Cell, Column, Table
+
+COLUMNS = (
+    Column("Rank"),
+    Column("Device"),
+    Column("Kind"),
+    Column("Peak", "MB", 3),
+    Column("Peak At", "ns"),
+    Column("End", "MB", 3),
+    Column("Allocations"),
+    Column("Frees"),
+)
+Row = tuple[Cell, ...]
+
+
+def partial(database: Database, scope: Scope) -> list[Row]:
+    """The finished rows of one report's processes."""
+    found: list[Row] = []
+    for one in load_reserved(database):
+        pid = int(pid_of(np.array(one.process)))
+        peak = int(np.argmax(one.bytes))
+        sizes = one.bytes[peak] / 1e6, int(one.time[peak]) + scope.offset_ns, one.bytes[-1] / 1e6
+        counts = one.allocations, one.frees
+        row = (float(sizes[0]), sizes[1], float(sizes[2]), *counts)
+        found.append((scope.ranks.get(pid, 0), one.device, one.kind, *row))
+    return found
+
+
+def merge(parts: Sequence[Sequence[Row]]) -> Table:
+    """One row a rank, device and kind of memory; Peak At is on the run's clock.
+
+    Reserved means asked of CUDA: PyTorch's caching allocator hands out parts of that.
+    """
+    rows = sorted(chain.from_iterable(parts), key=lambda row: (row[0], row[1], str(row[2])))
+    return Table("gpu_memory_sum", COLUMNS, tuple(rows))
+
+
+GPU_MEMORY_SUM = Analysis("gpu_memory_sum", partial, merge)

@@ -1,0 +1,45 @@
+"""GPU time by the class of the kernel: GEMM, attention, norm, communication and so on."""
+
+from functools import partial
+
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import GRAPH, KERNEL
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.kernel_class import classify_kernel
+from gpu_profile.analysis.tables.labels import labels
+from gpu_profile.analysis.tables.statistics import Key
+from gpu_profile.analysis.tables.summary import (
+    GPU_BY,
+    GPU_COLUMNS,
+    Grouped,
+    Shape,
+    counted,
+    summary,
+    together,
+)
+from gpu_profile.table import Column
+
+# A graph traced as a whole (nsys' --cuda-graph-trace=graph) does not say which kernels it ran.
+GRAPH_CLASS = "CUDA graph"
+
+
+def _kernels(database: Database, scope: Scope) -> Grouped:
+    label = partial(_class_labels, database)
+    return counted(database, scope, KERNEL, ["demangledName"], GPU_COLUMNS, label)
+
+
+def _graphs(database: Database, scope: Scope) -> Grouped:
+    return counted(database, scope, GRAPH, ["deviceId"], GPU_COLUMNS, _graph_labels)
+
+
+def _class_labels(database: Database, found: list[tuple[int, ...]]) -> list[Key]:
+    return [(classify_kernel(str(name)),) for (name,) in labels(database, found)]
+
+
+def _graph_labels(found: list[tuple[int, ...]]) -> list[Key]:
+    return [(GRAPH_CLASS,)] * len(found)
+
+
+SHAPE = Shape("kernel_class_sum", "Instances", (Column("Class"),))
+KERNEL_CLASS_SUM = summary(SHAPE, partial(together, (_kernels, _graphs)), GPU_BY)
+"""One row a class, longest total first; without graphs the total is cuda_gpu_kern_sum's."""

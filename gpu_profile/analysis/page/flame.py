@@ -1,0 +1,94 @@
+"""A flame graph of the host: where the threads that launch the work spent their time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.host.samples import HostSamples, samples_of
+from gpu_profile.analysis.page.parts import folded, legend, percent, section, tag, text
+from gpu_profile.analysis.scrub.redactor import Redactor
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+
+# Narrower boxes cannot be read or pointed at.
+_LEAST = 0.002
+_DEEPEST, _MOST_BOXES = 48, 1500
+_ROW_PX = 19
+_LABEL_FROM = 0.03
+
+
+@dataclass
+class _Node:
+    """A function under its callers: samples of it and what it called, of them while idle."""
+
+    samples: int = 0
+    idle: int = 0
+    inner: "dict[str, _Node]" = field(default_factory=dict)
+
+    def add(self, stack: Sequence[str], samples: int, idle: int) -> None:
+        node = self
+        for name in ("", *stack[:_DEEPEST]):
+            node = node.inner.setdefault(name, _Node()) if name else node
+            node.samples += samples
+            node.idle += idle
+
+
+def flame_part(database: Database, scope: Scope) -> list[HostSamples]:
+    """One report's ranks, those with samples, by kind."""
+    return samples_of(activities_of(database, scope), database)
+
+
+def flame(parts: Sequence[HostSamples], clean: Redactor, most: int = 8) -> str:
+    """One graph a rank and kind, the first open; nothing without samples.
+
+    Names of functions and files go through `clean`.
+    """
+    ranks = sorted(parts, key=lambda part: (part.kind != "Python", part.rank))[:most]
+    if not ranks:
+        return ""
+    intro = (
+        "Samples of the threads that launch GPU work, after start-up. A box is a "
+        "function, what it called lies under it, and its width is its part of the samples."
+    )
+    keys = legend((("f-idle", "while the GPU idled because of the host"), ("f-busy", "otherwise")))
+    graphs = [_graph(rank, clean, len(ranks) > 1, index == 0) for index, rank in enumerate(ranks)]
+    return section("host", "What the host did", intro, keys, *graphs)
+
+
+def _graph(rank: HostSamples, clean: Redactor, several: bool, first: bool) -> str:
+    root = _Node()
+    names = {name for stack, *_ in rank.stacks for name in stack}
+    shown = {name: clean.text(name) for name in names}
+    for stack, samples, idle in rank.stacks:
+        root.add([shown[name] for name in stack], samples, idle)
+    boxes = list(_boxes(root, root.samples, 0, 0))[:_MOST_BOXES]
+    depth = 1 + max((row for row, _ in boxes), default=0)
+    about = f"rank {rank.rank}: {root.samples:,} {rank.kind} samples"
+    drawing = tag(
+        "div",
+        *(box for _, box in boxes),
+        class_="flame",
+        role="img",
+        aria_label=f"Flame graph of {about}",
+        style=f"height:{depth * _ROW_PX}px",
+    )
+    return folded(about, drawing, open_=first) if several else drawing
+
+
+def _boxes(node: _Node, whole: int, row: int, left: int) -> Iterator[tuple[int, str]]:
+    """(row, box) of what the node called, widest first."""
+    for name, inner in sorted(node.inner.items(), key=lambda pair: (-pair[1].samples, pair[0])):
+        share = inner.samples / whole
+        if share >= _LEAST:
+            yield row, _box(name, inner, share, row, left / whole)
+            yield from _boxes(inner, whole, row + 1, left)
+        left += inner.samples
+
+
+def _box(name: str, node: _Node, share: float, row: int, left: float) -> str:
+    idle = node.idle / node.samples
+    title = f"{name}: {node.samples:,} samples, {percent(share)}; {percent(idle)} while GPU idle"
+    style = f"left:{100 * left:.3f}%;width:{100 * share:.3f}%;top:{row * _ROW_PX}px"
+    shade = f"--idle-part:{100 * idle:.0f}%"
+    label = text(name) if share >= _LABEL_FROM else ""
+    return tag("span", label, style=f"{style};{shade}", title=title)

@@ -1,0 +1,48 @@
+"""What kind of work a kernel does, by its name: GEMM, attention, norm and so on."""
+
+import re
+
+from gpu_profile.analysis.tables.comm_kernels import comm_kernel
+from gpu_profile.function_names import split_name, telling_words
+
+COMMUNICATION_CLASS, OTHER_CLASS = "communication", "other"
+
+# The first pattern that is found in the function's name or, for a function that takes its work as
+# a template argument (`elementwise_kernel`, `device_kernel`), in the telling arguments. Order
+# matters: FlashAttention is a CUTLASS `device_kernel`, split-K reductions belong to their GEMM,
+# and triton names what it fused (`triton_red_fused_native_layer_norm_0`).
+_PATTERNS = {
+    "optimizer": r"multi_?tensor|adam|\bsgd|fused_sgd|\blamb(?!da)|adagrad|rmsprop|adafactor|muon",
+    "attention": r"attn|attention|flash_(fwd|bwd)|fmha|sdpa|batch(prefill|decode)|paged_?kv|mla_"
+    r"|masked_softmax",
+    "norm": r"(layer|rms|batch|group|instance|l2)_?norm|gammabeta|rowwisemoments|welford"
+    r"|(\b|_)(ln|bn)_(fwd?|bwd?)|normalization",
+    "embedding": r"(?<!rotary_)embedding|indexselect|vectorized_gather|index_select|krn_partial"
+    r"|indexing_backward|compute_grad_weight",
+    "GEMM": r"gemm|gemv|xmma|nvjet|cutlass|cublas|tensorop|wgmma|splitkreduce|matmul|triton_tem"
+    r"|conv(?!ert)|wgrad|dgrad|winograd|fprop|s\d+816|marlin|machete|fused_moe|\bdot_kernel",
+    "copy": r"copy|memcpy|memset|cat(array|_)|concat|transpose|permute|nchw|nhwc|reshape_and_cache"
+    r"|chunk_cat|\broll_|triton_poi_fused_(cat|clone|split|view)\b",
+    "reduction": r"reduc|softmax|argm(ax|in)|topk|nll_loss|cross_entropy|scan|cumsum"
+    r"|triton_(red|per)|\bdot|norm_kernel|sum_functor",
+    "elementwise": r"elementwise|pointwise|triton_poi|functor|dropout|gelu|silu|relu|act_and_mul"
+    r"|rotary|rope|(?<!pre)fill|distribution_|tril|triu|fusion|unrolled|\bindex|gather|scatter",
+}
+_CLASSES = tuple((name, re.compile(text, re.IGNORECASE)) for name, text in _PATTERNS.items())
+KERNEL_CLASSES = (
+    *("GEMM", "attention", "norm", "elementwise", "reduction", "optimizer", "embedding"),
+    *(COMMUNICATION_CLASS, "copy", OTHER_CLASS),
+)
+
+
+def classify_kernel(name: str) -> str:
+    """One of KERNEL_CLASSES for a demangled name; convolutions count as GEMM.
+
+    `void at::native::elementwise_kernel<128, 2, …direct_copy_kernel_cuda…>(int, T3)` is "copy".
+    A class is a reading of the name: a kernel whose name says nothing is "other".
+    """
+    if comm_kernel(name):
+        return COMMUNICATION_CLASS
+    function, arguments = split_name(name)
+    text = " ".join((function or name, *telling_words(arguments)))
+    return next((kind for kind, pattern in _CLASSES if pattern.search(text)), OTHER_CLASS)

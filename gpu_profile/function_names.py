@@ -1,0 +1,150 @@
+"""Names of C++ functions made shorter: `elementwise_kernel<…direct_copy…>`."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+_ANONYMOUS = re.compile(r"(<unnamed>|\(anonymous namespace\)|\{anonymous\})::")
+_FUNCTION = re.compile(r"~?[A-Za-z_][\w:]*[<(]")
+_OPEN, _CLOSE = "<([{", ">)]}"
+_WORD = re.compile(r"[A-Za-z_]\w*(?!\w|::(?!operator\b)[A-Za-z_])")
+_TYPES = frozenset(
+    (
+        *("float", "double", "half", "int", "long", "short", "char", "bool", "void"),
+        *("unsigned", "signed", "auto", "const", "true", "false"),
+    )
+)
+# Parts of every kernel that a framework generates: they tell no two kernels apart.
+_PLUMBING = re.compile(
+    r"(T\d*|array|tuple|operator|instance|lambda|detail|gpu_kernel_impl(_nocast)?|func_wrapper(_t)?"
+    r"|[AB]?(Unary|Binary)Functor|\w*OffsetCalculator|(Load|Store)With(out)?Cast|ReduceOp"
+    r"|TensorList\w*Metadata|TensorIterator\w*|enable_if(_t)?|type|Params|enable_\w+)"
+)
+_AFFIX = re.compile(
+    r"^(launch_|CUDAFunctor(OnSelf|OnOther)?_)|(_kernel)?(_cuda)?(_impl)?$|Functor$"
+)
+_FEWEST = 4  # characters of a template argument that still say something
+_MOST_WORDS, _MOST_CHARACTERS = 8, 10_000  # a crafted name costs no more than a long one
+
+
+def shorten_names(texts: Sequence[str], width: int) -> Mapping[str, str]:
+    """A shorter text of at most `width` characters for each that is longer.
+
+    Texts that would look alike, such as two GEMMs of one family, show where they differ.
+    """
+    short = {text: shorten_name(text, width) for text in dict.fromkeys(texts)}
+    for tell_apart in (_by_words, _by_place):
+        for group in _alike(short):
+            short |= tell_apart(group, width)
+    return short
+
+
+def _alike(short: Mapping[str, str]) -> list[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for text, name in short.items():
+        groups.setdefault(name, []).append(text)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def shorten_name(text: str, width: int) -> str:
+    """`text` in at most `width` characters: parameters go first, then template arguments, then
+    the middle of what is left."""
+    if len(text) <= width:
+        return text
+    return next((name for name in _attempts(text, width) if len(name) <= width), text[:width])
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """(function without its namespaces, template arguments); ("", "") for what is no function.
+
+    `void at::native::reduce_kernel<128, 4>(T3)` is ("reduce_kernel", "128, 4").
+    """
+    plain = _ANONYMOUS.sub("", text[:_MOST_CHARACTERS]).removeprefix("void ")
+    if not _FUNCTION.match(plain):
+        return "", ""
+    name, arguments, depth = "", "", 0
+    for character in plain:
+        if depth == 0 and character == "(":
+            break
+        depth -= character in _CLOSE
+        if depth:
+            arguments += character
+        elif character not in "<>":
+            name += character
+        depth += character in _OPEN
+        if depth == 1 and character == "<":
+            arguments = ""
+    return name.rpartition("::")[2], arguments
+
+
+def telling_words(arguments: str) -> list[str]:
+    """What template arguments say of a kernel: `direct_copy` of PyTorch's copy kernel."""
+    words = [word for word in _WORD.findall(_without_parameters(arguments)) if word]
+    telling = [w for w in words if not _PLUMBING.fullmatch(w) and w not in _TYPES]
+    return list(dict.fromkeys(_AFFIX.sub("", word) or word for word in telling or words))[
+        :_MOST_WORDS
+    ]
+
+
+def _without_parameters(text: str) -> str:
+    """Without what stands in brackets: casts, parameters and lambdas' numbers."""
+    kept, depth = "", 0
+    for character in text:
+        depth += character in "([{"
+        kept += character if not depth else ""
+        depth -= character in ")]}" and depth > 0
+    return kept
+
+
+def _attempts(text: str, width: int) -> Iterator[str]:
+    function, arguments = split_name(text)
+    if function:
+        yield from _with_words(function, telling_words(arguments), width)
+        yield f"{function}<…>" if arguments else function
+    yield _cut(function or text, width)
+
+
+def _with_words(function: str, words: Sequence[str], width: int) -> Iterator[str]:
+    """As many of the words as there is room for; at least a part of the first."""
+    for count in range(len(words), 0, -1):
+        yield f"{function}<…{', '.join(words[:count])}…>"
+    room = width - len(function) - len("<……>")
+    if words and room >= _FEWEST:
+        yield f"{function}<…{_cut(words[0], room)}…>"
+
+
+def _cut(text: str, width: int) -> str:
+    """Both ends: a GEMM's name differs at the end as often as at the start."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) * 2 // 3
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def _by_words(texts: Sequence[str], width: int) -> dict[str, str]:
+    """The template arguments that not all of the texts have: `reduce_kernel<…128, sum…>`."""
+    names = [split_name(text) for text in texts]
+    words = [dict.fromkeys(re.findall(r"\w+", arguments)) for _, arguments in names]
+    common = set(words[0]).intersection(*words)
+    short: dict[str, str] = {}
+    for text, (function, arguments), own in zip(texts, names, words, strict=True):
+        differing = [_AFFIX.sub("", word) or word for word in own if word not in common]
+        telling = dict.fromkeys([*differing, *telling_words(arguments)])
+        attempts = (
+            _with_words(function, list(telling)[:_MOST_WORDS], width)
+            if function and differing
+            else ()
+        )
+        fitting = next((name for name in attempts if len(name) <= width), "")
+        short |= {text: fitting} if fitting else {}
+    return short
+
+
+def _by_place(texts: Sequence[str], width: int) -> dict[str, str]:
+    """The start of each, then what follows the part that all of them share."""
+    letters = enumerate(zip(*texts, strict=False))
+    same = next((place for place, column in letters if len(set(column)) > 1), len(min(texts)))
+    head = split_name(texts[0])[0] or texts[0]
+    keep = min(len(head), width // 2)
+    rest = width - keep - 1
+    starts = {text: max(0, min(same - rest // 4, len(text) - rest)) for text in texts}
+    return {text: f"{head[:keep]}…{text[start : start + rest]}" for text, start in starts.items()}

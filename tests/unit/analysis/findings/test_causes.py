@@ -1,0 +1,177 @@
+"""What the host did while the GPU idled: blocking calls, functions, loading, n-th steps."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.arrays.periods import find_period
+from gpu_profile.analysis.findings.diagnose import diagnose
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.store.database import Database
+from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import Rank, Recording
+
+COLLATE = ("collate", "/home/user/train.py", 9)
+FETCH = ("fetch", "/usr/lib/python3.12/site-packages/torch/utils/data/_utils/fetch.py", 57)
+STEP = ("&lt;module&gt;", "/home/user/train.py", 30)
+LOG = ("write_log", "/home/user/log.py", 7)
+ENCODE = ("encode", "/usr/lib/python3.12/json/encoder.py", 200)
+
+
+def judged(recording: Recording, folder: Path) -> tuple[Finding, ...]:
+    with Database.open(recording.save(folder / "run.sqlite")) as database:
+        return diagnose(database).findings
+
+
+def only_of(recording: Recording, folder: Path) -> Finding:
+    (finding,) = judged(recording, folder)
+    return finding
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["marked", "no NVTX"])
+@pytest.mark.parametrize("pageable", [True, False])
+def test_item_in_each_step_is_named(pageable: bool, marked: bool, tmp_path: Path) -> None:
+    """A value read in each step, after which the host takes a millisecond to begin the next."""
+
+    def item(rank: Rank) -> None:
+        rank.item(pageable)
+        rank.work(900)
+
+    training = Training(ranks=1, after=item, step_range="step" if marked else "")
+    finding = only_of(training.record(), tmp_path)
+    assert (finding.kind, finding.cause) == ("synchronization", "sync")
+    assert finding.ms_per_step == pytest.approx(1, abs=0.4)
+    call = "cudaMemcpyAsync of one value" if pageable else "cudaStreamSynchronize after one value"
+    (line,) = [line for line in finding.evidence if ".item()" in line]
+    assert line.startswith(f"rank 0: {call}")
+    # Steps found without a range may leave the call of one of twelve outside.
+    times = 1.0 if marked else pytest.approx(1, abs=0.1)
+    assert float(line.partition(" times a step, held the host")[0].rpartition(" ")[2]) == times
+
+
+def test_the_function_that_waits_is_named(tmp_path: Path) -> None:
+    def item(rank: Rank) -> None:
+        start = rank.now
+        rank.item()
+        rank.sample(start, LOG, STEP)
+        rank.work(900)
+
+    finding = only_of(Training(ranks=1, after=item).record(), tmp_path)
+    assert finding.cause == "sync"
+    assert any(e.endswith("Python samples in it: write_log (log.py:7)") for e in finding.evidence)
+
+
+def every(n: int, act: Callable[[Rank], None]) -> Callable[[Rank], None]:
+    turn = count()
+    return lambda rank: act(rank) if next(turn) % n == 0 else None
+
+
+@pytest.mark.parametrize("n", [2, 4, 15])
+def test_a_delay_in_every_nth_step_is_named_with_n(n: int, tmp_path: Path) -> None:
+    """Also one that comes so seldom that a robust mean leaves it out."""
+    late = every(n, lambda rank: rank.work(100_000))
+    training = Training(ranks=1, steps=4 * n + 1, data=late, layers=20)
+    finding = only_of(training.record(), tmp_path)
+    assert (finding.kind, finding.cause) == ("idle", "data")
+    assert any(f"every {n}{'nd' if n == 2 else 'th'} step has" in e for e in finding.evidence)
+    # The host's lead of up to n - 1 steps hides a part of each delay.
+    assert 0.35 * 100 / n < finding.ms_per_step <= 100 / n
+
+
+def test_a_wait_before_each_fourth_batch_may_be_the_loaders(tmp_path: Path) -> None:
+    """Without samples or ranges nobody can tell: the cause stays the host, the evidence says it."""
+    late = every(4, lambda rank: rank.work(100_000))
+
+    def batch(rank: Rank) -> None:
+        late(rank)
+        rank.copy(1)
+
+    training = Training(ranks=1, steps=17, after=batch, layers=20)
+    recording = training.record()
+    (finding,) = [f for f in judged(recording, tmp_path) if f.kind == "idle"]
+    assert finding.cause == "host"
+    assert "so waits a data loader whose 4 workers are too slow" in finding.evidence
+    assert "If it loads data there: prepare batches ahead" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("values", "n"),
+    [
+        ([1, 100, 1, 1] * 5, 4),
+        ([100, 1] * 6, 2),
+        ([5, 5, 5, 6] * 5, 0),
+        ([1, 1, 90, 1, 1, 1, 90, 1, 90, 1, 1, 1], 0),
+        ([1] * 20 + [300] + [1] * 20, 0),
+        ([100] * 12, 0),
+        ([], 0),
+    ],
+)
+def test_periods(values: list[int], n: int) -> None:
+    found = find_period(np.array(values, np.int64) * 1_000_000)
+    assert (found.n if found else 0) == n
+
+
+@pytest.mark.parametrize(
+    ("frames", "cause", "place"),
+    [
+        ((COLLATE, FETCH, STEP), "data", "collate (train.py:9)"),
+        ((LOG, STEP), "host", "write_log (log.py:7)"),
+        ((("a\x1b[31m", "/home/user/b\n.py", 3), STEP), "host", "a?[31m (b?.py:3)"),
+        ((ENCODE, LOG, STEP), "host", "write_log (log.py:7), in encode (encoder.py:200)"),
+    ],
+)
+def test_python_samples_name_the_function(
+    frames: tuple[tuple[str, str, int], ...], cause: str, place: str, tmp_path: Path
+) -> None:
+    def work(rank: Rank) -> None:
+        start = rank.now
+        rank.work(12_000)
+        rank.sample(start, *frames)
+
+    training = Training(ranks=1, layer=lambda _: None, after=work)
+    finding = only_of(training.record(), tmp_path)
+    assert (finding.kind, finding.cause) == ("idle", cause)
+    assert any(line.endswith(f"Python samples in it: {place}") for line in finding.evidence)
+
+
+@pytest.mark.parametrize(
+    ("call", "loader", "cause", "words"),
+    [
+        ("poll", True, "data", "waited for a queue, a pipe or another process"),
+        ("poll", False, "host", "waited for a queue, a pipe or another process"),
+        ("clock_nanosleep", True, "host", "waited for the clock (a sleep)"),
+    ],
+)
+def test_waits_of_the_main_thread_tell_the_loader(
+    call: str, loader: bool, cause: str, words: str, tmp_path: Path
+) -> None:
+    training = Training(ranks=1, after=lambda rank: rank.wait_for(call, 12_000))
+    recording = training.record()
+    if loader:
+        recording.add("ThreadNames", recording.name("pt_data_worker"), 0, 1)
+    finding = only_of(recording, tmp_path)
+    assert (finding.kind, finding.cause) == ("idle", cause)
+    assert any(words in line for line in finding.evidence)
+
+
+def test_damaged_samples_are_left_out(tmp_path: Path) -> None:
+    """A payload that is cut, of another schema, or claims more frames than it has."""
+
+    def work(rank: Rank) -> None:
+        start = rank.now
+        rank.work(12_000)
+        rank.sample(start, LOG)
+
+    recording = Training(ranks=1, after=work).record()
+    rows = recording.rows["NVTX_EVENTS"]
+    for index, row in enumerate(rows):
+        blob = row[7]
+        if isinstance(blob, bytes):
+            bad = (blob[:40], b"", blob[:8] + b"\xff" * 8 + blob[16:], blob[:-8])[index % 4]
+            rows[index] = (*row[:7], bad)
+    finding = only_of(recording, tmp_path)
+    assert (finding.kind, finding.cause) == ("idle", "host")
+    assert not any("samples" in line for line in finding.evidence)
