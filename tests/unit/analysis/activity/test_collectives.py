@@ -1,16 +1,20 @@
 """Which kernels of different ranks are one collective."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
+from gpu_profile.analysis.activity.cached import states_of
 from gpu_profile.analysis.activity.collectives import match
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Arrivals, Collectives
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.multi_report.survey import run_of, survey
 from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
 from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
 
+DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 REDUCE, GATHER = "ncclDevKernel_AllReduce", "ncclDevKernel_AllGather"
 
 
@@ -131,3 +135,17 @@ def test_sizes_come_from_nccls_own_payload(tmp_path: Path) -> None:
         table = COMM_SUM.table(database)
     assert table.column("Moved") == (96.0, 96.0)
     assert table.column("Alg BW") == table.column("Bus BW") == (80.0, 80.0)
+
+
+def test_all_four_recorded_ranks_are_one_communicator() -> None:
+    """Their all-reduces end up to 0.7 ms apart where a process was descheduled."""
+    with ExitStack() as files:
+        reports = [
+            files.enter_context(Database.open(DATA / f"rank{rank}.sqlite.gz")) for rank in range(4)
+        ]
+        scopes = run_of([survey(report) for report in reports]).scopes
+        parts = [states_of(report, scope) for report, scope in zip(reports, scopes, strict=True)]
+        table = COMM_SUM.merge(parts)
+    assert table.column("Communicator") == (0, 0, 0, 0)
+    assert table.column("Ranks") == (4, 4, 4, 4)
+    assert table.column("Members") == ("0-3",) * 4
