@@ -210,9 +210,13 @@ def ring(count: int) -> Recording:
     return run_steps(ranks, step)
 
 
-def tensor_and_data(layers: int = 6) -> Recording:
-    """Four ranks: tensor parallel over 0, 1 and 2, 3; data parallel over 0, 2 and 1, 3."""
+def tensor_and_data(layers: int = 6, scattered: int = 0) -> Recording:
+    """Four ranks: tensor parallel over 0, 1 and 2, 3; data parallel over 0, 2 and 1, 3. Rank 0
+    scatters so many parameters first."""
     ranks = nccl_ranks(4)
+    for _ in range(scattered):
+        for number in (1, 2, 3):
+            send(ranks[0], ranks[number], 15, (0, number))
 
     def step() -> None:
         for _ in range(2 * layers):

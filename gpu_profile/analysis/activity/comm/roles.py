@@ -74,11 +74,28 @@ def _roles(members: Sequence[RankSplit], number: int) -> dict[str, str]:
     if ALL_TO_ALL in kinds:
         roles[ALL_TO_ALL] = EXPERT
     if SEND_RECV in kinds:
-        roles[SEND_RECV] = RING if _is_ring(members, number) else PIPELINE
+        steady = _in_each_step(members, number)
+        roles[SEND_RECV] = (RING if _is_ring(members, number) else PIPELINE) if steady else ""
     sharded = kinds & _SHARDED
     if kinds & {ALL_REDUCE, REDUCE_SCATTER}:
         roles |= dict.fromkeys(sharded, _reduces_for(members, number))
     return roles
+
+
+def _in_each_step(members: Sequence[RankSplit], number: int) -> bool:
+    """Whether messages go on in all steps: parameters that are scattered before the first one are
+    no pipeline. Without steps: whether every member both sends and receives."""
+    known = [one for one in members if len(one.states.steps)]
+    for one in known or members:
+        own, steps = one.states.collectives, one.states.steps
+        mine = (one.arrivals.group == number) & (own.kind == KINDS.index(SEND_RECV))
+        if len(steps):
+            inside = (own.start >= steps.start[0]) & (own.start < steps.end[-1])
+            if (mine & inside).sum() < len(steps):
+                return False
+        elif len(present(own.messages.sends[mine[own.messages.kernel]].astype(int))) < 2:
+            return False
+    return True
 
 
 def _is_ring(members: Sequence[RankSplit], number: int) -> bool:

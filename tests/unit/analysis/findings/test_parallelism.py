@@ -75,6 +75,12 @@ def test_even_experts_are_no_finding(tmp_path: Path) -> None:
     }
 
 
+def test_parameters_scattered_before_the_first_step_are_no_pipeline(tmp_path: Path) -> None:
+    recording = tensor_and_data(scattered=20)
+    diagnosis = diagnosed(recording, tmp_path)
+    assert not any("pipeline" in text for text in (*diagnosis.unjudged, diagnosis.to_text()))
+
+
 def test_groups_are_told_apart_on_one_stream(tmp_path: Path) -> None:
     table = comm_sum(tensor_and_data(), tmp_path)
     columns = (table.column(name) for name in ("Group", "Members", "Rank"))
