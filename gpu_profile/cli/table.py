@@ -70,7 +70,7 @@ _PROFILE = (
     Option("cuda-graph-trace", "", "nsys: graph or node"),
     Option("gpu-metrics", False, "hardware counters, on local rank 0"),
     Option("nic-metrics", False, "network counters, on local rank 0"),
-    Option("stats", False, "nsys: print its own tables at the end"),
+    Option("stats", False, "tables at the end, ours here and nsys' own in the job's output"),
     Option("export", "", "nsys: export in the job"),
     Option("nsys-args", "", "more nsys options, last, as they are"),
     Option("strict", False, "refuse where a preset would degrade"),
@@ -81,6 +81,10 @@ _PROFILE = (
     Option("keep", False, "leave the job's remains on its engine"),
 )
 _WINDOW = Option("window", 0, "one window of several (repeat:N), from 1; 0: all as one series")
+_ANSWER = (
+    Option("no-html", False, "write no page"),
+    Option("format", "text", "text or json, of the answer at the end"),
+)
 _SCHEDULER = Option("scheduler", "", "address of a Dask scheduler that reads the reports")
 _TABLES = (
     Option("table", "", "names, separated by commas"),
@@ -179,10 +183,15 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "profile",
         "jobs.profile",
-        "Run the words behind -- under nsys, and bring the reports home.",
-        (_DRY_RUN, *_PROFILE, *WHERE, *_SHAPE, *_SETTINGS),
+        "Run the words behind -- under nsys, bring the reports home, and say what they tell.",
+        (_DRY_RUN, *_PROFILE, *_ANSWER, *WHERE, *_SHAPE, *_SETTINGS),
     ),
-    Verb("fetch", "jobs.profile", "Bring the reports of a job here.", (_JOB, *WHERE, *_SETTINGS)),
+    Verb(
+        "fetch",
+        "jobs.profile",
+        "Bring the reports of a job here, and say what they tell.",
+        (_JOB, Option("stats", False, "tables at the end"), *_ANSWER, *WHERE, *_SETTINGS),
+    ),
     Verb("reports", "jobs.profile", "List runs and their reports.", (_FORMAT, *_SETTINGS[:1])),
     Verb(
         "stats",

@@ -8,6 +8,8 @@ from gpu_profile.analysis.findings.finding import Finding, Judgement, View, list
 
 # A window's edges cut off a launch here and there; one in a hundred is no edge any more.
 LOST_SHARE = 0.01
+# The part of the steps that one rank may lack: recorded from the program's start, in a window.
+WHOLE_EDGE, WINDOW_EDGE = 0.1, 0.4
 OVERHEAD_SHARE = 0.05
 ADVICE = (
     "Capture less: a shorter window (--preset, --capture-range), fewer kinds of events; let the "
@@ -57,11 +59,16 @@ def _empty(reports: Sequence[ReportHealth]) -> list[Finding]:
 
 
 def _short(views: Sequence[View]) -> list[Finding]:
-    """Ranks that lack steps: their capture began late or ended early."""
+    """Ranks that lack steps: their recording began late or ended early.
+
+    A window (--delay, --duration, a capture range, stop) cuts off steps at its edges, and not as
+    many on each rank: seconds may lie between the starts of two ranks' nsys.
+    """
     counts = {view.rank: len(view.facts.states.steps) for view in views}
     most = max(counts.values(), default=0)
-    # One step more or less is where the window happened to fall.
-    short = [rank for rank, count in counts.items() if count < most - 1]
+    whole = all(view.facts.states.start_up for view in views)
+    limit = most - max(1, (WHOLE_EDGE if whole else WINDOW_EDGE) * most)
+    short = [rank for rank, count in counts.items() if count < limit]
     if not short or 2 * len(short) > len(counts):
         return []
     line = f"{listed(short)}: {min(counts[rank] for rank in short)} of {most} steps recorded"

@@ -1,8 +1,8 @@
 """What is wrong with a run, with evidence, ordered by the time that could be won."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from gpu_profile.analysis.activity.cached import activities_of
@@ -12,13 +12,14 @@ from gpu_profile.analysis.activity.steps import common_steps, warm_up
 from gpu_profile.analysis.counters.gpu_use import gpu_use
 from gpu_profile.analysis.findings.capture import judge_capture
 from gpu_profile.analysis.findings.experts import judge_experts
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
 from gpu_profile.analysis.findings.host_bound import (
     judge_host_bound,
     judge_idle,
     judge_synchronization,
     judge_tiny_kernels,
 )
+from gpu_profile.analysis.findings.overview import Overview, overview
 from gpu_profile.analysis.findings.pipeline import judge_pipeline
 from gpu_profile.analysis.findings.rank_facts import RankFacts, rank_facts
 from gpu_profile.analysis.findings.slow_links import judge_links
@@ -51,7 +52,8 @@ RULES = (
     judge_undecided_kernels,
     judge_unused_gpu,
 )
-NO_STEPS = "single steps: neither an NVTX range nor a period of kernels tells them"
+# What tracing adds to: findings about how fast the host launches.
+LAUNCHING = ("host_bound", "tiny_kernels")
 COLUMNS = (
     Column("Kind"),
     Column("Ranks"),
@@ -64,10 +66,22 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """`findings`, the most winnable time first; `unjudged`: what could not be judged, and why."""
+    """`findings`, the most winnable time first; `unjudged`: what could not be judged, and why;
+    `overview`: start-up and step times."""
 
     findings: tuple[Finding, ...]
     unjudged: tuple[str, ...]
+    overview: Overview = field(default_factory=Overview)
+
+    def with_cost(self, cost: str) -> "Diagnosis":
+        """Findings about launches also say what tracing cost: `cost` is baseline.said's line, or
+        empty where nobody measured it."""
+        added = f"tracing adds to this: {cost or 'how much, --baseline tells'}"
+        findings = tuple(
+            replace(one, evidence=(*one.evidence, added)) if one.kind in LAUNCHING else one
+            for one in self.findings
+        )
+        return replace(self, findings=findings)
 
     def to_json(self) -> str:
         """A stable list of objects: kind, ranks, cause, ms_per_step, evidence, advice."""
@@ -75,11 +89,17 @@ class Diagnosis:
 
     def to_text(self) -> str:
         """For people; a healthy run gets one line."""
-        blocks = [_block(number, finding) for number, finding in enumerate(self.findings, 1)]
-        if not blocks:
-            blocks = ["Nothing found that is worth the time."]
-        blocks += [f"Could not judge {text}." for text in self.unjudged]
-        return "\n".join(blocks) + "\n"
+        return "\n".join((*self.overview.to_lines(), *self.to_blocks())) + "\n"
+
+    def to_blocks(self, most: int = 0) -> Iterator[str]:
+        """The findings (the `most` winnable ones; 0: all) and what could not be judged."""
+        shown = self.findings[:most] if most else self.findings
+        yield from (_block(number, finding) for number, finding in enumerate(shown, 1))
+        if not self.findings:
+            yield "Nothing found that is worth the time."
+        if left := len(self.findings) - len(shown):
+            yield f"{left} more: invoke diagnose"
+        yield from (f"Could not judge {text}." for text in self.unjudged)
 
     def to_table(self) -> Table:
         """One row a finding, for the page and CSV."""
@@ -88,7 +108,7 @@ class Diagnosis:
                 f.kind,
                 ", ".join(map(str, f.ranks)),
                 f.cause,
-                round(f.ms_per_step, 3),
+                round(f.ms_per_step, 3) if f.per_step else None,
                 "; ".join(f.evidence),
                 f.advice,
             )
@@ -124,12 +144,32 @@ def merge(parts: Sequence[ReportFacts], clock_error_ns: int = 0) -> Diagnosis:
     views = _views(facts, clock_error_ns)
     reports = sorted((part.health for part in parts), key=lambda health: health.report)
     nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
-    judged = [rule(views) for rule in RULES] if views else [nothing]
+    # Means a step and sums of a recording do not mix.
+    same = [view for view in views if view.has_steps] or views
+    judged = [rule(same) for rule in RULES] if views else [nothing]
     judged.append(judge_capture(views, reports))
     findings = _unexplained([f for judgement in judged for f in judgement.findings])
-    notes = chain.from_iterable(judgement.unjudged for judgement in judged)
-    steps = () if all(view.has_steps for view in views) else (NO_STEPS,)
-    return Diagnosis(tuple(sorted(findings, key=_order)), tuple(dict.fromkeys((*notes, *steps))))
+    notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
+    if views and not any(view.has_steps for view in views):
+        findings, notes = _of_recording(findings, notes)
+    facts_of_run = overview(views)
+    notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
+    ordered = sorted(findings, key=_order)
+    return Diagnosis(tuple(ordered), tuple(dict.fromkeys(notes)), facts_of_run)
+
+
+def _of_recording(
+    findings: Sequence[Finding], notes: Sequence[str]
+) -> tuple[list[Finding], list[str]]:
+    """Of a run without steps: what idles may be start-up, so it is no finding."""
+    idle = [finding for finding in findings if finding.kind == "idle" and finding.cause != "queued"]
+    kept = [finding.of_recording() for finding in findings if finding not in idle]
+    more = [
+        f"{finding.ms_per_step:.0f} ms of idle time on {listed(finding.ranks)}: without steps, "
+        "start-up cannot be told from the program's work"
+        for finding in idle
+    ]
+    return kept, [*(note.replace(" a step", " in all") for note in notes), *more]
 
 
 def _table(parts: Sequence[ReportFacts]) -> Table:
@@ -178,7 +218,8 @@ def _views(facts: Sequence[RankFacts], clock_error_ns: int) -> list[View]:
 
 def _block(number: int, finding: Finding) -> str:
     ranks = f" on {', '.join(map(str, finding.ranks))}" if finding.ranks else ""
-    head = f"{number}. {finding.kind}{ranks}: {finding.cause}, {finding.ms_per_step:.2f} ms a step"
+    gain = f"{finding.ms_per_step:.2f} ms {finding.unit}"
+    head = f"{number}. {finding.kind}{ranks}: {finding.cause}, {gain}"
     return "\n".join(
         (head, *(f"   - {line}" for line in finding.evidence), f"   > {finding.advice}")
     )

@@ -1,7 +1,7 @@
 """A finding, and the view of a rank that the rules judge by."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ KINDS = (
 @dataclass(frozen=True)
 class Finding:
     """`ms_per_step` could be won at most, per step and affected rank. Without steps in the
-    report it is of the whole capture, and the evidence says so."""
+    report (`per_step` is False) it is of the whole recording, and nothing says "a step"."""
 
     kind: str
     ranks: tuple[int, ...]
@@ -37,6 +37,7 @@ class Finding:
     ms_per_step: float
     evidence: tuple[str, ...]
     advice: str
+    per_step: bool = True
 
     def as_json(self) -> dict[str, object]:
         """The stable object of --format json."""
@@ -44,10 +45,21 @@ class Finding:
             "kind": self.kind,
             "ranks": list(self.ranks),
             "cause": self.cause,
-            "ms_per_step": round(self.ms_per_step, 3),
+            "ms_per_step": round(self.ms_per_step, 3) if self.per_step else None,
             "evidence": list(self.evidence),
             "advice": self.advice,
+            **({} if self.per_step else {"ms_in_all": round(self.ms_per_step, 3)}),
         }
+
+    @property
+    def unit(self) -> str:
+        """What `ms_per_step` is per."""
+        return "a step" if self.per_step else "in all"
+
+    def of_recording(self) -> "Finding":
+        """The same of a recording without steps."""
+        evidence = tuple(line.replace(" a step", " in all") for line in self.evidence)
+        return replace(self, evidence=evidence, per_step=False)
 
 
 @dataclass(frozen=True)

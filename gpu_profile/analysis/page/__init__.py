@@ -112,11 +112,15 @@ def write_page(
     scheduler: str = "",
     workers: int = 0,
     tell: Callable[[str], None] = lambda line: None,
+    tell_findings: Callable[[diagnose.Diagnosis], None] = lambda diagnosis: None,
+    cost: str = "",
 ) -> Table:
     """Read the reports (see parallel.analyse), write the page, and say what is in it.
 
-    `known`: facts of the run by name, to be shown. Names and facts go through `clean`. A report
-    that cannot be read is told and named on the page; raises its error when none can be read.
+    `known`: facts of the run by name, to be shown. `cost`: what tracing cost (baseline.said).
+    `tell_findings` gets the diagnosis, to be shown elsewhere too. Names and facts go through
+    `clean`. A report that cannot be read is told and named on the page; raises its error when
+    none can be read.
     """
     analyses = page_analyses(len(sources))
     answers = partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
@@ -127,7 +131,7 @@ def write_page(
     data = PageData(
         title=title,
         tables=tables,
-        diagnosis=diagnose.merge([answer[1] for answer in read], clock_error_ns),
+        diagnosis=diagnose.merge([a[1] for a in read], clock_error_ns).with_cost(cost),
         ranks=ranks,
         host=[rank for answer in read for rank in answer[3]],
         counters=[answer[4] for answer in read],
@@ -138,6 +142,7 @@ def write_page(
         refused=refused,
         clean=clean or Redactor(),
     )
+    tell_findings(data.diagnosis)
     html = page(data).encode()
     write_atomically(output, html)
     return _summary(output, data, len(html))
@@ -178,7 +183,7 @@ def page(data: PageData) -> str:
     title, refused = text(said(data.title)), [said(str(error)) for error in data.refused]
     parts = (
         *(tag("p", text(line), class_="warn") for line in refused),
-        sections.overview(tables),
+        sections.overview(tables, data.diagnosis.overview),
         sections.findings(data.diagnosis),
         kernel_classes(tables["kernel_class_sum"]),
         sections.breakdown(tables["temporal_breakdown"]),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from gpu_profile.analysis.findings.diagnose import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding, listed
+from gpu_profile.analysis.findings.overview import Overview
 from gpu_profile.analysis.page.charts import Bar, Part, ranking, stacked, step_lines
 from gpu_profile.analysis.page.events import RankPicture
 from gpu_profile.analysis.page.parts import (
@@ -52,8 +53,8 @@ def number(cell: Cell) -> float:
     return float(cell) if isinstance(cell, int | float) else 0.0
 
 
-def overview(tables: Mapping[str, Table]) -> str:
-    """The figures to see first."""
+def overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
+    """The figures to see first; start-up is in none of the shares."""
     breakdown, steps = tables["temporal_breakdown"], tables["step_sum"]
     if not breakdown.rows:
         return ""
@@ -65,8 +66,11 @@ def overview(tables: Mapping[str, Table]) -> str:
 
     middles = [number(cell) for cell in steps.column("Med") if cell is not None]
     step = (duration(max(middles)), "median of the slowest rank") if middles else ("none", "found")
+    start_up = facts_of_run.start_up
+    starting = [("Start-up", f"{start_up.seconds:.1f} s", "not counted beside")] if start_up else []
     return figures(
         (
+            *starting,
             ("Step", *step),
             ("Compute", percent(share("Compute")), "of the ranks' time"),
             ("Waiting for ranks", percent(share("Exposed Comm Wait")), "exposed communication"),
@@ -84,14 +88,15 @@ def findings(diagnosis: Diagnosis) -> str:
         body = tag("p", text("Nothing found that is worth the time."), class_="good")
     notes = [tag("li", text(f"Could not judge {note}.")) for note in diagnosis.unjudged]
     more = tag("ul", *notes, class_="note") if notes else ""
+    facts_of_run = "".join(tag("p", text(line)) for line in diagnosis.overview.to_lines())
     intro = "Ordered by the time that could be won; each with what it was judged by."
-    return section("findings", "Findings", intro, body, more)
+    return section("findings", "Findings", intro, facts_of_run, body, more)
 
 
 def _finding(place: int, found: Finding) -> str:
     title = _TITLES.get(found.kind, found.kind)
     ranks = listed(found.ranks) if found.ranks else "all ranks"
-    gain = f"up to {found.ms_per_step:.2f} ms a step" if found.ms_per_step else ""
+    gain = f"up to {found.ms_per_step:.2f} ms {found.unit}" if found.ms_per_step else ""
     head = tag(
         "h3",
         tag("span", text(f"{place}. {title}"), class_="kind"),

@@ -21,6 +21,7 @@ from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Cell, Column, Table
 from gpu_profile.verbs.image.lock import versioned
 from gpu_profile.verbs.jobs.job_from_flags import job_from, nsys_plan, plan_for, with_image
+from gpu_profile.verbs.reading.answer import print_answer
 
 _NO_NSYS = NsysPlan(options=())
 
@@ -44,9 +45,23 @@ def profile(verb: Verb, options: Options) -> None:
         print(run.handle)
         return
     run = _costed(runner, runner.finish(run), plain)
-    _summarise(run, runner.directory)
-    print()
-    call("stats", options, run=str(runner.directory), top=10, table=_first_table(run))
+    _tell(run, runner.directory, options, chosen)
+
+
+def _tell(run: Run, directory: Path, options: Options, chosen: Settings) -> None:
+    """What every run ends with: its reports, the answer, and tables where they are wanted."""
+    text = options["format"] != "json"
+    if text:
+        _summarise(run, directory)
+    if run.reports:
+        print_answer(options, chosen, directory)
+    if text and run.reports and (options["stats"] or not _has_gpu_work(run)):
+        print()
+        call("stats", options, run=str(directory), top=10, table=_first_table(run))
+
+
+def _has_gpu_work(run: Run) -> bool:
+    return any(facts.events.get("cuda") for facts in run.reports)
 
 
 def _show(job: Job, launcher: Launcher) -> None:
@@ -127,8 +142,8 @@ def fetch(verb: Verb, options: Options) -> None:
             launcher=launcher, directory=directory, progress=Progress(), nsys=chosen.nsys
         )
         run = runner.finish(run)
-    _summarise(run, directory)
-    if run.baseline:
+    _tell(run, directory, options, chosen)
+    if run.baseline and options["format"] != "json":
         print(baseline.said(run.baseline))
     if run.error:
         raise JobError(run.error)

@@ -14,14 +14,12 @@ from gpu_profile.table import Column, Table
 
 
 def quickstart(verb: Verb, options: Options) -> None:
-    """doctor, build, profile, stats, page: each as the verb of its own that it is."""
+    """doctor, build, and profile, which ends with the answer: each as its own verb."""
     chosen = load_settings(verb, options)
     for name, flags in (
         ("doctor", {"fix": True, "yes": options["yes"], "format": "text"}),
         ("build", {"unlocked": True}),
         ("profile", {"ddp": True}),
-        ("stats", {"top": 10}),
-        ("html", {}),
     ):
         print(f"\n== invoke {name}", flush=True)
         call(name, options, **flags)

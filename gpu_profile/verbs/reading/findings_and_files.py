@@ -1,5 +1,6 @@
 """diagnose, html, timeline, scrub: a run's reports, read."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from gpu_profile.analysis.findings import diagnose as findings
@@ -13,18 +14,20 @@ from gpu_profile.cli.terminal import show
 from gpu_profile.errors import SettingsError
 from gpu_profile.files import check_target
 from gpu_profile.progress import Progress
-from gpu_profile.runs import owner
+from gpu_profile.runs import baseline, owner
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
+from gpu_profile.table import Table
 from gpu_profile.verbs.reading.open_run import directory, find, reading
 
 
 def diagnose(verb: Verb, options: Options) -> None:
-    read = reading(options, load_settings(verb, options))
+    chosen = load_settings(verb, options)
+    read = reading(options, chosen)
     answers = read.of([findings.FINDINGS])
     diagnosis = findings.merge(
         [answer[0] for answer in answers], read.run.alignment.residual_ns or 0
-    )
+    ).with_cost(_cost(options, chosen))
     form = str(options["format"])
     if form == "json":
         print(diagnosis.to_json())
@@ -37,13 +40,25 @@ def diagnose(verb: Verb, options: Options) -> None:
 def html(verb: Verb, options: Options) -> None:
     if len(options["report"]) != 1 and not options["scheduler"]:
         prepare()
-    from gpu_profile.analysis.page import write_page  # much of it: meanwhile
-
     chosen = load_settings(verb, options)
     output = _output(options, chosen, "page.html")
+    summary = save_page(options, chosen, output)
+    show([summary], "text")
+    print(f"{output}: one file, open it in a browser")
+
+
+def save_page(
+    options: Options,
+    chosen: Settings,
+    output: Path,
+    tell_findings: Callable[[findings.Diagnosis], None] = lambda diagnosis: None,
+) -> Table:
+    """Read what --run or --report names and write its page (see page.write_page)."""
+    from gpu_profile.analysis.page import write_page  # much of it: meanwhile
+
     read = reading(options, chosen)
     known = {} if options["report"] else _facts(directory(options, chosen))
-    summary = write_page(
+    return write_page(
         read.sources,
         output,
         title=known.get("run", "GPU profile"),
@@ -51,9 +66,16 @@ def html(verb: Verb, options: Options) -> None:
         clock_error_ns=read.run.alignment.residual_ns or 0,
         scheduler=read.scheduler,
         tell=Progress().say,
+        tell_findings=tell_findings,
+        cost=_cost(options, chosen),
     )
-    show([summary], "text")
-    print(f"{output}: one file, open it in a browser")
+
+
+def _cost(options: Options, chosen: Settings) -> str:
+    """What tracing cost the run, where --baseline measured it."""
+    if options["report"]:
+        return ""
+    return baseline.said(rundir.load(directory(options, chosen)).baseline)
 
 
 def _facts(place: Path) -> dict[str, str]:

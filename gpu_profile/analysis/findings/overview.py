@@ -1,0 +1,129 @@
+"""What a run's start-up and steps take: facts of the run, not findings with a cost a step."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpu_profile.analysis.findings.finding import View, listed
+
+OTHER = "other work of the host"
+
+
+@dataclass(frozen=True)
+class StartUpFacts:
+    """Of the `rank` whose start-up is longest: seconds in all and by part, longest part first."""
+
+    rank: int
+    seconds: float
+    parts: Mapping[str, float]
+    first_steps: int
+
+    def to_text(self) -> str:
+        """`11.2 s on rank 1, of which 4.1 s loading CUDA libraries, 2.0 s …`"""
+        parts = ", ".join(
+            f"{_time(value)} {self._name(name)}" for name, value in self.parts.items()
+        )
+        return f"{self.seconds:.1f} s on rank {self.rank}" + (
+            f", of which {parts}" if parts else ""
+        )
+
+    def _name(self, name: str) -> str:
+        return f"the first {self.first_steps} steps" if name == "the first steps" else name
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """Step times in ms of the slowest rank (by its median), over its `count` steady steps;
+    `left_out`: steps that were still warming up. `confidence` as in activity.steps.Steps."""
+
+    rank: int
+    count: int
+    left_out: int
+    median: float
+    low: float
+    high: float
+    variation: float
+    source: str
+    confidence: float
+
+    def to_text(self) -> str:
+        """`53.6 ms, median of 39 steps of rank 1, the slowest; 5th to 95th percentile …`"""
+        warm = f", after {self.left_out} left out as warm-up" if self.left_out else ""
+        return (
+            f"{self.median:.2f} ms, median of {self.count} steps of rank {self.rank}, the slowest"
+            f"{warm}; 5th to 95th percentile {self.low:.2f} to {self.high:.2f} ms, variation "
+            f"{self.variation:.1f} %; found by {self.source}{self._doubt()}"
+        )
+
+    def _doubt(self) -> str:
+        alike = f" ({100 * self.confidence:.0f} % of the steps are alike)"
+        return alike if self.confidence < 1 else ""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """`no_steps`: why some ranks have no steps, e.g. "rank 0: 3 operations were launched"."""
+
+    start_up: StartUpFacts | None = None
+    step: StepFacts | None = None
+    no_steps: tuple[str, ...] = field(default=())
+
+    def to_lines(self) -> Iterator[str]:
+        """The facts that there are, a line each."""
+        if self.start_up:
+            yield f"start-up: {self.start_up.to_text()}"
+        if self.step:
+            yield f"step: {self.step.to_text()}"
+
+
+def overview(views: Sequence[View]) -> Overview:
+    """The facts of the ranks that have them."""
+    stepping = [view for view in views if view.has_steps]
+    slowest = max(stepping, key=lambda view: float(np.median(_times(view))), default=None)
+    return Overview(
+        start_up=_start_up(stepping),
+        step=_step(slowest) if slowest else None,
+        no_steps=tuple(_reasons([view for view in views if not view.has_steps])),
+    )
+
+
+def _times(view: View) -> list[float]:
+    steps = view.facts.states.steps
+    times = (steps.end - steps.start)[view.first : view.behind]
+    return [float(time) / 1e6 for time in times] or [0.0]
+
+
+def _step(view: View) -> StepFacts:
+    times, steps = _times(view), view.facts.states.steps
+    low, middle, high = (float(value) for value in np.quantile(times, (0.05, 0.5, 0.95)))
+    spread = 100 * float(np.std(times)) / max(float(np.mean(times)), 1e-9)
+    left_out = len(steps) - len(times)
+    return StepFacts(
+        view.rank, len(times), left_out, middle, low, high, spread, steps.source, steps.confidence
+    )
+
+
+def _start_up(views: Sequence[View]) -> StartUpFacts | None:
+    ranks = [(view.rank, view.facts.states.start_up) for view in views]
+    known = [(rank, one) for rank, one in ranks if one is not None]
+    if not known:
+        return None
+    rank, longest = max(known, key=lambda pair: pair[1].length)
+    parts = {name: ns / 1e9 for name, ns in longest.parts.items()}
+    parts[OTHER] = max(longest.length / 1e9 - sum(parts.values()), 0.0)
+    ordered = sorted(parts.items(), key=lambda pair: (-pair[1], pair[0]))
+    kept = {name: value for name, value in ordered if value >= 0.01 * longest.length / 1e9}
+    return StartUpFacts(rank, longest.length / 1e9, kept, longest.first_steps)
+
+
+def _reasons(views: Sequence[View]) -> Iterator[str]:
+    by_reason: dict[str, list[int]] = {}
+    for view in views:
+        why = view.facts.states.steps.why_none or "no range or repetition holds GPU work"
+        by_reason.setdefault(why, []).append(view.rank)
+    yield from (f"{listed(ranks)}: {why}" for why, ranks in by_reason.items())
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.0f} ms"
