@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import split
-from gpu_profile.analysis.activity.steps import common_steps, warm_up
+from gpu_profile.analysis.activity.steps import Steps, common_steps, host_steps, warm_up
 from gpu_profile.analysis.counters.gpu_use import gpu_use
 from gpu_profile.analysis.findings.capture import judge_capture
 from gpu_profile.analysis.findings.experts import judge_experts
@@ -95,7 +95,7 @@ class Diagnosis:
         """The findings (the `most` winnable ones; 0: all) and what could not be judged."""
         shown = self.findings[:most] if most else self.findings
         yield from (_block(number, finding) for number, finding in enumerate(shown, 1))
-        if not self.findings:
+        if not self.findings and not any(text.startswith("anything") for text in self.unjudged):
             yield "Nothing found that is worth the time."
         if left := len(self.findings) - len(shown):
             yield f"{left} more: invoke diagnose"
@@ -119,10 +119,12 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """One report's part: small, picklable."""
+    """One report's part: small, picklable. `hosts`: rank and steps by the host's clock of each
+    process of a report without GPU work."""
 
     ranks: tuple[RankFacts, ...]
     health: ReportHealth
+    hosts: tuple[tuple[int, Steps], ...] = ()
 
 
 def partial(database: Database, scope: Scope) -> ReportFacts:
@@ -134,8 +136,10 @@ def partial(database: Database, scope: Scope) -> ReportFacts:
         replace(rank_facts(one, scope.offset_ns, report, record), gpu_use=gpu_use(one, database))
         for one in activities
     )
-    health = report_health(database, activities)
-    return ReportFacts(ranks, replace(health, joined=scope.joined))
+    hosts = () if activities else host_ranges_of(database, scope)
+    by_host = tuple((rank, host_steps(ranges)) for rank, ranges in hosts)
+    health = replace(report_health(database, activities), joined=scope.joined)
+    return ReportFacts(ranks, health, by_host)
 
 
 def merge(parts: Sequence[ReportFacts], clock_error_ns: int = 0) -> Diagnosis:
@@ -152,7 +156,7 @@ def merge(parts: Sequence[ReportFacts], clock_error_ns: int = 0) -> Diagnosis:
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):
         findings, notes = _of_recording(findings, notes)
-    facts_of_run = overview(views)
+    facts_of_run = overview(views, list(chain.from_iterable(part.hosts for part in parts)))
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     ordered = sorted(findings, key=_order)
     return Diagnosis(tuple(ordered), tuple(dict.fromkeys(notes)), facts_of_run)

@@ -1,10 +1,11 @@
 """What a run's start-up and steps take: facts of the run, not findings with a cost a step."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gpu_profile.analysis.activity.steps import Steps, warm_up
 from gpu_profile.analysis.findings.finding import View, listed
 
 OTHER = "other work of the host"
@@ -29,7 +30,8 @@ class StartUpFacts:
         )
 
     def _name(self, name: str) -> str:
-        return f"the first {self.first_steps} steps" if name == "the first steps" else name
+        first = "the first step" if self.first_steps == 1 else f"the first {self.first_steps} steps"
+        return first if name == "the first steps" else name
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,10 @@ class Overview:
             yield f"step: {self.step.to_text()}"
 
 
-def overview(views: Sequence[View]) -> Overview:
-    """The facts of the ranks that have them."""
+def overview(views: Sequence[View], hosts: Sequence[tuple[int, Steps]] = ()) -> Overview:
+    """The facts of the ranks that have them; of `hosts` (rank, steps) without any GPU work."""
+    if not views:
+        return Overview(step=_host_step(hosts))
     stepping = [view for view in views if view.has_steps]
     slowest = max(stepping, key=lambda view: float(np.median(_times(view))), default=None)
     return Overview(
@@ -94,13 +98,27 @@ def _times(view: View) -> list[float]:
     return [float(time) / 1e6 for time in times] or [0.0]
 
 
+def _host_step(hosts: Sequence[tuple[int, Steps]]) -> StepFacts | None:
+    drop = warm_up([steps for _, steps in hosts])
+    times = [(rank, steps, (steps.end - steps.start)[drop:] / 1e6) for rank, steps in hosts]
+    known = [(rank, steps, each.tolist()) for rank, steps, each in times if len(each)]
+    if not known:
+        return None
+    rank, steps, slowest = max(known, key=lambda one: float(np.median(one[2])))
+    facts = _step_facts(rank, steps, slowest)
+    return replace(facts, source=f"{facts.source}, by the host's clock")
+
+
 def _step(view: View) -> StepFacts:
-    times, steps = _times(view), view.facts.states.steps
+    return _step_facts(view.rank, view.facts.states.steps, _times(view))
+
+
+def _step_facts(rank: int, steps: Steps, times: Sequence[float]) -> StepFacts:
     low, middle, high = (float(value) for value in np.quantile(times, (0.05, 0.5, 0.95)))
     spread = 100 * float(np.std(times)) / max(float(np.mean(times)), 1e-9)
     left_out = len(steps) - len(times)
     return StepFacts(
-        view.rank, len(times), left_out, middle, low, high, spread, steps.source, steps.confidence
+        rank, len(times), left_out, middle, low, high, spread, steps.source, steps.confidence
     )
 
 

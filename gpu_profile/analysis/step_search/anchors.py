@@ -60,6 +60,8 @@ def find_anchors(launches: Launches) -> list[Anchor]:
     content, codes = launches.content, launches.ngrams
     found = []
     for length, code, place in _features(codes, begin):
+        if np.median(np.diff(place)) < 2 and not launches.graph[place].all():
+            continue  # one kernel over and over: a benchmark, an initialisation, no step
         anchor = judge_anchor(content, length, code, place, len(launches) - begin)
         if anchor is not None:
             found.append(anchor)

@@ -26,8 +26,6 @@ TAIL_TIME, TAIL_LAUNCHES = 0.03, 24
 LONG_PAUSE = 0.5
 # In most steps.
 MOSTLY = 0.6
-# Where the repetition ends a step ends, if the host pauses there half as long as anywhere.
-EDGE_PAUSE = 0.5
 # Copies come in one group if this part of the cycle is free of them.
 ONE_GROUP = 0.75
 
@@ -158,10 +156,9 @@ def _phase(launches: Launches, rows: IntArray, size: int, cycles: Cycles) -> int
         return (fetched[1] + 1) % size
     before = np.maximum(window - 1, 0)
     pause = np.median(launches.asked[window] - launches.returned[before], axis=0)
-    edges = _edges(launches, int(rows[len(rows) // 2]), size, cycles)
-    if edges[0] == edges[1] or pause[edges[1]] >= EDGE_PAUSE * pause.max():
-        return edges[1]
-    return int(np.argmax(pause))
+    begin, end = _edges(launches, int(rows[len(rows) // 2]), size, cycles)
+    # A window cuts its first and its last step at different places.
+    return end if begin == end else int(np.argmax(pause))
 
 
 def _edges(launches: Launches, row: int, size: int, cycles: Cycles) -> tuple[int, int]:

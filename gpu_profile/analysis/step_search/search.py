@@ -27,8 +27,9 @@ NEARLY_ALL = 0.9
 LITTLE_TIME = 0.01
 # Of this many launches in a row half come again in the next step; launches in no order hardly do.
 ORDER, SAME_ORDER, LOOKS = 8, 0.5, 9
-# Stretches that are unlike the others: hiccups if fewer; logs if half of them copy to the host.
-FEW, HALF = 0.03, 0.5
+# Stretches that are unlike the others are logs if half of them copy to the host, and of a longer
+# step only if they come every n-th time, give or take a fifth.
+HALF, EVEN = 0.5, 0.2
 
 
 def find_repetition(launches: Launches) -> Repetition | str:
@@ -91,7 +92,7 @@ def _is_whole(launches: Launches, anchor: Anchor) -> bool:
     """Without an optimizer that one can tell: the host takes part in each stretch, or what is
     between some of them is a log or an evaluation, not a part of a longer step."""
     talks = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
-    if _all_hold(anchor, talks) or np.mean(~anchor.alike) < FEW:
+    if _all_hold(anchor, talks) or not _comes_regularly(np.flatnonzero(~anchor.alike)):
         return True
     other = anchor.place[:-1][~anchor.alike]
     behind = anchor.place[1:][~anchor.alike]
@@ -102,3 +103,8 @@ def _is_whole(launches: Launches, anchor: Anchor) -> bool:
     usual = float(np.median(time[anchor.alike]))
     more = float(np.maximum(time[~anchor.alike] - usual, 0).sum())
     return more < LITTLE_TIME * float(time.sum())
+
+
+def _comes_regularly(place: IntArray) -> bool:
+    apart = np.diff(place)
+    return len(apart) >= FEWEST - 1 and bool(np.std(apart) <= EVEN * np.mean(apart))

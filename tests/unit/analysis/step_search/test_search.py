@@ -1,0 +1,193 @@
+"""Steps in sequences of launches made by code, with the truth beside."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.step_search.boundaries import Repetition
+from gpu_profile.analysis.step_search.launches import Launches
+from gpu_profile.analysis.step_search.search import find_repetition
+
+TO_DEVICE, TO_HOST, OPTIMIZER, GRAPH = range(4)
+LAYER, HEAD, EVALUATION, INIT = 100, 200, 300, 400
+
+
+@dataclass
+class Program:
+    """Launches one after the other; `begins` holds the true first launch of each step."""
+
+    tokens: list[int] = field(default_factory=list)
+    pauses: list[int] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
+
+    def step(self, pause_us: int = 500) -> None:
+        self.begins.append(len(self.tokens))
+        self._pause = pause_us
+
+    def launch(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            self.tokens.append(token)
+            self.pauses.append(getattr(self, "_pause", 10))
+            self._pause = 10
+
+    def network(self, layers: int = 6) -> None:
+        for _ in range(layers):
+            self.launch([*range(LAYER, LAYER + 9), LAYER + 2])
+        self.launch(range(HEAD, HEAD + 5))
+        for _ in range(layers):
+            self.launch(range(LAYER + 20, LAYER + 34))
+
+    def launches(self) -> Launches:
+        token = np.array(self.tokens, np.int64)
+        asked = np.cumsum(np.array(self.pauses, np.int64) * 1000)
+        kernel = token >= OPTIMIZER
+        return Launches(
+            token=token,
+            kind=token,
+            asked=asked,
+            returned=asked + 4000,
+            gpu=np.where(kernel, 20_000, 1_000),
+            kernel=kernel,
+            graph=token == GRAPH,
+            to_device=token == TO_DEVICE,
+            to_host=token == TO_HOST,
+            optimizer=token == OPTIMIZER,
+        )
+
+
+def plain(program: Program, _number: int) -> None:
+    program.step()
+    program.launch([TO_DEVICE])
+    program.network()
+    program.launch([OPTIMIZER] * 4)
+
+
+def accumulates(program: Program, _number: int) -> None:
+    program.step()
+    for _ in range(4):
+        program.launch([TO_DEVICE])
+        program.network()
+    program.launch([OPTIMIZER] * 4)
+
+
+def logs(program: Program, number: int) -> None:
+    plain(program, number)
+    if number % 10 == 9:
+        program.launch([HEAD + 9, TO_HOST, HEAD + 9, TO_HOST])
+
+
+def evaluates(program: Program, number: int) -> None:
+    plain(program, number)
+    if number % 10 == 9:
+        for _ in range(3):
+            program.launch(range(EVALUATION, EVALUATION + 50))
+            program.launch([TO_HOST])
+
+
+def saves(program: Program, number: int) -> None:
+    plain(program, number)
+    if number % 15 == 14:
+        program.launch([TO_HOST] * 80)
+
+
+def routes(program: Program, number: int) -> None:
+    program.step()
+    program.launch([TO_DEVICE])
+    program.network()
+    program.launch([HEAD + 30, HEAD + 31] * ((number * 7) % 5))
+    program.launch([OPTIMIZER] * 4)
+
+
+def decodes(program: Program, _number: int) -> None:
+    """A token of a model of 40 like layers; no optimizer, and the token is copied out."""
+    program.step(20)
+    for _ in range(40):
+        program.launch(range(LAYER, LAYER + 12))
+    program.launch([*range(HEAD, HEAD + 10), TO_HOST])
+
+
+def replays(program: Program, _number: int) -> None:
+    program.step(15)
+    program.launch([TO_DEVICE, GRAPH, TO_HOST])
+
+
+def computes_alone(program: Program, _number: int) -> None:
+    """No optimizer and no copies: three like parts behind a random input."""
+    program.step(12)
+    program.launch([HEAD + 20])
+    for _ in range(3):
+        program.launch(range(LAYER, LAYER + 5))
+
+
+PROGRAMS = (
+    plain,
+    accumulates,
+    logs,
+    evaluates,
+    saves,
+    routes,
+    decodes,
+    replays,
+    computes_alone,
+)
+
+
+def recorded(act: Callable[[Program, int], None], steps: int = 40) -> Program:
+    program = Program()
+    program.launch(np.random.default_rng(0).integers(INIT, INIT + 6, 300).tolist())
+    for number in range(steps):
+        act(program, number)
+    return program
+
+
+def steps_of(program: Program) -> Repetition:
+    found = find_repetition(program.launches())
+    assert isinstance(found, Repetition), found
+    return found
+
+
+@pytest.mark.parametrize("act", PROGRAMS)
+def test_count_and_boundaries(act: Callable[[Program, int], None]) -> None:
+    program = recorded(act)
+    found = steps_of(program)
+    assert abs(len(found.first) - 40) <= 1
+    right = np.isin(found.first, program.begins)
+    assert right.mean() >= 0.9
+
+
+@pytest.mark.parametrize("act", PROGRAMS)
+@pytest.mark.parametrize("cut", [0.37, 0.61])
+def test_a_window_that_cuts_steps(act: Callable[[Program, int], None], cut: float) -> None:
+    whole = recorded(act)
+    low, high = whole.begins[10] + int(cut * 40), whole.begins[31] + int(cut * 25)
+    program = Program(
+        whole.tokens[low:high], whole.pauses[low:high], [b - low for b in whole.begins if low <= b]
+    )
+    found = steps_of(program)
+    inside = sum(begin < high - low for begin in program.begins)
+    assert abs(len(found.first) - inside) <= 2
+    assert np.isin(found.first[1:-1], program.begins).mean() >= 0.8
+
+
+def test_layers_in_no_order_are_no_steps() -> None:
+    program = Program()
+    program.launch(np.random.default_rng(5).integers(LAYER, LAYER + 9, 4000).tolist())
+    assert isinstance(find_repetition(program.launches()), str)
+
+
+def test_one_kernel_over_and_over_is_no_step_but_a_graph_is() -> None:
+    program = Program()
+    program.launch([LAYER] * 50)
+    assert isinstance(find_repetition(program.launches()), str)
+    program = Program()
+    program.launch([GRAPH] * 50)
+    assert abs(len(steps_of(program).first) - 50) <= 3
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_too_few_launches_say_why(count: int) -> None:
+    program = Program()
+    program.launch(range(count))
+    assert isinstance(find_repetition(program.launches()), str)

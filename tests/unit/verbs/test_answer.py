@@ -1,0 +1,82 @@
+"""What a run ends with: the answer, its page, and the same as JSON."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.command import Result
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs.record import ReportFacts, Run
+from tests.invoked import invoke
+from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import Rank
+
+FILE = "rank0.here.sqlite"
+RUN = Run(
+    id="train-1",
+    launcher="host",
+    command=("python3", "train.py"),
+    handle="host://train-1",
+    phase="done",
+    exit_code=0,
+    reports=(ReportFacts(file=FILE, rank=0, host="here", bytes=1, events={"cuda": 9}),),
+    baseline={"wall_s": 2.0, "profiled_wall_s": 3.0, "ratio": 1.5},
+    cleaned=True,
+)
+
+
+def start(rank: Rank) -> None:
+    rank.call("cuLibraryLoadData", 2_000_000)
+
+
+HOST_BOUND = Training(kernel_us=8, host_us=30, transfer_us=30, before=start)
+WITHOUT_STEPS = Training(ranks=1, steps=2, step_range="", kernel_us=8, host_us=3_000)
+
+
+def fetched(training: Training, folder: Path, *flags: str, run: Run = RUN) -> Result:
+    directory = folder / run.id
+    directory.mkdir()
+    rundir.save(run, directory)
+    training.record().save(directory / FILE)
+    words = ("fetch", "--job", run.id, *flags)
+    return invoke(*words, directory=folder, REPORT_DIR=str(folder))
+
+
+def test_the_answer_is_in_few_lines(tmp_path: Path) -> None:
+    done = fetched(HOST_BOUND, tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "start-up: 2.0 s on rank 3, of which 2.0 s loading CUDA libraries" in done.stdout
+    assert any(line.startswith("step: ") and "found by range step" in line for line in lines)
+    assert "1. host_bound on 0, 1, 2, 3: launch" in done.stdout
+    assert "tracing adds to this: the profile cost 1.500x" in done.stdout
+    assert "cuda_gpu_kern_sum" not in done.stdout
+    page = tmp_path / RUN.id / "page.html"
+    assert f"page: {page}" in done.stdout
+    assert "Start-up" in page.read_text()
+
+
+def test_no_page_and_tables_where_that_is_wanted(tmp_path: Path) -> None:
+    done = fetched(HOST_BOUND, tmp_path, "--no-html", "--stats")
+    assert done.returncode == 0, done.stderr
+    assert "cuda_gpu_kern_sum" in done.stdout
+    assert not (tmp_path / RUN.id / "page.html").exists()
+
+
+def test_the_answer_as_json(tmp_path: Path) -> None:
+    done = fetched(HOST_BOUND, tmp_path, "--format", "json")
+    found = json.loads(done.stdout)
+    assert found["start_up"]["seconds"] == pytest.approx(2.0, rel=0.05)
+    assert found["step_ms"]["count"] == 11
+    assert found["findings"][0]["kind"] == "host_bound"
+    assert found["page"].endswith("page.html")
+
+
+def test_without_steps_nothing_says_a_step(tmp_path: Path) -> None:
+    done = fetched(WITHOUT_STEPS, tmp_path, run=replace(RUN, baseline={}))
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / RUN.id / "page.html").read_text().partition("<script")[0]
+    assert "Could not judge single steps: rank 0:" in done.stdout
+    assert "ms a step" not in done.stdout + page
