@@ -89,7 +89,7 @@ class Diagnosis:
 
     def to_text(self) -> str:
         """For people; a healthy run gets one line."""
-        return "\n".join((*self.overview.to_lines(), *self.to_blocks())) + "\n"
+        return "\n".join(self.to_blocks()) + "\n"
 
     def to_blocks(self, most: int = 0) -> Iterator[str]:
         """The findings (the `most` winnable ones; 0: all) and what could not be judged."""

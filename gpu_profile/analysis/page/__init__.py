@@ -1,7 +1,7 @@
 """A run as one HTML file that needs nothing else: no server, no network, no other file."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -10,7 +10,7 @@ from gpu_profile.analysis.findings import diagnose
 from gpu_profile.analysis.host.samples import HostSamples
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import merged, partials
-from gpu_profile.analysis.multi_report.work import Answer, Source, Tell
+from gpu_profile.analysis.multi_report.work import Answer, Partials, Source, Tell
 from gpu_profile.analysis.nsys_tables.cuda_api_sum import CALLS
 from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
 from gpu_profile.analysis.nsys_tables.cuda_gpu_mem_sum import SIZES, TIMES
@@ -126,26 +126,38 @@ def write_page(
     answers = partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
     tables, refused = _tables(sources, answers, tell)
     read = [answer for answer in answers if isinstance(answer, list)]
+    found = diagnose.merge([answer[1] for answer in read], clock_error_ns).with_cost(cost)
+    tell_findings(found)
+    data = _page_data(read, tables, found, clock_error_ns)
+    facts = {**(known or {}), **data.facts}
+    windows = next((source.scope.edges for source in sources if source.scope.edges), ())
+    data = replace(data, title=title, facts=facts, refused=refused, windows=windows)
+    data = replace(data, clean=clean or data.clean)
+    html = page(data).encode()
+    write_atomically(output, html)
+    return _summary(output, data, len(html))
+
+
+def _page_data(
+    read: Sequence[Partials],
+    tables: Mapping[str, Table],
+    diagnosis: diagnose.Diagnosis,
+    clock_error_ns: int,
+) -> PageData:
+    """What the reports themselves tell."""
     ranks = flat([answer[0] for answer in read])
     states = [rank.states for answer in read for rank in answer[1].ranks]
-    data = PageData(
-        title=title,
+    return PageData(
+        title="",
         tables=tables,
-        diagnosis=diagnose.merge([a[1] for a in read], clock_error_ns).with_cost(cost),
+        diagnosis=diagnosis,
         ranks=ranks,
         host=[rank for answer in read for rank in answer[3]],
         counters=[answer[4] for answer in read],
         sizes=comm_sizes(states, clock_error_ns),
         waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
-        facts={**(known or {}), **run_facts([a[2] for a in read], len(ranks), clock_error_ns)},
-        windows=next((source.scope.edges for source in sources if source.scope.edges), ()),
-        refused=refused,
-        clean=clean or Redactor(),
+        facts=run_facts([a[2] for a in read], len(ranks), clock_error_ns),
     )
-    tell_findings(data.diagnosis)
-    html = page(data).encode()
-    write_atomically(output, html)
-    return _summary(output, data, len(html))
 
 
 def _tables(
@@ -184,7 +196,7 @@ def page(data: PageData) -> str:
     parts = (
         *(tag("p", text(line), class_="warn") for line in refused),
         sections.overview(tables, data.diagnosis.overview),
-        sections.findings(data.diagnosis),
+        sections.findings(data.diagnosis, [*map(said, data.diagnosis.overview.to_lines())]),
         kernel_classes(tables["kernel_class_sum"]),
         sections.breakdown(tables["temporal_breakdown"]),
         sections.steps(tables["step_sum"], data.ranks),

@@ -80,17 +80,17 @@ def overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
     )
 
 
-def findings(diagnosis: Diagnosis) -> str:
-    """What to do about it, most winnable time first."""
+def findings(diagnosis: Diagnosis, facts_of_run: Sequence[str]) -> str:
+    """What start-up and a step take, and what to do about it, most winnable time first."""
     cards = [_finding(place, found) for place, found in enumerate(diagnosis.findings, 1)]
     body = tag("ol", *cards, class_="findings") if cards else ""
     if not cards and not any(note.startswith("anything") for note in diagnosis.unjudged):
         body = tag("p", text("Nothing found that is worth the time."), class_="good")
     notes = [tag("li", text(f"Could not judge {note}.")) for note in diagnosis.unjudged]
     more = tag("ul", *notes, class_="note") if notes else ""
-    facts_of_run = "".join(tag("p", text(line)) for line in diagnosis.overview.to_lines())
+    lines = "".join(tag("p", text(line)) for line in facts_of_run)
     intro = "Ordered by the time that could be won; each with what it was judged by."
-    return section("findings", "Findings", intro, facts_of_run, body, more)
+    return section("findings", "Findings", intro, lines, body, more)
 
 
 def _finding(place: int, found: Finding) -> str:

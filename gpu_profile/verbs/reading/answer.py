@@ -19,7 +19,8 @@ PAGE = "page.html"
 
 def print_answer(options: Options, chosen: Settings, directory: Path) -> None:
     """Read the run's reports once, write its page (but with --no-html), and print the answer."""
-    own = {**options, "run": str(directory), "report": (), "scheduler": "", "output": ""}
+    everything = {"report": (), "scheduler": "", "output": "", "window": 0}
+    own = {**options, **everything, "run": str(directory)}
     page = None if options["no_html"] else directory / PAGE
     found = _with_page(own, chosen, page) if page else _alone(own, chosen)
     if options["format"] == "json":

@@ -32,7 +32,7 @@ def diagnose(verb: Verb, options: Options) -> None:
     if form == "json":
         print(diagnosis.to_json())
     elif form == "text":
-        print(diagnosis.to_text())
+        print("\n".join((*diagnosis.overview.to_lines(), diagnosis.to_text())))
     else:
         show([diagnosis.to_table()], form)
 
