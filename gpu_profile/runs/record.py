@@ -194,7 +194,7 @@ def _find(report_dir: Path, wanted: str) -> Path:
     for path in foreign_runs(report_dir):
         if named.fullmatch(path.name):
             what = f"{path} is a run of {owner.owner_name(path)}, not yours"
-            raise SettingsError(what, f"`--run {path}` of html, stats and others only reads it")
+            raise SettingsError(what, f"`stats --run {path}` only reads it")
     raise SettingsError(f"no run {wanted!r} in {report_dir}", "`invoke reports` lists the runs")
 
 
