@@ -6,7 +6,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.join_windows import join_activities, join_ranges
-from gpu_profile.analysis.activity.load import activities
+from gpu_profile.analysis.activity.load import activities, in_order
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges, load_ranges
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.arrays.columns import present
@@ -40,7 +40,8 @@ def _with_later(first: tuple[Activity, ...], scope: Scope) -> tuple[Activity, ..
         with opened(window.place) as database:
             for one in activities(database, Scope(window.ranks)):
                 later.setdefault((one.rank, one.device), []).append((one, window.shift_ns))
-    return tuple(join_activities(one, later.get((one.rank, one.device), ())) for one in first)
+    joined = [join_activities(one, later.get((one.rank, one.device), ())) for one in first]
+    return in_order(joined) if later else first
 
 
 def host_ranges_of(database: Database, scope: Scope) -> Iterator[tuple[int, Ranges]]:

@@ -17,7 +17,7 @@ Later = Sequence[tuple[Activity, int]]
 
 
 def join_activities(first: Activity, later: Later) -> Activity:
-    """The first window with the others behind it, in its clock."""
+    """The first window with the others behind it, in its clock; who leads is for the caller."""
     names = _Names(first.names)
     ops, calls, ranges = first.ops, first.calls, first.ranges
     overhead, comm = first.overhead, first.comm
@@ -39,6 +39,7 @@ def join_activities(first: Activity, later: Later) -> Activity:
         overhead=overhead,
         names=names.texts,
         comm=comm,
+        leader=None,
     )
 
 

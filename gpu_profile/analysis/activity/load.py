@@ -67,11 +67,15 @@ def activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
         place = models.get((int(pid_of(np.array(process))), device), ""), host
         facts = (rank, process, device, ops, mine, ranges, overhead, names, *place)
         found.append(Activity(*facts, comm=comm))
+    return in_order(found)
+
+
+def in_order(found: Sequence[Activity]) -> tuple[Activity, ...]:
+    """By rank and device, each with the leader of its process."""
     return tuple(sorted(_led(found), key=lambda activity: (activity.rank, activity.device)))
 
 
 def _led(found: Sequence[Activity]) -> Iterator[Activity]:
-    """Each with the leader of its process."""
     leaders: dict[int, Activity] = {}
     for activity in sorted(found, key=lambda one: -len(one.ops.start)):
         leader = leaders.setdefault(activity.process, activity)

@@ -53,6 +53,8 @@ def _why_not(views: Sequence[View]) -> tuple[str, ...]:
     if len(views) < 2:
         alone = any(len(view.facts.states.collectives) for view in views)
         return ("stragglers: the reports hold one rank of several",) if alone else ()
+    if any(view.split.arrivals.matched.any() for view in views):
+        return ()  # messages between two ranks, for which a pipeline's stages are judged
     if any(len(view.facts.states.collectives) for view in views):
         return ("stragglers: no collectives could be matched over the ranks",)
     return ("stragglers: no collectives between the ranks",)
