@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -238,13 +239,19 @@ def _read(screen: IO[bytes]) -> bytes:
 
 
 @contextlib.contextmanager
-def in_background(command: Command, output: Path) -> Iterator[Callable[[float], None]]:
-    """Append both outputs to a file while the body runs, then end the program.
+def in_background(
+    command: Command, output: Path, clean: Callable[[str], str]
+) -> Iterator[Callable[[float], None]]:
+    """Append both outputs, each line as `clean` makes it, to a file while the body runs.
 
-    The body gets a sleep of so many seconds that the program's end cuts short.
+    The body gets a sleep of so many seconds that the program's end cuts short; the program ends
+    with the body.
     """
     with files.open_to_append(output) as file:
-        child = _start(command, file)
+        child = _start(command, subprocess.PIPE)
+        assert child.stdout is not None
+        copy = threading.Thread(target=_copy_lines, args=(child.stdout, file, clean), daemon=True)
+        copy.start()
 
         def pause(seconds: float) -> None:
             if child.poll() is not None:
@@ -260,6 +267,21 @@ def in_background(command: Command, output: Path) -> Iterator[Callable[[float], 
         finally:
             if child.poll() is None:
                 _end(child)
+            copy.join(2.0)
+            child.stdout.close()
+
+
+def _copy_lines(source: IO[bytes], target: IO[bytes], clean: Callable[[str], str]) -> None:
+    """Copy whole lines, a progress bar's included, as they come."""
+    rest = b""
+    with contextlib.suppress(OSError, ValueError):  # closed 2 s after the program's end
+        while chunk := os.read(source.fileno(), 1 << 16):
+            rest += chunk
+            end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1 or (len(rest) >> 16) << 16
+            target.write(clean(rest[:end].decode(errors="replace")).encode())
+            target.flush()
+            rest = rest[end:]
+        target.write(clean(rest.decode(errors="replace")).encode())
 
 
 def drive(steps: Steps[T]) -> T:

@@ -59,27 +59,108 @@ SECRET_WORDS = (
     r"|private[_-]?key|credentials?|webhook)"
 )
 """What the names of secrets are made of; for a pattern that ignores case."""
+_ASSIGNED = re.compile(
+    rf"(?i)([\w-]*{SECRET_WORDS}(?:[_-]?(?:id|key))?[\"']?\s*[=:]\s*[\"']?)"
+    r"(?![\d.]+(?:\D|$)|true|false|none|null|<|\*\*\*)([^\s\"',;}<]{6,})"
+)
+"""`api_key: abcdef` in free text. Numbers and short words are mostly no credentials there."""
+_BEARER = re.compile(r"(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{16,})")
+FREE_TEXT = (_ASSIGNED, _BEARER)
+"""Patterns whose second group is a secret, for text of a program: logs, strings of a report."""
+SECRET_NAME = re.compile(rf"(?i){SECRET_WORDS}s?(?:[_-]?(?:id|key))?$|^pw$|_pat$|_key$")
 
 
 _HIDDEN = "***"
-_NAME = rf"[\w.-]*{SECRET_WORDS}[\w.-]*"
-_ASSIGNED = re.compile(rf"(?i)^(-{{0,2}}{_NAME})=(.+)$", re.DOTALL)
-_FLAG = re.compile(rf"(?i)^-{{1,2}}{_NAME}$")
+_PART_WORDS = (
+    "pass passwd password passphrase pw passw secret secrets token tokens auth authorization jwt "
+    "cookie cookies credential credentials creds apikey key pat webhook dsn"
+)
+_PARTS = frozenset(_PART_WORDS.split())
+_ANYWHERE = re.compile(
+    r"(?i)secret|passwd|password|passphrase|api_?key|access_?key|private_?key|credential|webhook"
+    r"|token(?!iz|s)"
+)
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_COUNTS = re.compile(r"(?i)(?:max|min|num|n|new|per|total|keep)[\w.-]*tokens|tokens[_.-]per")
+_NAME = r"-{0,2}[A-Za-z_][\w.-]*"
+_VALUE = r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s\"';|&]+)+"
+_SHELL_ASSIGNMENT = re.compile(rf"(?<![\w.-])({_NAME})=({_VALUE})")
+_SHELL_FLAG = re.compile(rf"(?<![\w.-])(-{{1,2}}[A-Za-z][\w.-]*)(\s+)(?!-)({_VALUE})")
+_HEADER = re.compile(
+    r"(?i)((?:proxy-)?authorization|x-[\w-]*(?:token|key|secret)|cookie)(\s*:\s*)[^\"'\r\n]+"
+)
+_USER_PASSWORD = re.compile(r"([^\s:/@]+):(?!\d+$|//)\S+")
+_PORT = re.compile(r"[\d.:/-]+(?:tcp|udp)?")
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 def text(line: str) -> str:
-    return CREDENTIAL.sub(_HIDDEN, line)
+    """A line of a log without credentials: `token=abcdef`, `Authorization: …`, ghp_…"""
+    line = _HEADER.sub(rf"\1\2{_HIDDEN}", CREDENTIAL.sub(_HIDDEN, line))
+    for pattern in FREE_TEXT:
+        line = pattern.sub(rf"\1{_HIDDEN}", line)
+    return line
+
+
+def url(value: str) -> str:
+    """A setting without a URL's user and password: `https://***@host/x`."""
+    return _USER_INFO.sub(_HIDDEN, value)
 
 
 def argv(words: tuple[str, ...]) -> tuple[str, ...]:
-    """A command line without the values of flags and assignments named like secrets."""
-    hidden: list[str] = []
-    for index, word in enumerate(words):
-        assigned = _ASSIGNED.match(word)
-        if assigned:
-            hidden.append(f"{assigned[1]}={_HIDDEN}")
-        elif index and _FLAG.match(words[index - 1]) and not word.startswith("-"):
-            hidden.append(_HIDDEN)
-        else:
-            hidden.append(text(word))
-    return tuple(hidden)
+    """A command line without the values of flags and assignments named like secrets.
+
+    `--password x`, `-p x`, `-u user:pass`, `DB_PASS=x`, and the same inside a word that is a
+    command of its own: `bash -c 'export KEY=x'`.
+    """
+    before = ("", *words[:-1])
+    return tuple(_word(word, flag) for flag, word in zip(before, words, strict=True))
+
+
+def _word(word: str, flag: str) -> str:
+    """One word of a command line, as far as the flag before it and itself tell."""
+    if flag.startswith("-") and "=" not in flag and not word.startswith("-"):
+        hidden = _of_flag(flag, word)
+        if hidden != word:
+            return hidden
+    name, equals, value = word.partition("=")
+    if equals and value and re.fullmatch(_NAME, name) and is_secret(name, value):
+        return f"{name}={_HIDDEN}"
+    return _command(word) if re.search(r"\s", word) else _free(word)
+
+
+def _command(line: str) -> str:
+    """A whole command in one word."""
+    line = _HEADER.sub(rf"\1\2{_HIDDEN}", line)
+    line = _SHELL_ASSIGNMENT.sub(
+        lambda m: f"{m[1]}={_HIDDEN}" if is_secret(m[1], m[2]) else m[0], line
+    )
+    line = _SHELL_FLAG.sub(lambda m: f"{m[1]}{m[2]}{_of_flag(m[1], m[3])}", line)
+    return _free(line)
+
+
+def _free(word: str) -> str:
+    hidden = text(word)
+    attached = re.fullmatch(r"-u(.+)", hidden)
+    return f"-u{_of_flag('-u', attached[1])}" if attached else hidden
+
+
+def _of_flag(flag: str, value: str) -> str:
+    """The value behind a flag: hidden, with the user's name left, or as it is."""
+    if flag == "-p":
+        return value if _PORT.fullmatch(value) else _HIDDEN
+    if flag in {"-u", "--user", "--proxy-user"}:
+        bare = value.strip("\"'")
+        return _USER_PASSWORD.sub(rf"\1:{_HIDDEN}", bare) if ":" in bare else value
+    return _HIDDEN if is_secret(flag, value) else value
+
+
+def is_secret(name: str, value: str = "") -> bool:
+    """Whether a variable or flag is named like a credential: DB_PASS, --hf-token, accessKey.
+
+    `--max-tokens 512` and `--tokenizer gpt2` are none.
+    """
+    if _COUNTS.search(name) and value.strip("\"'").isdigit():
+        return False
+    parts = {part.lower() for part in _WORDS.findall(name)}
+    return bool(parts & _PARTS or _ANYWHERE.search(name))

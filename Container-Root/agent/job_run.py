@@ -12,18 +12,21 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from job_state import LOG, POLL_S, STOP, disk_full, hold, read, write
 from process_tree import adopt_orphans, end_descendants, end_idle
 from rank_processes import STOPPING, own_session
+from redact_output import copy_output, credential_remover
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 # Longer than profile.py waits, for a program that it does not watch. nsys at work has longer.
 FINALISE_S = 150.0
+_OUTPUT_S = 10.0  # every writer below us has ended
 _TAIL_BYTES = 1 << 16
 # What start_ranks.py says of the rank that others were ended for.
 _FIRST_END = re.compile(r"profile\.py: (rank \d+ ended with exit code \d+)")
@@ -36,13 +39,19 @@ class _Child:
         self.stopped_at = 0.0
         self.asked = False
         adopt_orphans()
+        environ = {**os.environ, **spec["env"]}
         self.process = subprocess.Popen(
             spec["argv"],
             cwd=spec["cwd"],
-            env={**os.environ, **spec["env"]},
+            env=environ,
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             **own_session(),
         )
+        copied = (self.process.stdout, sys.stdout.buffer, credential_remover(environ))
+        self._output = threading.Thread(target=copy_output, args=copied, daemon=True)
+        self._output.start()
 
     def ask(self, *_: object) -> None:
         self.asked = True
@@ -56,6 +65,7 @@ class _Child:
                 self.process.kill()  # where there is no /proc
             time.sleep(POLL_S)
         end_descendants(0)
+        self._output.join(_OUTPUT_S)
         return self.process.returncode
 
     def _stop(self) -> None:

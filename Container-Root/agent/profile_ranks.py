@@ -2,8 +2,7 @@
 """Run a command, each chosen rank of it under Nsight Systems. Python 3.8, stdlib only.
 
     profile.py [--processes N] [--ranks all|0,3] [--output DIR] [--nsys PATH] [--first=OPTION]…
-               [--pass-env NAME]… [--hold SECONDS] [--plain] [--shelter] [NSYS_OPTION…]
-               -- COMMAND…
+               [--plain] [--shelter] [NSYS_OPTION…] -- COMMAND…
 
 Starts N ranks on this node with --processes; otherwise it is one rank of torchrun, mpirun, srun
 or of its own --processes, and finds out which. A chosen rank's report is
@@ -17,7 +16,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,17 +23,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 # Beside this file, wherever it was copied to.
-import find_nsys
 import shelter
 import start_ranks
-from rank_env import Place, allowed, place
+from masked_import import Recorded, import_stream
+from rank_env import Place, place
 from rank_processes import Child, exit_code, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
-FETCHED = ".fetched"
 _BY_SIGNAL = 128
 _NEVER = ": a window was never reached, or see its own message above"
 
@@ -60,7 +57,6 @@ class Call(NamedTuple):
             *(sys.executable, str(Path(__file__).resolve()), f"--ranks={ours.ranks}"),
             *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
             *(f"--first={option}" for option in ours.first),
-            *(f"--pass-env={name}" for name in ours.pass_env),
             *(["--plain"] if ours.plain else []),
             *(["--shelter"] if ours.shelter else []),
             *(*self.nsys_options, "--", *self.command),
@@ -79,9 +75,7 @@ def parse(argv: Sequence[str]) -> Call:
     parser.add_argument("--output", default=".")
     parser.add_argument("--nsys", default="nsys")
     parser.add_argument("--first", action="append", default=[])
-    parser.add_argument("--pass-env", action="append", default=[])
     parser.add_argument("--grace", type=float, default=90.0)
-    parser.add_argument("--hold", type=float, default=0.0)
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--shelter", action="store_true")
     options, nsys_options = parser.parse_known_args(argv[:end])
@@ -117,7 +111,7 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     if recorded:
         return Recording(call, here).run(command, env)
     # The kernel drops signals to a container's first process that it does not handle itself.
-    if os.name == "posix" and not call.options.hold and os.getpid() != 1:
+    if os.name == "posix" and os.getpid() != 1:
         sys.stdout.flush()
         os.execve(command[0], command, env)
     return Child(command, env, call.options.grace).wait()
@@ -143,9 +137,15 @@ class Recording:
         started = time.time()
         sheltered = self.call.options.shelter
         argv = [*self.argv(nsys), *shelter.exposed(command, sheltered)]
-        with shelter.blocked(sheltered):
-            child = Child(argv, env, self.call.options.grace)
-        code = child.wait()
+        recorded = Recorded(nsys, self.call.nsys_options, env)
+        with recorded.keeper:
+            with shelter.blocked(sheltered):
+                child = Child(argv, recorded.environment, self.call.options.grace)
+            code = child.wait()
+        recorded.mask(self.files("qdstrm"))
+        for stream in self.files("qdstrm"):
+            import_stream(stream, self.call.options.nsys)
+        recorded.replace(self.files("nsys-rep"), self.here.rank)
         return self.judged(code, bool(child.stopper.signum), started)
 
     def argv(self, nsys: str) -> list[str]:
@@ -161,8 +161,6 @@ class Recording:
 
     def judged(self, code: int, stopped: bool, started: float) -> int:
         """The exit code to report: the job's, unless nsys ended it as it was asked to."""
-        for stream in self.files("qdstrm"):
-            import_stream(stream, self.call.options.nsys)
         reports = self.files("nsys-rep")
         for report in reports:
             report.chmod(0o600)
@@ -180,18 +178,6 @@ class Recording:
         return "--kill=none" not in words and any(word.startswith(windows) for word in words)
 
 
-def import_stream(stream: Path, nsys: str) -> None:
-    """Turn what nsys recorded without an importer into a report, with another copy's importer."""
-    for importer in find_nsys.importers([*find_nsys.find(nsys), *find_nsys.find()]):
-        done = subprocess.run(
-            [importer, "--input-file", str(stream)], stdout=subprocess.DEVNULL, check=False
-        )
-        if done.returncode == 0 and stream.with_suffix(".nsys-rep").exists():
-            stream.unlink()
-            return
-    say(f"{stream} is a recording that no importer here reads: `QdstrmImporter --input-file` does")
-
-
 def _left_behind(started: float) -> str:
     """Where an nsys that was ended too early leaves its recording: this one's, or a neighbour's."""
     streams = [
@@ -202,32 +188,9 @@ def _left_behind(started: float) -> str:
     return f"; recordings that it may have left: {', '.join(streams)}" if streams else ""
 
 
-def hold(output: Path, seconds: float) -> None:
-    """Keep this container and its files until somebody fetched them, which DIR/.fetched says."""
-    say(f"holding {output} up to {seconds:g} s until {output / FETCHED} appears")
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not (output / FETCHED).exists():
-        time.sleep(0.5)
-
-
-def shed_environment(call: Call, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Without a secret in our own environment: nsys records that of every process it can read.
-
-    That goes for the parents of this process too, where they are visible, unless nsys has
-    --discard-environment: inside a container whose first process is this one there are none.
-    """
-    if not call.options.pass_env:
-        return environ
-    kept = allowed(environ, call.options.pass_env)
-    if os.name == "posix" and kept.keys() != environ.keys():
-        os.execve(sys.executable, [sys.executable, *sys.argv], kept)
-    return kept
-
-
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         call = parse(argv)
-        environ = shed_environment(call, environ)
         if call.options.processes > 0:
             chosen(call.options.ranks, 0)
             resolved(call.command, environ)
@@ -241,8 +204,6 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     except OSError as error:
         say(f"{error.filename or 'the command'}: {error.strerror}")
         return exit_code(NOT_EXECUTABLE)
-    if call.options.hold:
-        hold(Path(call.options.output).absolute(), call.options.hold)
     return code
 
 

@@ -7,7 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 # What starts ranks: rank, local rank, world size, local world size. A row counts where its rank
 # and local rank are both set: PyTorchJob's pods have a RANK that is the node's, and no other.
@@ -29,18 +29,6 @@ _NODES = (
     ("SLURM_NODEID", "SLURM_NNODES"),
 )
 _JOB_IDS = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID", "SLURM_STEP_ID")
-
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|JWT|COOKIE|AUTH|_KEY|APIKEY", re.IGNORECASE)
-_NAMES = """
-PATH HOME USER LOGNAME SHELL LANG TERM TZ PWD TMPDIR TMP TEMP HOSTNAME VIRTUAL_ENV USE_LIBUV
-RANK WORLD_SIZE NNODES NODE_RANK SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT USERPROFILE
-APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES NUMBER_OF_PROCESSORS
-"""
-_PREFIXES = """
-LC_ LD_ PYTHON CONDA_ XDG_ CUDA_ NVIDIA_ NCCL_ NVTX_ NSYS_ TORCH PYTORCH_ GLOO_ TP_ KINETO_ OMP_
-MKL_ OPENBLAS_ KMP_ FI_ EFA_ UCX_ RDMAV_ OMPI_ OPAL_ PMIX_ PRTE_ PMI_ MPI_ SLURM_ LOCAL_ MASTER_
-PET_ GROUP_ GPU_PROFILE_ XLA_ JAX_ TF_ TRITON_
-"""
 
 
 class Place(NamedTuple):
@@ -120,20 +108,3 @@ def _port(environ: Mapping[str, str]) -> str:
     """The same for all ranks of a job, another for another job of the node."""
     job = ".".join(environ.get(name, "") for name in _JOB_IDS)
     return str(20000 + zlib.crc32(job.encode()) % 10000)
-
-
-def allowed(environ: Mapping[str, str], named: Collection[str]) -> dict[str, str]:
-    """What programs need and what is named, without what looks like a secret.
-
-    nsys writes environments into its reports: a variable that the program can read is there,
-    unless this nsys has --discard-environment.
-    """
-    return {
-        name: value
-        for name, value in environ.items()
-        if name in named or (_is_needed(name.upper()) and not _SECRET.search(name))
-    }
-
-
-def _is_needed(name: str) -> bool:
-    return name in _NAMES.split() or name.startswith(tuple(_PREFIXES.split()))

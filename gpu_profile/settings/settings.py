@@ -1,12 +1,12 @@
 """.env, environment and command line -> one frozen, checked Settings."""
 
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from gpu_profile import redact
 from gpu_profile.components.key import Key, KeyKind
 from gpu_profile.components.table import COMPONENTS, missing_requirements
 from gpu_profile.errors import SettingsError, did_you_mean
@@ -15,7 +15,6 @@ from gpu_profile.job import LauncherName
 from gpu_profile.settings import envfile
 from gpu_profile.settings.parse import parse
 
-_USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _LOWER = {"http_proxy", "https_proxy", "no_proxy"}
 
 
@@ -220,4 +219,4 @@ def _report_dir(text: str) -> Path:
 def shown(value: object) -> str:
     """A value as people may see it: without the user and password of a URL."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return _USER_INFO.sub("***", text)
+    return redact.url(text)

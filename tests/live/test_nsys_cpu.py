@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -189,12 +190,26 @@ def test_a_long_recording_is_finalised_whatever_its_grace(wrapper: Wrapper, anno
     assert wrapper.reports() == ["rank0.nsys-rep", "rank1.nsys-rep"]
 
 
-def test_nothing_but_the_allowed_environment_is_in_the_report(wrapper: Wrapper) -> None:
-    child = "import subprocess; subprocess.run(['env'])"
-    wrapper.run(*QUIET, "--pass-env=MY_MODE", "--", *python(child), API_TOKEN="hunter2xyz")
-    assert events(wrapper, "OSRT_API") > 0
+def test_no_environment_is_in_the_report(wrapper: Wrapper) -> None:
+    """Of the program, a child with other variables, and a parent that nsys can read."""
+    child = (
+        "import os, subprocess as s; assert os.environ['API_TOKEN'] == 'hunter2xyz';"
+        "s.run(['sleep', '1'], env={**os.environ, 'OF_CHILD': 'child-' + 'only-7'});"
+        "s.run(['sleep', '1', os.environ['API_TOKEN']])"
+    )
+    given = {"API_TOKEN": "hunter2xyz", "PLAIN_THING": "plain-thing-9", "RANK": "0"}
+    done = wrapper.run(*QUIET, "--export=sqlite", "--", *python(child), LOCAL_RANK="0", **given)
+    assert "records environments" not in done.stderr
+    (report,) = wrapper.out.glob("*.nsys-rep")
     (exported,) = wrapper.out.glob("*.sqlite")
-    assert b"hunter2xyz" not in exported.read_bytes()
+    for file in (report, exported):
+        content = file.read_bytes()
+        for text in (b"hunter2xyz", b"child-only-7", b"plain-thing-9"):
+            assert text not in content, file
+    assert events(wrapper, "OSRT_API") > 0
+    with closing(sqlite3.connect(exported)) as database:
+        query = "SELECT value FROM META_DATA_CAPTURE WHERE name LIKE '%ENVIRONMENT_VARIABLE'"
+        assert 'RANK="0"' in {value for (value,) in database.execute(query)}
 
 
 @pytest.fixture

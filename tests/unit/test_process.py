@@ -63,14 +63,16 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
 
 def test_a_background_program_ends_with_the_body(tmp_path: Path) -> None:
     output = tmp_path / "log"
-    with process.in_background(command("bash", "-c", "echo here; exec sleep 600"), output):
-        while "here" not in (output.read_text() if output.exists() else ""):
+    with process.in_background(
+        command("bash", "-c", "echo here; exec sleep 600"), output, str.upper
+    ):
+        while "HERE" not in (output.read_text() if output.exists() else ""):
             time.sleep(0.01)
-    assert output.read_text() == "here\n"
+    assert output.read_text() == "HERE\n"
 
 
 def test_a_pause_ends_with_the_background_program(tmp_path: Path) -> None:
-    with process.in_background(command("sleep", "0.2"), tmp_path / "log") as pause:
+    with process.in_background(command("sleep", "0.2"), tmp_path / "log", str) as pause:
         started = time.monotonic()
         pause(600)
         assert time.monotonic() - started < 300

@@ -17,9 +17,42 @@ from gpu_profile import redact
         (("hf_" + "a" * 34,), ("***",)),
         (("--tokens", "5"), ("--tokens", "***")),
         (("python", "train.py", "--lr=1"), ("python", "train.py", "--lr=1")),
+        (
+            ("DB_PASS=x", "--auth", "y", "--pw", "z"),
+            ("DB_PASS=***", "--auth", "***", "--pw", "***"),
+        ),
+        (("mysql", "-p", "x"), ("mysql", "-p", "***")),
+        (("-p", "8080:80", "-p", "22"), ("-p", "8080:80", "-p", "22")),
+        (("curl", "-u", "bob:pw", "-ubob:pw"), ("curl", "-u", "bob:***", "-ubob:***")),
+        (("python", "-u", "train.py"), ("python", "-u", "train.py")),
+        (("-H", "Authorization: Bearer a b"), ("-H", "Authorization: ***")),
+        (
+            ("bash", "-c", "export KEY='a b'; train --password c -u d:e -p f --lr 1"),
+            ("bash", "-c", "export KEY=***; train --password *** -u d:*** -p *** --lr 1"),
+        ),
+        (
+            ("--max-tokens", "512", "--tokenizer", "gpt2"),
+            ("--max-tokens", "512", "--tokenizer", "gpt2"),
+        ),
+        (("--monkey", "x", "MONKEY=y"), ("--monkey", "x", "MONKEY=y")),
     ],
 )
 def test_a_command_line_is_kept_without_its_secrets(
     given: tuple[str, ...], shown: tuple[str, ...]
 ) -> None:
     assert redact.argv(given) == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("logged in with token=abcdefgh", "logged in with token=***"),
+        ("> Authorization: Token abc", "> Authorization: ***"),
+        ("got ghp_" + "a" * 36, "got ***"),
+        ("fetching https://me:pass@host/x", "fetching https://***@host/x"),
+        ("step 5, tokens: 123456, loss 2.5", "step 5, tokens: 123456, loss 2.5"),
+    ],
+)
+def test_a_line_of_a_log(line: str, shown: str) -> None:
+    assert redact.text(line) == shown
+    assert redact.text(shown) == shown

@@ -5,18 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpu_profile.redact import CREDENTIAL, CREDENTIALS, SECRET_WORDS
+from gpu_profile.redact import CREDENTIAL, CREDENTIALS, FREE_TEXT
 
 SECRET, PATH = "<secret>", "<path>"
 
-
-# Shapes that mean something only inside one piece of text: neighbours in a file are not related.
-_ASSIGNED = re.compile(
-    rf"(?i)([\w-]*{SECRET_WORDS}(?:[_-]?(?:id|key))?[\"']?\s*[=:]\s*[\"']?)"
-    r"(?![\d.]+(?:\D|$)|true|false|none|null|<)([^\s\"',;}<]{6,})"
-)
-_BEARER = re.compile(r"(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{16,})")
-SECRET_NAME = re.compile(rf"(?i){SECRET_WORDS}s?(?:[_-]?(?:id|key))?$|^pw$|_pat$|_key$")
 
 _ROOT_FOLDERS = (
     "home Users root tmp opt usr var mnt data scratch workspace fsx efs lustre gpfs nfs srv etc "
@@ -71,7 +63,8 @@ class Redactor:
 
     def text(self, value: str, *, everywhere: bool = False) -> str:
         value = CREDENTIAL.sub(SECRET, value)
-        value = _BEARER.sub(rf"\1{SECRET}", _ASSIGNED.sub(rf"\1{SECRET}", value))
+        for pattern in FREE_TEXT:
+            value = pattern.sub(rf"\1{SECRET}", value)
         if self.paths and ("/" in value or "\\" in value):
             value = (self._anywhere if everywhere else self._rooted).sub(_shorten, value)
         if self.hosts:
@@ -92,7 +85,7 @@ class Redactor:
         for shape in CREDENTIALS:
             if re.search(shape.pattern, value):
                 return shape.name
-        if _ASSIGNED.search(value) or _BEARER.search(value):
+        if any(pattern.search(value) for pattern in FREE_TEXT):
             return "a value with a secret's name"
         if any(pattern.search(value) for _, pattern in self._literals):
             return "a user, host or given string"

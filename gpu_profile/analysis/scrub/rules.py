@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from gpu_profile.analysis.scrub.redactor import (
     ROOTS,
     SECRET,
-    SECRET_NAME,
     Literal,
     Redactor,
     first_folders,
 )
+from gpu_profile.redact import SECRET_NAME
 
 KINDS = ("environment", "arguments", "output", "paths", "users", "hosts", "processes")
 NAMED_TABLES = ("META_DATA_CAPTURE", "META_DATA_EXPORT", "EXPORT_META_DATA")

@@ -31,6 +31,20 @@ def test_a_job_runs_once_however_often_it_is_started(tmp_path: Path, nsys: Path)
     ]
 
 
+def test_the_log_holds_no_credential_while_the_job_runs_or_after(
+    tmp_path: Path, nsys: Path
+) -> None:
+    job, printing = tmp_path / "job", "echo $API_TOKEN $MODE; echo up $0; sleep 600"
+    words = ("sh", "-c", printing, "ghp_" + "a" * 36)
+    environ = {"API_TOKEN": "hunter2xyz", "MODE": "fast-mode"}
+    agent("start", str(job), stdin=spec(nsys, *words, env=environ))
+    while "up" not in (job / "job.log").read_text():
+        time.sleep(0.05)
+    assert {"*** fast-mode", "up ***"} <= set((job / "job.log").read_text().splitlines())
+    agent("stop", str(job))
+    assert "hunter2xyz" not in (job / "job.log").read_text()
+
+
 def test_another_job_does_not_get_its_directory(tmp_path: Path, nsys: Path) -> None:
     assert agent("start", str(tmp_path / "job"), stdin=spec(nsys, "true"))[0] == 0
     code, _, said = agent("start", str(tmp_path / "job"), stdin=spec(nsys, "false"))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recorded_env import secret_names
+
 ROOT = Path(__file__).parents[3]
 PROFILE = ROOT / "Container-Root" / "agent" / "profile_ranks.py"
 TIMEOUT_S = 180
@@ -71,9 +73,10 @@ def wrapper_in(directory: Path) -> Wrapper:
 
 
 def clean_environment(environ: dict[str, str]) -> dict[str, str]:
-    """This process' own, without what would make it a rank."""
+    """This process' own, without what would make it a rank, and without credentials."""
     ranks = ("RANK", "WORLD_SIZE", "LOCAL_", "OMPI_", "PMI", "SLURM_", "MASTER_", "PET_")
-    return {k: v for k, v in os.environ.items() if not k.startswith(ranks)} | environ
+    dropped = {*secret_names(os.environ), *(k for k in os.environ if k.startswith(ranks))}
+    return {k: v for k, v in os.environ.items() if k not in dropped} | environ
 
 
 def python(code: str) -> tuple[str, str, str]:

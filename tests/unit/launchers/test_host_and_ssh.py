@@ -25,7 +25,7 @@ PLAN = NsysPlan(options=("--trace=cuda,nvtx",), first=("--gpu-metrics-devices=al
 JOB = Job(
     name="train-1",
     command=("python", "train.py", "a b", "; echo x"),
-    env={"HF_TOKEN": "secret"},
+    env={"HF_TOKEN": "hunter2xyz"},
     resources=Resources(gpus_per_node=2, tasks_per_node=2),
     ddp=True,
 )
@@ -75,8 +75,8 @@ def test_windows_needs_no_posix_shell(golden: Callable[[str, str], None]) -> Non
 
 def test_the_host_gets_variables_by_its_environment_only() -> None:
     (start,) = plan(HostLauncher(report_dir=Path("/tmp")).submit(JOB, PLAN))
-    assert start.env == {"HF_TOKEN": "secret"}
-    assert "secret" not in str(start) + start.stdin
+    assert start.env == {"HF_TOKEN": "hunter2xyz"}
+    assert "hunter2xyz" not in str(start) + start.stdin
 
 
 def test_ssh_submits_in_readable_commands(golden: Callable[[str, str], None]) -> None:

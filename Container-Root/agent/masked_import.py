@@ -1,0 +1,118 @@
+"""Reports without environments, whether nsys can leave them out or not. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import find_nsys
+import recorded_env
+from process_tree import name_as_nsys
+from rank_processes import say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Recorded:
+    """What nsys recorded of one rank: `mask` and `replace` take the environments out of it.
+
+    Both do nothing where nsys has --discard-environment. `environment`: what to start nsys with.
+    """
+
+    def __init__(self, nsys: str, options: Sequence[str], environ: Mapping[str, str]) -> None:
+        self._nsys = nsys
+        self._options = options
+        self._environ = environ
+        self._left: set[str] = set()
+        self._discards = recorded_env.DISCARDING in options
+        self.environment = environ if self._discards else recorded_env.plain_stream(environ)
+        if not self._discards:
+            # Masking takes time after nsys has ended, and who stops the job waits for nsys alone.
+            name_as_nsys()
+        self.keeper = recorded_env.StreamKeeper(watch=not self._discards)
+
+    def mask(self, left: Sequence[Path]) -> None:
+        """Mask the streams, of which nsys without an importer has `left` some by name."""
+        if self._discards:
+            return
+        for file in self.keeper.streams:
+            recorded_env.mask_stream(file, self._environ)
+        self._left = {path.stem for path in left}
+        for path in left:
+            with path.open("r+b") as file:
+                recorded_env.mask_stream(file, self._environ)
+
+    def replace(self, reports: Sequence[Path], rank: int) -> None:
+        """Make each report anew of its masked stream, or name the variables that it holds."""
+        streams = self.keeper.streams
+        masked = [report for report in reports if report.stem in self._left]
+        pairs = [] if masked else recorded_env.pair_streams(streams, reports)
+        masked += [report for stream, report in pairs if self._import(stream, report)]
+        for stream in streams:
+            stream.close()
+        names = recorded_env.secret_names(self._environ)
+        if not self._discards and len(masked) < len(reports) and names:
+            say(
+                f"rank {rank}: this nsys records environments, and the report holds"
+                f" {', '.join(names)}: give others the copy that `invoke scrub` makes"
+            )
+
+    def _import(self, stream: IO[bytes], report: Path) -> bool:
+        """Put the report of the masked stream in the place of the one that nsys made."""
+        with tempfile.TemporaryDirectory(prefix=".import-", dir=str(report.parent)) as folder:
+            draft = Path(folder) / report.name
+            environ = {**self._environ, "LD_LIBRARY_PATH": self.keeper.library_path}
+            for importer in self._importers():
+                argv = [importer, "--input-file", f"/proc/{os.getpid()}/fd/{stream.fileno()}"]
+                done = _run([*argv, "--output-file", str(draft)], environ)
+                if done and draft.exists():
+                    draft.replace(report)
+                    self._export(report)
+                    return True
+        return False
+
+    def _importers(self) -> list[str]:
+        """That of the nsys that recorded, first; it may stand behind a script of another folder."""
+        own = find_nsys.importer_of(Path(self.keeper.nsys)) if self.keeper.nsys else ""
+        return [own] if own else _importers(self._nsys)
+
+    def _export(self, report: Path) -> None:
+        """Make what nsys was asked to export (--export, --stats) of the new report."""
+        kinds = {kind for kind in _values(self._options, "--export") if kind != "none"}
+        if "true" in _values(self._options, "--stats"):
+            kinds.add("sqlite")
+        for kind in sorted(kinds):
+            target = report.with_suffix(f".{kind}")
+            argv = [self._nsys, "export", f"--type={kind}", "--force-overwrite=true"]
+            _run([*argv, f"--output={target}", str(report)])
+
+
+def import_stream(stream: Path, nsys: str) -> None:
+    """Turn what nsys recorded without an importer into a report, with another copy's importer."""
+    for importer in _importers(nsys):
+        done = _run([importer, "--input-file", str(stream)])
+        if done and stream.with_suffix(".nsys-rep").exists():
+            stream.unlink()
+            return
+    say(f"{stream} is a recording that no importer here reads: `QdstrmImporter --input-file` does")
+
+
+def _importers(nsys: str) -> list[str]:
+    return find_nsys.importers([*find_nsys.find(nsys), *find_nsys.find()])
+
+
+def _run(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> bool:
+    done = subprocess.run(
+        argv, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False
+    )
+    return done.returncode == 0
+
+
+def _values(options: Sequence[str], name: str) -> list[str]:
+    """What an option is set to: `--export=sqlite,text` is sqlite and text."""
+    words = (word.partition("=")[2] for word in options if word.startswith(f"{name}="))
+    return [value for word in words for value in word.split(",")]

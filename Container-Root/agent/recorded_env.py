@@ -1,0 +1,252 @@
+"""Take environments out of what nsys recorded. Python 3.8, stdlib only.
+
+An nsys without --discard-environment (2023.4) reads /proc/PID/environ of every process of the
+machine that it may read, before and during the recording, and keeps the text: of the program and
+its children, of our own parents, and of programs that have nothing to do with the job. A program
+that is started with a clean environment and gets the rest later is read again as soon as it
+forks. So the program gets its whole environment, and the recording (.qdstrm) is masked: each
+value is overwritten by as many asterisks before QdstrmImporter makes the report of it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from process_tree import descendants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+DISCARDING = "--discard-environment=true"
+# nsys compresses its stream in blocks otherwise, in which nothing can be overwritten in place.
+_DIRECTIVES, _PLAIN_STREAM = "NSYS_CONFIG_DIRECTIVES", "UseLZ4=false"
+_POLL_S = 0.3  # a stream lives for as long as its import takes, which is above a second
+_EDGE_BYTES = 8 << 20  # events lie between what nsys writes of itself and of the launch
+_SHORTEST_SECRET = 8
+_LONGEST = 1 << 20  # Linux refuses a variable of more than 128 KiB
+_RANK = re.compile(
+    rb"(?:OMPI_COMM_WORLD_|PMI_|PMIX_|LOCAL_|GROUP_|NODE_)?RANK|SLURM_(?:PROCID|LOCALID|NODEID"
+    rb"|NTASKS)|(?:OMPI_COMM_WORLD_|PMI_|LOCAL_WORLD_|WORLD_)SIZE|OMPI_COMM_WORLD_LOCAL_(?:RANK|SIZE)"
+)
+"""Kept where they are numbers: a report's rank is read from them."""
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|APIKEY|WEBHOOK|COOKIE"
+    r"|(?:^|_)(?:PASS|PW|AUTH|JWT|PAT|DSN|KEY)(?:_|$)",
+    re.IGNORECASE,
+)
+SECRET_VALUE = re.compile(
+    r"\b(?:AKIA|ASIA|gh[opusr]_|hf_|sk-|glpat-|xox|eyJ)[\w-]{8,}|://[^/\s]*:[^/\s]*@"
+)
+_LENGTH = rb"([\x80-\xff]{0,3}[\x00-\x7f])"
+_NAME = rb"[^\x00-\x20=\x7f-\xff]{1,256}"
+_PROCESS_ENTRY = re.compile(rb"J" + _LENGTH + rb"(" + _NAME + rb")=")
+"""`NAME=value` behind its length, field 9 of what nsys keeps of a process."""
+_LAUNCH_ENTRY = re.compile(rb"\n([\x01-\x7f])(" + _NAME + rb")\x12" + _LENGTH)
+"""Name and value of the launched program's variable, each behind its length."""
+
+
+class Value(NamedTuple):
+    """Where a variable's value stands in a stream."""
+
+    name: bytes
+    start: int
+    end: int
+
+
+def plain_stream(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment with which nsys does not compress its stream."""
+    directives = filter(None, (environ.get(_DIRECTIVES, ""), _PLAIN_STREAM))
+    return {**environ, _DIRECTIVES: ";".join(directives)}
+
+
+def secret_names(environ: Mapping[str, str]) -> list[str]:
+    """Variables that look like credentials by their name or value: `HF_TOKEN`, `DB_PASS`."""
+    return sorted(
+        name
+        for name, value in environ.items()
+        if value and (_SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+    )
+
+
+def mask_stream(file: IO[bytes], environ: Mapping[str, str]) -> int:
+    """Overwrite the variables' values in a recording, and return how many there were.
+
+    `environ` is our own: its credentials are masked wherever they stand, as in the arguments of
+    a child process.
+    """
+    if not os.fstat(file.fileno()).st_size:
+        return 0
+    with mmap.mmap(file.fileno(), 0) as data:
+        values = list(_find_values(data, environ))
+        for value in values:
+            data[value.start : value.end] = b"*" * (value.end - value.start)
+    return len(values)
+
+
+def _find_values(data: mmap.mmap, environ: Mapping[str, str]) -> Iterator[Value]:
+    own = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
+    of_processes = list(_process_values(data, own))
+    names = {*own, *(value.name for value in of_processes)}
+    for value in (*of_processes, *_launch_values(data, names), *_own_values(data, own)):
+        text = data[value.start : value.end]
+        if not (_RANK.fullmatch(value.name) and text.isdigit()):
+            yield value
+    for name in secret_names(environ):
+        secret = os.fsencode(environ[name])
+        if len(secret) >= _SHORTEST_SECRET:
+            yield from _occurrences(data, os.fsencode(name), secret, len(data))
+
+
+def _process_values(data: mmap.mmap, own: Mapping[bytes, bytes]) -> Iterator[Value]:
+    """Of runs of entries: a single one that fits by its length may be a part of an event."""
+    at = 0
+    while True:
+        first = _PROCESS_ENTRY.search(data, at)
+        if first is None:
+            return
+        run = list(_entries(data, first.start()))
+        if len(run) > 1 or any(value.name in own for value in run):
+            yield from run
+        at = run[-1].end if run else first.start() + 1
+
+
+def _entries(data: mmap.mmap, at: int) -> Iterator[Value]:
+    entry = _PROCESS_ENTRY.match(data, at)
+    while entry:
+        end = entry.start(2) + _number(entry[1])
+        if not entry.end() <= end <= len(data):
+            return
+        yield Value(entry[2], entry.end(), end)
+        entry = _PROCESS_ENTRY.match(data, end)
+
+
+def _launch_values(data: mmap.mmap, names: set[bytes]) -> Iterator[Value]:
+    """Of pairs that fit by all their lengths, before the first event and after the last."""
+    for at in {0, max(0, len(data) - _EDGE_BYTES)}:
+        for entry in _LAUNCH_ENTRY.finditer(data, at, at + _EDGE_BYTES):
+            length = _number(entry[3])
+            if entry[2] not in names or entry[1][0] != len(entry[2]) or length >= _LONGEST:
+                continue
+            whole = _varint(2 + len(entry[2]) + 1 + len(entry[3]) + length)
+            if data[max(0, entry.start() - len(whole)) : entry.start()] == whole:
+                yield Value(entry[2], entry.end(), entry.end() + length)
+
+
+def _own_values(data: mmap.mmap, own: Mapping[bytes, bytes]) -> Iterator[Value]:
+    """nsys' own environment, as text: `NAME=value` up to a zero byte."""
+    end = min(len(data), _EDGE_BYTES)
+    for name, text in own.items():
+        if text:
+            for value in _occurrences(data, name, name + b"=" + text, end):
+                yield value._replace(start=value.end - len(text))
+
+
+def _occurrences(data: mmap.mmap, name: bytes, text: bytes, end: int) -> Iterator[Value]:
+    at = data.find(text, 0, end)
+    while at >= 0:
+        yield Value(name, at, at + len(text))
+        at = data.find(text, at + len(text), end)
+
+
+def _number(varint: bytes) -> int:
+    """A length as protobuf writes it: seven bits a byte, the lowest first."""
+    return sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(varint))
+
+
+def _varint(number: int) -> bytes:
+    """A length below 2 MB as protobuf writes it: 300 is AC 02."""
+    places = [number & 0x7F, number >> 7 & 0x7F, number >> 14]
+    while len(places) > 1 and not places[-1]:
+        places.pop()
+    return bytes([*(place | 0x80 for place in places[:-1]), places[-1]])
+
+
+class StreamKeeper:
+    """Holds open each stream that an nsys below us writes: nsys removes it after its import.
+
+    An open file needs no name, so nothing is left behind when this process is killed. `nsys` is
+    the program behind a wrapper script, `library_path` the LD_LIBRARY_PATH that it was given.
+    """
+
+    def __init__(self, *, watch: bool) -> None:
+        self.streams: list[IO[bytes]] = []
+        self.nsys = ""
+        self.library_path = ""
+        self._seen: set[tuple[int, int]] = set()
+        self._agents: list[int] = []
+        self._wanted = watch and sys.platform == "linux"
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> StreamKeeper:
+        if self._wanted:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_POLL_S):
+            if not any(Path(f"/proc/{pid}/fd").exists() for pid in self._agents):
+                self._agents = [process.pid for process in descendants() if _is_agent(process.pid)]
+            for pid in self._agents:
+                self._keep_streams(pid)
+
+    def _keep_streams(self, pid: int) -> None:
+        with suppress(OSError):
+            for link in Path(f"/proc/{pid}/fd").iterdir():
+                if os.readlink(str(link)).endswith(".qdstrm"):  # noqa: PTH115 - of Python 3.9
+                    self._keep(link)
+                    self._look_at(Path(f"/proc/{pid}"))
+
+    def _keep(self, link: Path) -> None:
+        with suppress(OSError):
+            status = link.stat()
+            if (status.st_dev, status.st_ino) not in self._seen:
+                self._seen.add((status.st_dev, status.st_ino))
+                self.streams.append(link.open("r+b"))
+
+    def _look_at(self, agent: Path) -> None:
+        self.nsys = os.readlink(str(agent / "exe"))  # noqa: PTH115 - of Python 3.9
+        variables = (agent / "environ").read_bytes().split(b"\0")
+        prefix = b"LD_LIBRARY_PATH="
+        found = [text[len(prefix) :] for text in variables if text.startswith(prefix)]
+        self.library_path = os.fsdecode(found[0]) if found else ""
+
+
+def _is_agent(pid: int) -> bool:
+    with suppress(OSError):
+        return b"--start-agent" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return False
+
+
+def report_number(report: Path) -> int:
+    """The window's number: 2 of `rank0.host.2.nsys-rep`, 0 where a run is one report."""
+    number = report.name.split(".")[-2]
+    return int(number) if number.isdigit() else 0
+
+
+def pair_streams(
+    streams: Sequence[IO[bytes]], reports: Sequence[Path]
+) -> list[tuple[IO[bytes], Path]]:
+    """Each report with the stream that it was made of; nothing where their counts differ."""
+    if len(streams) != len(reports):
+        return []
+    ordered = sorted(reports, key=report_number)
+    return [(stream, ordered[place]) for place, stream in enumerate(streams)]

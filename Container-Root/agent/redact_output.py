@@ -1,0 +1,43 @@
+"""A job's output without its credentials, as it comes. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import IO, TYPE_CHECKING
+
+from recorded_env import SECRET_VALUE, secret_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_HIDDEN = b"***"
+_SHORTEST = 6
+_LONGEST_LINE = 1 << 16
+_SHAPE = re.compile(SECRET_VALUE.pattern.encode())
+
+
+def credential_remover(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
+    """What replaces the values of variables like HF_TOKEN, and texts like ghp_…, by `***`."""
+    values = {os.fsencode(environ[name]) for name in secret_names(environ)}
+    ordered = sorted((v for v in values if len(v) >= _SHORTEST), key=len, reverse=True)
+    pattern = re.compile(b"|".join([*map(re.escape, ordered), _SHAPE.pattern]))
+    return lambda text: pattern.sub(_HIDDEN, text)
+
+
+def copy_output(source: IO[bytes], target: IO[bytes], clean: Callable[[bytes], bytes]) -> None:
+    """Copy until the last writer is gone, in whole lines: half a line may hold half a token."""
+    rest = b""
+    while True:
+        chunk = os.read(source.fileno(), 1 << 16)
+        rest += chunk
+        # A progress bar ends its lines by a carriage return.
+        end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1
+        if not chunk or len(rest) - end > _LONGEST_LINE:
+            end = len(rest)
+        if end:
+            target.write(clean(rest[:end]))
+            target.flush()
+            rest = rest[end:]
+        if not chunk:
+            return

@@ -1,0 +1,90 @@
+"""Environments are masked in a recording, whole and nothing else."""
+
+from pathlib import Path
+
+import pytest
+from recorded_env import mask_stream, pair_streams, secret_names
+
+
+def length(number: int) -> bytes:
+    """As protobuf writes it: 200 is two bytes."""
+    head = bytes([number & 0x7F | (0x80 if number > 0x7F else 0)])
+    return head + (length(number >> 7) if number > 0x7F else b"")
+
+
+def of_a_process(*entries: bytes) -> bytes:
+    return b"B\tchild.py" + b"".join(b"J" + length(len(e)) + e for e in entries) + b"P@"
+
+
+def of_the_launch(name: bytes, value: bytes) -> bytes:
+    inner = b"\n" + length(len(name)) + name + b"\x12" + length(len(value)) + value
+    return b"\n" + length(len(inner)) + inner
+
+
+def masked(tmp_path: Path, content: bytes, **environ: str) -> bytes:
+    path = tmp_path / "recorded.qdstrm"
+    path.write_bytes(content)
+    with path.open("r+b") as file:
+        mask_stream(file, environ)
+    return path.read_bytes()
+
+
+def test_every_process_of_the_machine_whatever_its_variables_are(tmp_path: Path) -> None:
+    long = b"v" * 40_000
+    content = b"\x00\xffevents" + of_a_process(b"HOME=/root", b"X=" + long, b"E=", b"F()=() {\n}")
+    expected = b"\x00\xffevents" + of_a_process(
+        b"HOME=*****", b"X=" + b"*" * 40_000, b"E=", b"F()=******"
+    )
+    assert masked(tmp_path, content + content) == expected + expected
+
+
+def test_a_single_entry_is_masked_where_it_is_ours_and_a_part_of_an_event_is_not(
+    tmp_path: Path,
+) -> None:
+    ours, event = of_a_process(b"KEY=abc"), b"J\x09step=1234" + b"J\x09step=123"
+    assert masked(tmp_path, ours + event, KEY="abc") == of_a_process(b"KEY=***") + event
+
+
+def test_the_launched_program_and_the_agent(tmp_path: Path) -> None:
+    capability = of_the_launch(b"HasCuBLASEvents", b"1")
+    content = capability + of_the_launch(b"DB_PASS", b"pw-1") + b"\0A=\0DB_PASS=pw-1\0"
+    expected = capability + of_the_launch(b"DB_PASS", b"****") + b"\0A=\0DB_PASS=****\0"
+    assert masked(tmp_path, content, DB_PASS="pw-1", A="") == expected
+
+
+def test_a_credential_goes_wherever_it_stands(tmp_path: Path) -> None:
+    assert masked(tmp_path, b"curl -H hunter2xyz", API_TOKEN="hunter2xyz") == b"curl -H **********"
+
+
+@pytest.mark.parametrize(("value", "kept"), [(b"3", True), (b"three", False)])
+def test_ranks_stay_where_they_are_numbers(tmp_path: Path, value: bytes, kept: bool) -> None:
+    content = of_a_process(b"RANK=" + value, b"A=b")
+    expected = of_a_process(b"RANK=" + (value if kept else b"*****"), b"A=*")
+    assert masked(tmp_path, content) == expected
+
+
+def test_an_empty_recording(tmp_path: Path) -> None:
+    assert masked(tmp_path, b"", A="b") == b""
+
+
+def test_what_looks_like_a_credential() -> None:
+    secret = {"HF_TOKEN": "x", "DB_PASS": "y", "NGC_KEY": "z", "URL": "https://u:p@host/"}
+    harmless = {
+        "TOX_PASSENV": "a",
+        "KEYBOARD": "b",
+        "PWD": "/root",
+        "AUTHOR": "me",
+        "API_TOKEN": "",
+    }
+    assert secret_names({**secret, **harmless}) == sorted(secret)
+
+
+def test_windows_are_paired_in_their_order(tmp_path: Path) -> None:
+    files = [(tmp_path / str(n)).open("wb") for n in range(11)]
+    reports = sorted(tmp_path / f"rank0.vm.{n}.nsys-rep" for n in range(1, 12))
+    assert [report.name.split(".")[2] for _, report in pair_streams(files, reports)] == [
+        str(n) for n in range(1, 12)
+    ]
+    assert pair_streams(files, reports[1:]) == []
+    for file in files:
+        file.close()
