@@ -67,7 +67,6 @@ _ASSIGNED = re.compile(
 _BEARER = re.compile(r"(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{16,})")
 FREE_TEXT = (_ASSIGNED, _BEARER)
 """Patterns whose second group is a secret, for text of a program: logs, strings of a report."""
-SECRET_NAME = re.compile(rf"(?i){SECRET_WORDS}s?(?:[_-]?(?:id|key))?$|^pw$|_pat$|_key$")
 
 
 _HIDDEN = "***"

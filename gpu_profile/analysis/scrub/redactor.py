@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from gpu_profile.analysis.scrub.addresses import HOST, hide_addresses
 from gpu_profile.redact import CREDENTIAL, CREDENTIALS, FREE_TEXT
 
 SECRET, PATH = "<secret>", "<path>"
@@ -21,15 +22,9 @@ _FILE = re.compile(
 _PART = rf"(?:[\w.+@%~,-]|{SECRET})+"
 _ANY_PATH = rf"(?<![\w.<>/-])~?/(?!/)(?:(?:{_PART}/)+{_PART}/?|(?:{_PART}/)+|[\w.+@%~,-]{{3,}})"
 _WINDOWS = r"\b[A-Za-z]:\\{1,2}(?:[^\\\s\"<>|]+\\{1,2})*[^\\\s\"<>|]*"
-_LOCAL_ADDRESS = (
-    r"(?<![\d.])(?:10(?:\.\d{1,3}){3}|192\.168(?:\.\d{1,3}){2}"
-    r"|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})(?![\d.])"
-)
-_LOCAL_NAME = (
-    r"\bip-\d{1,3}(?:-\d{1,3}){3}(?:\.[\w-]+)*"
-    r"|\b[\w-]+(?:\.[\w-]+)*\.(?:internal|local|compute\.amazonaws\.com)\b"
-)
-ADDRESSES = re.compile(f"{_LOCAL_ADDRESS}|{_LOCAL_NAME}")
+_CODE = "py|pyx|ipynb|cu|cuh|cc|cpp|cxx|c|h|hpp|jl|rs|go|ts|js|sh"
+_SOURCE = rf"(?<![\w.<>/-])(?:~|\.{{1,2}})?/?(?:{_PART}/)+{_PART}\.(?:{_CODE})(?![\w.-])"
+"""A source file behind any folder: `/workspace/app/model.py`, `src/model.py`."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +34,19 @@ class Literal:
     value: str
     replacement: str
     word: bool = True
+    short: bool = False
+    """Three letters or fewer: in a report's name and in fields that describe the machine only."""
 
     @property
     def pattern(self) -> str:
         text = re.escape(self.value)
+        if self.short:
+            return rf"(?i:(?<=\.){text}(?=\.(?:\d+\.)?(?:nsys-rep|sqlite|qdstrm)))"
         return rf"(?i:(?<![A-Za-z0-9]){text}(?![A-Za-z0-9]))" if self.word else text
+
+    @property
+    def regex(self) -> re.Pattern[str]:
+        return re.compile(self.pattern)
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,14 @@ class Redactor:
         if self.paths and ("/" in value or "\\" in value):
             value = (self._anywhere if everywhere else self._rooted).sub(_shorten, value)
         if self.hosts:
-            value = ADDRESSES.sub("<host>", value)
+            value = hide_addresses(value, everywhere=everywhere)
+            for stem in self._stems:
+                value = stem.sub(HOST, value)
         for literal, pattern in self._literals:
             value = pattern.sub(literal.replacement, value)
+        for literal in self.literals if everywhere else ():
+            if literal.short:
+                value = replace(literal, short=False).regex.sub(literal.replacement, value)
         return value
 
     def blob(self, value: bytes) -> bytes:
@@ -91,7 +99,19 @@ class Redactor:
             return "a user, host or given string"
         if self.paths and self._rooted.search(value):
             return "a path"
-        return "a host" if self.hosts and ADDRESSES.search(value) else ""
+        return "a host" if self.hosts and hide_addresses(value) != value else ""
+
+    @cached_property
+    def _stems(self) -> tuple[re.Pattern[str], ...]:
+        """Neighbours of known hosts: `gpunode08` and `gpunode[01-08]` beside gpunode07."""
+        found = {re.fullmatch(r"([A-Za-z][A-Za-z_-]{2,})\d+", name) for name in self.host_names}
+        stems = sorted({match[1] for match in found if match})
+        number = r"(?:\d+|\[\d+(?:[-,]\d+)*\])"
+        known = "|".join(rf"{re.escape(name)}(?![\w-])" for name in self.host_names) or "(?!)"
+        return tuple(
+            re.compile(rf"(?i)(?<![\w-])(?!{known}){re.escape(stem)}{number}(?![\w-])")
+            for stem in stems
+        )
 
     @cached_property
     def _literals(self) -> tuple[tuple[Literal, re.Pattern[str]], ...]:
@@ -102,7 +122,9 @@ class Redactor:
     @cached_property
     def _rooted(self) -> re.Pattern[str]:
         roots = "|".join(map(re.escape, sorted(self.roots | ROOTS)))
-        return re.compile(rf"~?/+(?:{roots})(?:/+{_PART})+/?|~/{_PART}[\w./-]*|{_WINDOWS}")
+        return re.compile(
+            rf"~?/+(?:{roots})(?:/+{_PART})+/?|~/{_PART}[\w./-]*|{_SOURCE}|{_WINDOWS}"
+        )
 
     @cached_property
     def _anywhere(self) -> re.Pattern[str]:

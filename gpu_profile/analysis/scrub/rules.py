@@ -17,7 +17,7 @@ from gpu_profile.analysis.scrub.redactor import (
     Redactor,
     first_folders,
 )
-from gpu_profile.redact import SECRET_NAME
+from gpu_profile.redact import argv, is_secret
 
 KINDS = ("environment", "arguments", "output", "paths", "users", "hosts", "processes")
 NAMED_TABLES = ("META_DATA_CAPTURE", "META_DATA_EXPORT", "EXPORT_META_DATA")
@@ -51,6 +51,7 @@ _EVERYDAY = frozenset(_EVERYDAY_WORDS.split())
 # NAME="value" a row, NAME=value;NAME=value in one, JSON: as nsys of different years writes them.
 _BETWEEN = re.compile(r"[;\n\0]|[\"']\s*,\s*[\"']")
 _PAIR = re.compile(r"\W*([A-Za-z_]\w*)[\"']?\s*[=:]\s*[\"']?(.*?)[\"']?\s*\}?\s*$", re.DOTALL)
+_SHORTEST_ANYWHERE, _SHORTEST_SECRET = 4, 6
 _HOME = re.compile(r"/(?:home|Users)/([\w.-]+)")
 _SECRET_FLAG = re.compile(r"--?[\w-]+$")
 
@@ -116,13 +117,15 @@ def redactor(founds: Iterable[Found], wish: Wish) -> Redactor:
     hosts = sorted({host for found in everything for host in found.hosts} | set(wish.hosts))
     users = sorted({user for found in everything for user in found.users} | set(wish.users))
     secrets = sorted({secret for found in everything for secret in found.secrets})
-    literals = [Literal(secret, SECRET, word=False) for secret in secrets if len(secret) >= 6]
+    literals = [
+        Literal(secret, SECRET, word=False) for secret in secrets if len(secret) >= _SHORTEST_SECRET
+    ]
     literals += [Literal(text, "<removed>", word=False) for text in wish.also]
-    names = {host: f"host{index}" for index, host in enumerate(filter(None, hosts))}
+    names = _stand_ins(hosts)
     if wish.drops("hosts"):
-        literals += [Literal(host, name) for host, name in names.items() if _telling(host)]
+        literals += [_literal(host, name) for host, name in names.items() if _telling(host)]
     if wish.drops("users"):
-        literals += [Literal(user, "<user>") for user in users if _telling(user)]
+        literals += [_literal(user, "<user>") for user in users if _telling(user)]
     roots = first_folders(text for found in everything for text in found.texts)
     return Redactor(tuple(literals), names, roots | ROOTS, wish.drops("paths"), wish.drops("hosts"))
 
@@ -158,15 +161,16 @@ def _survey_environment(environment: dict[str, str], found: Found) -> None:
             found.users.add(value)
         elif name in _HOST_VARIABLES:
             found.hosts.add(value)
-        elif SECRET_NAME.search(name) and not value.isdigit():
+        elif is_secret(name) and not value.isdigit():
             found.secrets.add(value)
 
 
 def _secret_arguments(rows: list[tuple[str, str]]) -> Iterator[str]:
-    """The argument behind `--token` and its like, which stands in a row of its own."""
+    """The argument behind `--token`, `-p` and their like, which stands in a row of its own."""
     for (name, flag), (_, value) in itertools.pairwise(rows):
-        if kind_of(name) == "arguments" and _SECRET_FLAG.match(flag) and SECRET_NAME.search(flag):
-            yield value
+        is_flag = kind_of(name) == "arguments" and _SECRET_FLAG.match(flag)
+        if is_flag and argv((flag, value)) != (flag, value):
+            yield value.partition(":")[2] if flag in ("-u", "--user") else value
 
 
 def _named_rows(source: sqlite3.Connection) -> Iterator[tuple[str, str]]:
@@ -177,5 +181,33 @@ def _named_rows(source: sqlite3.Connection) -> Iterator[tuple[str, str]]:
             yield from ((str(name), str(value)) for name, value in source.execute(query))
 
 
+def _stand_ins(hosts: Iterable[str]) -> dict[str, str]:
+    """host0, host1, … for the names, and the same for a full name's first part."""
+    names: dict[str, str] = {}
+    for index, host in enumerate(filter(None, hosts)):
+        name = f"host{index}"
+        first, dot, _ = host.partition(".")
+        if dot and not first.isdigit():
+            name = names.setdefault(first, name)
+        names[host] = names.get(host, name)
+    return names
+
+
+def _literal(word: str, stand_in: str) -> Literal:
+    return Literal(word, stand_in, short=len(word) < _SHORTEST_ANYWHERE)
+
+
 def _telling(word: str) -> bool:
-    return len(word) >= 4 and word.lower() not in _EVERYDAY and not word.startswith("127.")
+    return len(word) >= 2 and word.lower() not in _EVERYDAY and not word.startswith("127.")
+
+
+def original_names(founds: Iterable[Found], wish: Wish) -> frozenset[str]:
+    """Hosts, users and credentials that no copy may hold, each as it is and as its first part."""
+    names: set[str] = set()
+    for found in founds:
+        names |= {secret for secret in found.secrets if len(secret) >= _SHORTEST_SECRET}
+        if wish.drops("hosts"):
+            names |= {part for host in found.hosts for part in (host, host.partition(".")[0])}
+        if wish.drops("users"):
+            names |= found.users
+    return frozenset(name for name in names if _telling(name) and not name.isdigit())

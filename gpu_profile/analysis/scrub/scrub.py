@@ -15,7 +15,16 @@ from pathlib import Path
 
 from gpu_profile.analysis.scrub.copy_tables import Copied, copy_tables, open_pair
 from gpu_profile.analysis.scrub.redactor import Redactor
-from gpu_profile.analysis.scrub.rules import KINDS, RANK_VARIABLES, Found, Wish, redactor, survey
+from gpu_profile.analysis.scrub.rules import (
+    KINDS,
+    RANK_VARIABLES,
+    Found,
+    Wish,
+    original_names,
+    redactor,
+    survey,
+)
+from gpu_profile.analysis.scrub.second_search import search_copy
 from gpu_profile.analysis.scrub.verify import verify
 from gpu_profile.analysis.store.gzip_file import unpack
 from gpu_profile.analysis.store.sqlite import check_file, damaged
@@ -71,11 +80,11 @@ def scrub(
         raise SettingsError("no report to scrub", "Give --run or --report")
     wish = wish or Wish()
     founds = [_survey(report) for report in reports]
-    clean = redactor(founds, wish)
+    clean, names = redactor(founds, wish), original_names(founds, wish)
     rows = []
     for report, target in zip(reports, _targets(reports, output), strict=True):
         tell(f"scrubbing {report.name}")
-        rows.append(_scrub_one(report, target, wish, clean))
+        rows.append(_scrub_one(report, target, wish, clean, names))
     return Table("scrub", _COLUMNS, tuple(rows))
 
 
@@ -117,13 +126,15 @@ def _targets(reports: Sequence[Path], output: Path) -> list[Path]:
     return targets
 
 
-def _scrub_one(report: Path, target: Path, wish: Wish, clean: Redactor) -> tuple[Cell, ...]:
+def _scrub_one(
+    report: Path, target: Path, wish: Wish, clean: Redactor, names: frozenset[str]
+) -> tuple[Cell, ...]:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".scrub-", dir=target.parent) as folder:
         copy = Path(folder) / "copy.sqlite"
         with _plain(report) as plain:
             copied = _copy(report, plain, copy, wish, clean)
-        if what := verify(copy, clean):
+        if what := verify(copy, clean) or search_copy(copy, names):
             raise ReportError(
                 f"the scrubbed copy of {report} still held {what}, so it was removed",
                 "Give the string with --also, or report it as a bug of gpu-profile",

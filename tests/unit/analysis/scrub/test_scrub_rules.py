@@ -3,7 +3,8 @@
 import pytest
 
 from gpu_profile.analysis.scrub.redactor import Redactor
-from gpu_profile.analysis.scrub.rules import variables
+from gpu_profile.analysis.scrub.rules import Found, Wish, redactor, variables
+from gpu_profile.analysis.scrub.second_search import find_leak
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,68 @@ def test_names_of_work_are_left_alone(text: str) -> None:
 )
 def test_environments_are_read_however_nsys_writes_them(value: str, found: dict[str, str]) -> None:
     assert variables(value) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("connect to 52.94.12.7", "connect to <host>"),
+        ("tcp://52.94.12.7:29500", "tcp://<host>:29500"),
+        ("100.64.3.9 is up", "<host> is up"),
+        ("listening on 2001:db8::7", "listening on <host>"),
+        ("[fe80::1c2d:3e4f]:80", "[<host>]:80"),
+        ("via b8:ce:f6:01:02:03", "via <host>"),
+        ("store.prod.acme.com answers", "<host> answers"),
+        ("123456789012.dkr.ecr.us-west-2.amazonaws.com/x:1", "<host>/x:1"),
+        ("load s3://acme-secret/ckpt/1.pt now", "load s3://<bucket> now"),
+        ("role arn:aws:iam::123456789012:role/x", "role <arn>"),
+        ("/workspace9/app/model.py:12", "<path>/model.py:12"),
+        ("src/project-orion/model.py", "<path>/model.py"),
+    ],
+)
+def test_addresses_and_places_are_hidden(text: str, shown: str) -> None:
+    assert Redactor().text(text) == shown
+    assert Redactor().leaks(text) != ""
+    assert Redactor().leaks(shown) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c10::detail::dead::beef<add::fe>",
+        "cudnn 8.9.2.26, took 12:34:56",
+        "forward(x[0,1]) of torch.nn.functional",
+        "train.py:12 step",
+        "0000:1b:00.0",
+    ],
+)
+def test_versions_times_and_code_are_no_addresses(text: str) -> None:
+    assert Redactor().text(text) == text
+    assert find_leak(text, frozenset({"trainbox"})) == ""
+
+
+def test_a_full_host_name_goes_with_its_short_form_and_its_neighbours() -> None:
+    clean = redactor([Found(hosts={"gpunode07.corp.acme.com", "vm"}, users={"bob"})], Wish())
+    text = clean.text("rank0.gpunode07.nsys-rep on GPUNODE07 with gpunode08, gpunode[01-06]")
+    assert text == "rank0.host0.nsys-rep on host0 with <host>, <host>"
+    assert clean.text("a vm of bob: rank1.vm.nsys-rep") == "a vm of bob: rank1.host1.nsys-rep"
+    assert clean.text("--master_addr=vm -u bob", everywhere=True) == "--master_addr=host1 -u <user>"
+    assert clean.text("--nodelist=n[1-4]", everywhere=True) == "--nodelist=<host>"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("see Trainbox for it", "a user, host or credential of the original"),
+        ("rank0.trainbox.nsys-rep", "a user, host or credential of the original"),
+        ("http://10.1.2.3:80", "an address"),
+        ("at fe80::1", "an address"),
+        ("git clone https://me:pw@h/x", "a URL's password or bucket"),
+        ("gs://acme/x", "a URL's password or bucket"),
+        ("run --db-pass=correct-horse", "a credential's assignment"),
+        ("<secret> of <host> in gs://<bucket>", ""),
+        ("DB_PASS=<secret> https://***@h/x tokens=4096", ""),
+    ],
+)
+def test_the_second_search_parses_words(text: str, what: str) -> None:
+    assert find_leak(text, frozenset({"trainbox"})) == what

@@ -1,0 +1,72 @@
+"""Addresses of machines and of storage in text: IPv4, IPv6, host names, buckets, ARNs."""
+
+import ipaddress
+import re
+
+HOST, BUCKET, ARN = "<host>", "<bucket>", "<arn>"
+
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\w.-]|\.\d)"
+_LOCAL_IPV4 = re.compile(
+    rf"(?<![\d.])(?=10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.)"
+    rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\d.])"
+)
+_BEFORE = (
+    r"[@=/\[(\"',<>]|\b(?:ip|addr|address|host|server|peer|node|from|to|via|at|on|connect"
+    r"|connecting|connected|bind|master)[ :=]+"
+)
+_PUBLIC_IPV4 = re.compile(
+    rf"(?i)({_BEFORE}|^(?=[\d.]+(?:$|[:/])))(?!127\.|0\.)({_IPV4})(?=$|[:/\])\"',;\s<>])"
+)
+_WITH_PORT = re.compile(rf"(?<![\w.-])(?!127\.|0\.){_IPV4}(?=:\d{{2,5}}\b)")
+_ANY_IPV4 = re.compile(rf"(?<![\w.-])(?!127\.|0\.){_IPV4}")
+_IPV6 = re.compile(r"(?i)(?<![\w:.])(?:[0-9a-f]{1,4}:|::)[0-9a-f:]*:[0-9a-f:.]*[0-9a-f]?(?![\w:])")
+_MAC = re.compile(r"(?i)(?<![\w:])[0-9a-f]{2}(?::[0-9a-f]{2}){5}(?![\w:])")
+_TOP = (
+    "com|net|org|edu|gov|mil|io|ai|cloud|dev|internal|local|localdomain|lan|corp|intra|intranet"
+    "|home|private|cluster|example|de|uk|fr|jp|cn|kr|eu|ch|aws"
+)
+_FULL_NAME = re.compile(
+    rf"(?i)(?<![\w.-])[a-z0-9](?:[\w-]*\w)?(?:\.[a-z0-9](?:[\w-]*\w)?)+\.(?:{_TOP})(?![\w-]|\.\w)"
+)
+_LOCAL_NAME = re.compile(
+    r"(?i)\bip-\d{1,3}(?:-\d{1,3}){3}(?:\.[\w-]+)*"
+    r"|(?<![\w.-])[\w-]+\.(?:internal|local|localdomain|lan|corp)(?![\w-]|\.\w)"
+)
+NODE_LIST = re.compile(r"\b[A-Za-z][\w-]*\[\d+(?:[-,]\d+)*\](?:[\w-]*(?:\.[\w-]+)*)")
+"""`gpunode[01-08,11]`: how Slurm writes its nodes."""
+_BUCKET = re.compile(r"(?i)\b(s3a?|s3n|gs|gcs|abfss?|wasbs?|az|oss|cos|hdfs)://[^\s\"'<>,;]+")
+_ARN = re.compile(r"\barn:aws[\w-]*:[^\s\"'<>,;]+")
+
+
+def hide_addresses(text: str, *, everywhere: bool = False) -> str:
+    """The text with `<host>`, `s3://<bucket>` and `<arn>` in the places of addresses.
+
+    `everywhere`: in fields that describe a machine or a command line. In other text four numbers
+    may be a version, and `x[0,1]` no list of nodes.
+    """
+    text = _ARN.sub(ARN, _BUCKET.sub(rf"\1://{BUCKET}", text))
+    if ":" in text:
+        text = _MAC.sub(HOST, _IPV6.sub(_hide_ipv6, text))
+    if "." in text or "-" in text:
+        text = _LOCAL_NAME.sub(HOST, _FULL_NAME.sub(HOST, _LOCAL_IPV4.sub(HOST, text)))
+        text = _WITH_PORT.sub(HOST, _PUBLIC_IPV4.sub(rf"\1{HOST}", text))
+    if everywhere:
+        text = NODE_LIST.sub(HOST, _ANY_IPV4.sub(HOST, text))
+    return text
+
+
+def _hide_ipv6(found: re.Match[str]) -> str:
+    return HOST if is_machine_ipv6(found[0]) else found[0]
+
+
+def is_machine_ipv6(text: str) -> bool:
+    """Whether that names a machine: `fe80::1` and `2001:db8::7`, not `dead::beef` of C++."""
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    whole = text.count(":") == 7 and "::" not in text
+    return not address.is_loopback and (
+        whole or bool(re.match(r"(?i)(?:fe[89ab]|f[cd]|[23][0-9a-f])[0-9a-f]{1,2}:", text))
+    )

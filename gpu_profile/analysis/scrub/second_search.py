@@ -1,0 +1,97 @@
+"""A search of a scrubbed copy that shares no pattern with the scrubbing: it cuts texts into words
+and parses them as addresses, URLs, assignments and command lines."""
+
+import ipaddress
+import re
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gpu_profile.analysis.scrub.addresses import is_machine_ipv6
+from gpu_profile.redact import is_secret
+
+_CUT = re.compile(r"[\s\"'`,;|(){}<>]+")
+_STAND_IN = "<"
+_STORAGE_SCHEMES = "s3 s3a s3n gs gcs abfs abfss wasb wasbs az hdfs"
+_STORAGE = frozenset(_STORAGE_SCHEMES.split())
+_SHORTEST = 4
+
+
+def search_copy(copy: Path, names: Collection[str]) -> str:
+    """What of the original is still in the copy, in words and where; empty when nothing is.
+
+    `names`: hosts, users and credentials that the original's own description has.
+    """
+    lowered = frozenset(name.lower() for name in names if len(name) >= _SHORTEST)
+    look = lru_cache(maxsize=1 << 16)(lambda text: find_leak(text, lowered))
+    uri = f"{copy.resolve().as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True)) as database:
+        database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        for table, column, text in _texts(database):
+            if what := look(text):
+                return f"{what} in {table}.{column}"
+    return ""
+
+
+def _texts(database: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
+    tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (table,) in tables:
+        for column in [row[0] for row in database.execute(f'SELECT * FROM "{table}"').description]:
+            query = f'SELECT "{column}" FROM "{table}" WHERE typeof("{column}") = \'text\''
+            for (text,) in database.execute(query):
+                yield table, column, text
+
+
+def find_leak(text: str, names: frozenset[str]) -> str:
+    """What a text still tells, in words: never the thing itself."""
+    spaced = text.replace("<", " <").replace(">", "> ").split()
+    words = [word for word in _CUT.split(text) if word]
+    if any(_is_name(word, names) for word in words):
+        return "a user, host or credential of the original"
+    if any(_is_address(part) for word in words for part in re.split(r"[/@=]", word)):
+        return "an address"
+    if any(_holds_url_secret(word) for word in spaced):
+        return "a URL's password or bucket"
+    return "a credential's assignment" if any(_is_assignment(word) for word in spaced) else ""
+
+
+def _is_name(word: str, names: frozenset[str]) -> bool:
+    parts = {word.lower(), *re.split(r"[^a-z0-9_-]+", word.lower())}
+    return bool(names & parts)
+
+
+def _is_address(word: str) -> bool:
+    bare = word.strip("[]/@").partition("%")[0]
+    host, _, port = bare.rpartition(":")
+    if host.count(".") == 3 and port.isdigit():
+        bare = host
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        return False
+    if address.version == 6:
+        return is_machine_ipv6(bare)
+    return not address.is_loopback and not address.is_unspecified and address.is_private
+
+
+def _holds_url_secret(word: str) -> bool:
+    if "://" not in word:
+        return False
+    try:
+        parts = urlsplit(word[word.rfind(" ") + 1 :])
+        stored = parts.scheme.lower() in _STORAGE and bool(parts.netloc)
+        return stored or (parts.password is not None and parts.password.strip("*") != "")
+    except ValueError:
+        return False
+
+
+def _is_assignment(word: str) -> bool:
+    name, equals, value = word.strip("\"'").partition("=")
+    plain = value.strip("\"'")
+    if not equals or len(plain) < 6 or plain.startswith((_STAND_IN, "*", "$")):
+        return False
+    named = name.lstrip("-").replace("-", "_").isidentifier() and is_secret(name, plain)
+    return named and not plain.replace(".", "").isdigit()
