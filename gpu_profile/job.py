@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
+from gpu_profile.components.kinds import MOST_RANKS
 from gpu_profile.errors import SettingsError
 from gpu_profile.image_ref import ImageRef
 
@@ -106,6 +107,8 @@ def parse_ranks(text: str) -> frozenset[int] | None:
         if match is None:
             raise SettingsError(f"--ranks {text!r} is not a list of ranks", "Use all, 0,3 or 0-3")
         first, last = int(match[1]), int(match[2] or match[1])
+        if last >= MOST_RANKS:
+            raise SettingsError(f"--ranks names rank {last}", f"Use ranks below {MOST_RANKS}")
         ranks.update(range(first, last + 1))
     if not ranks:
         raise SettingsError(f"--ranks {text!r} names no rank", "Write the smaller one first: 0-3")

@@ -240,9 +240,9 @@ def _read(screen: IO[bytes]) -> bytes:
 
 @contextlib.contextmanager
 def in_background(
-    command: Command, output: Path, clean: Callable[[str], str]
+    command: Command, output: Path, copy: Callable[[IO[bytes], IO[bytes]], None]
 ) -> Iterator[Callable[[float], None]]:
-    """Append both outputs, each line as `clean` makes it, to a file while the body runs.
+    """Have `copy` append both outputs to a file while the body runs.
 
     The body gets a sleep of so many seconds that the program's end cuts short; the program ends
     with the body.
@@ -250,8 +250,8 @@ def in_background(
     with files.open_to_append(output) as file:
         child = _start(command, subprocess.PIPE)
         assert child.stdout is not None
-        copy = threading.Thread(target=_copy_lines, args=(child.stdout, file, clean), daemon=True)
-        copy.start()
+        copying = threading.Thread(target=copy, args=(child.stdout, file), daemon=True)
+        copying.start()
 
         def pause(seconds: float) -> None:
             if child.poll() is not None:
@@ -267,21 +267,8 @@ def in_background(
         finally:
             if child.poll() is None:
                 _end(child)
-            copy.join(2.0)
+            copying.join(2.0)
             child.stdout.close()
-
-
-def _copy_lines(source: IO[bytes], target: IO[bytes], clean: Callable[[str], str]) -> None:
-    """Copy whole lines, a progress bar's included, as they come."""
-    rest = b""
-    with contextlib.suppress(OSError, ValueError):  # closed 2 s after the program's end
-        while chunk := os.read(source.fileno(), 1 << 16):
-            rest += chunk
-            end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1 or (len(rest) >> 16) << 16
-            target.write(clean(rest[:end].decode(errors="replace")).encode())
-            target.flush()
-            rest = rest[end:]
-        target.write(clean(rest.decode(errors="replace")).encode())
 
 
 def drive(steps: Steps[T]) -> T:

@@ -3,15 +3,17 @@
 import contextlib
 import importlib
 
+from gpu_profile.cli.check_flags import check_flags
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.process import one_math_thread
 
 
 def run_verb(verb: Verb, options: Options) -> None:
-    """Import the verb's module, which no other verb pays for, and call its function.
+    """Check the flags' kinds, import the verb's module, which no other verb pays for, and call it.
 
     Verbs that read reports start no job, so their environment may limit numpy's threads.
     """
+    check_flags(verb, options)
     reads = verb.module.startswith("reading.")
     with one_math_thread() if reads else contextlib.nullcontext():
         module = importlib.import_module(f"gpu_profile.verbs.{verb.module}")

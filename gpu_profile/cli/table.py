@@ -22,6 +22,7 @@ _OUTPUT = Option("output", "", "file to write")
 _UNLOCKED = Option("unlocked", False, "build without the lock file's checksums")
 _YES = Option("yes", False, "do not ask")
 
+_RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
 _KUBERNETES = ("mpijob", "pytorchjob", "trainjob")
 
 
@@ -50,20 +51,20 @@ _SHAPE = (
     Option("nodes", 1, "nodes"),
     Option("gpus", "all", "GPUs a node: N, all, or 0 for none"),
     Option("gpus-per-node", "", "the same, in the words of Slurm and Kubernetes"),
-    Option("image", "", "image to run, instead of the settings'"),
+    Option("image", "", "image to run, instead of the settings'", kind="address"),
     Option("name", "", "name of the run"),
 )
 _PROFILE = (
     Option("ddp", False, "one process a GPU, with torchrun's variables"),
-    Option("processes", 0, "processes a node; default: one a GPU, two without GPUs"),
-    Option("ranks", "all", "ranks to profile: all, 0,3 or 0-3"),
+    Option("processes", 0, "processes a node; default: one a GPU, two without GPUs", kind="count"),
+    Option("ranks", "all", "ranks to profile: all, 0,3 or 0-3", kind="ranks"),
     Option("preset", "light", "light, comm or full"),
     Option("trace", "", "nsys: what to trace"),
     Option("sample", "", "nsys: CPU sampling"),
-    Option("capture-range", "", "nsys: none, cudaProfilerApi or nvtx"),
+    Option("capture-range", "", "nsys: none, cudaProfilerApi or nvtx", choices=_RANGES),
     Option("capture-range-end", "", "nsys: stop, stop-shutdown, repeat[:N], …"),
-    Option("delay", 0.0, "nsys: seconds before recording"),
-    Option("duration", 0.0, "nsys: seconds of recording; the job goes on"),
+    Option("delay", 0.0, "nsys: seconds before recording", kind="number"),
+    Option("duration", 0.0, "nsys: seconds of recording; the job goes on", kind="number"),
     Option("python-functions-trace", "", "nsys: JSON file of functions to trace"),
     Option("nvtx-domain-include", "", "nsys: NVTX domains to record"),
     Option("nvtx-domain-exclude", "", "nsys: NVTX domains to leave out"),
@@ -74,22 +75,26 @@ _PROFILE = (
     Option("export", "", "nsys: export in the job"),
     Option("nsys-args", "", "more nsys options, last, as they are"),
     Option("strict", False, "refuse where a preset would degrade"),
-    Option("env", (), "NAME or NAME=value for the job; may be given again"),
-    Option("mount", (), "SOURCE:TARGET[:ro] in the container; may be given again"),
+    Option("env", (), "NAME or NAME=value for the job; may be given again", kind="variable"),
+    Option("mount", (), "SOURCE:TARGET[:ro] in the container; may be given again", kind="mount"),
     Option("baseline", False, "run without nsys first, and say what the profile costs"),
     Option("detach", False, "return once it is submitted"),
     Option("keep", False, "leave the job's remains on its engine"),
 )
-_WINDOW = Option("window", 0, "one window of several (repeat:N), from 1; 0: all as one series")
 _ANSWER = (
     Option("no-html", False, "write no page"),
     Option("format", "text", "text or json, of the answer at the end"),
 )
-_SCHEDULER = Option("scheduler", "", "address of a Dask scheduler that reads the reports")
+_WINDOW = Option(
+    "window", 0, "one window of several (repeat:N), from 1; 0: all as one series", kind="count"
+)
+_SCHEDULER = Option(
+    "scheduler", "", "address of a Dask scheduler that reads the reports", kind="scheduler"
+)
 _TABLES = (
     Option("table", "", "names, separated by commas"),
     Option("by", "", "rank, device or stream"),
-    Option("top", 0, "rows of each table; 0: all"),
+    Option("top", 0, "rows of each table; 0: all", kind="count"),
     Option("filter", "", "rows whose text matches this pattern"),
     _WINDOW,
     Option("names", "short", "short or full kernel names in text"),
@@ -150,7 +155,7 @@ VERBS: tuple[Verb, ...] = (
         (
             Option("suite", "image", "image or nccl"),
             Option("collective", "all_reduce", "nccl: names, separated by commas"),
-            Option("min-busbw", 0.0, "nccl: GB/s to reach"),
+            Option("min-busbw", 0.0, "nccl: GB/s to reach", kind="number"),
             Option("at", "1G", "nccl: at this message size"),
             Option("floor", "", "nccl: instance type whose measured floor is the gate"),
             Option("junit", "", "file for a JUnit report"),
@@ -224,10 +229,17 @@ VERBS: tuple[Verb, ...] = (
         (
             Option("base", (), "run id or directory to compare with; may be given again"),
             Option("new", (), "run id or directory to judge; may be given again"),
-            Option("base-window", 0, "one window of the base; 0: all"),
-            Option("new-window", 0, "one window of the new run; 0: all"),
-            Option("fail-over", "5%", "slower by this much, and significantly, fails"),
-            Option("spread", "3%", "what runs differ by, where there are too few to measure it"),
+            Option("base-window", 0, "one window of the base; 0: all", kind="count"),
+            Option("new-window", 0, "one window of the new run; 0: all", kind="count"),
+            Option(
+                "fail-over", "5%", "slower by this much, and significantly, fails", kind="percent"
+            ),
+            Option(
+                "spread",
+                "3%",
+                "what runs differ by, where there are too few to measure it",
+                kind="percent",
+            ),
             Option("metric", "step", "step, range:NAME or kernel:NAME"),
             Option("format", "text", "text, json, markdown or junit"),
             _OUTPUT,

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-KeyKind = Literal["bool", "str", "choice", "words"]
+from gpu_profile.components.kinds import KeyKind
+
 Value: TypeAlias = "bool | str"
 Values: TypeAlias = Mapping[str, Value]
 """The components' settings by key, as they stand in Settings.component."""
@@ -21,8 +22,18 @@ class Key:
     choices: tuple[str, ...] = ()
 
 
+_KINDS: Mapping[str, KeyKind] = {
+    "VERSION": "version",
+    "URL": "url",
+    "COMMIT": "commit",
+    "SHA256": "sha256",
+    "FINGERPRINT": "fingerprint",
+}
+
+
 def text(name: str, default: str, doc: str) -> Key:
-    return Key(name=name, default=default, doc=doc)
+    """Its kind is that of its last word: NCCL_URL is a URL."""
+    return Key(name=name, default=default, doc=doc, kind=_KINDS[name.rpartition("_")[2]])
 
 
 def switch(name: str, doc: str, *, default: bool) -> Key:

@@ -1,9 +1,11 @@
 """output.log: what a job said, kept whole and told in one line."""
 
 import contextlib
+import os
 import re
 import stat
 from pathlib import Path
+from typing import IO
 
 from gpu_profile import files, redact
 from gpu_profile.command import Result
@@ -48,6 +50,19 @@ def _followed(log: Path) -> str:
         return files.read_text(log)
     except (FileNotFoundError, ReportError):
         return ""
+
+
+def copy_redacted(source: IO[bytes], target: IO[bytes]) -> None:
+    """Copy whole lines, a progress bar's included, as they come, without credentials."""
+    rest = b""
+    with contextlib.suppress(OSError, ValueError):  # closed 2 s after the program's end
+        while chunk := os.read(source.fileno(), 1 << 16):
+            rest += chunk
+            end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1 or (len(rest) >> 16) << 16
+            target.write(redact.text(rest[:end].decode(errors="replace")).encode())
+            target.flush()
+            rest = rest[end:]
+        target.write(redact.text(rest.decode(errors="replace")).encode())
 
 
 def last_line(log: Path) -> str:

@@ -130,7 +130,9 @@ class Runner:
                 if status.state is JobState.RUNNING and not following:
                     output.make_way(log)
                     logs = self.launcher.logs(job_id, follow=True)
-                    pause = follow.enter_context(process.in_background(logs, log, redact.text))
+                    pause = follow.enter_context(
+                        process.in_background(logs, log, output.copy_redacted)
+                    )
                     following = True
                 self.progress.show(_phase(status), output.last_line(log))
                 shortest = _RUNNING_S if following else _STARTING_S

@@ -4,8 +4,10 @@ import shlex
 from typing import Any
 
 from gpu_profile.components.key import Key
+from gpu_profile.components.kinds import fault
 from gpu_profile.errors import SettingsError
 
+_NEVER_EMPTY = {"address", "count", "image", "name", "path", "seconds", "tag"}
 _TRUE, _FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off"}
 
 
@@ -22,7 +24,16 @@ def parse(key: Key, text: str, source: str) -> Any:  # noqa: ANN401 - a key's ow
         raise SettingsError(f"{source}: {key.name} holds a line break", "Write it on one line")
     if key.kind == "words":
         _check_words(where, text)
+    if hint := _fault(key, text):
+        raise SettingsError(where, hint)
     return text
+
+
+def _fault(key: Key, text: str) -> str:
+    """What to write instead. Empty leaves most choices to the tool behind the setting."""
+    if not text and (key.default == "" or key.kind not in _NEVER_EMPTY):
+        return ""
+    return fault(key.kind, text)
 
 
 def _check_words(where: str, text: str) -> None:

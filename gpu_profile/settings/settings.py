@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from gpu_profile import redact
-from gpu_profile.components.key import Key, KeyKind
+from gpu_profile.components.key import Key
+from gpu_profile.components.kinds import KeyKind
 from gpu_profile.components.table import COMPONENTS, missing_requirements
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.image_ref import ImageRef
@@ -18,8 +19,8 @@ from gpu_profile.settings.parse import parse
 _LOWER = {"http_proxy", "https_proxy", "no_proxy"}
 
 
-def _key(default: object, doc: str) -> Any:  # noqa: ANN401 - dataclasses.field's own type
-    return field(default=default, metadata={"doc": doc})
+def _key(default: object, doc: str, kind: KeyKind | None = None) -> Any:  # noqa: ANN401 - dataclasses.field's own type
+    return field(default=default, metadata={"doc": doc, "kind": kind})
 
 
 def _words(doc: str) -> Any:  # noqa: ANN401 - as above
@@ -32,15 +33,17 @@ class Settings:
     """Every field is the .env key of its name in capitals (the proxies' in small letters)."""
 
     registry: str = _key(
-        "", "Registry to push to, as in 123456789012.dkr.ecr.us-west-2.amazonaws.com"
+        "", "Registry to push to, as in 123456789012.dkr.ecr.us-west-2.amazonaws.com", "registry"
     )
-    image: str = _key("gpu-profile", "The image's name, without registry and tag")
-    version: str = _key("latest", "The image's tag; auto is a hash of all that goes into it")
+    image: str = _key("gpu-profile", "The image's name, without registry and tag", "image")
+    version: str = _key("latest", "The image's tag; auto is a hash of all that goes into it", "tag")
     aws_region: str = _key(
-        "", "Region that an ECR registry must be in; empty is what REGISTRY says"
+        "", "Region that an ECR registry must be in; empty is what REGISTRY says", "region"
     )
     ecr_registry: str = _key(
-        "", "The ECR registry behind a REGISTRY of another name (a proxy, a private endpoint)"
+        "",
+        "The ECR registry behind a REGISTRY of another name (a proxy, a private endpoint)",
+        "registry",
     )
     ecr_immutable_tags: bool = _key(True, "A repository that push creates refuses to move a tag")
     ecr_scan_on_push: bool = _key(True, "A repository that push creates scans what it is given")
@@ -48,77 +51,86 @@ class Settings:
     base_image: str = _key(
         "auto",
         "Debian or Ubuntu image to build on, embedded for a base made here, or auto: NVIDIA's CUDA image where its registry answers, otherwise embedded",
+        "address",
     )
     cuda_archs: str = _key(
-        "80,90,100", "GPU architectures to compile for: 80 A100, 90 H100 and H200, 100 B200"
+        "80,90,100",
+        "GPU architectures to compile for: 80 A100, 90 H100 and H200, 100 B200",
+        "archs",
     )
     ca_bundle: str = _key(
-        "", "Certificates that downloads in the build need (a file); never in the image"
+        "", "Certificates that downloads in the build need (a file); never in the image", "path"
     )
     build_opts: str = _words("More options for `docker buildx build`")
-    http_proxy: str = _key("", "Proxy of the build's downloads; not kept in the image")
-    https_proxy: str = _key("", "The same for HTTPS")
+    http_proxy: str = _key("", "Proxy of the build's downloads; not kept in the image", "proxy")
+    https_proxy: str = _key("", "The same for HTTPS", "proxy")
     no_proxy: str = _key("", "Hosts reached without it")
 
     container: str = _key(
-        "gpu-profile", "Name of the container that run, exec, logs, status and stop mean"
+        "gpu-profile", "Name of the container that run, exec, logs, status and stop mean", "name"
     )
-    port_map: str = _words("Ports of that container, as in -p 8080:8080")
-    vol_map: str = _words("Volumes of that container, as in -v /data:/data")
-    network: str = _key("", "Network of containers: bridge, host, none or one of your own")
+    port_map: str = _key("", "Ports of that container, as in -p 8080:8080", "ports")
+    vol_map: str = _key("", "Volumes of that container, as in -v /data:/data", "volumes")
+    network: str = _key("", "Network of containers: bridge, host, none or one of your own", "name")
     run_opts: str = _words("More options for `docker run`")
-    shm_size: str = _key("1g", "Shared memory of containers; data loaders and NCCL need it")
-    report_dir: Path = _key(Path("/tmp"), "Where runs and their reports are kept")
+    shm_size: str = _key("1g", "Shared memory of containers; data loaders and NCCL need it", "size")
+    report_dir: Path = _key(Path("/tmp"), "Where runs and their reports are kept", "path")
 
     launcher: LauncherName = _key("docker", "Where profile and test run when --on does not say it")
-    nsys: str = _key("", "Path of the nsys to use on hosts; empty finds the newest")
-    ssh_host: str = _key("", "user@address of a remote GPU host, or its name in ~/.ssh/config")
+    nsys: str = _key("", "Path of the nsys to use on hosts; empty finds the newest", "path")
+    ssh_host: str = _key(
+        "", "user@address of a remote GPU host, or its name in ~/.ssh/config", "login"
+    )
     ssh_workdir: str = _key(
         "", "Directory there that jobs run in; empty is home, or SSH_SYNC's copy"
     )
     ssh_sync: str = _key("", "Directory here to copy to SSH_WORKDIR (or the run) before it runs")
-    ssh_dir: str = _key(".gpu-profile", "Directory there for runs and their reports")
+    ssh_dir: str = _key(".gpu-profile", "Directory there for runs and their reports", "path")
     ssh_args: str = _words("More options for ssh, as in -p 2222 -J user@bastion")
-    slurm_partition: str = _key("", "Slurm partition")
-    slurm_account: str = _key("", "Slurm account")
-    slurm_time: str = _key("00:30:00", "Slurm time limit")
-    slurm_modules: str = _key("", "Modules to load in the job, separated by spaces")
+    slurm_partition: str = _key("", "Slurm partition", "names")
+    slurm_account: str = _key("", "Slurm account", "names")
+    slurm_time: str = _key("00:30:00", "Slurm time limit", "slurm-time")
+    slurm_modules: str = _key("", "Modules to load in the job, separated by spaces", "names")
     slurm_image: str = _key(
-        "", "Container image of Slurm jobs: an address, or a .sqsh or .sif file"
+        "", "Container image of Slurm jobs: an address, or a .sqsh or .sif file", "address"
     )
     slurm_container: Literal["pyxis", "apptainer"] = _key(
         "pyxis", "What runs SLURM_IMAGE in the cluster"
     )
     slurm_torchrun: bool = _key(False, "One task a node with torchrun, not one task a GPU")
     slurm_args: str = _words("More options for sbatch")
-    slurm_login: str = _key("", "user@address of a log-in node; empty runs Slurm's commands here")
+    slurm_login: str = _key(
+        "", "user@address of a log-in node; empty runs Slurm's commands here", "login"
+    )
     slurm_workdir: str = _key("", "Directory that jobs run in; empty is where sbatch is run")
     slurm_dir: str = _key("", "Directory that the nodes share; empty is REPORT_DIR")
-    kube_context: str = _key("", "Context of kubectl; empty is its current one")
-    kube_namespace: str = _key("", "Namespace of jobs; empty is the context's")
+    kube_context: str = _key("", "Context of kubectl; empty is its current one", "names")
+    kube_namespace: str = _key("", "Namespace of jobs; empty is the context's", "label")
     kube_instance: str = _key(
-        "", "EC2 instance type, as in p5.48xlarge: GPUs, EFA, hugepages and memory follow"
+        "",
+        "EC2 instance type, as in p5.48xlarge: GPUs, EFA, hugepages and memory follow",
+        "instance",
     )
-    kube_queue: str = _key("", "Kueue's local queue")
+    kube_queue: str = _key("", "Kueue's local queue", "label")
     kube_pvc: str = _key(
-        "", "Claim for the reports, as in NAME:/path; empty fetches them from the pods"
+        "", "Claim for the reports, as in NAME:/path; empty fetches them from the pods", "claim"
     )
     kube_node_selector: str = _key("", "key=value,… of the nodes to use")
     kube_tolerations: str = _key(
         "", "key[=value][:effect],… to tolerate beside the GPU's and EFA's"
     )
-    kube_affinity: str = _key("", "Affinity of the pods, as JSON")
-    kube_priority_class: str = _key("", "PriorityClass of the pods")
-    kube_service_account: str = _key("", "ServiceAccount of the pods")
+    kube_affinity: str = _key("", "Affinity of the pods, as JSON", "json")
+    kube_priority_class: str = _key("", "PriorityClass of the pods", "label")
+    kube_service_account: str = _key("", "ServiceAccount of the pods", "label")
     kube_run_as_user: str = _key(
-        "0", "User id of the pods; other than 0 is what `restricted` asks for"
+        "0", "User id of the pods; other than 0 is what `restricted` asks for", "count"
     )
     kube_injector: Literal["none", "devtools", "operator"] = _key(
         "none", "NVIDIA's injector that profiles PyTorchJob and TrainJob pods, not the image's nsys"
     )
-    kube_wait: str = _key("600", "Seconds a job may take to get its pods running")
+    kube_wait: str = _key("600", "Seconds a job may take to get its pods running", "seconds")
     kube_hold: str = _key(
-        "3600", "Seconds that ended PyTorchJob and TrainJob pods keep their reports"
+        "3600", "Seconds that ended PyTorchJob and TrainJob pods keep their reports", "seconds"
     )
 
     component: Mapping[str, str | bool] = field(default_factory=dict)
@@ -203,17 +215,10 @@ def _checked(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bool) -> 
         component[needed.key] = needed.value
     core = {key.name.lower(): values[key.name] for key in CORE_KEYS}
     return Settings(
-        **core | {"report_dir": _report_dir(str(core["report_dir"]))},
+        **core | {"report_dir": Path(str(core["report_dir"])).expanduser()},
         component=component,
         sources={name: source for name, (_, source) in raw.items()},
     )
-
-
-def _report_dir(text: str) -> Path:
-    try:
-        return Path(text).expanduser()
-    except RuntimeError as error:  # `~nobody-here/x`
-        raise SettingsError(f"REPORT_DIR {text}: {error}", "Write the whole path") from error
 
 
 def shown(value: object) -> str:

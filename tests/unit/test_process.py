@@ -12,6 +12,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Command, Result, Steps, command
 from gpu_profile.errors import ToolError
+from gpu_profile.runs.output_log import copy_redacted
 
 FakeTool = Callable[..., Callable[[], list[list[str]]]]
 
@@ -64,15 +65,15 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
 def test_a_background_program_ends_with_the_body(tmp_path: Path) -> None:
     output = tmp_path / "log"
     with process.in_background(
-        command("bash", "-c", "echo here; exec sleep 600"), output, str.upper
+        command("bash", "-c", "echo here DB_PASSWORD=abcdef; exec sleep 600"), output, copy_redacted
     ):
-        while "HERE" not in (output.read_text() if output.exists() else ""):
+        while "here" not in (output.read_text() if output.exists() else ""):
             time.sleep(0.01)
-    assert output.read_text() == "HERE\n"
+    assert output.read_text() == "here DB_PASSWORD=***\n"
 
 
 def test_a_pause_ends_with_the_background_program(tmp_path: Path) -> None:
-    with process.in_background(command("sleep", "0.2"), tmp_path / "log", str) as pause:
+    with process.in_background(command("sleep", "0.2"), tmp_path / "log", copy_redacted) as pause:
         started = time.monotonic()
         pause(600)
         assert time.monotonic() - started < 300

@@ -117,7 +117,7 @@ def _environment(options: Options) -> dict[str, str]:
 def _mount(text: str) -> Mount:
     source, colon, rest = text.partition(":")
     target, _, mode = rest.partition(":")
-    if not colon or not target.startswith("/") or mode not in ("", "ro", "rw"):
+    if not source or not colon or not target.startswith("/") or mode not in ("", "ro", "rw"):
         raise SettingsError(f"--mount {text!r} is no mount", "Use SOURCE:/TARGET[:ro]")
     return Mount(source=Path(source).absolute(), target=target, read_only=mode == "ro")
 

@@ -18,7 +18,7 @@ from gpu_profile.runs import baseline, owner
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Table
-from gpu_profile.verbs.reading.open_run import directory, find, readable, reading
+from gpu_profile.verbs.reading.open_run import directory, find, readable_file, reading
 
 
 def diagnose(verb: Verb, options: Options) -> None:
@@ -98,7 +98,7 @@ def timeline(verb: Verb, options: Options) -> None:
 
 def scrub(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
-    reports = [readable(path, chosen) for path in find(options, chosen)]
+    reports = [readable_file(path, chosen) for path in find(options, chosen)]
     wish = scrubbing.wish_of(keep=options["keep"], also=options["also"])
     output = Path(str(options["output"]) or "scrubbed")
     make_folder(output.parent if scrubbing.is_file(output) else output)

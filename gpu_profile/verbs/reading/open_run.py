@@ -88,7 +88,7 @@ def _places(options: Options, chosen: Settings) -> list[str]:
     if urls and not files:
         return urls
     found = find({**options, "report": files}, chosen)
-    return [*(str(readable(path, chosen)) for path in found), *urls]
+    return [*(str(readable_file(path, chosen)) for path in found), *urls]
 
 
 def _cost(place: Path) -> list[str]:
@@ -117,7 +117,7 @@ def directory(options: Options, chosen: Settings) -> Path:
     return wanted
 
 
-def readable(path: Path, chosen: Settings) -> Path:
+def readable_file(path: Path, chosen: Settings) -> Path:
     """The report, or its export."""
     if path.suffix != ".nsys-rep":
         return path

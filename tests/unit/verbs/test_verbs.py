@@ -53,7 +53,7 @@ REFUSALS = {
     "a preset that is none": (("profile", "--dry-run", "--preset", "ful"), 2, "Did you mean full?"),
     "fewer than no nodes": (("profile", "--dry-run", "--nodes=-1"), 2, "--nodes -1 is too small"),
     "no nodes": (("profile", "--dry-run", "--nodes=0"), 2, "Use 1 or more"),
-    "time before": (("profile", "--dry-run", "--delay=-2"), 2, "--delay -2 is too small"),
+    "time before": (("profile", "--dry-run", "--delay=-2"), 2, "--delay -2 is not understood"),
     "two nodes of one": (("profile", "--dry-run", "--nodes=2"), 2, "docker are one machine's"),
     "a name that is too long": (("profile", "--on=ssh", f"--sync={'x' * 300}"), 3, "Shorten it"),
     "an open quote in a setting": (
@@ -93,7 +93,11 @@ REFUSALS = {
     "ranks that are none": (("profile", "--dry-run", "--ranks", "x"), 2, "--ranks 'x'"),
     "a mount that is none": (("profile", "--dry-run", "--mount", "x"), 2, "--mount 'x'"),
     "a variable that is not set": (("profile", "--dry-run", "--env", "NOPE_1"), 2, "--env NOPE_1"),
-    "an image that is none": (("profile", "--dry-run", "--image", "A B"), 2, "is not an image"),
+    "an image that is none": (
+        ("profile", "--dry-run", "--image", "A B"),
+        2,
+        "--image 'A B' is not understood",
+    ),
     "GPUs that are no number": (("profile", "--dry-run", "--gpus", "two"), 2, "--gpus 'two'"),
     "a baseline and no waiting": (("profile", "--baseline", "--detach"), 2, "--baseline waits"),
     "fetch of nothing": (("fetch",), 2, "fetch needs a job"),

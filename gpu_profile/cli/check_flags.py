@@ -1,0 +1,21 @@
+"""The flags of a verb, held against their kinds before anything else happens."""
+
+from gpu_profile.cli.verb import Options, Verb
+from gpu_profile.components.kinds import fault
+from gpu_profile.errors import SettingsError, did_you_mean
+
+
+def check_flags(verb: Verb, options: Options) -> None:
+    """Raise SettingsError for a flag whose text is not of its kind: `--delay nan`."""
+    for option in verb.options:
+        value = options.get(option.name.replace("-", "_"), option.default)
+        if value == option.default:
+            continue
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if option.choices and each not in option.choices:
+                known = f"There are {', '.join(option.choices)}"
+                hint = f"{did_you_mean(str(each), option.choices)} {known}"
+                raise SettingsError(f"--{option.name} {each!r} is not known", hint.strip())
+            if hint := fault(option.kind, str(each)):
+                shown = f"{each:g}" if isinstance(each, float) else repr(each)
+                raise SettingsError(f"--{option.name} {shown} is not understood", hint)

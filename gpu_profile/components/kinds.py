@@ -1,0 +1,194 @@
+"""What text a setting or a flag of a kind may hold: `1g` is a size, `banana` is none."""
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+KeyKind = Literal[
+    "str", "bool", "choice", "words", "size", "seconds", "count", "number", "percent", "ports",
+    "volumes", "mount", "variable", "registry", "image", "address", "tag", "version", "url",
+    "proxy", "path", "json", "commit", "sha256", "fingerprint", "name", "names", "label", "claim",
+    "login", "slurm-time", "archs", "region", "instance", "ranks", "scheduler", "colour",
+]  # fmt: skip
+
+MOST_RANKS = 1_000_000
+"""More processes than any job has: `0-99999999999` would fill the memory."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`fits` tells whether a text is of the kind; `example` is said where it is not."""
+
+    fits: Callable[[str], bool]
+    example: str
+
+
+def fault(kind: str, text: str) -> str:
+    """What to write instead, as in `Use a size: 512m, 1g`; empty where the text is of the kind."""
+    return "" if KINDS[kind].fits(text) else f"Use {KINDS[kind].example}"
+
+
+def _matches(pattern: str) -> Callable[[str], bool]:
+    compiled = re.compile(pattern, re.ASCII)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text)) and float(text) >= 0
+    except ValueError:
+        return False
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def _is_url(text: str) -> bool:
+    """`auto`, a URL of a host or file, a directory of this machine, or ssh's form of a repository."""
+    if (
+        text == "auto"
+        or re.match(r"~?/|\.{1,2}/|[A-Za-z]:\\", text)
+        or re.fullmatch(r"(?:[\w.-]+@)?[\w.-]+:[\w./~-]+\.git", text, re.ASCII)
+    ):
+        return True
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    plain = not re.search(r"[\s'\"`;|<>\\^{}]|\$\(", text)
+    known = parts.scheme in {"http", "https", "ssh", "git", "file", "s3", "ftp"}
+    return plain and known and bool(parts.hostname or parts.scheme == "file")
+
+
+def _is_path(text: str) -> bool:
+    try:
+        return bool(text.strip()) and bool(Path(text).expanduser())
+    except RuntimeError:  # ~nobody-of-that-name/x
+        return False
+
+
+def _is_words(text: str) -> bool:
+    try:
+        shlex.split(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _values(text: str, flags: Iterable[str], bare: Iterable[str] = ()) -> list[str] | None:
+    """The values of such flags, `-p 1:1`, `-p1:1` or `--publish=1:1`; None where others stand."""
+    short, *long = flags
+    found = []
+    words = iter(shlex.split(text)) if _is_words(text) else iter(("?",))
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word == short or word in long:
+            found.append(next(words, ""))
+        elif equals and name in long:
+            found.append(value)
+        elif word.startswith(short) and not word.startswith("--") and len(word) > len(short):
+            found.append(word[len(short) :].removeprefix("="))
+        elif word not in bare:
+            return None
+    return found
+
+
+_PORT = r"\d{1,5}(?:-\d{1,5})?"
+_PORTS = re.compile(
+    rf"(?:(?:[\d.]+|\[[\da-fA-F:]+\]):)?(?:(?:{_PORT})?:)?{_PORT}(?:/(?:tcp|udp|sctp))?"
+)
+
+
+def _is_ports(text: str) -> bool:
+    values = _values(text, ("-p", "--publish"), ("-P", "--publish-all"))
+    return values is not None and all(
+        _PORTS.fullmatch(value) and max(map(int, re.findall(r"\d{4,}", value) or ["0"])) < 65536
+        for value in values
+    )
+
+
+def _is_volumes(text: str) -> bool:
+    mounts = _values(text, ("-v", "--volume", "--mount"))
+    return mounts is not None and all("=" in value or _is_volume(value) for value in mounts)
+
+
+def _is_volume(text: str) -> bool:
+    """`SOURCE:/TARGET[:options]`, or `/TARGET` alone."""
+    source, colon, rest = re.sub(r"^[A-Za-z]:\\", r"/\\", text).partition(":")
+    return rest.startswith("/") and bool(source) if colon else source.startswith("/")
+
+
+def _is_mount(text: str) -> bool:
+    return bool(re.fullmatch(r"(?:[A-Za-z]:)?[^:]+:/[^:]*(?::(?:ro|rw))?", text, re.DOTALL))
+
+
+def _is_ranks(text: str) -> bool:
+    """`all`, or ranks and rising spans as in `0,3` and `0-3`."""
+    parts = [re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part) for part in text.split(",")]
+    return text == "all" or all(
+        part and int(part[1]) <= int(part[2] or part[1]) < MOST_RANKS for part in parts
+    )
+
+
+def _is_scheduler(text: str) -> bool:
+    match = re.fullmatch(r"(?:(?:tcp|tls|ucx|ws|wss)://)?(?:[\w.-]+|\[[\da-fA-F:]+\]):(\d+)", text)
+    return bool(match) and 0 < int(match[1]) < 65536 if match else False
+
+
+_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[\da-fA-F:]+\])(?::\d{1,5})?"
+_REPOSITORY = (
+    r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*"
+)
+_TAG = r"[A-Za-z0-9_][\w.-]{0,127}"
+_DNS = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
+
+KINDS: Mapping[str, Kind] = {
+    "str": Kind(lambda text: True, "any text"),
+    "bool": Kind(lambda text: text.lower() in {"true", "false"}, "true or false"),
+    "choice": Kind(lambda text: True, "one of the listed"),
+    "words": Kind(_is_words, "words as in a shell, and close the quote"),
+    "size": Kind(_matches(r"(?=.*[1-9])\d+(?:\.\d+)? ?(?:[bkmgtBKMGT]|[kmgtKMGT]i?[bB])?"), "a size: 512m, 1g"),
+    "seconds": Kind(_matches(r"\d{1,9}"), "a number of seconds: 600"),
+    "count": Kind(_matches(r"\d{1,9}"), "a number: 0, 1, 2, …"),
+    "number": Kind(_is_number, "a number: 0, 2.5"),
+    "percent": Kind(lambda text: _is_number(text.removesuffix("%")), "a percentage: 5%"),
+    "ports": Kind(_is_ports, "ports as in -p 8080:8080"),
+    "volumes": Kind(_is_volumes, "volumes as in -v /data:/data"),
+    "mount": Kind(_is_mount, "SOURCE:/TARGET[:ro]"),
+    "variable": Kind(_matches(r"[^\s=\0]+(?:=(?s:.*))?"), "NAME or NAME=value"),
+    "registry": Kind(_matches(rf"\s*{_HOST}(?:/{_REPOSITORY})?/?\s*"), "HOST[:PORT][/PATH] without https://"),
+    "image": Kind(_matches(_REPOSITORY), "a name in small letters: gpu-profile, team/gpu-profile"),
+    "address": Kind(_matches(r"[A-Za-z0-9./\[][^\s'\"`;|<>$\\]*"), "an image's address: debian:13, nvidia/cuda@sha256:…"),
+    "tag": Kind(_matches(_TAG), "a tag: latest, 1.2"),
+    "version": Kind(_matches(r"[A-Za-z0-9][\w.+~/:-]*"), "a version: 2026.4.1, v2.6"),
+    "url": Kind(_is_url, "a URL or directory: https://host/path, /src/nccl"),
+    "proxy": Kind(lambda text: _is_url(text) or bool(re.fullmatch(rf"(?:[^\s@/]+@)?{_HOST}/?", text)), "http://host:3128"),
+    "path": Kind(_is_path, "a path: /data/runs, ~/runs"),
+    "json": Kind(_is_json_object, 'a JSON object: {"nodeAffinity": {…}}'),
+    "commit": Kind(_matches(r"[0-9a-fA-F]{40}(?:[0-9a-fA-F]{24})?"), "a commit's 40 hexadecimal digits"),
+    "sha256": Kind(_matches(r"[0-9a-fA-F]{64}"), "a checksum's 64 hexadecimal digits"),
+    "fingerprint": Kind(_matches(r"(?:[0-9a-fA-F]{4} *){10}"), "a fingerprint's 40 hexadecimal digits"),
+    "name": Kind(_matches(r"[A-Za-z0-9][\w.:-]*"), "a name: letters, digits, . _ -"),
+    "names": Kind(_matches(r"[A-Za-z0-9][\w.,:/@+ -]*"), "names: letters, digits, . _ - / +"),
+    "label": Kind(_matches(_DNS), "a DNS label: small letters, digits and -"),
+    "claim": Kind(_matches(rf"{_DNS}:/.*"), "NAME:/path"),
+    "login": Kind(_matches(r"(?:[^\s@'\"`;|$-][^\s@'\"`;|$]*@)?[^\s@'\"`;|$-][^\s@'\"`;|$]*"), "user@address"),
+    "slurm-time": Kind(_matches(r"(?:\d+-)?\d+(?::\d+){0,2}|(?i:unlimited|infinite)"), "minutes, HH:MM:SS or D-HH:MM:SS"),
+    "archs": Kind(_matches(r"\d{2,3}[af]?(?:[, ;]+\d{2,3}[af]?)*"), "numbers of architectures: 80,90,100"),
+    "region": Kind(_matches(r"[a-z]{2,}(?:-[a-z0-9]+)+"), "a region: us-west-2"),
+    "instance": Kind(_matches(r"[a-z0-9-]+\.[a-z0-9-]+"), "an instance type: p5.48xlarge"),
+    "ranks": Kind(_is_ranks, f"all, 0,3 or 0-3, below {MOST_RANKS}"),
+    "scheduler": Kind(_is_scheduler, "an address with its port: tcp://host:8786"),
+    "colour": Kind(_matches(r"(?:0x|#)[0-9A-Fa-f]{6}"), "0xRRGGBB, as in 0x76B900"),
+}  # fmt: skip
