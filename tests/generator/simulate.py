@@ -242,7 +242,7 @@ def _optimize(machine: Machine, rank: Rank, step: int) -> None:
 
 
 def _cut_window(machine: Machine, truth: Truth) -> None:
-    """Keep what nsys would with --delay and --duration: calls in the window, and their work."""
+    """Keep what nsys does with --delay and --duration: calls in the window, and all their work."""
     program = machine.program
     if program.window is None:
         return
@@ -257,9 +257,7 @@ def _keep_between(recording: Recording, start: int, end: int) -> None:
     rows[RUNTIME] = [row for row in rows[RUNTIME] if start <= int(str(row[0])) < end]
     calls = {(int(str(row[3])) & ~0xFFFFFF, row[4]) for row in rows[RUNTIME]}
     for table in OPERATIONS:
-        rows[table] = [
-            row for row in rows[table] if (row[5], row[4]) in calls and int(str(row[1])) <= end
-        ]
+        rows[table] = [row for row in rows[table] if (row[5], row[4]) in calls]
     rows[NVTX] = [_cut(row, end) for row in rows[NVTX] if start <= int(str(row[0])) < end]
 
 
