@@ -35,12 +35,14 @@ def named_steps(ranges: Ranges) -> HostSteps | None:
 def _first(
     ranges: Ranges, candidates: Callable[[Ranges, Groups], Iterable[str]]
 ) -> HostSteps | None:
-    """The first candidate whose ranges follow each other."""
+    """The first candidate whose ranges follow each other; the one that is open when a recording
+    window ends (--duration) is left out."""
+    ranges = ranges.pick(np.flatnonzero(ranges.end != FOREVER))
     repeated = {name: rows for name, rows in _by_name(ranges) if len(rows) >= FEWEST_STEPS}
     for name in candidates(ranges, repeated):
         rows = repeated[name]
         start, end = ranges.start[rows], ranges.end[rows]
-        if np.all(end[:-1] <= start[1:]) and end[-1] != FOREVER:
+        if np.all(end[:-1] <= start[1:]):
             return f"range {name}", start, end
     return None
 

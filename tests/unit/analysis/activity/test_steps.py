@@ -33,6 +33,17 @@ def test_a_range_that_says_so(name: str, tmp_path: Path) -> None:
     assert len(steps) == 12
 
 
+def test_a_range_that_is_open_when_the_window_ends(tmp_path: Path) -> None:
+    """nsys gives it no end; the steps before it are steps all the same."""
+    recording = Training().record()
+    rows = recording.rows["NVTX_EVENTS"]
+    last = {row[3]: place for place, row in enumerate(rows) if row[5] == "step"}
+    for place in last.values():
+        rows[place] = (rows[place][0], None, *rows[place][2:])
+    steps = find_steps(first(recording.save(tmp_path / "window.sqlite")))
+    assert (steps.source, len(steps)) == ("range step", 11)
+
+
 def test_a_range_without_a_telling_name_that_fills_the_time(tmp_path: Path) -> None:
     steps = find_steps(trained(Training(step_range="gubbins"), tmp_path))
     assert (steps.source, len(steps)) == ("range gubbins", 12)
