@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.roles import EXPERT, find_groups
 from gpu_profile.analysis.findings.arrivals import least_ms
@@ -21,11 +22,11 @@ _ALL_TO_ALL = KINDS.index(ALL_TO_ALL)
 
 @dataclass(frozen=True, eq=False)
 class _Busiest:
-    """The view that computes most among `members`, by how many ms a step it is above their mean,
-    and its tokens over the mean's (0 where the messages' sizes are not known)."""
+    """The `views` that compute most among all, the `others`, by how many ms a step they are above
+    the mean, and their tokens over the mean's (0 where the messages' sizes are not known)."""
 
-    view: View
-    members: tuple[View, ...]
+    views: tuple[View, ...]
+    others: tuple[View, ...]
     excess_ms: float
     load: float
 
@@ -46,19 +47,22 @@ def judge_experts(views: Sequence[View]) -> Judgement:
 
 
 def _busiest(members: tuple[View, ...], number: int) -> _Busiest | None:
+    """Ranks as busy as the busiest one count with it, up to half of the group."""
     compute = np.array([view.ms("compute") for view in members])
-    place = int(np.argmax(compute))
-    others = [view for index, view in enumerate(members) if index != place]
-    excess = float(compute[place] - compute.mean())
-    load = _load(members, number, place)
-    even = 0 < load < LEAST_LOAD
-    # Its own waits must be shorter: the others wait for it in the all-to-alls.
-    waits = [_waiting_ms(view, number) for view in others]
-    waited = float(np.median(waits)) - _waiting_ms(members[place], number)
     least = least_ms(members)
-    if even or float(compute[place] - np.median(np.delete(compute, place))) < least:
+    busy = compute > compute.max() - least
+    if 2 * busy.sum() > len(members):
         return None
-    return _Busiest(members[place], members, excess, load) if waited >= least / 2 else None
+    views, others = (
+        tuple(view for view, chosen in zip(members, which, strict=True) if chosen)
+        for which in (busy, ~busy)
+    )
+    load = _load(members, number, busy)
+    # Their own waits must be shorter: the others wait for them in the all-to-alls.
+    waits = [float(np.median([_waiting_ms(v, number) for v in side])) for side in (others, views)]
+    if 0 < load < LEAST_LOAD or waits[0] - waits[1] < least / 2:
+        return None
+    return _Busiest(views, others, float(compute[busy].mean() - compute.mean()), load)
 
 
 def _waiting_ms(view: View, number: int) -> float:
@@ -69,11 +73,11 @@ def _waiting_ms(view: View, number: int) -> float:
     return float(waits.sum()) / view.steps / 1e6
 
 
-def _load(members: Sequence[View], number: int, place: int) -> float:
-    """Tokens of a rank's experts over the mean. A rank sends and gets its own batch, and gets and
-    sends what its experts compute: of both together, as much is batch as experts on average."""
+def _load(members: Sequence[View], number: int, busy: NDArray[np.bool_]) -> float:
+    """Tokens of these ranks' experts over the mean. A rank sends and gets its own batch, and gets
+    and sends what its experts compute: of both together, as much is batch as experts on average."""
     total = np.array([_bytes(view, number) for view in members])
-    return float(2 * total[place] / total.mean() - 1) if total.all() else 0.0
+    return float(2 * total[busy].mean() / total.mean() - 1) if total.all() else 0.0
 
 
 def _bytes(view: View, number: int) -> float:
@@ -84,19 +88,18 @@ def _bytes(view: View, number: int) -> float:
 
 
 def _finding(busiest: _Busiest, number: int) -> Finding:
-    view, members = busiest.view, busiest.members
-    others = [one for one in members if one is not view]
-    usual = float(np.median([one.ms("compute") for one in others]))
-    waits = float(np.mean([_waiting_ms(one, number) for one in others]))
+    views, others = busiest.views, busiest.others
+    ranks, rest = (listed(view.rank for view in side) for side in (views, others))
+    compute = [float(np.mean([v.ms("compute") for v in side])) for side in (views, others)]
+    waits = [float(np.mean([_waiting_ms(v, number) for v in side])) for side in (views, others)]
     evidence = [
-        f"rank {view.rank} computes {view.ms('compute'):.2f} ms a step, the typical other of "
-        f"{listed(one.rank for one in members)} {usual:.2f} ms",
-        f"waiting in all-to-alls: {listed(one.rank for one in others)} {waits:.2f} ms a step, rank "
-        f"{view.rank} {_waiting_ms(view, number):.2f} ms",
+        f"compute: {ranks} {compute[0]:.2f} ms a step, {rest} {compute[1]:.2f} ms",
+        f"waiting in all-to-alls: {ranks} {waits[0]:.2f} ms a step, {rest} {waits[1]:.2f} ms",
     ]
     if busiest.load:
         evidence.append(
-            f"the experts of rank {view.rank} get {busiest.load:.2f} times the mean of tokens, by "
-            "the bytes of the all-to-alls"
+            f"the experts of {ranks} get {busiest.load:.2f} times the mean of tokens, by the bytes "
+            "of the all-to-alls"
         )
-    return Finding("experts", (view.rank,), "compute", busiest.excess_ms, tuple(evidence), ADVICE)
+    numbers = tuple(sorted({view.rank for view in views}))
+    return Finding("experts", numbers, "compute", busiest.excess_ms, tuple(evidence), ADVICE)

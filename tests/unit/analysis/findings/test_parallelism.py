@@ -63,6 +63,12 @@ def test_uneven_experts_are_named_and_no_straggler(tmp_path: Path) -> None:
     assert "straggler" not in {f.kind for f in diagnosis.findings}
 
 
+def test_two_busy_ranks_are_named_together(tmp_path: Path) -> None:
+    shares = (1 << 19, 3 << 19, 3 << 19, 1 << 19)
+    diagnosis = diagnosed(experts((300, 900, 900, 300), shares), tmp_path)
+    assert kinds(diagnosis) == {("experts", (1, 2), "compute")}
+
+
 def test_even_experts_on_a_slow_gpu_are_a_straggler(tmp_path: Path) -> None:
     diagnosis = diagnosed(experts((300, 300, 1500, 300), EVEN), tmp_path)
     assert ("straggler", (2,), "compute") in kinds(diagnosis)
