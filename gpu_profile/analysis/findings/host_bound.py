@@ -19,6 +19,7 @@ SYNCS_PER_STEP, SYNC_SHARE = 0.5, 0.01
 HELD_SHARE, HELD_SYNC_SHARE = 0.25, 0.003
 # A call that returns sooner did not wait (without anything to wait for it takes 2 to 4 us).
 HELD_NS = 5_000
+MOST_CALLS = 4
 # Many: an ordinary layer launches some tens of small kernels, and a step some hundreds.
 TINY_PER_STEP, TINY_PART, TINY_SHARE = 500, 0.6, 0.10
 DATA_RANGE = re.compile(r"data|load|fetch|batch|input|dataset|next", re.I)
@@ -216,10 +217,17 @@ def _habits(view: View) -> list[str]:
 
 
 def _longest_held(view: View) -> list[str]:
-    """The habits with most of the time, longest first; what holds a tenth of the first is left."""
-    held = {name: view.mean(view.facts.blockers[name][1]) for name in _habits(view)}
+    """What holds the host in most steps, longest first: the habits, and copies that block."""
+    blockers = view.facts.blockers
+    held = {name: view.mean(blockers[name][1]) for name in _habits(view)}
+    copies = [name for name, (*_, copies) in blockers.items() if copies]
+    held |= {
+        name: view.mean(blockers[name][1])
+        for name in copies
+        if _per_step(view, name) >= SYNCS_PER_STEP
+    }
     ordered = sorted(held, key=lambda name: (-held[name], name))
-    return [name for name in ordered if held[name] >= 0.1 * held[ordered[0]]]
+    return [name for name in ordered[:MOST_CALLS] if held[name] >= 0.01 * held[ordered[0]]]
 
 
 def _sync_share(view: View) -> float:
