@@ -34,6 +34,23 @@ def plan_fix(engine: Engine) -> Steps[tuple[Command, ...]]:
     return commands if engine.server else (*commands, *start())
 
 
+def for_user(
+    commands: tuple[Command, ...], *, is_root: bool, has_sudo: bool
+) -> tuple[Command, ...]:
+    """The commands as this user can run them: by sudo where the user is not root.
+
+    Without sudo, raises ToolError with all of them in one line, for somebody who is root.
+    """
+    if is_root:
+        return commands
+    if not has_sudo:
+        raise ToolError(
+            "No usable Docker Engine here, and neither root's rights nor sudo to install one",
+            f"As root: `{one_line(commands)}`",
+        )
+    return with_sudo(commands)
+
+
 def with_sudo(commands: Iterable[Command]) -> tuple[Command, ...]:
     """The same commands for a user who is not root: `sudo env NAME=value … program …`."""
     return tuple(

@@ -102,15 +102,13 @@ def _fix_engine(options: Options) -> None:
     if not commands:
         return
     is_root = not hasattr(os, "geteuid") or os.geteuid() == 0
-    if not is_root and not process.which("sudo"):
-        raise ToolError(
-            "No usable Docker Engine here, and neither root's rights nor sudo to install one",
-            f"As root: {engine_fix_engine.one_line(commands)}",
-        )
-    commands = commands if is_root else engine_fix_engine.with_sudo(commands)
+    has_sudo = process.which("sudo") is not None
+    commands = engine_fix_engine.for_user(commands, is_root=is_root, has_sudo=has_sudo)
     print("No usable Docker Engine here. To install and start one:")
     for command in commands:
         print(f"  {command}")
+        for line in command.stdin.splitlines():
+            print(f"    | {line}")
     if not confirmed("Do this?", options):
         raise ToolError("nothing was installed", "`./inv doctor --fix --yes` installs it")
     if is_root:

@@ -131,13 +131,26 @@ def test_a_rootless_engine_is_named(problem: str) -> None:
 
 
 def test_a_user_who_is_not_root_installs_with_sudo() -> None:
-    source, _, update, install = engine_fix_engine.with_sudo(engine_fix_engine.install(BOOKWORM))
+    planned = engine_fix_engine.install(BOOKWORM)
+    assert engine_fix_engine.for_user(planned, is_root=True, has_sudo=False) == planned
+    commands = engine_fix_engine.for_user(planned, is_root=False, has_sudo=True)
+    source, _, update, install = commands
     assert source.argv[:2] == ("sudo", "tee")
     assert "mirror.example" in source.stdin
     assert update.argv == ("sudo", "apt-get", "update")
     assert install.argv[:5] == (
         *("sudo", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install"),
     )
+
+
+def test_without_sudo_one_line_lists_the_commands_for_somebody_else() -> None:
+    planned = engine_fix_engine.install(BOOKWORM)
+    with pytest.raises(ToolError) as refused:
+        engine_fix_engine.for_user(planned, is_root=False, has_sudo=False)
+    said = str(refused.value)
+    assert "\n" not in said
+    assert "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y" in said
+    assert refused.value.exit_code == 3
 
 
 def test_the_commands_as_one_line_write_the_same_files(tmp_path: Path) -> None:
