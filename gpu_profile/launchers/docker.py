@@ -18,6 +18,8 @@ from gpu_profile.nsys.rank_wrapper import local_arguments
 from gpu_profile.settings.settings import Settings
 
 _FINALISE_S = 3900  # profile.py ends before, once nsys has no more work
+_WITH_OWNER = 'report=$1 output=$2; shift 2; "$@" && chown --reference="$report" "$output"'
+"""The container's root writes the export; it gets the report's owner, of a rootless engine too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +112,8 @@ class DockerLauncher:
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         argv = nsys_export.export_command(("nsys",), report, output).argv
+        if self.owner:
+            argv = ("sh", "-c", _WITH_OWNER, "sh", str(report), str(output), *argv)
         return self._tool_in(report.parent, *argv)
 
     def cleanup(self, job_id: str) -> Steps[None]:

@@ -3,13 +3,14 @@
 import contextlib
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import Result, Steps
+from gpu_profile.command import Result, Steps, command
 from gpu_profile.engine import container
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
@@ -227,3 +228,23 @@ def test_reports_get_their_owner_where_the_engine_runs_as_root(
         while True:
             asked.append(steps.send(Result(returncode=0, stdout=options)))
     assert [each.argv[1] for each in asked] == programs
+
+
+def test_an_export_gets_the_owner_of_its_report(tmp_path: Path) -> None:
+    report, output = tmp_path / "rank 0.nsys-rep", tmp_path / "rank 0.sqlite"
+    report.write_text("recorded")
+    if os.getuid() == 0:
+        os.chown(report, 1000, 1000)
+    owned = dataclasses.replace(LAUNCHER, owner="1000:1000").export("train-1", report, output)
+    assert owned is not None
+    shell = owned.argv[owned.argv.index("sh") :]
+    script = shell[: shell.index("nsys")]
+    made = process.run(command(*script, "touch", str(output)))
+    assert made.returncode == 0, made.said
+    assert (output.stat().st_uid, output.stat().st_gid) == (
+        report.stat().st_uid,
+        report.stat().st_gid,
+    )
+    failed = process.run(command(*script, "false"))
+    assert failed.returncode == 1
+    assert "sh" not in LAUNCHER.export("train-1", report, output).argv  # type: ignore[union-attr]
