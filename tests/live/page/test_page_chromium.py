@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from gpu_profile.analysis.multi_report.survey import run_of, survey
 from gpu_profile.analysis.multi_report.work import Source
 from gpu_profile.analysis.page import write_page
+from gpu_profile.analysis.store.database import Database
 from tests.live.page.browser import Browser
+from tests.unit.analysis.scenarios import Training
 
 pytestmark = pytest.mark.chromium
 
@@ -160,3 +163,31 @@ def test_nothing_is_asked_of_a_network(browser: Browser, page: str) -> None:
     _ready(browser)
     asked = browser.run("performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert asked == []
+
+
+def test_the_switch_goes_to_a_window(browser: Browser, tmp_path: Path) -> None:
+    reports = []
+    for number in (1, 2):
+        recording = Training(ranks=2, steps=6).record()
+        recording.add("TARGET_INFO_SESSION_START_TIME", 10**18 + number * 10**12)
+        reports.append(recording.save(tmp_path / f"all.{number}.sqlite"))
+    databases = [Database.open(report) for report in reports]
+    places = [str(report) for report in reports]
+    scopes = run_of([survey(database) for database in databases]).join(places)
+    for database in databases:
+        database.close()
+    sources = [Source(place, scope) for place, scope in zip(places, scopes, strict=True)]
+    write_page(sources, tmp_path / "windows.html", workers=1)
+    browser.open((tmp_path / "windows.html").as_uri())
+    _ready(browser)
+    shown = browser.run("""(() => {
+      const select = document.getElementById("timeline-window");
+      select.value = "1";
+      select.dispatchEvent(new Event("change"));
+      const [number, start, end] = timeline.data.windows[1];
+      const apart = Math.abs(timeline.t0 - start) + Math.abs(timeline.t1 - end);
+      return [select.hidden, select.options.length, number, apart / (end - start)];
+    })()""")
+    assert shown[:3] == [False, 3, 2]
+    assert shown[3] < 0.05
+    assert browser.problems == []
