@@ -74,7 +74,7 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         kind=np.array([kinds[kind] for kind in plain], np.int64)[token],
         asked=activity.launched[rows],
         returned=returned,
-        gpu=ops.duration[rows],
+        gpu=np.where(ops.kind[rows] == COMMUNICATION, 0, ops.duration[rows]),
         kernel=among(ops.kind[rows], (COMPUTE, COMMUNICATION)),
         graph=_named(texts, re.compile(re.escape(GRAPH_NAME)))[token],
         to_device=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_DEVICE),

@@ -222,8 +222,8 @@ def _views(facts: Sequence[RankFacts], clock_error_ns: int) -> list[View]:
 
 def _block(number: int, finding: Finding) -> str:
     ranks = f" on {', '.join(map(str, finding.ranks))}" if finding.ranks else ""
-    gain = f"{finding.ms_per_step:.2f} ms {finding.unit}"
-    head = f"{number}. {finding.kind}{ranks}: {finding.cause}, {gain}"
+    gain = f", {finding.ms_per_step:.2f} ms {finding.unit}" if finding.ms_per_step else ""
+    head = f"{number}. {finding.kind}{ranks}: {finding.cause}{gain}"
     return "\n".join(
         (head, *(f"   - {line}" for line in finding.evidence), f"   > {finding.advice}")
     )

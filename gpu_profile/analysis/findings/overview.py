@@ -84,7 +84,9 @@ def overview(views: Sequence[View], hosts: Sequence[tuple[int, Steps]] = ()) -> 
     if not views:
         return Overview(step=_host_step(hosts))
     stepping = [view for view in views if view.has_steps]
-    slowest = max(stepping, key=lambda view: float(np.median(_times(view))), default=None)
+    # A process may only copy to a second GPU: its steps there are empty.
+    computing = [view for view in stepping if view.mean(view.facts.kernel_count)] or stepping
+    slowest = max(computing, key=lambda view: float(np.median(_times(view))), default=None)
     return Overview(
         start_up=_start_up(stepping),
         step=_step(slowest) if slowest else None,

@@ -103,7 +103,8 @@ def _tail(launches: Launches, last: IntArray, size: int) -> int:
     """How many launches behind the optimizer's last still belong to the step that ends.
 
     A copy to the host (a loss to log) does. The step begins at the batch's copies where these
-    come in one group, else at the host's first long pause.
+    come in one group, or behind them where the host pauses longer there (a trainer that fetches
+    its batches ahead of the step); else at the host's first long pause.
     """
     width = max(1, min(TAIL_LAUNCHES, size // 4))
     rows = last[last + max(width, size) < len(launches)]
@@ -117,10 +118,11 @@ def _tail(launches: Launches, last: IntArray, size: int) -> int:
     low = int(fetched[-1]) + 1 if len(fetched) else 0
     sent = _group(_mostly(launches.to_device[rows[:, None] + 1 + np.arange(size)]))
     if sent is not None and low <= sent[0] < width and allowed[sent[0]]:
-        return sent[0]
+        low = sent[0]
     pause = np.median(launches.asked[window] - launches.returned[window - 1], axis=0)
     pause = np.where(allowed & (np.arange(width) >= low), pause, 0)
-    return int(np.argmax(pause >= LONG_PAUSE * pause.max()))
+    enough = 1.0 if sent is not None and low == sent[0] else LONG_PAUSE
+    return int(np.argmax(pause >= enough * pause.max()))
 
 
 def _mostly(window: Flags) -> Flags:

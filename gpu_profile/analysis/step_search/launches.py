@@ -19,7 +19,8 @@ class Launches:
 
     `token`: a number for each full name, `kind`: a coarser one (names without digits and template
     arguments). `asked`, `returned`: when the host's call began and ended. `gpu`: how long the GPU
-    took. `to_device`, `to_host`, `kernel`, `graph`, `optimizer`: what the operation is.
+    worked, 0 for communication, which waits. `to_device`, `to_host`, `kernel`, `graph`,
+    `optimizer`: what the operation is.
     """
 
     token: IntArray
