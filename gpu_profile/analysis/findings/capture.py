@@ -62,13 +62,20 @@ def _short(views: Sequence[View]) -> list[Finding]:
     """Ranks that lack steps: their recording began late or ended early.
 
     A window (--delay, --duration, a capture range, stop) cuts off steps at its edges, and not as
-    many on each rank: seconds may lie between the starts of two ranks' nsys.
+    many on each rank: seconds may lie between the starts of two ranks' nsys. A rank that recorded
+    for as long as the others lacks no steps, though fewer were found there.
     """
+    spans = {view.rank: view.facts.states.span for view in views}
+    longest = max(spans.values(), default=0)
     counts = {view.rank: len(view.facts.states.steps) for view in views}
     most = max(counts.values(), default=0)
     whole = all(view.facts.states.start_up for view in views)
     limit = most - max(1, (WHOLE_EDGE if whole else WINDOW_EDGE) * most)
-    short = [rank for rank, count in counts.items() if count < limit]
+    short = [
+        rank
+        for rank, count in counts.items()
+        if count < limit and spans[rank] <= longest * (most + count) / (2 * most)
+    ]
     if not short or 2 * len(short) > len(counts):
         return []
     line = f"{listed(short)}: {min(counts[rank] for rank in short)} of {most} steps recorded"

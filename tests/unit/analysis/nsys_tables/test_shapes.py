@@ -105,3 +105,14 @@ def test_operations_without_their_calls(tmp_path: Path) -> None:
     assert rows["temporal_breakdown"] == 4
     assert rows["launch_sum"] == 0
     assert causes == {"lost_events"}
+
+
+def test_a_rank_whose_steps_were_not_all_found_is_not_cut_short(tmp_path: Path) -> None:
+    """It recorded for as long as the others: every second range has another name there."""
+    recording = Training(steps=16).record()
+    rows = recording.rows[NVTX]
+    mine = [place for place, row in enumerate(rows) if row[5] == "step" and _pid(row[3]) == 103]
+    for place in mine[::2]:
+        rows[place] = (*rows[place][:5], "warm", *rows[place][6:])
+    with Database.open(recording.save(tmp_path / "named.sqlite")) as database:
+        assert [f.cause for f in diagnose(database).findings if f.kind == "capture"] == []
