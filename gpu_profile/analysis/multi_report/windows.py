@@ -9,8 +9,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.schema import KERNEL, RUNTIME
+from gpu_profile.analysis.store.schema import (
+    KERNEL,
+    MISSING,
+    MPI_TABLES,
+    NVTX,
+    NVTX_PUSH_POP,
+    NVTX_START_END,
+    OSRT,
+    RUNTIME,
+)
 from gpu_profile.analysis.tables.analysis import LaterWindow, Scope
 
 # Between the last event of a window and the first of the next one, in place of what was cut out.
@@ -37,14 +47,21 @@ class Windows:
 
 
 def event_span(database: Database) -> Span:
-    """When the first and the last event of a report happened, by its own clock."""
-    starts, ends = [], []
-    for table in (KERNEL, RUNTIME):
-        rows = database.load(table, "start", "end", sort=False)
-        if len(rows["start"]):
-            starts.append(int(rows["start"].min()))
-            ends.append(int(rows["end"].max()))
-    return (min(starts), max(ends)) if starts else (0, 0)
+    """When the first and the last event of a report happened, by its own clock: CUDA's and NVTX's,
+    or other calls of the host where there are none. (0, 0) without any."""
+    for tables in ((KERNEL, RUNTIME, NVTX), (OSRT, *MPI_TABLES)):
+        times = np.concatenate([_times(database, table) for table in tables])
+        if len(times):
+            return int(times.min()), int(times.max())
+    return 0, 0
+
+
+def _times(database: Database, table: str) -> IntArray:
+    """Starts and ends; of NVTX those of ranges: a domain's name is an event too, at any time."""
+    only = {"eventType": (NVTX_PUSH_POP, NVTX_START_END)} if table == NVTX else None
+    rows = database.load(table, "start", "end?", only=only, sort=False)
+    times: IntArray = np.r_[rows["start"], rows["end"]]
+    return times[times != MISSING]
 
 
 def join_scopes(

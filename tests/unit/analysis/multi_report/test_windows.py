@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
+from gpu_profile.analysis.activity.steps import find_steps, host_steps
 from gpu_profile.analysis.findings.diagnose import diagnose
 from gpu_profile.analysis.multi_report.ranks import split_window
 from gpu_profile.analysis.multi_report.survey import Run, run_of, survey
@@ -80,6 +80,26 @@ def test_findings_are_those_of_one_long_recording(tmp_path: Path) -> None:
     assert (finding.kind, finding.ranks, finding.cause) == ("straggler", (2,), "compute")
     assert finding.ms_per_step == pytest.approx(3.0, rel=0.1)
     assert "rank 2 arrived last in 17 of 17 collectives" in finding.evidence
+    for database in databases:
+        database.close()
+
+
+def test_windows_without_gpu_work_follow_each_other_too(tmp_path: Path) -> None:
+    paths = []
+    for number in (1, 2):
+        rank = Rank(Training(steps=0).record(), 0)
+        for _ in range(5):
+            start = rank.now
+            rank.work(1000)
+            rank.range("step", start)
+        rank.recording.add("TARGET_INFO_SESSION_START_TIME", 10**18 + number * GAP_NS)
+        paths.append(rank.recording.save(tmp_path / f"rank0.vm.{number}.sqlite"))
+    found, databases = run(paths)
+    scope = found.join([str(path) for path in paths])[0]
+    ((rank_number, ranges),) = host_ranges_of(databases[0], scope)
+    assert (rank_number, len(host_steps(ranges))) == (0, 10)
+    assert all(ranges.end[:-1] <= ranges.start[1:])
+    assert 10_000_000 <= ranges.end[-1] - ranges.start[0] < 10_100_000
     for database in databases:
         database.close()
 
