@@ -61,7 +61,7 @@ def _times(database: Database, table: str) -> IntArray:
     only = {"eventType": (NVTX_PUSH_POP, NVTX_START_END)} if table == NVTX else None
     rows = database.load(table, "start", "end?", only=only, sort=False)
     times: IntArray = np.r_[rows["start"], rows["end"]]
-    return times[times != MISSING]
+    return np.asarray(times[times != MISSING], np.int64)
 
 
 def join_scopes(
