@@ -163,7 +163,9 @@ def _shift(lead: Steps, steps: Steps) -> int:
         for shift in {0, *range(guess - 2, guess + 3)}
         if -len(steps) < shift < len(lead)
     }
-    return min(apart, default=0, key=lambda shift: (apart[shift], abs(shift)))
+    best = min(apart, default=0, key=lambda shift: (apart[shift], abs(shift)))
+    # Recordings of other times, or clocks that nothing aligned: the first is the first.
+    return best if apart and apart[best] <= typical else 0
 
 
 def _apart(lead: Steps, steps: Steps, shift: int) -> float:

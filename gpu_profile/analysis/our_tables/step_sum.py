@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.cached import states_of
 from gpu_profile.analysis.activity.states import RankStates
-from gpu_profile.analysis.activity.steps import warm_up
+from gpu_profile.analysis.activity.steps import common_steps, warm_up
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.table import Cell, Column, Table
 
@@ -25,26 +25,28 @@ COLUMNS = (
 def merge(parts: Sequence[Sequence[RankStates]]) -> Table:
     """One row a rank: GPU time from a step's first operation to the next step's.
 
-    Leading steps that are still warming up on any rank are dropped on all. A rank without
-    steps has a row that says so.
+    Every rank's row is of the same steps: those that all of them recorded, less the leading ones
+    that are still warming up on any of them. A rank without steps has a row that says so.
     """
     ranks = sorted(chain.from_iterable(parts), key=lambda part: (part.rank, part.device))
-    drop = warm_up([part.steps for part in ranks])
-    return Table("step_sum", COLUMNS, tuple(_row(part, drop) for part in ranks))
+    steps = [part.steps for part in ranks]
+    drop, pairs = warm_up(steps), zip(ranks, common_steps(steps), strict=True)
+    rows = [_row(part, min(first + drop, behind), behind) for part, (first, behind) in pairs]
+    return Table("step_sum", COLUMNS, tuple(rows))
 
 
-def _row(part: RankStates, drop: int) -> tuple[Cell, ...]:
+def _row(part: RankStates, first: int, behind: int) -> tuple[Cell, ...]:
     steps = part.steps
-    time = (steps.end - steps.start)[drop:]
+    time = (steps.end - steps.start)[first:behind]
     if not len(time):
         return (part.rank, 0, 0, *(None,) * 8, "no steps found")
     low, middle, high = np.quantile(time, (0, 0.5, 1))
     spread = float(np.std(time, ddof=1)) if len(time) > 1 else 0.0
     mean = float(np.mean(time))
-    facts = (mean, middle, np.quantile(time, 0.95), low, high, spread, 100 * spread / mean)
-    host = float(np.median((steps.host_end - steps.host_start)[drop:]))
+    facts = (mean, middle, np.quantile(time, 0.95), low, high, spread, 100 * spread / max(mean, 1))
+    host = float(np.median((steps.host_end - steps.host_start)[first:behind]))
     numbers = tuple(round(float(fact), 1) for fact in facts)
-    return (part.rank, len(time), drop, *numbers, round(host, 1), steps.source)
+    return (part.rank, len(time), len(steps) - len(time), *numbers, round(host, 1), steps.source)
 
 
 STEP_SUM = Analysis("step_sum", states_of, merge)

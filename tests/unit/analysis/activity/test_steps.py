@@ -8,7 +8,13 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.load import activities
-from gpu_profile.analysis.activity.steps import find_steps, first_steady
+from gpu_profile.analysis.activity.steps import (
+    NO_STEPS,
+    Steps,
+    common_steps,
+    find_steps,
+    first_steady,
+)
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.scenarios import Training
@@ -99,6 +105,29 @@ def test_kernels_in_no_order_are_no_steps(tmp_path: Path) -> None:
 def test_steps_fill_the_time_between_them() -> None:
     steps = find_steps(first(DATA / "rank2.sqlite.gz"))
     assert np.array_equal(steps.end[:-1], steps.start[1:])
+
+
+def steps_at(*start: int) -> Steps:
+    edges = np.array([*start, start[-1] + 100])
+    return Steps("range step", edges[:-1], edges[1:], edges[:-1], edges[1:])
+
+
+@pytest.mark.parametrize(
+    ("ranks", "common"),
+    [
+        ([steps_at(0, 100, 200, 300), steps_at(1, 101, 201, 301)], ((0, 4), (0, 4))),
+        ([steps_at(0, 100, 200, 300), steps_at(101, 203, 301)], ((1, 4), (0, 3))),
+        ([steps_at(0, 100, 200), steps_at(101, 201, 301)], ((1, 3), (0, 2))),
+        ([steps_at(0, 100, 200, 300), NO_STEPS], ((0, 4), (0, 0))),
+        ([NO_STEPS, NO_STEPS], ((0, 0), (0, 0))),
+        ([steps_at(0, 100, 200), steps_at(9_000, 9_100, 9_200)], ((0, 3), (0, 3))),
+    ],
+    ids=["same", "one begins later", "shifted", "one without", "none", "other times"],
+)
+def test_ranks_are_compared_by_the_steps_that_all_recorded(
+    ranks: list[Steps], common: tuple[tuple[int, int], ...]
+) -> None:
+    assert common_steps(ranks) == common
 
 
 @pytest.mark.parametrize(
