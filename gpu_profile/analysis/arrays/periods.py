@@ -9,6 +9,8 @@ from gpu_profile.analysis.arrays.types import IntArray
 # Three times is a habit; a late step now and then falls out of time with any n.
 FEWEST_TIMES, ALIKE = 3, 0.8
 LEAST_NS = 1_000_000
+# More steps than these show no other habit, and the search takes the square of their number.
+MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -33,17 +35,31 @@ def find_period(values: IntArray) -> Period | None:
     `values`: ns a step. At least 80 % of the n-th values are above the middle between the two
     groups' medians and as many of the others below, and the medians are a millisecond apart.
     """
+    values = values[:MOST_STEPS]
+    if len(values) < 2 * FEWEST_TIMES or values.max() - values.min() < LEAST_NS:
+        return None
+    # At least half of the values are of the other steps, so their median is not below this.
+    least_usual = float(np.quantile(values, 0.25, method="lower"))
     for n in range(2, len(values) // FEWEST_TIMES + 1):
-        phase = np.arange(len(values)) % n
-        means = [float(np.median(values[phase == first])) for first in range(n)]
-        first = int(np.argmax(means))
-        late, usual = means[first], float(np.median(values[phase != first]))
-        middle = (late + usual) / 2
-        high, low = values[phase == first] > middle, values[phase != first] < middle
-        steady = high.mean() >= ALIKE and low.mean() >= max(ALIKE, 1 - 0.5 / n)
-        if late - usual >= LEAST_NS and late >= 2 * usual and steady:
-            return Period(n, first, late, usual)
+        rounds = values[: len(values) // n * n].reshape(-1, n)
+        medians = np.median(rounds, axis=0)
+        first = int(np.argmax(medians))
+        if medians[first] >= max(2 * least_usual, least_usual + LEAST_NS) and (
+            found := _period(values, n, first)
+        ):
+            return found
     return None
+
+
+def _period(values: IntArray, n: int, first: int) -> Period | None:
+    """The period of n steps from this first one, if it is one."""
+    mine = np.arange(len(values)) % n == first
+    late, usual = float(np.median(values[mine])), float(np.median(values[~mine]))
+    middle = (late + usual) / 2
+    high, low = values[mine] > middle, values[~mine] < middle
+    steady = high.mean() >= ALIKE and low.mean() >= max(ALIKE, 1 - 0.5 / n)
+    apart = late - usual >= LEAST_NS and late >= 2 * usual
+    return Period(n, first, late, usual) if apart and steady else None
 
 
 def _ordinal(number: int) -> str:

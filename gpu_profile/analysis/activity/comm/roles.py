@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Collectives
 from gpu_profile.analysis.activity.states import RankSplit
@@ -145,10 +144,16 @@ def _looks_tensor(one: RankSplit, number: int) -> bool:
 def _longest_gap(start: IntArray, begin: IntArray, end: IntArray) -> float:
     """The longest part of a step without a reduction, from one to the next over the step's edge:
     the median over the steps."""
-    gaps: list[float] = []
-    for first, last in zip(begin.tolist(), end.tolist(), strict=True):
-        inside: NDArray[np.float64] = start[(start >= first) & (start < last)] / 1.0
-        if len(inside) and last > first:
-            around = np.diff(np.r_[inside, inside[0] + last - first])
-            gaps.append(float(around.max()) / (last - first))
-    return float(np.median(gaps)) if gaps else 1.0
+    length = end - begin
+    step = np.searchsorted(begin, start, side="right") - 1
+    inside = (step >= 0) & (start < end[step]) & (length[step] > 0)
+    start, step = start[inside], step[inside]
+    if not len(start):
+        return 1.0
+    last = np.r_[step[1:] != step[:-1], True]
+    first = np.r_[0, np.flatnonzero(last)[:-1] + 1]
+    gap = np.r_[start[1:], 0] - start
+    # From a step's last reduction to its first one, over the edge.
+    gap[last] = start[first] + length[step[last]] - start[last]
+    longest = np.maximum.reduceat(gap, first)
+    return float(np.median(longest / length[step[last]]))
