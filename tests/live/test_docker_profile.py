@@ -15,6 +15,7 @@ from gpu_profile import process
 from gpu_profile.command import Command, Result
 from tests import invoked
 from tests.live.hosts import Invoked, assert_costed
+from tests.live.planted import PLANTED, PROGRAM, assert_hidden
 
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 
@@ -207,3 +208,12 @@ def test_words_reach_the_job_unchanged(invoke: Invoke, tmp_path: Path, hostile_n
     done = invoke("profile", "--name", hostile_name, "--", "python3", "-c", script, hostile_name)
     (output,) = tmp_path.glob("*/output.log")
     assert ascii(hostile_name) in output.read_text(), done.stderr
+
+
+def test_secrets_reach_the_program_and_nothing_else(image: str, tmp_path: Path) -> None:
+    name, _, tag = image.rpartition(":")
+    planted = Invoked(tmp_path, {**os.environ, **PLANTED, "IMAGE": name, "VERSION": tag})
+    extra = tuple(f"--env={name}" for name in PLANTED)
+    done = planted.run("profile", "--gpus", "0", *extra, "--", "python3", "-c", PROGRAM, "1")
+    assert done.returncode == 0, done.stderr
+    assert_hidden(planted.latest())

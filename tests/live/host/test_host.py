@@ -9,6 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.live.hosts import BEAT, Invoked, assert_costed, await_true, error_line
+from tests.live.planted import (
+    PLANTED,
+    PROGRAM,
+    SECRETS,
+    assert_hidden,
+    found_in,
+    found_in_arguments,
+)
 
 pytestmark = pytest.mark.nsys
 
@@ -130,3 +138,22 @@ def test_refusals(
     done = invoked.run("profile", "--on", "host", *words)
     assert done.returncode == code, done.stderr
     assert said in error_line(done)
+
+
+def test_secrets_reach_the_program_and_nothing_else(invoked: Invoked) -> None:
+    """Those of the shell and of --env; while the job runs, after it, on the page, in `reports`."""
+    invoked.environ = {**invoked.environ, **PLANTED}
+    extra = tuple(f"--env={name}" for name in SECRETS)
+    words = ("profile", "--on", "host", "--gpus", "0", *extra, "--", "python3", "-c", PROGRAM, "5")
+    child = invoked.start(*words)
+    await_true(lambda: any("got all" in p.read_text() for p in invoked.runs.glob("*/output.log")))
+    assert found_in(invoked.runs) == []
+    assert found_in_arguments() == []
+    _, said = child.communicate(timeout=180)
+    assert child.returncode == 0, said
+    assert_hidden(invoked.latest())
+    assert_hidden(invoked.latest(), "job.log")
+    assert invoked.run("html").returncode == 0
+    assert found_in(invoked.latest()) == []
+    shown = said + invoked.run("reports").stdout
+    assert not [text for text in SECRETS.values() if text in shown]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.live.kubernetes.conftest import Cluster, must
+from tests.live.planted import PLANTED, PROGRAM, assert_hidden
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 
@@ -60,3 +61,11 @@ def test_words_reach_the_rank_as_they_are(cluster: Cluster, launcher: str) -> No
     (output,) = cluster.directory.glob("*/output.log")
     (first, *_) = [line for line in output.read_text().splitlines() if "words [" in line]
     assert json.loads(first[first.index('["a') :]) == words
+
+
+def test_secrets_reach_the_program_and_no_report(cluster: Cluster, launcher: str) -> None:
+    extra = tuple(f"--env={name}={value}" for name, value in PLANTED.items())
+    done = cluster.profile(launcher, *extra, "--", "python3", "-c", PROGRAM, "1")
+    assert done.returncode == 0, done.stderr
+    (record,) = cluster.directory.glob("*/run.json")
+    assert_hidden(record.parent)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import HOSTILE_NAMES
 from tests.live.hosts import BEAT, Invoked, await_true, error_line
+from tests.live.planted import PLANTED, PROGRAM, assert_hidden
 
 pytestmark = [pytest.mark.nsys, pytest.mark.slurm]
 ON = ("--on", "slurm", "--gpus-per-node", "0")
@@ -177,3 +178,11 @@ def test_no_slurm_here(invoked: Invoked, tmp_path: Path) -> None:
     )
     assert done.returncode == 3
     assert re.search("(sinfo|sbatch|srun) is not installed here", error_line(done))
+
+
+def test_secrets_reach_the_program_and_nothing_else(invoked: Invoked) -> None:
+    invoked.environ = {**invoked.environ, **PLANTED}
+    extra = tuple(f"--env={name}" for name in PLANTED)
+    done = invoked.run("profile", *ON, *extra, "--", "python3", "-c", PROGRAM, "1")
+    assert done.returncode == 0, done.stderr
+    assert_hidden(invoked.latest())

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import HOSTILE_NAMES
 from tests.live.hosts import BEAT, Invoked, assert_costed, await_true, error_line
+from tests.live.planted import PLANTED, PROGRAM, assert_hidden, found_in_arguments
 from tests.live.ssh.conftest import Server
 from tests.live.ssh.proxy import Proxy
 
@@ -157,3 +158,16 @@ def test_two_runs_at_once_on_one_host(invoked: Invoked) -> None:
         _, said = child.communicate(timeout=150)
         assert child.returncode == 0, said
     assert len(list(invoked.runs.glob("*/rank0.*.nsys-rep"))) == 2
+
+
+def test_secrets_reach_the_program_and_nothing_else(invoked: Invoked, remote: Path) -> None:
+    invoked.environ = {**invoked.environ, **PLANTED}
+    extra = tuple(f"--env={name}" for name in PLANTED)
+    words = ("profile", "--on", "ssh", "--gpus", "0", *extra, "--", "python3", "-c", PROGRAM, "5")
+    child = invoked.start(*words)
+    await_true(lambda: "got all" in job_log(remote))
+    assert "planted" not in job_log(remote)
+    assert found_in_arguments() == []
+    _, said = child.communicate(timeout=180)
+    assert child.returncode == 0, said
+    assert_hidden(invoked.latest())
