@@ -1,6 +1,7 @@
 """Hide what looks like a credential in text that people or files will keep."""
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -70,6 +71,7 @@ FREE_TEXT = (_ASSIGNED, _BEARER)
 
 
 _HIDDEN = "***"
+_SHORTEST = 6  # a shorter value stands in many a word
 _PART_WORDS = (
     "pass passwd password passphrase pw passw secret secrets token tokens auth authorization jwt "
     "cookie cookies credential credentials creds apikey key pat webhook dsn"
@@ -99,6 +101,19 @@ def text(line: str) -> str:
     for pattern in FREE_TEXT:
         line = pattern.sub(rf"\1{_HIDDEN}", line)
     return line
+
+
+def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables named like credentials (DB_PASS, HF_TOKEN), longest first."""
+    found = {value for name, value in environ.items() if is_secret(name, value)}
+    return tuple(sorted((v for v in found if len(v) >= _SHORTEST), key=lambda v: (-len(v), v)))
+
+
+def without(line: str, values: Iterable[str]) -> str:
+    """`text` of a line, without these values too."""
+    for value in values:
+        line = line.replace(value, _HIDDEN)
+    return text(line)
 
 
 def url(value: str) -> str:

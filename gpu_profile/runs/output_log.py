@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -27,14 +28,14 @@ _STARTER = re.compile(
 not start is what a job has to say that never was."""
 
 
-def complete(log: Path, whole: Result) -> None:
+def complete(log: Path, whole: Result, secrets: Sequence[str] = ()) -> None:
     """Keep what was followed, in its order, unless the job's log has more; without credentials."""
     followed = _followed(log)
     logged = whole.stdout + whole.stderr if whole.returncode == 0 else ""
     if logged.startswith("No resources found"):  # kubectl's word for pods that were never there
         logged = ""
-    longer = max(followed, logged, key=len)
-    files.write_atomically(log, redact.text(longer))
+    texts = (redact.without(text, secrets) for text in (followed, logged))
+    files.write_atomically(log, max(texts, key=len))
 
 
 def make_way(log: Path) -> None:
@@ -52,17 +53,17 @@ def _followed(log: Path) -> str:
         return ""
 
 
-def copy_redacted(source: IO[bytes], target: IO[bytes]) -> None:
+def copy_redacted(source: IO[bytes], target: IO[bytes], secrets: Sequence[str] = ()) -> None:
     """Copy whole lines, a progress bar's included, as they come, without credentials."""
     rest = b""
     with contextlib.suppress(OSError, ValueError):  # closed 2 s after the program's end
         while chunk := os.read(source.fileno(), 1 << 16):
             rest += chunk
             end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1 or (len(rest) >> 16) << 16
-            target.write(redact.text(rest[:end].decode(errors="replace")).encode())
+            target.write(redact.without(rest[:end].decode(errors="replace"), secrets).encode())
             target.flush()
             rest = rest[end:]
-        target.write(redact.text(rest.decode(errors="replace")).encode())
+        target.write(redact.without(rest.decode(errors="replace"), secrets).encode())
 
 
 def last_line(log: Path) -> str:

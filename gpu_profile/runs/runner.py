@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -37,12 +38,15 @@ class Runner:
     directory: Path
     progress: Progress
     keep: bool = False
+    secrets: tuple[str, ...] = ()
+    """Values that output.log must not show: of variables named like credentials."""
     nsys: str = ""
     """An nsys of this machine, for exports that no other can make; empty: the one on PATH."""
     _since: float = field(default_factory=time.monotonic)
 
     def start(self, job: Job, plan: NsysPlan, kinds: tuple[str, ...]) -> Run:
         """Submit, and record what was submitted."""
+        self.secrets = (*self.secrets, *redact.secret_values(job.env))
         run = _record(job, self.launcher, plan, kinds)
         rundir.save(run, self.directory)
         with self._recorded(run):
@@ -130,16 +134,16 @@ class Runner:
                 if status.state is JobState.RUNNING and not following:
                     output.make_way(log)
                     logs = self.launcher.logs(job_id, follow=True)
-                    pause = follow.enter_context(
-                        process.in_background(logs, log, output.copy_redacted)
-                    )
+                    copy = functools.partial(output.copy_redacted, secrets=self.secrets)
+                    pause = follow.enter_context(process.in_background(logs, log, copy))
                     following = True
                 self.progress.show(_phase(status), output.last_line(log))
                 shortest = _RUNNING_S if following else _STARTING_S
                 pause(min(max((time.monotonic() - started) / 30, shortest), _LONG_S))
             else:
                 raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
-        output.complete(log, process.run(self.launcher.logs(job_id, follow=False)))
+        whole = process.run(self.launcher.logs(job_id, follow=False))
+        output.complete(log, whole, self.secrets)
         return status
 
     def _read(self, job_id: str, run: Run, kinds: Sequence[str]) -> tuple[Run, ReportError | None]:

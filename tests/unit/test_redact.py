@@ -56,3 +56,10 @@ def test_a_command_line_is_kept_without_its_secrets(
 def test_a_line_of_a_log(line: str, shown: str) -> None:
     assert redact.text(line) == shown
     assert redact.text(shown) == shown
+
+
+def test_values_of_variables_named_like_credentials() -> None:
+    environ = {"HF_TOKEN": "abcdef", "DB_PASS": "abcdefgh", "MODE": "abcdef2", "PIN_KEY": "12"}
+    values = redact.secret_values(environ)
+    assert values == ("abcdefgh", "abcdef")
+    assert redact.without("abcdefgh abcdef token=abcdefx", values) == "*** *** token=***x"

@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import Path
 
-from gpu_profile import files, process
+from gpu_profile import files, process, redact
 from gpu_profile.cli.flags import call, load_settings
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.cli.table import Options, Verb
@@ -38,8 +38,10 @@ def profile(verb: Verb, options: Options) -> None:
         _show(_shown(job), launcher)
         return
     plan, kinds = nsys_plan(job, launcher, chosen, strict=bool(options["strict"]))
-    plain = _baseline(job, launcher, chosen) if options["baseline"] else None
-    runner, run = _started(job, plan, kinds, launcher, chosen, keep=bool(options["keep"]))
+    secrets = redact.secret_values(options["environ"])
+    plain = _baseline(job, launcher, chosen, secrets) if options["baseline"] else None
+    keep = bool(options["keep"])
+    runner, run = _started(job, plan, kinds, launcher, chosen, secrets, keep=keep)
     if options["detach"]:
         runner.progress.say(f"`invoke fetch --job {run.id}` waits for it and brings its reports")
         print(run.handle)
@@ -78,6 +80,7 @@ def _started(
     kinds: tuple[str, ...],
     launcher: Launcher,
     chosen: Settings,
+    secrets: tuple[str, ...],
     *,
     keep: bool = False,
 ) -> tuple[Runner, Run]:
@@ -85,7 +88,12 @@ def _started(
     directory = rundir.create(chosen.report_dir, job.name)
     progress = Progress()
     runner = Runner(
-        launcher=launcher, directory=directory, progress=progress, keep=keep, nsys=chosen.nsys
+        launcher=launcher,
+        directory=directory,
+        progress=progress,
+        keep=keep,
+        secrets=secrets,
+        nsys=chosen.nsys,
     )
     run = runner.start(dataclasses.replace(job, name=directory.name), plan, kinds)
     progress.say(f"{run.handle} submitted; its run directory is {directory}")
@@ -101,9 +109,11 @@ def _shown(job: Job) -> Job:
     return dataclasses.replace(job, env=dict.fromkeys(job.env, "***"))
 
 
-def _baseline(job: Job, launcher: Launcher, chosen: Settings) -> tuple[list[str], float]:
+def _baseline(
+    job: Job, launcher: Launcher, chosen: Settings, secrets: tuple[str, ...]
+) -> tuple[list[str], float]:
     """The same job without nsys: its output's lines and how many seconds it ran."""
-    runner, run = _started(_plain(job), _NO_NSYS, (), launcher, chosen)
+    runner, run = _started(_plain(job), _NO_NSYS, (), launcher, chosen, secrets)
     run = runner.finish(run)
     return _output(runner.directory), run.seconds["run"]
 
@@ -139,7 +149,11 @@ def fetch(verb: Verb, options: Options) -> None:
     if not run.cleaned:
         launcher = launcher_of(run.launcher, chosen)
         runner = Runner(
-            launcher=launcher, directory=directory, progress=Progress(), nsys=chosen.nsys
+            launcher=launcher,
+            directory=directory,
+            progress=Progress(),
+            secrets=redact.secret_values(options["environ"]),
+            nsys=chosen.nsys,
         )
         run = runner.finish(run)
     _tell(run, directory, options, chosen)

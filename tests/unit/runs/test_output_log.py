@@ -68,3 +68,12 @@ def test_the_longer_of_both_is_kept_without_credentials(tmp_path: Path) -> None:
     assert "abcdef" not in log.read_text()
     output.complete(log, Result(returncode=1, stdout="x" * 100))
     assert "xxx" not in log.read_text()
+
+
+def test_the_kept_log_is_the_followed_one_though_hidden_values_made_it_shorter(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "output.log"
+    log.write_text("b ***\na\n")
+    output.complete(log, Result(returncode=0, stdout="a\nb hunter2xyz\n"), ("hunter2xyz",))
+    assert log.read_text() == "b ***\na\n"
