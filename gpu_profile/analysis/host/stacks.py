@@ -46,9 +46,9 @@ class Frame:
 
     @property
     def name_of_file(self) -> str:
-        """`train.py`; a package's own with the package: `sympy/__init__.py`."""
+        """`train.py`; a package's own by the package, `sympy.__init__.py`: a slash is a path's."""
         parts = self.file.split("/")
-        return "/".join(parts[-2:] if parts[-1] == "__init__.py" else parts[-1:])
+        return ".".join(parts[-2:] if parts[-1] == "__init__.py" else parts[-1:])
 
     @property
     def of_user(self) -> bool:

@@ -119,6 +119,7 @@ def test_periods(values: list[int], n: int) -> None:
     [
         ((COLLATE, FETCH, STEP), "data", "collate (train.py:9)"),
         ((LOG, STEP), "host", "write_log (log.py:7)"),
+        ((("f", "/home/user/own/__init__.py", 2), STEP), "host", "f (own.__init__.py:2)"),
         ((("a\x1b[31m", "/home/user/b\n.py", 3), STEP), "host", "a?[31m (b?.py:3)"),
         ((ENCODE, LOG, STEP), "host", "write_log (log.py:7), in encode (encoder.py:200)"),
     ],
