@@ -7,7 +7,8 @@ readonly PIP_CONF=/run/secrets/pip_conf
 readonly BUILD_DIR=/var/tmp/gpu-profile-build # never collected into the image
 mkdir -p "${BUILD_DIR}"
 
-log() { printf '%s: %s\n' "${COMPONENT:-base}" "$*"; }
+# Lines of the build's log hold no user and password of a URL: https://***@host/x.
+log() { printf '%s: %s\n' "${COMPONENT:-base}" "$*" | sed -E 's#(://)[^/@[:space:]]+@#\1***@#g'; }
 
 die() {
     log "$*" >&2

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
-from gpu_profile import process
+from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.paths import RECORDS, ROOT
 from gpu_profile.cli.table import Options, Verb
@@ -34,7 +34,7 @@ from gpu_profile.verbs.image.registry import lent
 
 def render(verb: Verb, options: Options) -> None:
     decided = process.drive(decide.decide(locked(load_settings(verb, options))))
-    sys.stdout.write(dockerfile.render(decided.settings))
+    sys.stdout.write(redact.url(dockerfile.render(decided.settings)))
 
 
 def build(verb: Verb, options: Options) -> None:
@@ -149,4 +149,4 @@ def _followed(lines: Generator[str, None, int], log: BuildLog) -> int:
             return int(stop.value)
         log.feed(line)
         if not _draws():
-            print(line, file=sys.stderr, flush=True)
+            print(redact.url(line), file=sys.stderr, flush=True)

@@ -37,6 +37,14 @@ def test_config_shows_value_and_source(tmp_path: Path) -> None:
     assert "hush" not in shown.stdout
 
 
+def test_a_rendered_dockerfile_holds_no_password_of_a_url(tmp_path: Path) -> None:
+    chosen = ("BASE_IMAGE=debian:13", "NSYS_SOURCE=nvidia", "NSYS_URL=https://u:hunter2@mirror/x")
+    words = (word for setting in chosen for word in ("--set", setting))
+    done = invoke("render", *words, directory=tmp_path)
+    assert 'ARG NSYS_URL="https://***@mirror/x"' in done.stdout, done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+
+
 def test_a_dry_run_of_counters_shows_the_line_that_would_run(tmp_path: Path) -> None:
     words = ("counters", "--allow", "--dry-run", "--on")
     here = invoke(*words, "host", directory=tmp_path).stdout.strip()
