@@ -22,7 +22,7 @@ from gpu_profile.analysis.arrays.columns import present, time_order
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.parquet import ParquetStore
 from gpu_profile.analysis.store.protocol import Store
-from gpu_profile.analysis.store.schema import EVENT_TABLES, MISSING
+from gpu_profile.analysis.store.schema import EVENT_TABLES, MISSING, subtract
 from gpu_profile.analysis.store.sqlite import SqliteStore, Value
 from gpu_profile.errors import ReportError
 
@@ -31,6 +31,7 @@ __all__ = ["MISSING", "Columns", "Database", "IntArray", "Value", "sort_columns"
 Columns = dict[str, IntArray]
 
 SCHEMA_MAJOR = 3
+SCHEMA = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
 OLD_OR_NEW = "Export it with an nsys from 2023.2 to 2026.5, or update gpu-profile"
 
 
@@ -74,8 +75,15 @@ class Database:
         self._store.close()
 
     def has(self, table: str, *columns: str) -> bool:
-        """Whether the table is there and has all of these columns."""
-        return table in self._store.tables and set(columns) <= set(self._store.tables[table])
+        """Whether the table is there and has all of these columns.
+
+        Raises ReportError for what has its name and is no plain table (a view): to say that it
+        is not there would be to say that the report has no such events.
+        """
+        if table not in self._store.tables:
+            return False
+        self._store.check_table(table)
+        return set(columns) <= set(self._store.tables[table])
 
     def columns(self, table: str) -> tuple[str, ...]:
         """The names of a table's columns; none for an absent table."""
@@ -87,19 +95,24 @@ class Database:
             return len(column)
         return self._store.count(table) if self.has(table) else 0
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of how this report was read; none for nearly all."""
+        return tuple(dict.fromkeys(self._store.notes))
+
     @cached_property
     def schema(self) -> tuple[int, ...]:
         """The export's schema, such as (3, 20, 3)."""
         version = self.export_facts.get("EXPORT_SCHEMA_VERSION", "")
-        parts = version.split(".")
-        if not all(part.isdigit() for part in parts):
+        if not SCHEMA.fullmatch(version):
             raise ReportError(f"{self.path} does not say its schema", OLD_OR_NEW)
-        return tuple(int(part) for part in parts)
+        return tuple(int(part) for part in version.split("."))
 
     @cached_property
     def export_facts(self) -> dict[str, str]:
         """META_DATA_EXPORT (EXPORT_META_DATA before 3.2): what nsys says about the export."""
-        table = "META_DATA_EXPORT" if self.has("META_DATA_EXPORT") else "EXPORT_META_DATA"
+        new, old = "META_DATA_EXPORT", "EXPORT_META_DATA"
+        table = new if self.has(new, "name", "value") else old
         return {str(name): str(value) for name, value in self.rows(table, "name", "value")}
 
     def event_counts(self) -> dict[str, int]:
@@ -152,7 +165,7 @@ class Database:
         kept, parts = self._kept.get(table, {}), [name.split("-") for name in columns]
         if only or not kept.keys() >= {name for part in parts for name in part}:
             return self._store.integers(table, columns, only)
-        return [kept[a] - kept[b[0]] if b else kept[a] for a, *b in parts]
+        return [subtract(kept[a], kept[b[0]]) if b else kept[a] for a, *b in parts]
 
     def rows(
         self, table: str, *columns: str, only: Mapping[str, Iterable[int]] | None = None
@@ -225,11 +238,18 @@ def _store(path: Path) -> Store:
 
 
 def _check_schema(database: Database) -> None:
-    if not database.has("StringIds", "id", "value") or not database.export_facts:
+    if not database.has("StringIds", "id", "value") or not _has_facts(database):
         raise ReportError(f"{database.path} was not written by nsys", "Give nsys' own export")
     if database.schema[0] != SCHEMA_MAJOR:
         version = ".".join(map(str, database.schema))
         raise ReportError(f"{database.path} has schema {version}, unknown here", OLD_OR_NEW)
+
+
+def _has_facts(database: Database) -> bool:
+    tables = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+    return any(database.has(table, "name", "value") for table in tables) and bool(
+        database.export_facts
+    )
 
 
 def sort_columns(columns: Columns, *keys: str) -> Columns:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.schema import MISSING
-from gpu_profile.analysis.store.sqlite import DIFFERENCE, Value
+from gpu_profile.analysis.store.schema import MISSING, subtract
+from gpu_profile.analysis.store.sqlite import Value
 from gpu_profile.errors import ReportError, ToolError
 
 
@@ -17,6 +17,7 @@ class ParquetStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notes: list[str] = []
         self._parquet = _pyarrow(path)
         self._files = {file.stem: file for file in sorted(path.glob("*.parquet"))}
         if not self._files:
@@ -28,6 +29,9 @@ class ParquetStore:
 
     def _columns(self, file: Path) -> tuple[str, ...]:
         return tuple(self._parquet.read_schema(file).names)
+
+    def check_table(self, table: str) -> None:
+        """A Parquet file is always a plain table."""
 
     def close(self) -> None:
         """Nothing stays open between two reads."""
@@ -78,9 +82,8 @@ def _pyarrow(path: Path) -> Any:  # noqa: ANN401
 
 
 def _difference(data: Any, name: str) -> IntArray:  # noqa: ANN401
-    if parts := DIFFERENCE.fullmatch(name):
-        return _column(data, parts[1]) - _column(data, parts[2])
-    return _column(data, name)
+    left, *right = (_column(data, part) for part in name.split("-"))
+    return subtract(left, right[0]) if right else left
 
 
 def _column(data: Any, name: str) -> IntArray:  # noqa: ANN401

@@ -9,10 +9,17 @@ from gpu_profile.analysis.store.sqlite import Value
 
 
 class Store(Protocol):
-    """What a form of export must offer; tables maps a table's name to its columns' names."""
+    """What a form of export must offer; tables maps a table's name to its columns' names.
+
+    `notes`: lines about what was read in another way than it stands in the file, such as
+    "names longer than 65,536 characters are cut".
+    """
 
     path: Path
     tables: dict[str, tuple[str, ...]]
+    notes: list[str]
+
+    def check_table(self, table: str) -> None: ...
 
     def close(self) -> None: ...
 

@@ -32,6 +32,14 @@ NVTX_PUSH_POP, NVTX_START_END, NVTX_MARK, NVTX_DOMAIN = 59, 60, 34, 75
 MISSING = int(np.iinfo(np.int64).min)  # what NULL and an absent optional column read as
 
 
+def subtract(left: IntArray, right: IntArray) -> IntArray:
+    """left - right, and MISSING where either is: NULL - 5 is NULL."""
+    difference = left - right
+    if len(left) and MISSING in (left.min(), right.min()):
+        difference[(left == MISSING) | (right == MISSING)] = MISSING
+    return difference
+
+
 def pid_of(global_id: IntArray) -> IntArray:
     """The process id in a globalTid or globalPid: hardware 8 bits, VM 8, PID 24, TID 24."""
     return (global_id >> 24) & 0xFFFFFF

@@ -14,20 +14,27 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.schema import MISSING
 
 Bytes = NDArray[np.uint8]
+Lengths = NDArray[np.int32]
 
 LEAF = 13
 SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # bytes of a value by serial type 0 to 9
-REAL, ZERO, TEXT = 7, 8, 12
+REAL, ZERO, RESERVED, TEXT = 7, 8, (10, 11), 12
+SIZE_OF = np.array(SIZES, np.int32)
 SHIFT_OF = np.array([min(63, 64 - 8 * size) for size in SIZES])
 CONSTANT = {0: MISSING, ZERO: 0, ZERO + 1: 1}  # what stands in the type itself
 MORE = 0x80  # the bit of a variable-length integer's byte that says: there is another one
 PREFIX = 11  # the most bytes before a row's header: its size in two, its rowid in nine
 WINDOW = 128  # bytes of a cell that are looked at together
 SLACK = WINDOW + 8  # zeros behind a block, so that a value near its end may be read as 8 bytes
+MOST_LAYOUTS = 256  # of one block; nsys writes 1 to 5, and each one costs a pass over the rows
 
 
 class Unsupported(Exception):
     """A table that only SQLite itself reads; never leaves this package."""
+
+
+class Damaged(Exception):
+    """Pages that are no b-tree, of which SQLite would read rows twice, or without end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,71 +43,101 @@ class Layout:
     bytes of rowid, then the header, whose first byte is at `header`.
 
     `columns`: serial type and offset from the cell's start of each wanted one. `mask`: the bits
-    of a cell's first words in which the cells are alike.
+    of a cell's first words in which the cells are alike. `is_whole`: the last wanted column is
+    the row's last one.
     """
 
     size: int
     header: int
+    is_whole: bool
     columns: Mapping[int, tuple[int, int]]
     mask: IntArray
 
 
 def decode(pages: Bytes, wanted: Sequence[int], usable: int) -> dict[int, IntArray]:
-    """The wanted columns of all cells of these leaf pages."""
+    """The wanted columns of all cells of these leaf pages.
+
+    Raises Unsupported for anything that SQLite might read in another way, or call malformed.
+    """
     if (pages[:, 0] != LEAF).any():
         raise Unsupported("a damaged table")
     data = np.ndarray(pages.size + SLACK, np.uint8, pages.base)
-    place = _cells(pages)
+    place = _cells(pages, usable)
     if not len(place):
         return {column: np.empty(0, np.int64) for column in wanted}
     layout = _layout(data[place[0] : place[0] + WINDOW], wanted)
     windows = _windows(data, place, layout, wanted[-1])
     same = _alike(windows, layout.mask)
+    used = place & pages.shape[1] - 1  # a page has 2^n bytes
     if same.all():  # so it is in nearly every block
-        return _decoded(data, place, windows, layout, usable)
+        return _decoded(data, place, used, windows, layout, usable)
     rows = np.arange(len(place))
     result = {column: np.empty(len(place), np.int64) for column in wanted}
-    while True:  # rows of one layout at a time: there are few
-        found = _decoded(data, place[rows[same]], windows[same], layout, usable)
+    for _ in range(MOST_LAYOUTS):  # rows of one layout at a time: there are few
+        mine = rows[same]
+        found = _decoded(data, place[mine], used[mine], windows[same], layout, usable)
         for column, values in found.items():
-            result[column][rows[same]] = values
+            result[column][mine] = values
         rows, windows = rows[~same], windows[~same]
         if not len(rows):
             return result
         layout = _layout(windows[0].view(np.uint8), wanted)
         same = _alike(windows, layout.mask)
+    raise Unsupported("rows of many layouts")
 
 
 def _decoded(
-    data: Bytes, place: IntArray, window: IntArray, layout: Layout, usable: int
+    data: Bytes, place: IntArray, used: IntArray, window: IntArray, layout: Layout, usable: int
 ) -> dict[int, IntArray]:
-    """The columns of cells of one layout, whose first bytes are `window`."""
+    """The columns of cells of one layout, whose first bytes are `window`. `used`: the bytes of
+    each cell's page before the cell."""
     head = window.view(np.uint8)
-    if layout.size == 2 and _two_bytes(head) > usable - 35:
+    payload = _two_bytes(head) if layout.size == 2 else head[:, 0].astype(np.int32)
+    if layout.size == 2 and int(payload.max()) > usable - 35:
         raise Unsupported("rows that go on in other pages")
+    if int((used + payload).max()) + layout.header > usable:  # the header is behind both lengths
+        raise Unsupported("a cell that goes out of its page")
     *_, last = layout.columns
     kinds = _kinds(head[:, layout.header + 1 + last])
+    _check_values(payload, layout, kinds)
     return {
         column: _values(data, place, window, kinds if column == last else kind, offset)
         for column, (kind, offset) in layout.columns.items()
     }
 
 
-def _cells(pages: Bytes) -> IntArray:
+def _check_values(payload: Lengths, layout: Layout, kinds: Bytes | int) -> None:
+    """Raises Unsupported where a row's values are longer than the row.
+
+    SQLite's own test, in OP_Column of its vdbe.c: the values up to the wanted one must end within
+    the payload, and exactly with it where they are all that the header names.
+    """
+    *_, (_, offset) = layout.columns.values()
+    end = SIZE_OF[kinds] + (offset - layout.header)
+    if (payload != end).any() if layout.is_whole else (payload < end).any():
+        raise Unsupported("a row whose values are longer than itself")
+
+
+def _cells(pages: Bytes, usable: int) -> IntArray:
     """Where each cell starts, counted from the first page's start."""
+    size = pages.shape[1]
     counts = pages[:, 3].astype(np.int64) << 8 | pages[:, 4]
     most = int(counts.max())
-    pointers = np.ascontiguousarray(pages[:, 8 : 8 + 2 * most]).view(">u2")
-    if pointers.shape[1] < most:
+    # A page without cells is only ever a table's only one: SQLite calls others malformed.
+    if most > (size - 8) // 6 or (len(pages) > 1 and not counts.all()):
         raise Unsupported("a damaged page")
-    starts = np.arange(len(pages))[:, None] * pages.shape[1] + pointers
-    found: IntArray = starts[np.arange(most) < counts[:, None]]
+    pointers = np.ascontiguousarray(pages[:, 8 : 8 + 2 * most]).view(">u2")
+    within = np.arange(most) < counts[:, None]
+    if most and int(pointers.max(where=within, initial=0)) > usable - 4:
+        raise Unsupported("a cell that goes out of its page")
+    starts = np.arange(len(pages))[:, None] * size + pointers
+    found: IntArray = starts[within]
     return found
 
 
-def _two_bytes(head: Bytes) -> int:
-    """The largest of variable-length integers of two bytes."""
-    return int(((head[:, 0].astype(np.int64) & ~MORE) << 7 | head[:, 1]).max())
+def _two_bytes(head: Bytes) -> Lengths:
+    """Variable-length integers of two bytes."""
+    return (head[:, 0].astype(np.int32) & ~MORE) << 7 | head[:, 1]
 
 
 def _windows(data: Bytes, place: IntArray, first: Layout, last: int) -> IntArray:
@@ -133,10 +170,12 @@ def _layout(start: Bytes, wanted: Sequence[int]) -> Layout:
             if kind == REAL or kind > ZERO + 1:
                 raise Unsupported("a column that does not hold integers only")
             found[column] = (kind, offset)
+        elif kind in RESERVED:
+            raise Unsupported("a damaged row")
         elif kind in (ZERO, ZERO + 1):
             mask[header + column + 1] = 0xFE  # 0 or 1, which take no space and nobody asks for
         offset += SIZES[kind] if kind < len(SIZES) else (kind - TEXT) // 2
-    return Layout(size, header, found, np.frombuffer(mask, np.int64))
+    return Layout(size, header, head[0] == columns + 1, found, np.frombuffer(mask, np.int64))
 
 
 def _length(cell: bytes, place: int) -> int:

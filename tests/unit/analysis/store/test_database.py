@@ -26,6 +26,13 @@ def rootpage(path: Path, table: str) -> int:
     return int(page)
 
 
+def reader(path: Path) -> PageReader:
+    connection = sqlite3.connect(path)
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.close()
+    return PageReader(path, pages)
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "all.sqlite"
@@ -70,7 +77,7 @@ def test_pages_hold_every_width_of_integer(
     connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
     connection.commit()
     connection.close()
-    (found,) = PageReader(path).integers(rootpage(path, "t"), [(1,)], {})
+    (found,) = reader(path).integers(rootpage(path, "t"), [(1,)], {})
     assert found.tolist() == [MISSING if value is None else value for value in values]
 
 
@@ -86,7 +93,7 @@ def test_cells_of_one_page_may_have_rowids_and_sizes_of_any_length(tmp_path: Pat
     )
     connection.commit()
     connection.close()
-    x, y = PageReader(path).integers(rootpage(path, "t"), [(0,), (4,)], {})
+    x, y = reader(path).integers(rootpage(path, "t"), [(0,), (4,)], {})
     assert list(zip(x.tolist(), y.tolist(), strict=True)) == [(row[1], row[-1]) for row in rows]
 
 
@@ -99,7 +106,7 @@ def test_what_pages_cannot_tell_is_left_to_sqlite(tmp_path: Path, row: tuple[obj
     connection.commit()
     connection.close()
     with pytest.raises(Unsupported):
-        PageReader(path).integers(rootpage(path, "t"), [(1,)], {})
+        reader(path).integers(rootpage(path, "t"), [(1,)], {})
 
 
 def test_long_texts_before_a_column_do_not_hide_it(tmp_path: Path) -> None:

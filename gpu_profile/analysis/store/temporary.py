@@ -1,0 +1,57 @@
+"""Temporary folders of unpacked reports, and the removal of those whose process was killed.
+
+A process that is killed (out of memory, kill -9) leaves its folder, and in it perhaps a report
+that was to be scrubbed. Each process locks its folders (flock), a lock that ends with it.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+PREFIX = "gpu-profile-report-"
+YOUNGEST_S = 60.0  # between the making of a folder and its lock is less than a millisecond
+
+
+class TemporaryFolder(tempfile.TemporaryDirectory[str]):
+    """A folder of this process, mode 0700, that is removed when it is closed or collected."""
+
+    def __init__(self) -> None:
+        super().__init__(prefix=PREFIX)
+        self._lock = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY)
+        with suppress(OSError):  # a file system without locks: never swept then
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def cleanup(self) -> None:
+        super().cleanup()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def sweep() -> int:
+    """Remove the folders of this user's processes that were killed; returns how many."""
+    removed = 0
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            removed += _sweep_one(folder)
+    return removed
+
+
+def _sweep_one(folder: Path) -> bool:
+    facts = folder.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
+        return False
+    if time.time() - facts.st_mtime < YOUNGEST_S:
+        return False
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder)
+    finally:
+        os.close(handle)
+    return True

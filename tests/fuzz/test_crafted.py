@@ -1,0 +1,99 @@
+"""Crafted reports: one line that says why, or the right numbers; in bounded time and memory."""
+
+import resource
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.multi_report.work import Source, Work
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.sqlite import LONGEST_TEXT
+from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
+from gpu_profile.errors import GpuProfileError, ReportError
+from tests.fuzz.child import Outcome, check_in_child
+from tests.fuzz.craft import CRAFTED, KERNEL, long_name, rowids_far_apart
+from tests.fuzz.pages import recorded
+
+EVERY_TABLE = tuple({**ANALYSES, **OURS}.values())
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    path = tmp_path / "rank0.sqlite"
+    path.write_bytes(recorded())
+    return path
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_a_crafted_report_is_refused_in_a_line(report: Path, name: str) -> None:
+    change, reason = CRAFTED[name]
+    change(report)
+
+    def check() -> Outcome:
+        answer = Work(Source(str(report)), EVERY_TABLE).do()
+        return (
+            Outcome("refused", str(answer)) if isinstance(answer, ReportError) else Outcome("READ")
+        )
+
+    outcome = check_in_child(check)
+    assert outcome.label == "refused", outcome
+    assert reason in outcome.note
+    assert outcome.note.isprintable()
+
+
+def test_rowids_that_lie_far_apart_are_read(report: Path) -> None:
+    rowids_far_apart(report)
+    with closing(sqlite3.connect(report)) as database:
+        rows = database.execute(f"SELECT start, end FROM {KERNEL} ORDER BY rowid").fetchall()
+    with Database.open(report) as database:
+        ours = database.load(KERNEL, "start", "end", sort=False)
+        by_sql = database._store._from_sql(KERNEL, ["start", "end"], {})  # type: ignore[attr-defined]
+    assert np.array_equal(np.array(rows).T, [ours["start"], ours["end"]])
+    assert np.array_equal(np.array(rows).T, by_sql)
+
+
+def test_a_long_name_is_cut_and_told(report: Path) -> None:
+    long_name(report, 30_000_000)
+
+    def check() -> Outcome:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with Database.open(report) as database:
+            (name, *_) = ANALYSES["cuda_gpu_kern_sum"].table(database).column("Name")
+            notes = database.notes
+        assert len(str(name)) < 2 * LONGEST_TEXT
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
+        return Outcome("same", str(notes))
+
+    outcome = check_in_child(check)
+    assert outcome.label == "same", outcome
+    assert f"texts longer than {LONGEST_TEXT:,} bytes are cut there" in outcome.note
+
+
+def test_names_that_are_not_utf8_are_shown_and_told(report: Path) -> None:
+    with closing(sqlite3.connect(report, isolation_level=None)) as database:
+        database.execute("UPDATE StringIds SET value = CAST(x'ff41fe' AS TEXT)")
+    with Database.open(report) as database:
+        names = set(ANALYSES["cuda_gpu_kern_sum"].table(database).column("Name"))
+        assert names == {"\ufffdA\ufffd"}
+        (note,) = database.notes
+    assert "are not UTF-8" in note
+
+
+def test_the_first_page_of_a_table_may_be_anything(report: Path) -> None:
+    """A root page that is missing, another table's, an index's, or of no kind."""
+    with closing(sqlite3.connect(report)) as database:
+        (root,) = database.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = ?", (KERNEL,)
+        ).fetchone()
+    content = recorded()
+    for kind in range(256):
+        changed = bytearray(content)
+        changed[(root - 1) * 4096] = kind
+        report.write_bytes(changed)
+        if kind == content[(root - 1) * 4096]:
+            continue
+        with pytest.raises(GpuProfileError), Database.open(report) as database:
+            database.load(KERNEL, "start")
