@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from gpu_profile.printable import printable
+
 
 class GpuProfileError(Exception):
     """`what` happened and `hint`, what to do next. Anything else that escapes is a bug."""
@@ -16,7 +18,7 @@ class GpuProfileError(Exception):
     def __str__(self) -> str:
         """One line, whatever a foreign program put into the message."""
         parts = (part.strip().rstrip(".") for part in (self.what, self.hint) if part.strip())
-        return " ".join(". ".join(parts).split()) + "."
+        return printable(" ".join(". ".join(parts).split())) + "."
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from gpu_profile.printable import printable, printable_lines
+
 _QUIET_S = 15.0
 
 
@@ -22,11 +24,12 @@ class Progress:
     def say(self, line: str) -> None:
         """A line that stays."""
         self._close()
-        print(line, file=self.stream, flush=True)
+        print(printable_lines(line), file=self.stream, flush=True)
 
     def show(self, phase: str, last_line: str = "") -> None:
         """The present state: phase, elapsed time and the job's last line."""
         now = time.monotonic()
+        phase, last_line = printable(phase), printable(last_line)
         text = f"{phase} {now - self._started:.0f} s"
         if self.stream.isatty():
             width = shutil.get_terminal_size().columns - 1

@@ -7,13 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 
 from gpu_profile.function_names import shorten_names
+from gpu_profile.printable import printable, printable_json
 from gpu_profile.table import Cell, Column, Table
 
 NAME_AT_LEAST = 40  # characters that a shortened name has, however narrow the terminal
 
 
 def to_csv(table: Table) -> str:
-    """Byte for byte what `nsys stats --format csv` writes for the same cells."""
+    """Byte for byte what `nsys stats --format csv` writes for the same cells: control characters
+    in names are not escaped, so print it to a file or a pipe only."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(str, table.columns))
@@ -31,7 +33,7 @@ def to_json(tables: Sequence[Table]) -> str:
         table.title: [dict(zip(name, row, strict=True)) for row in table.rows]
         for table, name in zip(tables, names, strict=True)
     }
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    return printable_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
 
 
 def to_text(table: Table, width: int = 120) -> str:
@@ -84,7 +86,7 @@ def _separated(cell: Cell, column: Column) -> str:
         return f"{cell:,}"
     if isinstance(cell, float):
         return f"{_up(cell, column):,.{column.decimals}f}"
-    return shown(cell, column).replace("\n", " ")
+    return printable(shown(cell, column).replace("\n", " "))
 
 
 def _is_number(table: Table, index: int) -> bool:

@@ -9,6 +9,7 @@ from gpu_profile import process
 from gpu_profile.cli.table import Options
 from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, SettingsError
+from gpu_profile.printable import printable_lines
 from gpu_profile.table import Table
 
 _INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
@@ -51,7 +52,8 @@ def show(tables: Sequence[Table], form: str, names: str = "short") -> None:
     if form == "json":
         sys.stdout.write(writers.to_json(tables))
     elif form == "csv":
-        sys.stdout.write("\n".join(writers.to_csv(table) for table in tables))
+        text = "\n".join(writers.to_csv(table) for table in tables)
+        sys.stdout.write(printable_lines(text) if sys.stdout.isatty() else text)
     elif form == "text":
         width = shutil.get_terminal_size((120, 40)).columns if names == "short" else sys.maxsize
         sys.stdout.write("\n".join(writers.to_text(table, width) for table in tables))

@@ -75,6 +75,9 @@ class Settings:
     run_opts: str = _words("More options for `docker run`")
     shm_size: str = _key("1g", "Shared memory of containers; data loaders and NCCL need it", "size")
     report_dir: Path = _key(Path("/tmp"), "Where runs and their reports are kept", "path")
+    unpack_limit_gb: str = _key(
+        "16", "Most gigabytes that a packed report (.gz) may unpack to", "count"
+    )
 
     launcher: LauncherName = _key("docker", "Where profile and test run when --on does not say it")
     nsys: str = _key("", "Path of the nsys to use on hosts; empty finds the newest", "path")

@@ -1,19 +1,21 @@
 """A comparison as text, JSON, Markdown and JUnit XML."""
 
 import json
+import re
 from collections.abc import Callable
 from xml.etree import ElementTree
 
 from gpu_profile.analysis.compare.compare import Comparison, Spread
 from gpu_profile.errors import SettingsError
-from gpu_profile.table import Table
+from gpu_profile.printable import printable
+from gpu_profile.table import Cell, Column, Table
 from gpu_profile.table_formats import shown, to_text
 
 MOST_ROWS = 20
 
 
 def as_text(comparison: Comparison) -> str:
-    lines = [str(comparison), "", *(_spread(*side) for side in _sides(comparison)), ""]
+    lines = [printable(str(comparison)), "", *(_spread(*side) for side in _sides(comparison)), ""]
     if not comparison.kernels.rows:
         return "\n".join([*lines, "No kernel appeared, vanished or changed.", ""])
     return "\n".join(lines) + "\n" + to_text(_top(comparison.kernels))
@@ -41,7 +43,7 @@ def as_json(comparison: Comparison) -> str:
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """For a pull request."""
+    """For a pull request. Names stand in code spans: no markup, link or mention of theirs works."""
     head = [
         "",
         "| side | runs | samples | median ms | p95 ms | CV % |",
@@ -52,20 +54,26 @@ def as_markdown(comparison: Comparison) -> str:
         f"| {s.cv_percent:.1f} |"
         for name, s in _sides(comparison)
     ]
-    return "\n".join([f"**{comparison}**", *head, *rows, *_markdown(comparison.kernels), ""])
+    metric = printable(comparison.metric)
+    name = _code(metric) if ":" in metric else metric  # a range's or kernel's
+    verdict = printable(str(comparison)).removeprefix(metric)
+    return "\n".join([f"**{name}{verdict}**", *head, *rows, *_markdown(comparison.kernels), ""])
 
 
 def as_junit(comparison: Comparison) -> str:
-    """One test case; a regression is its failure, too few samples a skip."""
+    """One test case; a regression is its failure, too few samples a skip.
+
+    All text is printable: XML 1.0 has no way to write ESC, not even as a number.
+    """
     failed, skipped = comparison.regressed, comparison.verdict == "undecided"
     counts = {"tests": "1", "failures": str(int(failed)), "skipped": str(int(skipped))}
     suite = ElementTree.Element("testsuite", {"name": "gpu-profile compare", **counts})
     case = ElementTree.SubElement(
-        suite, "testcase", {"classname": "compare", "name": comparison.metric}
+        suite, "testcase", {"classname": "compare", "name": printable(comparison.metric)}
     )
     if failed or skipped:
         kind = "failure" if failed else "skipped"
-        ElementTree.SubElement(case, kind, {"message": str(comparison)})
+        ElementTree.SubElement(case, kind, {"message": printable(str(comparison))})
     ElementTree.SubElement(case, "system-out").text = as_text(comparison)
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
@@ -120,13 +128,20 @@ def _markdown(table: Table) -> list[str]:
     head = "| " + " | ".join(map(str, table.columns)) + " |"
     rule = "| " + " | ".join("---" for _ in table.columns) + " |"
     rows = [
-        "| "
-        + " | ".join(_cell(shown(c, k)) for c, k in zip(row, table.columns, strict=True))
-        + " |"
+        "| " + " | ".join(_cell(c, k) for c, k in zip(row, table.columns, strict=True)) + " |"
         for row in _top(table).rows
     ]
     return ["", head, rule, *rows]
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _cell(cell: Cell, column: Column) -> str:
+    """A table's cell; a name in it is the report's and may be anything."""
+    text = shown(cell, column)
+    return _code(printable(text)).replace("|", "\\|") if column.name == "Kernel" else text
+
+
+def _code(text: str) -> str:
+    """A code span: `name`, between more backticks than the name has in a row."""
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    space = " " if text.startswith("`") or text.endswith("`") or not text else ""
+    return f"{fence}{space}{text}{space}{fence}"

@@ -35,6 +35,7 @@ from gpu_profile.analysis.host.work import load_host_record
 from gpu_profile.analysis.multi_report.survey import run_of, survey
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.printable import printable
 from gpu_profile.table import Column, Table
 
 RULES = (
@@ -99,7 +100,7 @@ class Diagnosis:
             yield "Nothing found that is worth the time."
         if left := len(self.findings) - len(shown):
             yield f"{left} more: invoke diagnose"
-        yield from (f"Could not judge {text}." for text in self.unjudged)
+        yield from (printable(f"Could not judge {text}.") for text in self.unjudged)
 
     def to_table(self) -> Table:
         """One row a finding, for the page and CSV."""
@@ -224,6 +225,5 @@ def _block(number: int, finding: Finding) -> str:
     ranks = f" on {', '.join(map(str, finding.ranks))}" if finding.ranks else ""
     gain = f", {finding.ms_per_step:.2f} ms {finding.unit}" if finding.ms_per_step else ""
     head = f"{number}. {finding.kind}{ranks}: {finding.cause}{gain}"
-    return "\n".join(
-        (head, *(f"   - {line}" for line in finding.evidence), f"   > {finding.advice}")
-    )
+    lines = (head, *(f"   - {line}" for line in finding.evidence), f"   > {finding.advice}")
+    return "\n".join(map(printable, lines))

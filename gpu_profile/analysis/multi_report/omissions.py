@@ -31,6 +31,8 @@ def readable(
             refused.append(answer)
         else:
             read.append((source, answer))
+            for note in answer.notes:
+                tell(f"note: {source.name}: {note}")
     tell_omissions(refused, count or len(sources), len(read), tell, complete=complete)
     return read
 

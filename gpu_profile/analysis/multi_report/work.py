@@ -1,26 +1,44 @@
 """The task of reading one report, wherever it is done."""
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.open_report import opened
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import GpuProfileError, ReportError
 
-Partials = list[Any]
 Result = TypeVar("Result")
-Answer = Partials | GpuProfileError
 Tell = Callable[[str], None]
+
+CRAFTED_VALUES = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+"""What the arithmetic of an analysis raises for values that nsys never writes, such as a GPU's
+number that is a text."""
+
+
+class Partials(list[Any]):
+    """What each analysis makes of one report, and `notes`: what a reader must know of it."""
+
+    notes: tuple[str, ...] = ()
+
+
+Answer = Partials | GpuProfileError
 
 
 @dataclass(frozen=True)
 class Source:
-    """A report to read: a path here (or where the workers are), or a URL such as s3://…"""
+    """A report to read: a path here (or where the workers are), or a URL such as s3://…
+
+    `most_bytes`: what a packed one may unpack to.
+    """
 
     place: str
     scope: Scope = field(default_factory=Scope)
+    most_bytes: int = MOST_BYTES
 
     @property
     def name(self) -> str:
@@ -36,19 +54,36 @@ class Work:
 
     def do(self) -> Answer:
         """The partial of every analysis, the report read once; a refusal is an answer too."""
-        return read_one(self.source.place, self._partials)
+        return read_one(self.source.place, self._partials, self.source.most_bytes)
 
     def _partials(self, database: Database) -> Partials:
-        return [one.partial(database, self.source.scope) for one in self.analyses]
+        found = Partials(one.partial(database, self.source.scope) for one in self.analyses)
+        found.notes = database.notes
+        return found
 
 
-def read_one(place: str, function: Callable[[Database], Result]) -> Result | GpuProfileError:
+def read_one(
+    place: str, function: Callable[[Database], Result], most_bytes: int = MOST_BYTES
+) -> Result | GpuProfileError:
     """What the function makes of one report, or why that cannot be read."""
     try:
-        with opened(place) as database:
+        with opened(place, most_bytes) as database:
             return function(database)
     except GpuProfileError as error:
         return error
     except MemoryError:
         hint = "Read it on a machine with more memory, or with --scheduler"
         return ReportError(f"{place} does not fit into memory", hint)
+    except CRAFTED_VALUES as error:
+        return _refusal(place, error)
+
+
+def _refusal(place: str, error: Exception) -> ReportError:
+    """The file and line say where to look if the report is nsys' own: then it is our bug."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(at.filename).name}:{at.lineno}"
+    said = f"{type(error).__name__}: {error}"[:200]
+    return ReportError(
+        f"{place} holds values that could not be worked with ({said}, at {where})",
+        "If nsys exported it, this is a bug of gpu-profile: report it with this line",
+    )

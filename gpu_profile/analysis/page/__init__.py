@@ -46,6 +46,7 @@ from gpu_profile.files import write_atomically
 from gpu_profile.table import Column, Table
 
 # What the page holds of the timeline, over all ranks: some 5 MB of its 10.
+LONGEST_NAME = 2000
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
 OWN = 5  # parts that page_analyses reads before the tables'
 
@@ -165,7 +166,8 @@ def _tables(
 ) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
     """The tables of the reports that were read, and why the others were not."""
     tabled = list(dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED))))
-    found = merged(sources, tabled, [a[OWN:] if isinstance(a, list) else a for a in answers])
+    parts = [Partials(a[OWN:]) if isinstance(a, Partials) else a for a in answers]
+    found = merged(sources, tabled, parts)
     refused = [error for _, error in found.refused]
     tell_omissions(refused, len(sources), len(sources) - len(refused), tell)
     return found.tables, refused
@@ -244,11 +246,15 @@ def _navigation(main: str) -> str:
 def _timeline(data: PageData) -> str:
     if not data.ranks:
         return section("timeline", "Timeline", "Neither GPU work nor NVTX ranges in these reports.")
+
+    def clean(name: str) -> str:
+        return data.clean.text(shorten(name))
+
     intro = (
         "Drag to move, double-click or Ctrl + wheel to zoom, or use the keys: arrows, +, -, 0. "
         "A bin's height is the part of it that was busy; thin lines are the steps."
     )
-    drawing = timeline_part(data.ranks, data.waits, data.clean.text, data.windows)
+    drawing = timeline_part(data.ranks, data.waits, clean, data.windows)
     return section("timeline", "Timeline", intro, drawing)
 
 
@@ -258,12 +264,17 @@ def _cleaned(table: Table, clean: Redactor) -> Table:
 
     def text_of(cell: str) -> str:
         if cell not in known:
-            known[cell] = clean.text(cell)
+            known[cell] = clean.text(shorten(cell))
         return known[cell]
 
     return table.where(
         [tuple(text_of(c) if isinstance(c, str) else c for c in row) for row in table.rows]
     )
+
+
+def shorten(name: str) -> str:
+    """A name as the page shows it: the search for secrets takes time by a name's square."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
 def _asset(name: str) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.columns import present, time_order
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.parquet import ParquetStore
 from gpu_profile.analysis.store.protocol import Store
 from gpu_profile.analysis.store.schema import EVENT_TABLES, MISSING, subtract
@@ -32,6 +33,7 @@ Columns = dict[str, IntArray]
 
 SCHEMA_MAJOR = 3
 SCHEMA = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
+MANY_NAMES = 100_000  # a model has some 10^2 kernels and 10^3 ranges
 OLD_OR_NEW = "Export it with an nsys from 2023.2 to 2026.5, or update gpu-profile"
 
 
@@ -45,13 +47,14 @@ class Database:
         self._kept: dict[str, Columns] = {}
 
     @classmethod
-    def open(cls, path: Path | str) -> "Database":
+    def open(cls, path: Path | str, most_bytes: int = MOST_BYTES) -> "Database":
         """Open a .sqlite, a .sqlite.gz (unpacked to a temporary file) or a Parquet folder.
 
+        `most_bytes`: a .gz that unpacks to more is refused, before it fills the disk.
         Raises ReportError for what is missing, empty, truncated, foreign, half-written or of
         another major schema; ToolError for a Parquet folder without pyarrow.
         """
-        store = _store(Path(path))
+        store = _store(Path(path), most_bytes)
         try:
             _check_schema(database := cls(store))
         except ReportError:
@@ -199,6 +202,8 @@ class Database:
             only = {"id": unknown[first : first + 1000]}
             for key, text in self._store.rows("StringIds", ["id", "value"], only):
                 self._names[int(str(key))] = str(text)
+        if len(self._names) > MANY_NAMES:
+            self._store.notes.append(f"more than {MANY_NAMES:,} distinct names")
         return {value: self._names.get(value, "") for value in unique}
 
     def ids(self, pattern: re.Pattern[str]) -> list[int]:
@@ -227,14 +232,14 @@ def _filled(columns: Sequence[str], found: Columns, length: int) -> Columns:
     return {name: np.full(length, MISSING) if name in absent else found[name] for name in names}
 
 
-def _store(path: Path) -> Store:
+def _store(path: Path, most_bytes: int) -> Store:
     if path.is_dir():
         return ParquetStore(path)
     if not path.exists():
         raise ReportError(f"{path} does not exist", "`invoke reports` lists what there is")
     if path.suffix == ".nsys-rep":
         raise ReportError(f"{path} is not exported", f"Run: nsys export --type=sqlite {path}")
-    return SqliteStore(path)
+    return SqliteStore(path, most_bytes)
 
 
 def _check_schema(database: Database) -> None:

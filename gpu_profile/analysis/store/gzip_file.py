@@ -9,16 +9,22 @@ from typing import IO
 from gpu_profile.errors import ReportError
 
 AGAIN = "Export it again: nsys export --type=sqlite --force-overwrite=true REPORT.nsys-rep"
+MOST_BYTES = 16 << 30
+"""A packed report's size when unpacked, unless the caller says another: 2 MB of zeros that were
+packed are 2 GB. nsys' exports are 3 to 10 times as large as their .gz; this is one of 2 GB."""
 _ROOM = "Make room, or name another place by TMPDIR"
 _SPARE_BYTES = 64 << 20  # a hostile .gz must not fill the disk
 
 
-def unpack(packed: Path, folder: Path) -> Path:
-    """The plain file in `folder`. Raises ReportError where it is broken, or has no room there."""
+def unpack(packed: Path, folder: Path, most_bytes: int = MOST_BYTES) -> Path:
+    """The plain file in `folder`.
+
+    Raises ReportError where it is broken, has no room there, or is larger than `most_bytes`.
+    """
     plain = folder / packed.stem
     try:
         with gzip.open(packed) as source, plain.open("wb") as target:
-            _copy(source, target, packed)
+            _copy(source, target, packed, most_bytes)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ReportError(f"{packed} is truncated or no gzip file: {error}", AGAIN) from error
     except OSError as error:
@@ -31,8 +37,16 @@ def unpack(packed: Path, folder: Path) -> Path:
     return plain
 
 
-def _copy(source: gzip.GzipFile, target: IO[bytes], packed: Path) -> None:
-    while chunk := source.read(1 << 24):
+def _copy(source: gzip.GzipFile, target: IO[bytes], packed: Path, most_bytes: int) -> None:
+    """Counted while unpacking: the size that a .gz names of itself is modulo 4 GB, and a claim."""
+    done = 0
+    while chunk := source.read(1 << 22):
+        done += len(chunk)
+        if done > most_bytes:
+            raise ReportError(
+                f"{packed} unpacks to more than {most_bytes / 1e9:.3g} GB",
+                "Set UNPACK_LIMIT_GB higher if nsys exported it",
+            )
         target.write(chunk)
         if shutil.disk_usage(target.name).free < _SPARE_BYTES:
             raise ReportError(f"unpacking {packed} would fill the disk", _ROOM)

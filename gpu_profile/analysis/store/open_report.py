@@ -2,12 +2,13 @@
 
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.gzip_file import MOST_BYTES
+from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError, ToolError
 
 _FILE_NAME = re.compile(r"[^\x00-\x1f\x7f.-][^\x00-\x1f\x7f]{0,240}")
@@ -19,20 +20,20 @@ def is_url(place: str) -> bool:
 
 
 @contextmanager
-def opened(place: str) -> Iterator[Database]:
+def opened(place: str, most_bytes: int = MOST_BYTES) -> Iterator[Database]:
     """Raises ReportError where there is no such report, ToolError where its kind of URL needs
     more than is installed."""
     if not is_url(place):
-        with Database.open(place) as database:
+        with Database.open(place, most_bytes) as database:
             yield database
         return
     name = place.rpartition("/")[2]
     if not _FILE_NAME.fullmatch(name):
         raise ReportError(f"{place} cannot be read: {name!r} is no name of a report", _ADVICE)
-    with tempfile.TemporaryDirectory(prefix="gpu-profile-") as folder:
+    with TemporaryFolder() as folder:
         local = Path(folder) / name
         (_from_s3 if place.startswith("s3://") else _from_elsewhere)(place, local)
-        with Database.open(local) as database:
+        with Database.open(local, most_bytes) as database:
             yield database
 
 

@@ -3,7 +3,6 @@
 import array
 import re
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.gzip_file import AGAIN, unpack
+from gpu_profile.analysis.store.gzip_file import AGAIN, MOST_BYTES, unpack
 from gpu_profile.analysis.store.schema import MISSING, subtract
 from gpu_profile.analysis.store.sqlite_cells import Damaged, Unsupported
 from gpu_profile.analysis.store.sqlite_pages import PageReader
@@ -45,14 +44,15 @@ class TableInfo:
 class SqliteStore:
     """The tables of one file. Opening checks the file and raises ReportError with the reason."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
         self.path = path
         self.notes: list[str] = []
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: TemporaryFolder | None = None
         if path.suffix == ".gz":
             self._temporary = TemporaryFolder()
         try:
-            plain = unpack(path, Path(self._temporary.name)) if self._temporary else path
+            folder = self._temporary and Path(self._temporary.name)
+            plain = unpack(path, folder, most_bytes) if folder else path
             check_file(plain, path)
             self._connection = _connect(plain, self.notes)
             self._pages = PageReader(plain, int(self._one("PRAGMA page_count")[0]))

@@ -20,6 +20,7 @@ from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.work import read_one
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.timeline.counters import Series, counters, gpu_metrics
 from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
@@ -58,6 +59,7 @@ def timeline(
     output: Path,
     clean: Redactor | None = None,
     tell: Callable[[str], None] = lambda line: None,
+    most_bytes: int = MOST_BYTES,
 ) -> Table:
     """Write the trace (gzipped Perfetto protobuf) and return what is in it, one row a rank.
 
@@ -72,7 +74,7 @@ def timeline(
         with TraceWriter(draft) as trace:
             for place, scope in reports:
                 tell(f"reading {place.rpartition('/')[2]}")
-                read = read_one(place, partial(_load, scope=scope))
+                read = read_one(place, partial(_load, scope=scope), most_bytes)
                 if isinstance(read, GpuProfileError):
                     refused.append(read)
                 else:

@@ -92,7 +92,8 @@ def timeline(verb: Verb, options: Options) -> None:
     output = _output(options, chosen, "timeline.perfetto-trace.gz")
     read = reading(options, chosen)
     pairs = [(source.place, source.scope) for source in read.sources]
-    show([trace.timeline(pairs, output, tell=Progress().say)], "text")
+    limit = read.sources[0].most_bytes
+    show([trace.timeline(pairs, output, tell=Progress().say, most_bytes=limit)], "text")
     print(f"{output}: open it in Perfetto's UI (ui.perfetto.dev reads it in your browser)")
 
 

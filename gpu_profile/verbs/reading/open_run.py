@@ -8,8 +8,9 @@ from typing import Any
 from gpu_profile.analysis.multi_report.omissions import readable
 from gpu_profile.analysis.multi_report.parallel import partials
 from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, Run, run_of
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.multi_report.work import Partials, Source
 from gpu_profile.analysis.store.open_report import is_url
+from gpu_profile.analysis.store.temporary import sweep
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.cli.table import Options
 from gpu_profile.errors import ReportError, SettingsError
@@ -53,7 +54,9 @@ def reading(options: Options, chosen: Settings, *, by: str = "", complete: bool 
     Raises its error instead where it is the only one, or with `complete`.
     """
     progress = Progress()
-    every = [Source(place) for place in _places(options, chosen)]
+    sweep()
+    limit = int(chosen.unpack_limit_gb) * 10**9
+    every = [Source(place, most_bytes=limit) for place in _places(options, chosen)]
     scheduler = str(options.get("scheduler", ""))
     kind = SURVEY if len(every) > 1 else SURVEY_ALONE
     answers = partials(every, [kind], scheduler=scheduler, tell=progress.say)
@@ -67,9 +70,7 @@ def reading(options: Options, chosen: Settings, *, by: str = "", complete: bool 
     return Reading(scoped, run, scheduler, len(every), complete)
 
 
-def _of_window(
-    kept: Sequence[tuple[Source, list[Any]]], window: int
-) -> list[tuple[Source, list[Any]]]:
+def _of_window(kept: list[tuple[Source, Partials]], window: int) -> list[tuple[Source, Partials]]:
     """The reports of one window, all of them for 0. Raises ReportError where it has none."""
     numbers = [answer[0].identity.window[1] for _, answer in kept]
     if not window or window in numbers:
