@@ -23,9 +23,9 @@ from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
 
 # Kernels that only an optimizer launches: those that are called so, and torch's (and apex')
-# multi-tensor kernels but for plain copies, zeroing, norms and scaling, which other code uses too.
+# multi-tensor kernels but for plain copies, zeroing and scaling, which other code uses too.
 OPTIMIZER = re.compile(
-    r"multi_tensor_apply_kernel(?!.*(Copy|Zero|Norm|Scale))"
+    r"multi_tensor_apply_kernel(?!.*(Copy|Zero|Scale))"
     r"|(?i:adam|sgd|adagrad|rmsprop|lamb(?!da)|lion(?!g)|optimi[sz]er|momentum)"
 )
 GRAPH_CALL = re.compile(r"cu(da)?GraphLaunch")

@@ -22,6 +22,8 @@ FAR, SHORT = 1.0, 0.7
 # Behind the optimizer, launches that take less than this part of the step's GPU time may still be
 # of the step that ends: a loss that is copied for a log, an average of the weights.
 TAIL_TIME, TAIL_LAUNCHES = 0.03, 24
+# Zeroing the gradients between the optimizer and the batch's copy may take longer.
+ZEROING_TIME = 0.1
 # Of the host's pauses there the first counts that is half as long as the longest.
 LONG_PAUSE = 0.5
 # In most steps.
@@ -115,11 +117,12 @@ def _tail(launches: Launches, last: IntArray, size: int) -> int:
     spent = np.cumsum(np.median(launches.gpu[window], axis=0))
     allowed = np.r_[0.0, spent[:-1]] <= TAIL_TIME * total
     fetched = np.flatnonzero(allowed & _mostly(launches.to_host[window]))
-    low = int(fetched[-1]) + 1 if len(fetched) else 0
+    low = min(int(fetched[-1]) + 1, width - 1) if len(fetched) else 0
     sent = _group(_mostly(launches.to_device[rows[:, None] + 1 + np.arange(size)]))
-    if sent is not None and low <= sent[0] < width and allowed[sent[0]]:
+    if sent is not None and low <= sent[0] < width and spent[sent[0]] <= ZEROING_TIME * total:
         low = sent[0]
     pause = np.median(launches.asked[window] - launches.returned[window - 1], axis=0)
+    allowed[low] = True
     pause = np.where(allowed & (np.arange(width) >= low), pause, 0)
     enough = 1.0 if sent is not None and low == sent[0] else LONG_PAUSE
     return int(np.argmax(pause >= enough * pause.max()))

@@ -30,6 +30,8 @@ ORDER, SAME_ORDER, LOOKS = 8, 0.5, 9
 # Stretches that are unlike the others are logs if half of them copy to the host, and of a longer
 # step only if they come every n-th time, give or take a fifth.
 HALF, EVEN = 0.5, 0.2
+# Fewer than this part of the stretches are hiccups.
+FEW = 0.05
 
 
 def find_repetition(launches: Launches) -> Repetition | str:
@@ -53,17 +55,23 @@ def find_repetition(launches: Launches) -> Repetition | str:
 def _choose(launches: Launches, anchors: list[Anchor]) -> Anchor | None:
     """The best anchor of the shortest repetition that is a whole step."""
     optimizer = _spread_over(launches, launches.optimizer)
-    codes, shorter = launches.ngrams[ORDER], None
+    codes, best_alike = launches.ngrams[ORDER], None
     for _, same in groupby(anchors, key=lambda anchor: anchor.count):
         best = max(same, key=lambda one: (round(one.cover, 2), one.alike.mean(), -one.length))
         if optimizer is not None:
             whole = _all_hold(best, optimizer)
         else:
             whole = _is_whole(launches, best)
-            shorter = shorter or (best if _in_order(codes, best) else None)
+            if _is_better(best, best_alike) and _in_order(codes, best):
+                best_alike = best
         if whole and _in_order(codes, best):
             return best
-    return shorter
+    return best_alike
+
+
+def _is_better(one: Anchor, other: Anchor | None) -> bool:
+    """Whether clearly more of what it parts is alike."""
+    return other is None or one.cover * one.alike.mean() > 1.02 * other.cover * other.alike.mean()
 
 
 def _in_order(code: NDArray[np.uint64], anchor: Anchor) -> bool:
@@ -92,7 +100,12 @@ def _is_whole(launches: Launches, anchor: Anchor) -> bool:
     """Without an optimizer that one can tell: the host takes part in each stretch, or what is
     between some of them is a log or an evaluation, not a part of a longer step."""
     talks = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
-    if _all_hold(anchor, talks) or not _comes_regularly(np.flatnonzero(~anchor.alike)):
+    if _all_hold(anchor, talks):
+        return True
+    if _spread_over(launches, launches.to_device) is not None:
+        return False
+    others = np.flatnonzero(~anchor.alike)
+    if len(others) < FEW * len(anchor.alike) and not _comes_regularly(others):
         return True
     other = anchor.place[:-1][~anchor.alike]
     behind = anchor.place[1:][~anchor.alike]
