@@ -121,6 +121,22 @@ def computes_alone(program: Program, _number: int) -> None:
         program.launch(range(LAYER, LAYER + 5))
 
 
+def accumulates_without_a_known_optimizer(program: Program, _number: int) -> None:
+    program.step()
+    program.launch([TO_DEVICE])
+    for _ in range(2):
+        program.network()
+    program.launch([HEAD + 40])
+
+
+def zeroes_gradients_last(program: Program, _number: int) -> None:
+    """Behind the optimizer, for 7 % of the step's launches, and before the batch's copy."""
+    program.step()
+    program.launch([TO_DEVICE])
+    program.network()
+    program.launch([OPTIMIZER] * 4 + [HEAD + 50] * 10)
+
+
 PROGRAMS = (
     plain,
     accumulates,
@@ -131,6 +147,8 @@ PROGRAMS = (
     decodes,
     replays,
     computes_alone,
+    accumulates_without_a_known_optimizer,
+    zeroes_gradients_last,
 )
 
 
