@@ -138,7 +138,7 @@ def _check(verbs: Collection, argv: Sequence[str]) -> None:
         Parser(initial=initial, contexts=verbs.to_contexts()).parse_argv(core.unparsed)
     except ParseError as error:
         context = error.context or initial
-        raise usage.refused(str(error), context.name or "", context.flags) from None
+        raise usage.make_usage_error(str(error), context.name or "", context.flags) from None
     except ValueError as error:
         raise usage.no_number(str(error), argv) from None
 

@@ -18,7 +18,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gpu_profile.analysis.compare.significance import Samples, difference  # noqa: E402
+from gpu_profile.analysis.compare.significance import Samples, compare_medians  # noqa: E402
 from gpu_profile.table import Cell, Column, Table  # noqa: E402
 from gpu_profile.table_formats import to_text  # noqa: E402
 
@@ -33,7 +33,7 @@ def share_of_alarms(runs: int, spread: float, slower: float, trials: int, steps:
     for _ in range(trials):
         base = [_draw_run(random, 1.0, spread, steps) for _ in range(runs)]
         new = [_draw_run(random, slower, spread, steps) for _ in range(runs)]
-        found = difference(base, new)
+        found = compare_medians(base, new)
         failed += bool(found and found.significant and found.change > FAIL_OVER)
     return failed / trials
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from gpu_profile import process  # noqa: E402
-from gpu_profile.command import Command, command  # noqa: E402
+from gpu_profile.command import Command, make_command  # noqa: E402
 from gpu_profile.image import auto as decide  # noqa: E402
 from gpu_profile.image import build as image  # noqa: E402
 from gpu_profile.image import downloads as machine  # noqa: E402
@@ -83,7 +83,7 @@ class Bench:
         component = {**self.base.component, **changes}
         chosen = dataclasses.replace(self.base, component=component, build_opts=" ".join(extra))
         options = BuildOptions(root=self.root, plain=True)
-        return image.build(Decided(settings=chosen, made={}), self.downloads, options)
+        return image.make_build_command(Decided(settings=chosen, made={}), self.downloads, options)
 
     def ancestor(self, *extra: str, efa: bool = False) -> Command:
         file = self.root / "Dockerfile.ancestor"
@@ -119,7 +119,7 @@ def seconds(build: Command) -> float:
 
 
 def size(name: str) -> int:
-    told = process.run(command("docker", "image", "inspect", "--format={{.Size}}", name))
+    told = process.run(make_command("docker", "image", "inspect", "--format={{.Size}}", name))
     return int(told.stdout)
 
 
@@ -189,11 +189,11 @@ def main() -> None:
     parser.add_argument("--no-ancestor", action="store_true")
     flags = parser.parse_args()
     words = ["BASE_IMAGE=embedded", "NSYS_SOURCE=debian", "INSTALL_TORCH=cpu", "TORCH_URL="]
-    chosen = settings.load(
+    chosen = settings.load_settings(
         Path("/nonexistent/.env"), {}, [*words, "IMAGE=image-bench", "VERSION=ours", *flags.set]
     )
-    base = process.drive(decide.with_base(process.drive(decide.decide(chosen)))).settings
-    downloads = process.drive(machine.downloads())
+    base = process.drive(decide.with_base(process.drive(decide.decide_settings(chosen)))).settings
+    downloads = process.drive(machine.probe_downloads())
     with tempfile.TemporaryDirectory(prefix="image-bench-") as directory:
         root = Path(directory)
         shutil.copytree(ROOT / "Container-Root", root / "Container-Root")

@@ -92,12 +92,12 @@ def profiling(rounds: int, place: Path) -> tuple[float, float]:
     def ours() -> float:
         started = time.time()
         profile()
-        directory = rundir.find(place)
+        directory = rundir.find_run(place)
         recorded = (directory / rundir.RUN_FILE).stat().st_mtime  # once they were counted
-        return recorded - started - rundir.load(directory).seconds["fetch and validate"]
+        return recorded - started - rundir.load_run(directory).seconds["fetch and validate"]
 
     ours()
-    raw = _raw_profile(rundir.load(rundir.find(place)))
+    raw = _raw_profile(rundir.load_run(rundir.find_run(place)))
     return pairs(rounds, ours, lambda: seconds(raw))
 
 
@@ -105,7 +105,7 @@ def profiling_and_reading(rounds: int, place: Path) -> tuple[float, float]:
     """To the tables on the screen, on the raw side by nsys' own --stats."""
     profile = _profile(place)
     profile()
-    raw = _raw_profile(rundir.load(rundir.find(place)), "--stats=true")
+    raw = _raw_profile(rundir.load_run(rundir.find_run(place)), "--stats=true")
     return pairs(rounds, profile, lambda: seconds(raw))
 
 
@@ -113,7 +113,7 @@ def _profile(place: Path) -> Callable[[], float]:
     return lambda: seconds((*INVOKE, "profile", "--ddp"), env={"REPORT_DIR": str(place)})
 
 
-def _raw_profile(run: rundir.Run, *more: str) -> tuple[str, ...]:
+def _raw_profile(run: rundir.RunRecord, *more: str) -> tuple[str, ...]:
     """The options that ours chose; the reports stay in the container."""
     return (
         *("docker", "run", "--rm", "--shm-size=1g", run.image, "python3", "/profile.py"),

@@ -56,5 +56,5 @@ Steps: TypeAlias = Generator[Command, Result, T]
 """Commands out, results in, a value at the end. Building one runs nothing: process.drive does."""
 
 
-def command(*argv: str, stdin: str = "", **env: str) -> Command:
+def make_command(*argv: str, stdin: str = "", **env: str) -> Command:
     return Command(argv=argv, stdin=stdin, env=env)

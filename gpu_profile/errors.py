@@ -21,11 +21,11 @@ class GpuProfileError(Exception):
         return printable(" ".join(". ".join(parts).split())) + "."
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A sentence with the nearest of the known words; empty where none is near."""
     import difflib  # for refusals alone: not at each start
 
-    near = difflib.get_close_matches(word, sorted(known), n=1)
+    near = difflib.get_close_matches(word, sorted(choices), n=1)
     return f"Did you mean {near[0]}?" if near else ""
 
 

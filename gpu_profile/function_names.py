@@ -87,12 +87,12 @@ def telling_words(arguments: str) -> list[str]:
 
 def _without_parameters(text: str) -> str:
     """Without what stands in brackets: casts, parameters and lambdas' numbers."""
-    kept, depth = "", 0
+    text_outside, depth = "", 0
     for character in text:
         depth += character in "([{"
-        kept += character if not depth else ""
+        text_outside += character if not depth else ""
         depth -= character in ")]}" and depth > 0
-    return kept
+    return text_outside
 
 
 def _attempts(text: str, width: int) -> Iterator[str]:

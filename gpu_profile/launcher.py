@@ -41,18 +41,18 @@ class JobStatus:
     exit_code: int | None = None
 
 
-def asked(question: Command) -> Steps[str]:
+def ask_command(question: Command) -> Steps[str]:
     """The answer of one command; a ToolError where it has none."""
-    return told((yield question))
+    return read_answer((yield question))
 
 
-def told(result: Result) -> str:
+def read_answer(result: Result) -> str:
     if result.returncode:
         raise ToolError(f"nsys does not say its options: {result.said}", "See `invoke doctor`")
     return result.stdout
 
 
-def nameless() -> Steps[str]:
+def make_no_identity() -> Steps[str]:
     """The identity of an nsys that may change under its name."""
     yield from ()
     return ""

@@ -24,15 +24,15 @@ MATH_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """How many threads the libraries under numpy make, where the user has not said."""
 
 
-def which(program: str) -> str | None:
+def find_program(program: str) -> str | None:
     return shutil.which(program)
 
 
-def _environment(command: Command) -> dict[str, str]:
+def _make_environment(command: Command) -> dict[str, str]:
     return {**os.environ, **command.env}
 
 
-def _missing(command: Command, error: OSError) -> ToolError:
+def _make_missing_error(command: Command, error: OSError) -> ToolError:
     program = command.argv[0]
     if isinstance(error, PermissionError):
         return ToolError(f"{program} may not be run here", "Check its mode and its directory's")
@@ -78,7 +78,7 @@ def _output(path: Path | None) -> Iterator[IO[bytes] | None]:
         yield file
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _close_group(child: subprocess.Popen[bytes]) -> None:
     """End the child's whole group: politely, then for good."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
@@ -103,19 +103,19 @@ def run(command: Command, *, timeout_s: float | None = None) -> Result:
                 stdin=stdin or subprocess.PIPE,
                 stdout=stdout or subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=_environment(command),
+                env=_make_environment(command),
                 start_new_session=True,
             )
         except OSError as error:
-            raise _missing(command, error) from error
+            raise _make_missing_error(command, error) from error
         try:
-            given = None if stdin else command.stdin.encode()
-            out, err = child.communicate(given, timeout=timeout_s)
+            stdin_bytes = None if stdin else command.stdin.encode()
+            out, err = child.communicate(stdin_bytes, timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
-            _end(child)
+            _close_group(child)
             raise ToolError(f"`{command}` did not end in {timeout_s:g} s") from error
         except BaseException:
-            _end(child)
+            _close_group(child)
             raise
         result = _result(child, out, err)
         if stdout and child.returncode and not command.stdout_partial:
@@ -139,11 +139,11 @@ def run_attached(command: Command) -> int:
     sys.stdout.flush()
     try:
         with (
-            tempfile.TemporaryFile() as given,
+            tempfile.TemporaryFile() as stdin_file,
             subprocess.Popen(
                 command.argv,
-                env=_environment(command),
-                stdin=_written(given, command.stdin) if command.stdin else None,
+                env=_make_environment(command),
+                stdin=_written(stdin_file, command.stdin) if command.stdin else None,
             ) as child,
         ):
             while True:
@@ -152,15 +152,15 @@ def run_attached(command: Command) -> int:
                 except KeyboardInterrupt:  # the child got it too, and ends in its own way
                     continue
     except OSError as error:
-        raise _missing(command, error) from error
+        raise _make_missing_error(command, error) from error
 
 
-def lines(command: Command) -> Generator[str, None, int]:
+def read_lines(command: Command) -> Generator[str, None, int]:
     """Yield the lines of both outputs as they come; return when the program ends.
 
     The generator's value is the exit code.
     """
-    child = _start(command, subprocess.PIPE)
+    child = _start_child(command, subprocess.PIPE)
     assert child.stdout is not None
     try:
         for line in child.stdout:
@@ -169,7 +169,7 @@ def lines(command: Command) -> Generator[str, None, int]:
     finally:
         child.stdout.close()
         if child.poll() is None:
-            _end(child)
+            _close_group(child)
 
 
 def _written(file: IO[bytes], text: str) -> IO[bytes]:
@@ -179,21 +179,21 @@ def _written(file: IO[bytes], text: str) -> IO[bytes]:
     return file
 
 
-def _start(
+def _start_child(
     command: Command, output: int | IO[bytes], *, own_session: bool = True
 ) -> subprocess.Popen[bytes]:
-    with tempfile.TemporaryFile() as given:
+    with tempfile.TemporaryFile() as stdin_file:
         try:
             return subprocess.Popen(
                 command.argv,
-                stdin=_written(given, command.stdin),
+                stdin=_written(stdin_file, command.stdin),
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=_environment(command),
+                env=_make_environment(command),
                 start_new_session=own_session,
             )
         except OSError as error:
-            raise _missing(command, error) from error
+            raise _make_missing_error(command, error) from error
 
 
 def drawn_lines(command: Command) -> Generator[str, None, int]:
@@ -211,7 +211,7 @@ def drawn_lines(command: Command) -> Generator[str, None, int]:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
     with os.fdopen(ours, "rb", buffering=0) as screen:
         with os.fdopen(theirs, "wb") as end:
-            child = _start(command, end, own_session=False)
+            child = _start_child(command, end, own_session=False)
         try:
             yield from _passed_on(screen)
         except KeyboardInterrupt:
@@ -224,14 +224,14 @@ def drawn_lines(command: Command) -> Generator[str, None, int]:
 
 def _passed_on(screen: IO[bytes]) -> Iterator[str]:
     rest = b""
-    while chunk := _read(screen):
+    while chunk := _read_screen(screen):
         sys.stderr.buffer.write(chunk)
         sys.stderr.buffer.flush()
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line.decode(errors="replace") for line in whole)
+        *complete, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode(errors="replace") for line in complete)
 
 
-def _read(screen: IO[bytes]) -> bytes:
+def _read_screen(screen: IO[bytes]) -> bytes:
     try:
         return screen.read(1 << 16)
     except OSError:  # Linux says so that nobody is left to write
@@ -248,7 +248,7 @@ def in_background(
     with the body.
     """
     with files.open_to_append(output) as file:
-        child = _start(command, subprocess.PIPE)
+        child = _start_child(command, subprocess.PIPE)
         assert child.stdout is not None
         copying = threading.Thread(target=copy, args=(child.stdout, file), daemon=True)
         copying.start()
@@ -266,7 +266,7 @@ def in_background(
                 child.wait(2.0)
         finally:
             if child.poll() is None:
-                _end(child)
+                _close_group(child)
             copying.join(2.0)
             child.stdout.close()
 

@@ -95,7 +95,7 @@ _PORT = re.compile(r"[\d.:/-]+(?:tcp|udp)?")
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
-def text(line: str) -> str:
+def redact_text(line: str) -> str:
     """A line of a log without credentials: `token=abcdef`, `Authorization: …`, ghp_…"""
     line = _HEADER.sub(rf"\1\2{_HIDDEN}", CREDENTIAL.sub(_HIDDEN, line))
     for pattern in FREE_TEXT:
@@ -105,15 +105,15 @@ def text(line: str) -> str:
 
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The values of variables named like credentials (DB_PASS, HF_TOKEN), longest first."""
-    found = {value for name, value in environ.items() if is_secret(name, value)}
-    return tuple(sorted((v for v in found if len(v) >= _SHORTEST), key=lambda v: (-len(v), v)))
+    values = {value for name, value in environ.items() if is_secret(name, value)}
+    return tuple(sorted((v for v in values if len(v) >= _SHORTEST), key=lambda v: (-len(v), v)))
 
 
 def without(line: str, values: Iterable[str]) -> str:
     """`text` of a line, without these values too."""
     for value in values:
         line = line.replace(value, _HIDDEN)
-    return text(line)
+    return redact_text(line)
 
 
 def url(value: str) -> str:
@@ -121,7 +121,7 @@ def url(value: str) -> str:
     return _USER_INFO.sub(_HIDDEN, value)
 
 
-def argv(words: tuple[str, ...]) -> tuple[str, ...]:
+def redact_argv(words: tuple[str, ...]) -> tuple[str, ...]:
     """A command line without the values of flags and assignments named like secrets.
 
     `--password x`, `-p x`, `-u user:pass`, `DB_PASS=x`, and the same inside a word that is a
@@ -154,7 +154,7 @@ def _command(line: str) -> str:
 
 
 def _free(word: str) -> str:
-    hidden = text(word)
+    hidden = redact_text(word)
     attached = re.fullmatch(r"-u(.+)", hidden)
     return f"-u{_of_flag('-u', attached[1])}" if attached else hidden
 

@@ -19,7 +19,7 @@ def to_csv(table: Table) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(str, table.columns))
-    writer.writerows(_shown(table))
+    writer.writerows(_format_rows(table))
     return file.getvalue()
 
 
@@ -29,11 +29,11 @@ def to_json(tables: Sequence[Table]) -> str:
     Numbers are numbers, floats in full; a cell without a value is null.
     """
     names = [[str(column) for column in table.columns] for table in tables]
-    found = {
+    document = {
         table.title: [dict(zip(name, row, strict=True)) for row in table.rows]
         for table, name in zip(tables, names, strict=True)
     }
-    return printable_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
+    return printable_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
 
 
 def to_text(table: Table, width: int = 120) -> str:
@@ -43,24 +43,30 @@ def to_text(table: Table, width: int = 120) -> str:
     """
     if not table.rows:
         return f"{table.title}: no such events in the report\n"
-    grid = [[str(column) for column in table.columns], *_shown(table, separate=True)]
-    widths = _fit([max(map(len, column)) for column in zip(*grid, strict=True)], table, width)
+    grid = [[str(column) for column in table.columns], *_format_rows(table, separate=True)]
+    widths = _fit_widths(
+        [max(map(len, column)) for column in zip(*grid, strict=True)], table, width
+    )
     right = [_is_number(table, index) for index in range(len(table.columns))]
     columns = zip(*grid, strict=True)
     names = [shorten_names(column, wide) for column, wide in zip(columns, widths, strict=True)]
-    lines = [_line(row, names, widths, right) for row in grid]
+    lines = [_format_line(row, names, widths, right) for row in grid]
     rule = "  ".join("-" * one for one in widths)
     return "\n".join([table.title, "", lines[0], rule, *lines[1:], ""])
 
 
-def shown(cell: Cell, column: Column) -> str:
+def format_cell(cell: Cell, column: Column) -> str:
     """A cell as nsys' CSV has it."""
     if cell is None:
         return ""
-    return f"{_up(cell, column):.{column.decimals}f}" if isinstance(cell, float) else str(cell)
+    return (
+        f"{_round_half_up(cell, column):.{column.decimals}f}"
+        if isinstance(cell, float)
+        else str(cell)
+    )
 
 
-def _up(value: float, column: Column) -> float:
+def _round_half_up(value: float, column: Column) -> float:
     """nsys rounds a tie away from zero (127378.25 is 127378.3) where Python's rounds it to even.
 
     Only an odd multiple of 2^-(decimals+1) is a tie that binary numbers can hold.
@@ -70,30 +76,30 @@ def _up(value: float, column: Column) -> float:
     return value
 
 
-def _shown(table: Table, separate: bool = False) -> list[list[str]]:
+def _format_rows(table: Table, separate: bool = False) -> list[list[str]]:
     return [
         [
-            _separated(cell, column) if separate else shown(cell, column)
+            _format_separated(cell, column) if separate else format_cell(cell, column)
             for cell, column in zip(row, table.columns, strict=True)
         ]
         for row in table.rows
     ]
 
 
-def _separated(cell: Cell, column: Column) -> str:
+def _format_separated(cell: Cell, column: Column) -> str:
     """With thousands separated where the column has a unit: ids are no quantities."""
     if isinstance(cell, int) and column.unit:
         return f"{cell:,}"
     if isinstance(cell, float):
-        return f"{_up(cell, column):,.{column.decimals}f}"
-    return printable(shown(cell, column).replace("\n", " "))
+        return f"{_round_half_up(cell, column):,.{column.decimals}f}"
+    return printable(format_cell(cell, column).replace("\n", " "))
 
 
 def _is_number(table: Table, index: int) -> bool:
     return any(isinstance(row[index], int | float) for row in table.rows)
 
 
-def _fit(widths: list[int], table: Table, width: int) -> list[int]:
+def _fit_widths(widths: list[int], table: Table, width: int) -> list[int]:
     """Give up characters of the widest text column, again and again, until the line fits."""
     heads = [len(str(column)) for column in table.columns]
     texts = [index for index in range(len(widths)) if not _is_number(table, index)]
@@ -109,7 +115,7 @@ def _fit(widths: list[int], table: Table, width: int) -> list[int]:
     return widths
 
 
-def _line(
+def _format_line(
     row: list[str], names: list[Mapping[str, str]], widths: list[int], right: list[bool]
 ) -> str:
     cells = (

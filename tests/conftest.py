@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 from gpu_profile.settings.settings import KEYS
 
 PARTS = (
@@ -90,16 +90,16 @@ def _missing_program(name: str) -> str:
 def docker(require: Callable[[str, object], None]) -> None:
     """A Docker Engine with buildx that answers."""
     require("docker", _missing_program("docker"))
-    engine = process.run(command("docker", "info", "--format={{.ServerVersion}}"))
+    engine = process.run(make_command("docker", "info", "--format={{.ServerVersion}}"))
     require("docker", engine.returncode and engine.said)
-    buildx = process.run(command("docker", "buildx", "version"))
+    buildx = process.run(make_command("docker", "buildx", "version"))
     require("docker", buildx.returncode and "buildx is missing")
 
 
 @pytest.fixture(scope="session")
 def embedded(docker: None, require: Callable[[str, object], None]) -> None:
     """An engine, and what makes the embedded base on it."""
-    missing = process.which("mmdebstrap") is None
+    missing = process.find_program("mmdebstrap") is None
     require("image", missing and "mmdebstrap is not installed: no embedded base")
 
 
@@ -107,7 +107,7 @@ def embedded(docker: None, require: Callable[[str, object], None]) -> None:
 def image(docker: None, require: Callable[[str, object], None], pytestconfig: pytest.Config) -> str:
     """The name of the image under test, which is on the engine."""
     name = str(pytestconfig.getoption("--image")) or "gpu-profile:latest"
-    found = process.run(command("docker", "image", "inspect", "--format={{.Id}}", name))
+    found = process.run(make_command("docker", "image", "inspect", "--format={{.Id}}", name))
     require("image", found.returncode and f"{name} is not built; `invoke build` makes it")
     return name
 

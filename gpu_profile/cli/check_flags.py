@@ -13,8 +13,8 @@ def check_flags(verb: Verb, options: Options) -> None:
             continue
         for each in value if isinstance(value, list | tuple) else [value]:
             if option.choices and each not in option.choices:
-                known = f"There are {', '.join(option.choices)}"
-                hint = f"{did_you_mean(str(each), option.choices)} {known}"
+                choices_text = f"There are {', '.join(option.choices)}"
+                hint = f"{did_you_mean(str(each), option.choices)} {choices_text}"
                 raise SettingsError(f"--{option.name} {each!r} is not known", hint.strip())
             if hint := fault(option.kind, str(each)):
                 shown = f"{each:g}" if isinstance(each, float) else repr(each)

@@ -23,7 +23,7 @@ def load_settings(verb: Verb, options: Options) -> Settings:
         if (value := options[option.name.replace("-", "_")])
         for setting in option.settings
     ]
-    return settings.load(
+    return settings.load_settings(
         Path(".env"),
         options["environ"],
         [*options["set"], *flags],
@@ -39,14 +39,14 @@ def call(name: str, options: Options, **flags: object) -> None:
     run_verb(verb, {**defaults, **shared, "words": (), **flags})
 
 
-def nearest(flag: str, name: str, known: Iterable[str]) -> NoReturn:
+def refuse_unknown(flag: str, name: str, choices: Iterable[str]) -> NoReturn:
     """Refuse a name with the one that was probably meant, and all there are."""
-    names = list(known)
+    names = list(choices)
     hint = f"{did_you_mean(name, names)} There are {', '.join(names)}"
     raise SettingsError(f"{flag} {name!r} is not known", hint)
 
 
-def words(options: Options, flag: str) -> tuple[str, ...]:
+def split_words(options: Options, flag: str) -> tuple[str, ...]:
     """A flag's value as shell words."""
     text = str(options[flag])
     try:
@@ -63,8 +63,8 @@ def whole_number(flag: str, text: str) -> int:
 
 def refuse_ignored(options: Options, launcher: Launcher) -> None:
     """A flag of another launcher, or of a container where there is none, would do nothing."""
-    given = [option for option in WHERE if option.of and options[option.name.replace("-", "_")]]
-    for option in given:
+    ignored = [option for option in WHERE if option.of and options[option.name.replace("-", "_")]]
+    for option in ignored:
         if launcher.name not in option.of:
             what = f"--{option.name} is for {', '.join(option.of)}; this job is for {launcher.name}"
             raise SettingsError(what, f"Use --on {option.of[0]}, or leave it out")

@@ -7,7 +7,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import Handle, LauncherName
 from gpu_profile.launcher import Launcher
 from gpu_profile.runs import record as rundir
-from gpu_profile.runs.record import Run
+from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.settings import Settings
 
 
@@ -17,25 +17,25 @@ def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
     return LAUNCHERS[name](chosen)
 
 
-def run_at_home(options: Options, chosen: Settings) -> tuple[Path, Run] | None:
+def run_at_home(options: Options, chosen: Settings) -> tuple[Path, RunRecord] | None:
     """The directory and record of the run that --job means, where its engine has nothing left."""
-    wanted = str(options["job"])
-    if not wanted:
+    job_text = str(options["job"])
+    if not job_text:
         return None
     try:
-        directory = rundir.find(chosen.report_dir, wanted)
+        directory = rundir.find_run(chosen.report_dir, job_text)
     except SettingsError:
         return None
-    run = rundir.load(directory)
+    run = rundir.load_run(directory)
     return (directory, run) if run.cleaned else None
 
 
 def job_of(options: Options, chosen: Settings) -> tuple[Launcher, str] | None:
     """The launcher and id that --job means, by handle or run id; None without the flag."""
-    wanted = str(options["job"])
-    if not wanted:
+    job_text = str(options["job"])
+    if not job_text:
         return None
-    if "://" not in wanted:
-        wanted = rundir.load(rundir.find(chosen.report_dir, wanted)).handle
-    handle = Handle.parse(wanted)
+    if "://" not in job_text:
+        job_text = rundir.load_run(rundir.find_run(chosen.report_dir, job_text)).handle
+    handle = Handle.parse(job_text)
     return launcher_of(handle.launcher, chosen), handle.id

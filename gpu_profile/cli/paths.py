@@ -16,10 +16,14 @@ def output_file(options: Options, name: str) -> Path | None:
 
     Raises SettingsError where it cannot, before minutes are spent on what it is to hold.
     """
-    given = str(options["output"])
-    if not given:
+    path_text = str(options["output"])
+    if not path_text:
         return None
-    path = Path(given, name) if Path(given).is_dir() or given.endswith("/") else Path(given)
+    path = (
+        Path(path_text, name)
+        if Path(path_text).is_dir() or path_text.endswith("/")
+        else Path(path_text)
+    )
     make_folder(path.parent)
     return path
 

@@ -26,26 +26,28 @@ _RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
 _KUBERNETES = ("mpijob", "pytorchjob", "trainjob")
 
 
-def _of(launchers: str, name: str, doc: str, *settings: str) -> Option:
-    known = _KUBERNETES if launchers == "Kubernetes" else tuple(launchers.split(", "))
-    return Option(name, "", f"{launchers}: {doc}", settings, of=known)
+def _make_launcher_option(launchers: str, name: str, doc: str, *settings: str) -> Option:
+    names = _KUBERNETES if launchers == "Kubernetes" else tuple(launchers.split(", "))
+    return Option(name, "", f"{launchers}: {doc}", settings, of=names)
 
 
 WHERE = (
     _ON,
-    _of("ssh", "host", "user@address", "SSH_HOST"),
-    _of("host, ssh, slurm", "workdir", "where the job runs", "SSH_WORKDIR", "SLURM_WORKDIR"),
-    _of("ssh", "sync", "directory to copy there first", "SSH_SYNC"),
-    _of("slurm", "login", "user@address of a log-in node", "SLURM_LOGIN"),
-    _of("slurm", "partition", "partition", "SLURM_PARTITION"),
-    _of("slurm", "time", "time limit", "SLURM_TIME"),
-    _of("slurm", "modules", "modules to load", "SLURM_MODULES"),
-    _of("slurm", "sbatch-args", "more options for sbatch", "SLURM_ARGS"),
-    _of("Kubernetes", "namespace", "namespace", "KUBE_NAMESPACE"),
-    _of("Kubernetes", "context", "context", "KUBE_CONTEXT"),
-    _of("Kubernetes", "instance", "EC2 instance type", "KUBE_INSTANCE"),
-    _of("Kubernetes", "pvc", "NAME:/path for the reports", "KUBE_PVC"),
-    _of("Kubernetes", "queue", "Kueue's local queue", "KUBE_QUEUE"),
+    _make_launcher_option("ssh", "host", "user@address", "SSH_HOST"),
+    _make_launcher_option(
+        "host, ssh, slurm", "workdir", "where the job runs", "SSH_WORKDIR", "SLURM_WORKDIR"
+    ),
+    _make_launcher_option("ssh", "sync", "directory to copy there first", "SSH_SYNC"),
+    _make_launcher_option("slurm", "login", "user@address of a log-in node", "SLURM_LOGIN"),
+    _make_launcher_option("slurm", "partition", "partition", "SLURM_PARTITION"),
+    _make_launcher_option("slurm", "time", "time limit", "SLURM_TIME"),
+    _make_launcher_option("slurm", "modules", "modules to load", "SLURM_MODULES"),
+    _make_launcher_option("slurm", "sbatch-args", "more options for sbatch", "SLURM_ARGS"),
+    _make_launcher_option("Kubernetes", "namespace", "namespace", "KUBE_NAMESPACE"),
+    _make_launcher_option("Kubernetes", "context", "context", "KUBE_CONTEXT"),
+    _make_launcher_option("Kubernetes", "instance", "EC2 instance type", "KUBE_INSTANCE"),
+    _make_launcher_option("Kubernetes", "pvc", "NAME:/path for the reports", "KUBE_PVC"),
+    _make_launcher_option("Kubernetes", "queue", "Kueue's local queue", "KUBE_QUEUE"),
 )
 _SHAPE = (
     Option("nodes", 1, "nodes"),

@@ -32,14 +32,14 @@ def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:
         raise kind(f"`{command}` exited with {code}", "See its message above")
 
 
-def confirmed(question: str, options: Options) -> bool:
+def ask_user(question: str, options: Options) -> bool:
     """The user's yes: by --yes, or on a terminal."""
     if options.get("yes"):
         return True
     return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
 
 
-def show(tables: Sequence[Table], form: str, names: str = "short") -> None:
+def print_tables(tables: Sequence[Table], form: str, names: str = "short") -> None:
     """Print tables as text (sized to the terminal), CSV or JSON.
 
     `names`: "short" makes a kernel's name fit into the text's line, "full" leaves it whole. CSV

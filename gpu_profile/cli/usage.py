@@ -28,14 +28,14 @@ def unknown_verb(word: str, before: str = "") -> SettingsError:
     return SettingsError(f"there is no verb {word!r}", f"{guess} `invoke --list` has all{behind}")
 
 
-def refused(said: str, verb: str, flags: Iterable[str]) -> SettingsError:
+def make_usage_error(message: str, verb: str, flags: Iterable[str]) -> SettingsError:
     """`said` is Invoke's; `flags` are those of `verb`, or of Invoke itself where it is empty."""
     named = f"`invoke {verb} --help`" if verb else "`invoke --help`"
-    if missing := _NO_VALUE.match(said):
+    if missing := _NO_VALUE.match(message):
         return SettingsError(f"--{missing[1]} wants a value", f"{named} says which")
-    unknown = _UNKNOWN.fullmatch(said)
+    unknown = _UNKNOWN.fullmatch(message)
     if not unknown:
-        return SettingsError(said.rstrip("!"), f"{named} has its flags")
+        return SettingsError(message.rstrip("!"), f"{named} has its flags")
     word = unknown[1]
     if not word.startswith("-"):
         return unknown_verb(word, verb)
@@ -44,10 +44,10 @@ def refused(said: str, verb: str, flags: Iterable[str]) -> SettingsError:
     )
 
 
-def no_number(said: str, argv: Sequence[str]) -> SettingsError:
+def no_number(message: str, argv: Sequence[str]) -> SettingsError:
     """Python's own words end with the value; its flag is the numeric one before it."""
-    value = said.rpartition(": ")[2].strip("'")
+    value = message.rpartition(": ")[2].strip("'")
     words = list(chain.from_iterable(word.split("=", 1) for word in argv))
-    flags = (flag for flag, given in pairwise(words) if given == value and flag in _NUMERIC)
+    flags = (flag for flag, next_word in pairwise(words) if next_word == value and flag in _NUMERIC)
     flag = next(flags, "a flag's")
     return SettingsError(f"{flag} {value!r} is not a number", "Use 0, 1, 2, …")

@@ -38,7 +38,7 @@ class Component:
         return f"{self.number:02d}-{self.name}.sh"
 
 
-def arguments(component: Component, values: Values) -> dict[str, str]:
+def list_arguments(component: Component, values: Values) -> dict[str, str]:
     """What the component's script gets in its environment, sorted."""
     if component.args is not None:
         return dict(sorted(component.args(values).items()))
@@ -49,6 +49,6 @@ def arguments(component: Component, values: Values) -> dict[str, str]:
 _OF_A_SOURCE = ("COMMIT", "SHA256", "URL", "VERSION")
 
 
-def _pick(values: Values, *names: str) -> dict[str, str]:
+def _select_source_keys(values: Values, *names: str) -> dict[str, str]:
     """Only what the chosen source reads: another's settings must not rebuild this one."""
     return {name: as_text(values[name]) for name in names}

@@ -1,7 +1,7 @@
 """Elastic Fabric Adapter: settings, needs, environment."""
 
-from gpu_profile.components.component import Component, Requirement, _pick
-from gpu_profile.components.key import Values, choice, switch, text
+from gpu_profile.components.component import Component, Requirement, _select_source_keys
+from gpu_profile.components.key import Values, make_choice_key, make_switch_key, make_text_key
 
 _OPT = "/opt/amazon"
 
@@ -27,7 +27,7 @@ EFA = Component(
     enabled=lambda values: bool(values["INSTALL_EFA"]),
     toggle="INSTALL_EFA",
     env=_efa_env,
-    args=lambda values: _pick(
+    args=lambda values: _select_source_keys(
         values,
         "EFA_SOURCE",
         *(
@@ -36,24 +36,24 @@ EFA = Component(
         ),
     ),
     keys=(
-        switch("INSTALL_EFA", "AWS Elastic Fabric Adapter (user space)", default=False),
-        choice(
+        make_switch_key("INSTALL_EFA", "AWS Elastic Fabric Adapter (user space)", default=False),
+        make_choice_key(
             "EFA_SOURCE",
             ("installer", "distro"),
             "AWS's installer, or the distribution's libfabric where AWS is out of reach",
         ),
-        text("EFA_VERSION", "1.50.0", "version of AWS's EFA installer"),
-        text(
+        make_text_key("EFA_VERSION", "1.50.0", "version of AWS's EFA installer"),
+        make_text_key(
             "EFA_URL",
             "https://efa-installer.amazonaws.com",
             "where aws-efa-installer-<version>.tar.gz, its .sig and the key are",
         ),
-        text(
+        make_text_key(
             "EFA_SHA256",
             "fa6dff8593d866866c13cb4640d9059835cd4efa427971f100ab40c97bef2841",
             "sha256 of that archive",
         ),
-        text(
+        make_text_key(
             "EFA_FINGERPRINT",
             "4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC",
             "fingerprint of the key that signs it, as AWS documents it",

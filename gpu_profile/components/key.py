@@ -31,16 +31,16 @@ _KINDS: Mapping[str, KeyKind] = {
 }
 
 
-def text(name: str, default: str, doc: str) -> Key:
+def make_text_key(name: str, default: str, doc: str) -> Key:
     """Its kind is that of its last word: NCCL_URL is a URL."""
     return Key(name=name, default=default, doc=doc, kind=_KINDS[name.rpartition("_")[2]])
 
 
-def switch(name: str, doc: str, *, default: bool) -> Key:
+def make_switch_key(name: str, doc: str, *, default: bool) -> Key:
     return Key(name=name, kind="bool", default=default, doc=doc)
 
 
-def choice(name: str, choices: tuple[str, ...], doc: str) -> Key:
+def make_choice_key(name: str, choices: tuple[str, ...], doc: str) -> Key:
     """The first choice is the default."""
     return Key(name=name, kind="choice", choices=choices, default=choices[0], doc=doc)
 

@@ -67,8 +67,8 @@ def _is_url(text: str) -> bool:
     except ValueError:
         return False
     plain = not re.search(r"[\s'\"`;|<>\\^{}]|\$\(", text)
-    known = parts.scheme in {"http", "https", "ssh", "git", "file", "s3", "ftp"}
-    return plain and known and bool(parts.hostname or parts.scheme == "file")
+    has_scheme = parts.scheme in {"http", "https", "ssh", "git", "file", "s3", "ftp"}
+    return plain and has_scheme and bool(parts.hostname or parts.scheme == "file")
 
 
 def _is_path(text: str) -> bool:
@@ -89,19 +89,19 @@ def _is_words(text: str) -> bool:
 def _values(text: str, flags: Iterable[str], bare: Iterable[str] = ()) -> list[str] | None:
     """The values of such flags, `-p 1:1`, `-p1:1` or `--publish=1:1`; None where others stand."""
     short, *long = flags
-    found = []
+    kind_values = []
     words = iter(shlex.split(text)) if _is_words(text) else iter(("?",))
     for word in words:
         name, equals, value = word.partition("=")
         if word == short or word in long:
-            found.append(next(words, ""))
+            kind_values.append(next(words, ""))
         elif equals and name in long:
-            found.append(value)
+            kind_values.append(value)
         elif word.startswith(short) and not word.startswith("--") and len(word) > len(short):
-            found.append(word[len(short) :].removeprefix("="))
+            kind_values.append(word[len(short) :].removeprefix("="))
         elif word not in bare:
             return None
-    return found
+    return kind_values
 
 
 _PORT = r"\d{1,5}(?:-\d{1,5})?"

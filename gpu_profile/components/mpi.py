@@ -1,7 +1,7 @@
 """Open MPI and sshd: settings, script arguments, environment."""
 
 from gpu_profile.components.component import Component
-from gpu_profile.components.key import Values, switch
+from gpu_profile.components.key import Values, make_switch_key
 
 
 def mpi_source(values: Values) -> str:
@@ -17,5 +17,9 @@ MPI = Component(
     enabled=lambda values: bool(values["INSTALL_MPI"]),
     toggle="INSTALL_MPI",
     args=lambda values: {"MPI_SOURCE": mpi_source(values)},
-    keys=(switch("INSTALL_MPI", "Open MPI, with an SSH server for multi-node jobs", default=True),),
+    keys=(
+        make_switch_key(
+            "INSTALL_MPI", "Open MPI, with an SSH server for multi-node jobs", default=True
+        ),
+    ),
 )

@@ -25,7 +25,7 @@ __all__ = [
     "Component",
     "Key",
     "Needed",
-    "enabled",
+    "list_enabled",
     "missing_requirements",
     "mpi_source",
 ]
@@ -43,19 +43,19 @@ class Needed:
     reason: str
 
 
-def enabled(values: Values) -> tuple[Component, ...]:
+def list_enabled(values: Values) -> tuple[Component, ...]:
     """The components that these settings ask for, in build order."""
     return tuple(component for component in COMPONENTS if component.enabled(values))
 
 
 def missing_requirements(values: Values) -> tuple[Needed, ...]:
     """What to enable so that every enabled component works; nothing where all do already."""
-    wanted = dict(values)
+    values_left = dict(values)
     needed: list[Needed] = []
     for component in reversed(COMPONENTS):  # the later ones need the earlier ones
-        for requirement in component.requires if component.enabled(wanted) else ():
-            if not any(wanted[key] for key in requirement.any_of):
+        for requirement in component.requires if component.enabled(values_left) else ():
+            if not any(values_left[key] for key in requirement.any_of):
                 key = requirement.any_of[0]
-                wanted[key] = True
+                values_left[key] = True
                 needed.append(Needed(key=key, value=True, reason=requirement.reason))
     return tuple(needed)

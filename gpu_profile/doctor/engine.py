@@ -5,7 +5,7 @@ from gpu_profile.engine.probe import OLDEST, SOCKET_ADVICE, Engine, version_of
 from gpu_profile.errors import ToolError
 
 
-def checks(engine: Engine) -> tuple[Check, ...]:
+def check_engine(engine: Engine) -> tuple[Check, ...]:
     """What is missing for building and running images, with what to do about each."""
     fix = "`invoke doctor --fix` installs and starts it on Debian and Ubuntu"
     space = engine.free_gib
@@ -60,8 +60,8 @@ def _engine_advice(engine: Engine) -> str:
     return ""
 
 
-def require(engine: Engine) -> None:
+def require_engine(engine: Engine) -> None:
     """Raises ToolError, with the advice, for the first thing that a build cannot do without."""
-    for check in checks(engine)[:3]:
+    for check in check_engine(engine)[:3]:
         if not check.ok:
             raise ToolError(f"{check.name}: {check.found or 'not there'}", check.advice)

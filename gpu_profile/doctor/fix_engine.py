@@ -4,10 +4,10 @@ import dataclasses
 import shlex
 from collections.abc import Iterable
 
-from gpu_profile.command import Command, Steps, command
+from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.engine import distribution
 from gpu_profile.engine.distribution import Distribution
-from gpu_profile.engine.probe import OLDEST, Engine, _shell, version_of
+from gpu_profile.engine.probe import OLDEST, Engine, _make_shell_command, version_of
 from gpu_profile.errors import ToolError
 
 _LOG = "/var/log/gpu-profile-dockerd.log"
@@ -27,11 +27,11 @@ def plan_fix(engine: Engine) -> Steps[tuple[Command, ...]]:
     elsewhere = engine.rootless_socket or not engine.is_systems
     if engine.refuses_user or (engine.client and elsewhere):
         return ()
-    installed = yield _shell("command -v dockerd && docker buildx version")
+    installed = yield _make_shell_command("command -v dockerd && docker buildx version")
     commands: tuple[Command, ...] = ()
     if installed.returncode:
-        commands = install((yield from distribution.probe()))
-    return commands if engine.server else (*commands, *start())
+        commands = plan_install((yield from distribution.probe_distribution()))
+    return commands if engine.server else (*commands, *plan_start())
 
 
 def for_user(
@@ -80,7 +80,7 @@ def _shell_words(each: Command) -> str:
     return f"printf {shlex.quote(text)} | {dataclasses.replace(each, stdin='')}"
 
 
-def apply(commands: tuple[Command, ...]) -> Steps[None]:
+def run_fix(commands: tuple[Command, ...]) -> Steps[None]:
     """Run what plan_fix planned. Raises ToolError at the first command that fails."""
     for each in commands:
         result = yield each
@@ -88,43 +88,45 @@ def apply(commands: tuple[Command, ...]) -> Steps[None]:
             raise ToolError(f"`{each}` failed: {result.said}", "Run it as root to see more")
 
 
-def install(found: Distribution) -> tuple[Command, ...]:
+def plan_install(machine: Distribution) -> tuple[Command, ...]:
     """From the distribution's own archive. Debian 12's is too old: Debian 13's, pinned low."""
-    engine = ["docker.io", "docker-buildx"] + ["docker-cli", "containerd"] * (found.id == "debian")
-    old = found.id == "debian" and found.codename == "bookworm"
-    sources = _trixie_commands(found) if old else ()
-    wanted = [f"{name}/trixie" if old else name for name in engine]
+    engine = ["docker.io", "docker-buildx"] + ["docker-cli", "containerd"] * (
+        machine.id == "debian"
+    )
+    old = machine.id == "debian" and machine.codename == "bookworm"
+    sources = _trixie_commands(machine) if old else ()
+    packages = [f"{name}/trixie" if old else name for name in engine]
     helpers = ("iptables", "mmdebstrap", "uidmap")
     return (
         *sources,
-        command("apt-get", "update"),
+        make_command("apt-get", "update"),
         Command(
-            argv=("apt-get", "install", "-y", "--no-install-recommends", *wanted, *helpers),
+            argv=("apt-get", "install", "-y", "--no-install-recommends", *packages, *helpers),
             env={"DEBIAN_FRONTEND": "noninteractive"},
         ),
     )
 
 
-def _trixie_commands(found: Distribution) -> tuple[Command, ...]:
+def _trixie_commands(machine: Distribution) -> tuple[Command, ...]:
     source = (
-        f"Types: deb\nURIs: {found.mirror}\nSuites: trixie\nComponents: main\n"
-        f"Signed-By: {found.keyring}\n"
+        f"Types: deb\nURIs: {machine.mirror}\nSuites: trixie\nComponents: main\n"
+        f"Signed-By: {machine.keyring}\n"
     )
     pin = "Package: *\nPin: release n=trixie\nPin-Priority: 100\n"
     return (
-        command("tee", "/etc/apt/sources.list.d/gpu-profile-trixie.sources", stdin=source),
-        command("tee", "/etc/apt/preferences.d/gpu-profile-trixie", stdin=pin),
+        make_command("tee", "/etc/apt/sources.list.d/gpu-profile-trixie.sources", stdin=source),
+        make_command("tee", "/etc/apt/preferences.d/gpu-profile-trixie", stdin=pin),
     )
 
 
-def start() -> tuple[Command, Command]:
+def plan_start() -> tuple[Command, Command]:
     """Through systemd where it runs, otherwise in a session of its own; then wait for it."""
     return (
-        _shell(
+        _make_shell_command(
             "if [ -d /run/systemd/system ]; then systemctl enable --now docker;"
             f" else setsid dockerd >{_LOG} 2>&1 </dev/null & fi"
         ),
-        _shell(
+        _make_shell_command(
             f"for i in $(seq {_WAIT_S}); do docker version >/dev/null 2>&1 && exit 0; sleep 1;"
             f" done; echo 'no answer within {_WAIT_S} s: see {_LOG}' >&2; exit 1"
         ),

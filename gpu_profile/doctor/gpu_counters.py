@@ -5,7 +5,7 @@ https://developer.nvidia.com/ERR_NVGPUCTRPERM names the module parameter.
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
-from gpu_profile.launchers.agent.place import Place
+from gpu_profile.launchers.agent.place import RemoteHost
 
 FILE = "/etc/modprobe.d/gpu-profile.conf"
 LINE = "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"
@@ -16,25 +16,27 @@ AFTERWARDS = (
 )
 
 
-def allow(place: Place, *, root: bool, file: str = FILE) -> Steps[None]:
+def allow_counters(place: RemoteHost, *, root: bool, file: str = FILE) -> Steps[None]:
     """Write the file. The driver that runs is left as it is: AFTERWARDS says how it follows."""
     # Through tee: sudo raises tee, and not a redirection of the user's own shell.
-    yield from _done(
-        place.run(*_sudo(root), "tee", "--", file, stdin=LINE), place, f"writing {file}"
+    yield from _run_change(
+        place.run(*_get_sudo(root), "tee", "--", file, stdin=LINE), place, f"writing {file}"
     )
 
 
-def restrict(place: Place, *, root: bool, file: str = FILE) -> Steps[None]:
+def restrict_counters(place: RemoteHost, *, root: bool, file: str = FILE) -> Steps[None]:
     """Remove what `allow` wrote. Nothing there is no error."""
-    yield from _done(place.run(*_sudo(root), "rm", "-f", "--", file), place, f"removing {file}")
+    yield from _run_change(
+        place.run(*_get_sudo(root), "rm", "-f", "--", file), place, f"removing {file}"
+    )
 
 
-def _sudo(root: bool) -> tuple[str, ...]:
+def _get_sudo(root: bool) -> tuple[str, ...]:
     return () if root else ("sudo", "--non-interactive")
 
 
-def _done(change: Command, place: Place, doing: str) -> Steps[None]:
+def _run_change(change: Command, place: RemoteHost, doing: str) -> Steps[None]:
     result: Result = yield change
     if result.returncode:
-        asked = "Run it as root there: sudo asks for a password" if "sudo" in result.said else ""
-        raise ToolError(f"{doing}: {result.said}", place.hint(result) or asked)
+        hint = "Run it as root there: sudo asks for a password" if "sudo" in result.said else ""
+        raise ToolError(f"{doing}: {result.said}", place.hint(result) or hint)

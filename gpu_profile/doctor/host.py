@@ -20,97 +20,109 @@ _ALLOW = "`invoke counters --allow`, then a reboot; or run as root; light needs 
 Facts = Mapping[str, Any]
 
 
-def checks(launcher: Scripted) -> Steps[tuple[Check, ...]]:
+def check_host(launcher: Scripted) -> Steps[tuple[Check, ...]]:
     facts = yield from launcher.facts()
     copies = yield from launcher.copies()
     return (
-        _line("python", True, f"{facts['python']} on {facts['host']}, {facts['system']}"),
-        _gpu(facts),
-        _nsys(copies),
-        _space(facts),
-        _sampling(facts),
-        _seccomp(facts),
-        _counters(facts),
-        _line("rsync", "rsync" in facts["programs"], "", "Without it, tar over ssh copies"),
+        _make_check("python", True, f"{facts['python']} on {facts['host']}, {facts['system']}"),
+        _check_gpu(facts),
+        _check_nsys(copies),
+        _check_space(facts),
+        _check_sampling(facts),
+        _check_seccomp(facts),
+        _check_counters(facts),
+        _make_check("rsync", "rsync" in facts["programs"], "", "Without it, tar over ssh copies"),
     )
 
 
-def lacking(facts: Facts) -> Mapping[str, str]:
+def list_lacking(facts: Facts) -> Mapping[str, str]:
     """What presets may not ask for here, and why: of `sampling` and `gpu-metrics`."""
-    found = {"sampling": _sampling(facts), "gpu-metrics": _counters(facts)}
-    return {name: f"{check.found}. {check.advice}" for name, check in found.items() if not check.ok}
+    checks_by_name = {"sampling": _check_sampling(facts), "gpu-metrics": _check_counters(facts)}
+    return {
+        name: f"{check.found}. {check.advice}"
+        for name, check in checks_by_name.items()
+        if not check.ok
+    }
 
 
-def _line(name: str, ok: bool, found: str, advice: str = "") -> Check:
-    return Check(name=name, ok=ok, found=found, advice=advice)
+def _make_check(name: str, ok: bool, observation: str, advice: str = "") -> Check:
+    return Check(name=name, ok=ok, found=observation, advice=advice)
 
 
-def _gpu(facts: Facts) -> Check:
+def _check_gpu(facts: Facts) -> Check:
     gpus = facts["gpus"]
     if not gpus:
         advice = "CPU work can be profiled; for GPU work install NVIDIA's driver"
-        return _line("GPU", False, "none that nvidia-smi shows", advice)
+        return _make_check("GPU", False, "none that nvidia-smi shows", advice)
     name, driver, capability, memory = gpus[0]
-    found = f"{len(gpus)} x {name}, {memory}, sm_{capability.replace('.', '')}, driver {driver}"
-    return _line("GPU", True, found)
+    observation = (
+        f"{len(gpus)} x {name}, {memory}, sm_{capability.replace('.', '')}, driver {driver}"
+    )
+    return _make_check("GPU", True, observation)
 
 
-def _nsys(copies: Facts) -> Check:
+def _check_nsys(copies: Facts) -> Check:
     chosen = next((c for c in copies["found"] if c["path"] == copies["chosen"]), None)
     if chosen is None:
-        return _line("nsys", False, "not found", "Install nsight-systems-cli, or set NSYS")
+        return _make_check("nsys", False, "not found", "Install nsight-systems-cli, or set NSYS")
     others = len(copies["found"]) - 1
-    found = f"{chosen['version']} from {chosen['origin']}: {chosen['path']}"
+    observation = f"{chosen['version']} from {chosen['origin']}: {chosen['path']}"
     more = f", newest of {others + 1}" if others else ""
     advice = (
         f"Its importer does not start without {chosen['lacks']}: install that library"
         if chosen["lacks"]
         else "It has no importer: its recordings need another copy's. Install nsight-systems-cli"
     )
-    return _line("nsys", bool(chosen["importer"]), found + more, advice)
+    return _make_check("nsys", bool(chosen["importer"]), observation + more, advice)
 
 
-def _space(facts: Facts) -> Check:
+def _check_space(facts: Facts) -> Check:
     free = facts["free_bytes"]
-    found = f"{free / 1e9:.1f} GB free in {facts['directory']}"
-    return _line("space", free >= _SPARE_BYTES, found, "Reports take GBs: name a roomier directory")
+    observation = f"{free / 1e9:.1f} GB free in {facts['directory']}"
+    return _make_check(
+        "space", free >= _SPARE_BYTES, observation, "Reports take GBs: name a roomier directory"
+    )
 
 
-def _capable(facts: Facts, capability: int) -> bool:
+def _has_capability(facts: Facts, capability: int) -> bool:
     held = int(facts["capabilities"] or "0", 16)
     return bool(held >> capability & 1)
 
 
-def _sampling(facts: Facts) -> Check:
+def _check_sampling(facts: Facts) -> Check:
     """perf_event_open for one's own processes: level 2 or lower, or a capability."""
     level = facts["perf_event_paranoid"]
-    privileged = _capable(facts, _CAP_SYS_ADMIN) or _capable(facts, _CAP_PERFMON)
-    known = level.lstrip("-").isdecimal()
-    ok = privileged or (known and int(level) <= 2)
-    found = f"perf_event_paranoid is {level or 'unknown'}" + (", privileged" * privileged)
-    return _line("CPU sampling", ok, found, "As root: sysctl kernel.perf_event_paranoid=2")
-
-
-def _seccomp(facts: Facts) -> Check:
-    words = {"0": "no filter", "1": "strict", "2": "a filter, as containers have"}
-    filtered = facts["seccomp"] not in ("", "0")
-    ok = not filtered or _capable(facts, _CAP_SYS_ADMIN)
-    advice = "It may forbid CPU sampling: --cap-add=SYS_ADMIN, or a profile with perf_event_open"
-    return _line("seccomp", ok, words.get(facts["seccomp"], "not there"), advice)
-
-
-def _counters(facts: Facts) -> Check:
-    restricted = facts["admin_only"] == "1"
-    perfmon = _capable(facts, _CAP_PERFMON) and _driver(facts) >= _PERFMON_DRIVER
-    ok = bool(facts["gpus"]) and (not restricted or _capable(facts, _CAP_SYS_ADMIN) or perfmon)
-    if not facts["gpus"]:
-        return _line("GPU counters", False, "no GPU", "They are of the GPU: light needs none")
-    found = "for administrators only" if restricted else "open to all"
-    return _line(
-        "GPU counters", ok, found + (", which we are" if ok and restricted else ""), _ALLOW
+    privileged = _has_capability(facts, _CAP_SYS_ADMIN) or _has_capability(facts, _CAP_PERFMON)
+    is_number = level.lstrip("-").isdecimal()
+    ok = privileged or (is_number and int(level) <= 2)
+    observation = f"perf_event_paranoid is {level or 'unknown'}" + (", privileged" * privileged)
+    return _make_check(
+        "CPU sampling", ok, observation, "As root: sysctl kernel.perf_event_paranoid=2"
     )
 
 
-def _driver(facts: Facts) -> int:
+def _check_seccomp(facts: Facts) -> Check:
+    words = {"0": "no filter", "1": "strict", "2": "a filter, as containers have"}
+    filtered = facts["seccomp"] not in ("", "0")
+    ok = not filtered or _has_capability(facts, _CAP_SYS_ADMIN)
+    advice = "It may forbid CPU sampling: --cap-add=SYS_ADMIN, or a profile with perf_event_open"
+    return _make_check("seccomp", ok, words.get(facts["seccomp"], "not there"), advice)
+
+
+def _check_counters(facts: Facts) -> Check:
+    restricted = facts["admin_only"] == "1"
+    perfmon = _has_capability(facts, _CAP_PERFMON) and _parse_driver(facts) >= _PERFMON_DRIVER
+    ok = bool(facts["gpus"]) and (
+        not restricted or _has_capability(facts, _CAP_SYS_ADMIN) or perfmon
+    )
+    if not facts["gpus"]:
+        return _make_check("GPU counters", False, "no GPU", "They are of the GPU: light needs none")
+    observation = "for administrators only" if restricted else "open to all"
+    return _make_check(
+        "GPU counters", ok, observation + (", which we are" if ok and restricted else ""), _ALLOW
+    )
+
+
+def _parse_driver(facts: Facts) -> int:
     major = str(facts["gpus"][0][1]).partition(".")[0] if facts["gpus"] else ""
     return int(major) if major.isdecimal() else 0

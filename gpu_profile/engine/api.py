@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 from gpu_profile.engine.probe import SOCKET_ADVICE
 from gpu_profile.errors import ToolError
 from gpu_profile.image_ref import ImageRef
@@ -53,7 +53,7 @@ class EngineRefusal(Exception):
 
 
 @contextlib.contextmanager
-def _client() -> Iterator[Any]:
+def _open_client() -> Iterator[Any]:
     import docker.errors
     import requests
 
@@ -78,15 +78,15 @@ def _address() -> dict[str, Any]:
     import docker.context
     import docker.utils
 
-    given: dict[str, Any] = docker.utils.kwargs_from_env()
-    if "base_url" in given:
-        return given
+    client_options: dict[str, Any] = docker.utils.kwargs_from_env()
+    if "base_url" in client_options:
+        return client_options
     with contextlib.suppress(ToolError):  # the SDK alone, without the CLI, has the usual socket
-        shown = process.run(command("docker", "context", "show"))
+        shown = process.run(make_command("docker", "context", "show"))
         context = docker.context.ContextAPI.get_context(shown.stdout.strip() or "default")
         if shown.returncode == 0 and context and context.Host:
             return {"base_url": context.Host, "tls": context.TLSConfig or False}
-    return given
+    return client_options
 
 
 def _no_engine(error: Exception) -> ToolError:
@@ -95,46 +95,46 @@ def _no_engine(error: Exception) -> ToolError:
     return ToolError("No Docker Engine answers here", "`invoke doctor --fix` starts one")
 
 
-def _credentials(ref: ImageRef, auth: Auth | None) -> dict[str, str]:
+def _find_credentials(ref: ImageRef, auth: Auth | None) -> dict[str, str]:
     """The given ones, else what `docker login` stored, credential helpers included."""
     import docker.auth
 
     if auth is not None:
         return auth.for_engine()
-    host, _ = docker.auth.resolve_repository_name(_repository(ref))
-    found = docker.auth.resolve_authconfig(docker.auth.load_config(), host)
-    return dict(found) if found else {}
+    host, _ = docker.auth.resolve_repository_name(_format_repository(ref))
+    auth_config = docker.auth.resolve_authconfig(docker.auth.load_config(), host)
+    return dict(auth_config) if auth_config else {}
 
 
-def _repository(ref: ImageRef) -> str:
+def _format_repository(ref: ImageRef) -> str:
     return f"{ref.registry}/{ref.name}" if ref.registry else ref.name
 
 
-def push(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
+def push_layers(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
     """Upload the local image of this very name and tag."""
-    with _client() as client:
-        credentials = _credentials(ref, auth)
+    with _open_client() as client:
+        credentials = _find_credentials(ref, auth)
         stream = client.push(
-            _repository(ref), ref.tag, stream=True, decode=True, auth_config=credentials
+            _format_repository(ref), ref.tag, stream=True, decode=True, auth_config=credentials
         )
-        yield from map(_event, stream)
+        yield from map(_parse_event, stream)
 
 
-def pull(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
+def pull_layers(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
     """Fetch by digest where the reference has one, otherwise by tag."""
-    with _client() as client:
-        credentials = _credentials(ref, auth)
+    with _open_client() as client:
+        credentials = _find_credentials(ref, auth)
         stream = client.pull(
-            _repository(ref),
+            _format_repository(ref),
             ref.digest or ref.tag,
             stream=True,
             decode=True,
             auth_config=credentials,
         )
-        yield from map(_event, stream)
+        yield from map(_parse_event, stream)
 
 
-def _event(message: Mapping[str, Any]) -> LayerEvent:
+def _parse_event(message: Mapping[str, Any]) -> LayerEvent:
     if "error" in message:
         raise EngineRefusal(str(message["error"]))
     detail = message.get("progressDetail") or {}
@@ -151,8 +151,8 @@ def _event(message: Mapping[str, Any]) -> LayerEvent:
 
 def remote_digest(ref: ImageRef, auth: Auth | None) -> str:
     """The digest that the registry has for this tag, asked through the engine."""
-    with _client() as client:
-        answer = client.inspect_distribution(str(ref), _credentials(ref, auth))
+    with _open_client() as client:
+        answer = client.inspect_distribution(str(ref), _find_credentials(ref, auth))
         return str(answer["Descriptor"]["digest"])
 
 
@@ -169,10 +169,10 @@ def local_image(ref: ImageRef) -> LocalImage | None:
     """What the engine has under this name; None where it has nothing."""
     import docker.errors
 
-    with _client() as client:
+    with _open_client() as client:
         try:
-            found = client.inspect_image(str(ref))
+            image = client.inspect_image(str(ref))
         except docker.errors.ImageNotFound:
             return None
-    digests = tuple(found.get("RepoDigests") or ())
-    return LocalImage(id=found["Id"], digests=digests, size=found["Size"])
+    digests = tuple(image.get("RepoDigests") or ())
+    return LocalImage(id=image["Id"], digests=digests, size=image["Size"])

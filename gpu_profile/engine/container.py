@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_profile.command import Command, Result, Steps, command
+from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.engine.probe import SOCKET_ADVICE
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
@@ -43,23 +43,23 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
 )
 
 
-def refusal(result: Result, doing: str) -> GpuProfileError:
+def make_engine_error(result: Result, doing: str) -> GpuProfileError:
     """The error that an engine's message means."""
     for words, kind, hint in _REFUSALS:
         if words in result.stderr:
-            return kind(f"{doing}: {_reason(result)}", hint)
-    return JobError(f"{doing}: {_reason(result)}", "See the engine's message")
+            return kind(f"{doing}: {_extract_reason(result)}", hint)
+    return JobError(f"{doing}: {_extract_reason(result)}", "See the engine's message")
 
 
-def _reason(result: Result) -> str:
+def _extract_reason(result: Result) -> str:
     """The engine's message without the advice it ends with."""
     lines = [line for line in result.stderr.splitlines() if line.strip() and "--help" not in line]
     return lines[-1].removeprefix("docker: ") if lines else result.said
 
 
-def checked(result: Result, doing: str) -> Result:
+def check_engine_result(result: Result, doing: str) -> Result:
     if result.returncode:
-        raise refusal(result, doing)
+        raise make_engine_error(result, doing)
     return result
 
 
@@ -71,7 +71,7 @@ def mount_option(mount: Mount) -> str:
     return f"--mount={record.getvalue()}"
 
 
-def placement(settings: Settings) -> tuple[str, ...]:
+def list_placement_options(settings: Settings) -> tuple[str, ...]:
     """The `docker run` options that settings choose for every container."""
     network = (f"--network={settings.network}",) if settings.network else ()
     return (
@@ -82,10 +82,10 @@ def placement(settings: Settings) -> tuple[str, ...]:
     )
 
 
-def inspect(name: str) -> Command:
+def inspect_container(name: str) -> Command:
     """Its State, and on a second line its labels."""
     both = "--format={{json .State}}\n{{json .Config.Labels}}"
-    return command("docker", "container", "inspect", both, name)
+    return make_command("docker", "container", "inspect", both, name)
 
 
 def parse_state(result: Result) -> Mapping[str, Any] | None:
@@ -98,7 +98,7 @@ def parse_inspect(result: Result) -> tuple[Mapping[str, Any] | None, Mapping[str
     if result.returncode:
         if "no such container" in result.stderr.lower():
             return None, {}
-        raise refusal(result, "asking for the container")
+        raise make_engine_error(result, "asking for the container")
     if not result.stdout:  # a plan, for --dry-run: nothing was asked
         return None, {}
     state, _, labels = result.stdout.strip().partition("\n")
@@ -110,49 +110,51 @@ def is_ours(labels: Mapping[str, str], run_label: str) -> bool:
     return run_label in labels or any(name.startswith(f"{IMAGE_LABEL}.") for name in labels)
 
 
-def started(run: Command, name: str) -> Steps[None]:
+def start_detached(run: Command, name: str) -> Steps[None]:
     """A `docker run --detach`; what the engine made and could not start is removed again."""
     result = yield run
     if result.returncode and "already in use by container" not in result.stderr:
-        yield command("docker", "container", "rm", "--force", name)
-    checked(result, f"starting {name}")
+        yield make_command("docker", "container", "rm", "--force", name)
+    check_engine_result(result, f"starting {name}")
 
 
-def start(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) -> Steps[str]:
+def start_container(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) -> Steps[str]:
     """Start the local container, or find it running. Returns what was done.
 
     It sees REPORT_DIR/<container>, which has to be there, at /wd/<container>.
     """
     name = settings.container
-    state, labels = parse_inspect((yield inspect(name)))
+    state, labels = parse_inspect((yield inspect_container(name)))
     if state and state["Running"]:
         return f"{name} runs already"
     if state:
         _refuse_foreign(name, labels)
-        checked((yield command("docker", "container", "rm", name)), f"removing {name}")
+        check_engine_result(
+            (yield make_command("docker", "container", "rm", name)), f"removing {name}"
+        )
     own = Mount(source=settings.report_dir.absolute() / name, target=f"{REPORTS_INSIDE}/{name}")
-    run = command(
+    run = make_command(
         *("docker", "run", "--detach", "--pull=never", f"--name={name}"),
         f"--label={CONTAINER_LABEL}={name}",
-        *(mount_option(own), *placement(settings), *gpus),
+        *(mount_option(own), *list_placement_options(settings), *gpus),
         *shlex.split(settings.port_map),
         str(image),
     )
-    yield from started(run, name)
+    yield from start_detached(run, name)
     return f"{name} started from {image}"
 
 
-def execute(name: str, argv: tuple[str, ...], *, terminal: bool) -> Command:
-    return command("docker", "exec", *(["-it"] if terminal else []), name, *argv)
+def execute_in_container(name: str, argv: tuple[str, ...], *, terminal: bool) -> Command:
+    return make_command("docker", "exec", *(["-it"] if terminal else []), name, *argv)
 
 
-def logs(name: str, *, follow: bool) -> Command:
-    return command("docker", "logs", *(["--follow"] if follow else []), name)
+def follow_logs(name: str, *, follow: bool) -> Command:
+    return make_command("docker", "logs", *(["--follow"] if follow else []), name)
 
 
-def present(name: str, *, running: bool) -> Steps[None]:
+def require_container(name: str, *, running: bool) -> Steps[None]:
     """Raises ToolError where there is no such container, or one that has ended."""
-    state = parse_state((yield inspect(name)))
+    state = parse_state((yield inspect_container(name)))
     if state is None or (running and not state["Running"]):
         what = f"{name} has ended" if state else f"there is no container {name}"
         raise ToolError(what, "`invoke run` starts it")
@@ -163,14 +165,14 @@ def _refuse_foreign(name: str, labels: Mapping[str, str]) -> None:
         raise SettingsError(f"`invoke run` did not start the container {name}", "Set CONTAINER")
 
 
-def stop(name: str) -> Steps[str]:
+def stop_container(name: str) -> Steps[str]:
     """Stop and remove the local container, or find none. One of somebody else's is refused."""
-    state, labels = parse_inspect((yield inspect(name)))
+    state, labels = parse_inspect((yield inspect_container(name)))
     if state is None:
         return f"{name} does not run"
     _refuse_foreign(name, labels)
-    checked((yield command("docker", "stop", name)), f"stopping {name}")
-    checked((yield command("docker", "container", "rm", name)), f"removing {name}")
+    check_engine_result((yield make_command("docker", "stop", name)), f"stopping {name}")
+    check_engine_result((yield make_command("docker", "container", "rm", name)), f"removing {name}")
     return f"{name} stopped"
 
 

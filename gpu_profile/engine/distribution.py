@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from gpu_profile.command import Command, Steps, command
+from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.errors import ToolError
 
 
@@ -21,15 +21,15 @@ class Distribution:
         return f"/usr/share/keyrings/{self.id}-archive-keyring.gpg"
 
 
-OS_RELEASE = command("cat", "/etc/os-release")
+OS_RELEASE = make_command("cat", "/etc/os-release")
 APT_SOURCES = Command(
     argv=("apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages")
 )
 
 
-def probe() -> Steps[Distribution]:
+def probe_distribution() -> Steps[Distribution]:
     """Raises ToolError where this is neither Debian nor Ubuntu, or something of their kind."""
-    fields = _fields((yield OS_RELEASE).stdout)
+    fields = _parse_os_release((yield OS_RELEASE).stdout)
     if fields.get("ID") not in {"debian", "ubuntu"}:
         raise ToolError(
             f"{fields.get('PRETTY_NAME', 'This system')} is neither Debian nor Ubuntu",
@@ -44,9 +44,9 @@ def probe() -> Steps[Distribution]:
     )
 
 
-def _fields(os_release: str) -> dict[str, str]:
-    found = re.findall(r'^(\w+)="?([^"\n]*)"?$', os_release, re.MULTILINE)
-    return dict(found)
+def _parse_os_release(os_release: str) -> dict[str, str]:
+    pairs = re.findall(r'^(\w+)="?([^"\n]*)"?$', os_release, re.MULTILINE)
+    return dict(pairs)
 
 
 def first_mirror(distribution: str, sources: str) -> str:

@@ -6,7 +6,7 @@ Every step is a Command: building them has no effects.
 import json
 from dataclasses import dataclass
 
-from gpu_profile.command import Command, Result, Steps, command
+from gpu_profile.command import Command, Result, Steps, make_command
 
 OLDEST = (23, 0)
 """The first engine whose own Dockerfile frontend knows COPY --link."""
@@ -54,21 +54,23 @@ class Engine:
         return "nvidia" in self.runtimes
 
 
-def probe() -> Steps[Engine]:
+def probe_engine() -> Steps[Engine]:
     """Ask the client, the engine and buildx. Never raises for what is missing."""
-    version = yield _shell("docker version --format '{{json .}}'")
-    buildx = yield _shell("docker buildx version")
-    told = yield _shell("docker info --format '{{json .}}'")
-    endpoint = yield _shell("docker context inspect --format '{{.Endpoints.docker.Host}}'")
-    rootless = yield _shell(
+    version = yield _make_shell_command("docker version --format '{{json .}}'")
+    buildx = yield _make_shell_command("docker buildx version")
+    info_result = yield _make_shell_command("docker info --format '{{json .}}'")
+    endpoint = yield _make_shell_command(
+        "docker context inspect --format '{{.Endpoints.docker.Host}}'"
+    )
+    rootless = yield _make_shell_command(
         'socket=$XDG_RUNTIME_DIR/docker.sock; [ ! -S "$socket" ] || echo "$socket"'
     )
-    found, info = _json(version.stdout), _json(told.stdout)
-    server = found.get("Server") or {}
+    version_fields, info = _parse_json(version.stdout), _parse_json(info_result.stdout)
+    server = version_fields.get("Server") or {}
     root = str(info.get("DockerRootDir", ""))
-    space = yield command("df", "-Pk", root or "/")
+    space = yield make_command("df", "-Pk", root or "/")
     return Engine(
-        client=str((found.get("Client") or {}).get("Version", "")),
+        client=str((version_fields.get("Client") or {}).get("Version", "")),
         server=str(server.get("Version", "")),
         buildx=_buildx_version(buildx),
         runtimes=tuple(sorted(info.get("Runtimes") or {})),
@@ -81,17 +83,17 @@ def probe() -> Steps[Engine]:
     )
 
 
-def _shell(line: str) -> Command:
+def _make_shell_command(line: str) -> Command:
     """Through a shell, a program that is not there is an exit code like any other."""
-    return command("sh", "-c", line)
+    return make_command("sh", "-c", line)
 
 
-def _json(text: str) -> dict[str, dict[str, object]]:
+def _parse_json(text: str) -> dict[str, dict[str, object]]:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _buildx_version(result: Result) -> str:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpu_profile.command import Command, Steps, command
+from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.image import embedded_base
 from gpu_profile.image.embedded_base import Recipe
 from gpu_profile.settings.settings import Settings
@@ -36,26 +36,33 @@ class Decided:
     base_recipe: Recipe | None = None
 
 
-def decide(settings: Settings, *, anew: bool = False) -> Steps[Decided]:
+def decide_settings(settings: Settings, *, anew: bool = False) -> Steps[Decided]:
     """Settings without `auto`. Nothing is made, not even the embedded base."""
-    undecided = _undecided(settings)
-    kept = {} if anew or not undecided else (yield from _recorded(settings, undecided))
-    made = dict(kept)
-    missing = undecided - set(kept)
+    undecided = _list_undecided(settings)
+    recorded_values = (
+        {} if anew or not undecided else (yield from _read_recorded(settings, undecided))
+    )
+    decisions = dict(recorded_values)
+    missing = undecided - set(recorded_values)
     if missing:
-        answers = yield from _probe(settings, missing)
-        made |= _choose(settings, missing, answers)
-    base = made.get("BASE_IMAGE", settings.base_image)
+        answers = yield from _probe_choices(settings, missing)
+        decisions |= _select_values(settings, missing, answers)
+    base = decisions.get("BASE_IMAGE", settings.base_image)
     digest, recipe = base.partition("@")[2], None
     if base == "embedded" or _is_embedded(base):
-        found = yield from embedded_base.find(base if _is_embedded(base) else "", anew=anew)
-        base, digest = found.tag, found.identity
-        recipe = None if digest else found.recipe
-        made |= {"BASE_IMAGE": base} if "BASE_IMAGE" in made else {}
+        base_image = yield from embedded_base.find_base(
+            base if _is_embedded(base) else "", anew=anew
+        )
+        base, digest = base_image.tag, base_image.identity
+        recipe = None if digest else base_image.recipe
+        decisions |= {"BASE_IMAGE": base} if "BASE_IMAGE" in decisions else {}
     return Decided(
-        settings=_apply(settings, made, base),
-        made=made,
-        notes=tuple(_note(name, made[name], kept=name in kept) for name in sorted(made)),
+        settings=_apply_decisions(settings, decisions, base),
+        made=decisions,
+        notes=tuple(
+            _format_note(name, decisions[name], kept=name in recorded_values)
+            for name in sorted(decisions)
+        ),
         base_digest=digest,
         base_recipe=recipe,
     )
@@ -65,20 +72,22 @@ def with_base(decided: Decided) -> Steps[Decided]:
     """The same, with the embedded base made where it is the one to build on and not there yet."""
     if decided.base_recipe is None:
         return decided
-    made = yield from embedded_base.make(decided.base_recipe)
-    return dataclasses.replace(decided, base_digest=made, base_recipe=None)
+    image_id = yield from embedded_base.make_base(decided.base_recipe)
+    return dataclasses.replace(decided, base_digest=image_id, base_recipe=None)
 
 
-def _undecided(settings: Settings) -> set[str]:
+def _list_undecided(settings: Settings) -> set[str]:
     names = {name for name, value in settings.component.items() if value == "auto"}
     return names - {"NCCL_SOURCE"} | ({"BASE_IMAGE"} if settings.base_image == "auto" else set())
 
 
-def _recorded(settings: Settings, undecided: set[str]) -> Steps[dict[str, str]]:
+def _read_recorded(settings: Settings, undecided: set[str]) -> Steps[dict[str, str]]:
     form = f'{{{{index .Config.Labels "{DECIDED}"}}}}'
-    found = yield command("docker", "image", "inspect", "--format", form, str(settings.image_ref))
+    inspect_result = yield make_command(
+        "docker", "image", "inspect", "--format", form, str(settings.image_ref)
+    )
     try:
-        recorded = json.loads(found.stdout) if found.returncode == 0 else {}
+        recorded = json.loads(inspect_result.stdout) if inspect_result.returncode == 0 else {}
     except ValueError:
         return {}
     items = recorded.items() if isinstance(recorded, dict) else ()
@@ -95,16 +104,16 @@ class _Answers:
     gpus: bool = False
 
 
-def _probe(settings: Settings, missing: set[str]) -> Steps[_Answers]:
-    wanted = {
+def _probe_choices(settings: Settings, missing: set[str]) -> Steps[_Answers]:
+    questions = {
         "BASE_IMAGE": _REGISTRY,
         "NSYS_SOURCE": str(settings.component["NSYS_URL"]),
         "TORCH_URL": TORCH_CPU_INDEX,
     }
-    urls = [url for name, url in wanted.items() if name in missing]
-    told = yield reachable(urls, settings)
-    info = yield command("docker", "info", "--format", "{{json .Runtimes}}")
-    lines = (line.partition(" ") for line in told.stdout.splitlines())
+    urls = [url for name, url in questions.items() if name in missing]
+    statuses = yield probe_urls(urls, settings)
+    info = yield make_command("docker", "info", "--format", "{{json .Runtimes}}")
+    lines = (line.partition(" ") for line in statuses.stdout.splitlines())
     answered = {url.rstrip("/") for code, _, url in lines if code != "000"}
     return _Answers(
         urls=frozenset(url for url in urls if url.rstrip("/") in answered),
@@ -112,7 +121,7 @@ def _probe(settings: Settings, missing: set[str]) -> Steps[_Answers]:
     )
 
 
-def reachable(urls: list[str], settings: Settings) -> Command:
+def probe_urls(urls: list[str], settings: Settings) -> Command:
     """One line a URL: its status, 000 where nobody answers."""
     proxies = {
         "http_proxy": settings.http_proxy,
@@ -131,7 +140,7 @@ def reachable(urls: list[str], settings: Settings) -> Command:
     )
 
 
-def _choose(settings: Settings, missing: set[str], answers: _Answers) -> dict[str, str]:
+def _select_values(settings: Settings, missing: set[str], answers: _Answers) -> dict[str, str]:
     registry = _REGISTRY in answers.urls
     nvidia = str(settings.component["NSYS_URL"]) in answers.urls
     choices = {
@@ -143,8 +152,8 @@ def _choose(settings: Settings, missing: set[str], answers: _Answers) -> dict[st
     return {name: choices[name] for name in missing}
 
 
-def _apply(settings: Settings, made: Mapping[str, str], base: str) -> Settings:
-    component = {**settings.component, **{k: v for k, v in made.items() if k != "BASE_IMAGE"}}
+def _apply_decisions(settings: Settings, decisions: Mapping[str, str], base: str) -> Settings:
+    component = {**settings.component, **{k: v for k, v in decisions.items() if k != "BASE_IMAGE"}}
     if component["NCCL_SOURCE"] == "auto":  # follows from the base, so it is not recorded
         component["NCCL_SOURCE"] = "pypi" if _is_embedded(base) else "base"
     return dataclasses.replace(settings, base_image=base, component=component)
@@ -158,6 +167,6 @@ _WHY = {
 }
 
 
-def _note(name: str, value: str, *, kept: bool) -> str:
+def _format_note(name: str, value: str, *, kept: bool) -> str:
     how = "as in the last build; --rebuild-base decides anew" if kept else _WHY[name]
     return f"{name}=auto is {value or 'empty'} ({how})"

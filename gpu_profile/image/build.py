@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_profile.command import Command, Steps, command
+from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import dockerfile
 from gpu_profile.image.auto import DECIDED, Decided
@@ -36,16 +36,16 @@ class BuildOptions:
 
 def inputs_hash(settings: Settings, root: Path) -> str:
     """64 hex digits over the Dockerfile, the builder's options and every file that goes in."""
-    digest = hashlib.sha256(dockerfile.render(settings).encode())
+    digest = hashlib.sha256(dockerfile.render_dockerfile(settings).encode())
     digest.update(settings.build_opts.encode())
-    contexts = {CONTEXT: str(root / CONTEXT), **_contexts(settings)}
+    contexts = {CONTEXT: str(root / CONTEXT), **_list_contexts(settings)}
     for name, directory in sorted(contexts.items()):
-        for line in _files(name, Path(directory)):
+        for line in _read_files(name, Path(directory)):
             digest.update(line)
     return digest.hexdigest()
 
 
-def _files(context: str, directory: Path) -> Iterator[bytes]:
+def _read_files(context: str, directory: Path) -> Iterator[bytes]:
     """Name, mode and content of each file, in the order of their names."""
     for path in sorted(directory.rglob("*")):
         if path.is_file() and not {"__pycache__", ".git"} & set(path.parts):
@@ -58,8 +58,11 @@ def _files(context: str, directory: Path) -> Iterator[bytes]:
 def is_built(name: str, inputs: str, base_digest: str) -> Steps[bool]:
     """Whether the engine's image of this name came from the same inputs, on the same base."""
     labels = " ".join(f'{{{{index .Config.Labels "{label}"}}}}' for label in (INPUTS, BASE))
-    told = yield command("docker", "image", "inspect", f"--format={labels}", name)
-    return told.returncode == 0 and told.stdout.split() == f"{inputs} {base_digest}".split()
+    inspect_result = yield make_command("docker", "image", "inspect", f"--format={labels}", name)
+    return (
+        inspect_result.returncode == 0
+        and inspect_result.stdout.split() == f"{inputs} {base_digest}".split()
+    )
 
 
 def image_name(settings: Settings, inputs: str) -> str:
@@ -68,13 +71,13 @@ def image_name(settings: Settings, inputs: str) -> str:
     return f"{address}:{inputs[:16] if settings.version == 'auto' else settings.version}"
 
 
-def build(decided: Decided, downloads: Downloads, options: BuildOptions) -> Command:
+def make_build_command(decided: Decided, downloads: Downloads, options: BuildOptions) -> Command:
     """The build of the Dockerfile on its standard input, which records what was decided for it."""
     settings = decided.settings
     inputs = inputs_hash(settings, options.root)
-    secret_options, env = _secrets(settings, downloads)
+    secret_options, env = _list_secrets(settings, downloads)
     proxies = {name: getattr(settings, name) for name in _PROXIES if getattr(settings, name)}
-    contexts = _contexts(settings)
+    contexts = _list_contexts(settings)
     if options.base:
         contexts[settings.base_image] = f"oci-layout://{options.base}"
     extra = shlex.split(settings.build_opts)
@@ -82,8 +85,8 @@ def build(decided: Decided, downloads: Downloads, options: BuildOptions) -> Comm
         argv=(
             *("docker", "buildx", "build", "--file=-"),
             f"--tag={image_name(settings, inputs)}",
-            *(f"--label={name}={value}" for name, value in _labels(decided, inputs).items()),
-            *_switches(options),
+            *(f"--label={name}={value}" for name, value in _make_labels(decided, inputs).items()),
+            *_list_switches(options),
             *(() if any(word.startswith(_OUTPUTS) for word in extra) else ("--load",)),
             *secret_options,
             *(f"--build-context={n}={p}" for n, p in contexts.items()),
@@ -91,30 +94,30 @@ def build(decided: Decided, downloads: Downloads, options: BuildOptions) -> Comm
             *extra,
             str(options.root),
         ),
-        stdin=dockerfile.render(settings),
+        stdin=dockerfile.render_dockerfile(settings),
         env={**env, **proxies, "SOURCE_DATE_EPOCH": "0"},
         secrets=frozenset({*env, *proxies}),
     )
 
 
-def _labels(decided: Decided, inputs: str) -> dict[str, str]:
-    made = json.dumps(decided.made, sort_keys=True) if decided.made else ""
-    labels = {INPUTS: inputs, BASE: decided.base_digest, DECIDED: made}
+def _make_labels(decided: Decided, inputs: str) -> dict[str, str]:
+    decisions = json.dumps(decided.made, sort_keys=True) if decided.made else ""
+    labels = {INPUTS: inputs, BASE: decided.base_digest, DECIDED: decisions}
     return {name: value for name, value in labels.items() if value}
 
 
-def _contexts(settings: Settings) -> dict[str, str]:
+def _list_contexts(settings: Settings) -> dict[str, str]:
     """Checkouts that components are compiled from."""
-    found = {name: str(Path(p).expanduser()) for name, p in local_sources(settings).items()}
-    for name, path in found.items():
+    sources = {name: str(Path(p).expanduser()) for name, p in local_sources(settings).items()}
+    for name, path in sources.items():
         if not Path(path).is_dir():
             raise SettingsError(
                 f"{name}: {path!r} is no directory", "Give a checkout, a repository or an archive"
             )
-    return found
+    return sources
 
 
-def _switches(options: BuildOptions) -> tuple[str, ...]:
+def _list_switches(options: BuildOptions) -> tuple[str, ...]:
     chosen = {
         f"--progress={'plain' if options.plain else 'auto'}": True,
         "--provenance=false": not options.sbom,
@@ -122,10 +125,12 @@ def _switches(options: BuildOptions) -> tuple[str, ...]:
         f"--cache-from={options.cache_from}": bool(options.cache_from),
         f"--cache-to={options.cache_to}": bool(options.cache_to),
     }
-    return tuple(word for word, wanted in chosen.items() if wanted)
+    return tuple(word for word, is_set in chosen.items() if is_set)
 
 
-def _secrets(settings: Settings, downloads: Downloads) -> tuple[tuple[str, ...], dict[str, str]]:
+def _list_secrets(
+    settings: Settings, downloads: Downloads
+) -> tuple[tuple[str, ...], dict[str, str]]:
     """Certificates by file, pip's configuration by an environment variable: never by argv."""
     bundle = settings.ca_bundle or downloads.ca_bundle
     if settings.ca_bundle and not Path(settings.ca_bundle).is_file():

@@ -75,9 +75,13 @@ class BuildLog:
             self.last_lines = tuple(_STAMP.sub("", line, 1) for line in summary[1:][-_KEEP:])
 
     def failure(self, exit_code: int) -> BuildError:
-        said = next((line for line in reversed(self.last_lines) if line.strip()), self.reason)
-        said = said or f"docker buildx build ended with exit code {exit_code}"
-        what = f"The build failed in {self.step}: {said}" if self.step else f"No build: {said}"
+        last_line = next((line for line in reversed(self.last_lines) if line.strip()), self.reason)
+        last_line = last_line or f"docker buildx build ended with exit code {exit_code}"
+        what = (
+            f"The build failed in {self.step}: {last_line}"
+            if self.step
+            else f"No build: {last_line}"
+        )
         everything = "\n".join([*self.last_lines, self.reason])
         for pattern, advice in _ADVICE:
             if re.search(pattern, everything):

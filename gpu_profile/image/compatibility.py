@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.image.compatibility_facts import Facts, Version, facts, shown
+from gpu_profile.image.compatibility_facts import Facts, Version, collect_facts, format_version
 from gpu_profile.settings.settings import Settings
 
 _EFA_CHANGES = "docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"
@@ -45,27 +45,32 @@ def _efa_on(distribution: str, since: Version) -> Callable[[Facts], str]:
     def broken(facts: Facts) -> str:
         if facts.distribution != distribution or not facts.efa or facts.efa < since:
             return ""
-        return f"EFA installer {shown(facts.efa)} does not install on {distribution}"
+        return f"EFA installer {format_version(facts.efa)} does not install on {distribution}"
 
     return broken
 
 
 def _efa_without_plugin(facts: Facts) -> str:
     old = facts.efa is not None and facts.efa < (1, 38)
-    return f"EFA installer {shown(facts.efa or ())} brings no aws-ofi-nccl" if old else ""
+    return f"EFA installer {format_version(facts.efa or ())} brings no aws-ofi-nccl" if old else ""
 
 
 def _arch_too_old_for_cuda(facts: Facts) -> str:
     old = [arch for arch in facts.archs if arch < 75]
     new = facts.cuda is not None and facts.cuda >= (13,)
-    return f"CUDA {shown(facts.cuda or ())} does not compile for sm_{old[0]}" if new and old else ""
+    return (
+        f"CUDA {format_version(facts.cuda or ())} does not compile for sm_{old[0]}"
+        if new and old
+        else ""
+    )
 
 
 def _arch_too_new_for_cuda(facts: Facts) -> str:
     for arch in facts.archs:
         needed = CUDA_FOR_ARCH.get(arch)
         if facts.compiles and facts.cuda and needed and facts.cuda < needed:
-            return f"CUDA {shown(facts.cuda)} does not know sm_{arch}, {shown(needed)} does"
+            cuda = format_version(facts.cuda)
+            return f"CUDA {cuda} does not know sm_{arch}, {format_version(needed)} does"
     return ""
 
 
@@ -77,14 +82,16 @@ def _arch_removed_from_cuda(facts: Facts) -> str:
 def _nsys_drops_gpu(facts: Facts) -> str:
     old = [arch for arch in facts.archs if arch < 75]
     new = facts.nsys is not None and facts.nsys >= (2025, 4)
-    return f"nsys {shown(facts.nsys or ())} does not trace sm_{old[0]}" if new and old else ""
+    return (
+        f"nsys {format_version(facts.nsys or ())} does not trace sm_{old[0]}" if new and old else ""
+    )
 
 
 def _nsys_before_gpu(facts: Facts) -> str:
     blackwell = [arch for arch in facts.archs if arch >= 100]
     old = facts.nsys is not None and facts.nsys < (2025, 1)
     return (
-        f"nsys {shown(facts.nsys or ())} is older than sm_{blackwell[0]}"
+        f"nsys {format_version(facts.nsys or ())} is older than sm_{blackwell[0]}"
         if old and blackwell
         else ""
     )
@@ -165,13 +172,13 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def broken(found: Facts) -> tuple[tuple[Rule, str], ...]:
+def list_broken(image_facts: Facts) -> tuple[tuple[Rule, str], ...]:
     """Every rule that these facts break, with what is wrong."""
-    said = ((rule, rule.broken(found)) for rule in RULES)
-    return tuple((rule, what) for rule, what in said if what)
+    messages = ((rule, rule.broken(image_facts)) for rule in RULES)
+    return tuple((rule, what) for rule, what in messages if what)
 
 
-def check(settings: Settings, *, manifest: str = "") -> None:
+def check_compatibility(settings: Settings, *, manifest: str = "") -> None:
     """Raise SettingsError for the first broken rule. The settings are decided and locked ones."""
-    for rule, what in broken(facts(settings, manifest=manifest)):
+    for rule, what in list_broken(collect_facts(settings, manifest=manifest)):
         raise SettingsError(f"{what}: {rule.reason} ({rule.source})", rule.hint)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpu_profile.components.key import Values
-from gpu_profile.components.table import enabled
+from gpu_profile.components.table import list_enabled
 from gpu_profile.errors import SettingsError
 from gpu_profile.settings.settings import Settings
 
@@ -31,11 +31,11 @@ class Facts:
     compiles: bool = False
 
 
-def version(text: str) -> Version | None:
+def parse_version(text: str) -> Version | None:
     return tuple(int(n) for n in re.findall(r"\d+", text)) or None
 
 
-def shown(version: Version) -> str:
+def format_version(version: Version) -> str:
     return ".".join(map(str, version))
 
 
@@ -77,10 +77,10 @@ def _open_mpi(distribution: str, values: Values) -> int:
     return 5 if distribution == "debian13" else 4
 
 
-def facts(settings: Settings, *, manifest: str = "") -> Facts:
+def collect_facts(settings: Settings, *, manifest: str = "") -> Facts:
     """What the settings say. `manifest` is the text of the launcher's, where it has one."""
     values = settings.component
-    names = {component.name for component in enabled(values)}
+    names = {component.name for component in list_enabled(values)}
     distribution = distribution_of(settings.base_image)
     efa = "efa" in names and values.get("EFA_SOURCE") == "installer"
     nvidia = values.get("NSYS_SOURCE") == "nvidia"
@@ -88,8 +88,8 @@ def facts(settings: Settings, *, manifest: str = "") -> Facts:
         distribution=distribution,
         cuda=cuda_of(settings.base_image),
         archs=parse_archs(settings.cuda_archs),
-        efa=version(str(values["EFA_VERSION"])) if efa else None,
-        nsys=version(str(values["NSYS_VERSION"])) if nvidia else None,
+        efa=parse_version(str(values["EFA_VERSION"])) if efa else None,
+        nsys=parse_version(str(values["NSYS_VERSION"])) if nvidia else None,
         open_mpi=_open_mpi(distribution, values),
         launcher=settings.launcher,
         manifest=manifest,

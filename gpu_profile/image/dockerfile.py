@@ -7,9 +7,9 @@ rebuilds only those whose script or settings changed. Each leaves what it added 
 import json
 from collections.abc import Iterator, Mapping
 
-from gpu_profile.components.component import Component, arguments
+from gpu_profile.components.component import Component, list_arguments
 from gpu_profile.components.key import Values
-from gpu_profile.components.table import COMPONENTS, enabled
+from gpu_profile.components.table import COMPONENTS, list_enabled
 from gpu_profile.engine.container import IMAGE_LABEL
 from gpu_profile.errors import SettingsError
 from gpu_profile.settings.settings import Settings
@@ -24,18 +24,18 @@ AGENT = "/opt/gpu-profile/agent"
 """Where the image has Container-Root/agent; `/profile.py` runs what is there."""
 
 
-def values(settings: Settings) -> Values:
+def collect_values(settings: Settings) -> Values:
     """What the components' scripts and environments are made from."""
     return {**settings.component, "CUDA_ARCHS": settings.cuda_archs}
 
 
-def render(settings: Settings) -> str:
+def render_dockerfile(settings: Settings) -> str:
     """The Dockerfile. Every `auto` of the settings must be decided before (image.resolve)."""
     _refuse_undecided(settings)
-    chosen = enabled(settings.component)
-    blocks = [_base(settings)]
-    blocks += [_stage(component, chosen, values(settings)) for component in chosen]
-    blocks.append(_final(settings, chosen))
+    chosen = list_enabled(settings.component)
+    blocks = [_format_base(settings)]
+    blocks += [_format_stage(component, chosen, collect_values(settings)) for component in chosen]
+    blocks.append(_format_final(settings, chosen))
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
@@ -48,20 +48,20 @@ def _refuse_undecided(settings: Settings) -> None:
             raise SettingsError(f"{name}=auto is not decided", "Set it to what you want rendered")
 
 
-def quote(value: str) -> str:
+def quote_word(value: str) -> str:
     """A word of ENV, ARG or LABEL that Docker reads back as it is."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
     return f'"{escaped}"'
 
 
-def _assignments(instruction: str, pairs: Mapping[str, str]) -> list[str]:
-    return [f"{instruction} {name}={quote(value)}" for name, value in pairs.items()]
+def _format_assignments(instruction: str, pairs: Mapping[str, str]) -> list[str]:
+    return [f"{instruction} {name}={quote_word(value)}" for name, value in pairs.items()]
 
 
 def local_sources(settings: Settings) -> dict[str, str]:
     """Directories of this machine that components are made from, by the name of their mount."""
-    given = {c.name: source_of(c, settings.component) for c in enabled(settings.component)}
-    return {f"source-{name}": path for name, path in given.items() if path}
+    sources = {c.name: source_of(c, settings.component) for c in list_enabled(settings.component)}
+    return {f"source-{name}": path for name, path in sources.items() if path}
 
 
 def source_of(component: Component, component_values: Values) -> str:
@@ -70,7 +70,9 @@ def source_of(component: Component, component_values: Values) -> str:
     return "" if not url.startswith(("/", "./", "../", "~")) else url
 
 
-def _run(stage: str, script: str, argv: tuple[str, ...], *, source: bool = False) -> list[str]:
+def _format_run(
+    stage: str, script: str, argv: tuple[str, ...], *, source: bool = False
+) -> list[str]:
     """One RUN: caches of its own, so that stages do not wait for each other's locks."""
     mounts = [
         *([f"type=bind,from=source-{stage},target=/mnt/source"] if source else []),
@@ -87,22 +89,24 @@ def _run(stage: str, script: str, argv: tuple[str, ...], *, source: bool = False
     return ["RUN \\", *lines, f"    {json.dumps(list(argv))}"]
 
 
-def _base(settings: Settings) -> list[str]:
+def _format_base(settings: Settings) -> list[str]:
     script = ("bash", "/mnt/setup.sh")
-    return [f"FROM {settings.base_image} AS base", *_run("base", "00-base.sh", script)]
+    return [f"FROM {settings.base_image} AS base", *_format_run("base", "00-base.sh", script)]
 
 
-def _stage(
+def _format_stage(
     component: Component, chosen: tuple[Component, ...], component_values: Values
 ) -> list[str]:
     present = {other.name for other in chosen}
-    given = arguments(component, component_values)
+    script_arguments = list_arguments(component, component_values)
     source = source_of(component, component_values)
     return [
         f"FROM base AS {component.name}",
         *(f"COPY --from={name} /out/ /" for name in component.needs if name in present),
-        *_assignments("ARG", {k: "local" if v and v == source else v for k, v in given.items()}),
-        *_run(
+        *_format_assignments(
+            "ARG", {k: "local" if v and v == source else v for k, v in script_arguments.items()}
+        ),
+        *_format_run(
             component.name,
             component.script,
             ("python3", "/mnt/stage/stage.py", component.name, "/mnt/setup.sh"),
@@ -111,14 +115,14 @@ def _stage(
     ]
 
 
-def _final(settings: Settings, chosen: tuple[Component, ...]) -> list[str]:
-    variables = environment(chosen, values(settings))
+def _format_final(settings: Settings, chosen: tuple[Component, ...]) -> list[str]:
+    variables = collect_environment(chosen, collect_values(settings))
     return [
         "FROM base AS image",
         *(f"COPY --link --from={component.name} /out/ /" for component in _largest_first(chosen)),
-        *_environment(variables),
-        *_merge(tuple(variables)),
-        *_assignments("LABEL", labels(settings, chosen)),
+        *_format_environment(variables),
+        *_format_merge(tuple(variables)),
+        *_format_assignments("LABEL", collect_labels(settings, chosen)),
         f"COPY --link {_ROOT}/test.d/ /test.d/",
         f"COPY --link {_ROOT}/agent/ {AGENT}/",
         f"COPY --link {_ROOT}/samples/ {_ROOT}/profile.py {_ROOT}/startup.sh /",
@@ -132,21 +136,21 @@ def _largest_first(chosen: tuple[Component, ...]) -> list[Component]:
     return sorted(chosen, key=lambda component: (component.name != "torch", component.number))
 
 
-def _environment(variables: Mapping[str, str]) -> list[str]:
+def _format_environment(variables: Mapping[str, str]) -> list[str]:
     """Search paths go in front of the base image's own."""
     own = {name: value for name, value in variables.items() if name != "PATH"}
     path = [f'ENV PATH="{variables["PATH"]}:${{PATH}}"'] if "PATH" in variables else []
-    return [*_assignments("ENV", own), *path]
+    return [*_format_assignments("ENV", own), *path]
 
 
-def _merge(variables: tuple[str, ...]) -> Iterator[str]:
+def _format_merge(variables: tuple[str, ...]) -> Iterator[str]:
     """`variables` reach SSH sessions too, which do not inherit the container's environment."""
     yield "RUN \\"
     yield f"    --mount=type=bind,source={_ROOT}/lib,target=/mnt \\"
     yield f"    {json.dumps(['python3', '/mnt/final/merge.py', *variables])}"
 
 
-def environment(chosen: tuple[Component, ...], component_values: Values) -> dict[str, str]:
+def collect_environment(chosen: tuple[Component, ...], component_values: Values) -> dict[str, str]:
     """The image's environment, set once. Paths of several components are joined in their order."""
     joined: dict[str, str] = {}
     for component in chosen:
@@ -156,12 +160,12 @@ def environment(chosen: tuple[Component, ...], component_values: Values) -> dict
     return dict(sorted(joined.items()))
 
 
-def labels(settings: Settings, chosen: tuple[Component, ...]) -> dict[str, str]:
+def collect_labels(settings: Settings, chosen: tuple[Component, ...]) -> dict[str, str]:
     """What the image says of itself; the hash of its inputs is added by the build."""
     own = {
         f"{LABEL_PREFIX}.{name.lower().replace('_', '-')}": value
         for component in chosen
-        for name, value in arguments(component, values(settings)).items()
+        for name, value in list_arguments(component, collect_values(settings)).items()
         if value and (name.endswith(("_VERSION", "_SOURCE")) or name == component.toggle)
     }
     return {

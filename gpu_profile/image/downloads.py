@@ -7,7 +7,7 @@ steps and leave no trace in the image.
 import configparser
 from dataclasses import dataclass
 
-from gpu_profile.command import Command, Steps, command
+from gpu_profile.command import Command, Steps, make_command
 
 _KEEP = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "retries")
 _CERTIFICATES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -18,7 +18,7 @@ _SCRIPT = (
     ' echo "[environment]"; env | grep -E "^(PIP_|SSL_CERT_FILE=|REQUESTS_CA_BUNDLE=|CURL_CA_B)";'
     " true"
 )
-PROBE: Command = command("sh", "-c", _SCRIPT)
+PROBE: Command = make_command("sh", "-c", _SCRIPT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,28 +29,28 @@ class Downloads:
     ca_bundle: str = ""
 
 
-def downloads() -> Steps[Downloads]:
-    return parse((yield PROBE).stdout)
+def probe_downloads() -> Steps[Downloads]:
+    return parse_pip_config((yield PROBE).stdout)
 
 
-def parse(text: str) -> Downloads:
+def parse_pip_config(text: str) -> Downloads:
     """pip's files in their order of precedence, then the environment, which wins."""
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
     try:
         parser.read_string(text)
     except configparser.Error:
         return Downloads()
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for section in ("global", "install"):
-        found |= dict(parser[section]) if section in parser else {}
+        options |= dict(parser[section]) if section in parser else {}
     environment = dict(parser["environment"]) if "environment" in parser else {}
     for name, value in environment.items():
         if name.startswith("pip_"):
-            found[name[4:].replace("_", "-")] = value
+            options[name[4:].replace("_", "-")] = value
     certificates = [environment.get(name.lower(), "") for name in _CERTIFICATES]
-    bundle = next(filter(None, [*certificates, found.get("cert", "")]), "")
-    kept = [f"{name} = {found[name]}" for name in _KEEP if found.get(name)]
+    bundle = next(filter(None, [*certificates, options.get("cert", "")]), "")
+    lines = [f"{name} = {options[name]}" for name in _KEEP if options.get(name)]
     return Downloads(
-        pip_conf="\n".join(["[global]", *kept, ""]) if kept else "",
+        pip_conf="\n".join(["[global]", *lines, ""]) if lines else "",
         ca_bundle=bundle,
     )

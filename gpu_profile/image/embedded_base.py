@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 
 from gpu_profile.check import Check
-from gpu_profile.command import Command, Result, Steps, command
+from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.engine import distribution
 from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError
@@ -70,7 +70,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class BaseImage:
     """`identity` is the engine's id of it, empty where `recipe` is still to be made."""
 
     tag: str
@@ -78,44 +78,44 @@ class Found:
     recipe: Recipe | None = None
 
 
-def recipe(found: Distribution) -> Recipe:
-    if not found.mirror:
+def make_recipe(machine: Distribution) -> Recipe:
+    if not machine.mirror:
         raise ToolError(
             "The embedded base needs this machine's apt mirror, and apt has no package lists",
             "Run apt-get update, or set BASE_IMAGE to an image",
         )
     return Recipe(
-        distribution=found.id,
-        suite=_SUITES.get(found.id, found.codename),
-        sections=_SECTIONS[found.id],
-        mirror=found.mirror,
-        keyring=found.keyring,
-        security_mirror=found.security_mirror,
+        distribution=machine.id,
+        suite=_SUITES.get(machine.id, machine.codename),
+        sections=_SECTIONS[machine.id],
+        mirror=machine.mirror,
+        keyring=machine.keyring,
+        security_mirror=machine.security_mirror,
     )
 
 
-def find(tag: str = "", *, anew: bool = False) -> Steps[Found]:
+def find_base(tag: str = "", *, anew: bool = False) -> Steps[BaseImage]:
     """The base of this tag where the engine has it; else that of this machine's own recipe."""
-    identity = (yield from _identity(tag)) if tag and not anew else ""
+    identity = (yield from _read_identity(tag)) if tag and not anew else ""
     if identity:
-        return Found(tag=tag, identity=identity)
-    chosen = recipe((yield from distribution.probe()))
-    identity = "" if anew else (yield from _identity(chosen.tag))
-    return Found(tag=chosen.tag, identity=identity, recipe=chosen)
+        return BaseImage(tag=tag, identity=identity)
+    chosen = make_recipe((yield from distribution.probe_distribution()))
+    identity = "" if anew else (yield from _read_identity(chosen.tag))
+    return BaseImage(tag=chosen.tag, identity=identity, recipe=chosen)
 
 
-def _identity(tag: str) -> Steps[str]:
-    told = yield command("docker", "image", "inspect", "--format", "{{.Id}}", tag)
-    return told.stdout.strip() if told.returncode == 0 else ""
+def _read_identity(tag: str) -> Steps[str]:
+    inspect_result = yield make_command("docker", "image", "inspect", "--format", "{{.Id}}", tag)
+    return inspect_result.stdout.strip() if inspect_result.returncode == 0 else ""
 
 
 def check_age(now: datetime) -> Steps[tuple[Check, ...]]:
     """How old the newest embedded base is and which suites it has; nothing where there is none."""
-    listed = yield command("docker", "image", "ls", "--quiet", REPOSITORY)
+    listed = yield make_command("docker", "image", "ls", "--quiet", REPOSITORY)
     names = listed.stdout.split()[:1] if listed.returncode == 0 else []
     if not names:
         return ()
-    inspected = yield command("docker", "image", "inspect", "--format={{json .}}", *names)
+    inspected = yield make_command("docker", "image", "inspect", "--format={{json .}}", *names)
     if inspected.returncode:
         return ()
     image = json.loads(inspected.stdout)
@@ -133,22 +133,22 @@ def check_age(now: datetime) -> Steps[tuple[Check, ...]]:
     )
 
 
-def make(chosen: Recipe) -> Steps[str]:
+def make_base(chosen: Recipe) -> Steps[str]:
     """Bootstrap into a temporary directory, import it, and leave nothing behind: the image's id.
 
     About a minute. Raises ToolError where this user lacks something for it.
     """
-    missing = yield command("sh", "-c", _FIND_MISSING)
+    missing = yield make_command("sh", "-c", _FIND_MISSING)
     _refuse_missing(missing.stdout.split())
-    made = yield command("mktemp", "-d", "/var/tmp/gpu-profile-base.XXXXXX")
-    directory = PurePosixPath(made.stdout.strip() or "/var/tmp/gpu-profile-base.XXXXXX")
-    for step in _commands(chosen, directory):
+    directory_result = yield make_command("mktemp", "-d", "/var/tmp/gpu-profile-base.XXXXXX")
+    directory = PurePosixPath(directory_result.stdout.strip() or "/var/tmp/gpu-profile-base.XXXXXX")
+    for step in _list_commands(chosen, directory):
         last = yield step
         if last.returncode:
             break
-    yield command("rm", "-rf", "--one-file-system", str(directory))
+    yield make_command("rm", "-rf", "--one-file-system", str(directory))
     if last.returncode:
-        raise _explain(last)
+        raise _explain_failure(last)
     return last.stdout.strip()
 
 
@@ -171,7 +171,7 @@ def _refuse_missing(missing: list[str]) -> None:
         )
 
 
-def _commands(chosen: Recipe, directory: PurePosixPath) -> tuple[Command, ...]:
+def _list_commands(chosen: Recipe, directory: PurePosixPath) -> tuple[Command, ...]:
     archive = str(directory / "base.tar")
     return (
         Command(
@@ -184,7 +184,7 @@ def _commands(chosen: Recipe, directory: PurePosixPath) -> tuple[Command, ...]:
             # /tmp may be memory; a base is made whole or not at all
             env={"TMPDIR": "/var/tmp", "DPKG_FORCE": "unsafe-io"},
         ),
-        command(
+        make_command(
             *("docker", "import", "--change", 'CMD ["/bin/bash"]'),
             *("--change", f"LABEL org.opencontainers.image.title={REPOSITORY}"),
             *("--change", f"LABEL org.opencontainers.image.version={chosen.suite}"),
@@ -194,7 +194,7 @@ def _commands(chosen: Recipe, directory: PurePosixPath) -> tuple[Command, ...]:
     )
 
 
-def _explain(failed: Result) -> BuildError:
+def _explain_failure(failed: Result) -> BuildError:
     reason = next(
         (line for line in failed.stderr.splitlines() if line.startswith("E: ")), failed.said
     )

@@ -7,7 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
-from gpu_profile.command import Command, Steps, command
+from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.errors import ToolError
 from gpu_profile.image import embedded_base
 from gpu_profile.settings.settings import Settings
@@ -21,21 +21,23 @@ def sees_no_images(settings: Settings) -> Steps[bool]:
     if not settings.base_image.startswith(f"{embedded_base.REPOSITORY}:"):
         return False
     named = _CHOSEN.search(shlex.join(shlex.split(settings.build_opts)))
-    told = yield command("docker", "buildx", "inspect", *([named[1]] if named else []))
-    driver = _DRIVER.search(told.stdout)
+    builder_result = yield make_command(
+        "docker", "buildx", "inspect", *([named[1]] if named else [])
+    )
+    driver = _DRIVER.search(builder_result.stdout)
     return driver is not None and driver[1] != "docker"
 
 
-def save(base: str, layout: Path) -> Steps[None]:
+def save_layout(base: str, layout: Path) -> Steps[None]:
     """Save an image of the engine as a layout, which replaces what was there."""
     archive = layout.with_suffix(".tar")
     for step in (
-        command("rm", "-rf", str(layout)),
-        command("mkdir", "-p", str(layout)),
+        make_command("rm", "-rf", str(layout)),
+        make_command("mkdir", "-p", str(layout)),
         Command(argv=("docker", "save", base), stdout_file=archive),
-        command("tar", f"--directory={layout}", "--extract", f"--file={archive}"),
-        command("test", "-e", str(layout / "oci-layout")),
-        command("rm", str(archive)),
+        make_command("tar", f"--directory={layout}", "--extract", f"--file={archive}"),
+        make_command("test", "-e", str(layout / "oci-layout")),
+        make_command("rm", str(archive)),
     ):
         done = yield step
         if done.returncode:

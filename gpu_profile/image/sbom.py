@@ -14,13 +14,13 @@ from gpu_profile.errors import ReportError
 _EPOCH = "1970-01-01T00:00:00Z"
 
 
-def spdx(manifest: str, image: str, identity: str) -> str:
+def render_spdx(manifest: str, image: str, identity: str) -> str:
     """The document of one image; `identity` is the engine's id or a digest. JSON text.
 
     Raises ReportError where the manifest is none.
     """
     try:
-        packages = list(_packages(json.loads(manifest)))
+        packages = list(_list_packages(json.loads(manifest)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReportError(f"{image} has no manifest: {error!r}", "Build it anew") from error
     document = {
@@ -31,12 +31,12 @@ def spdx(manifest: str, image: str, identity: str) -> str:
         "documentNamespace": f"urn:gpu-profile:{identity}",
         "creationInfo": {"created": _EPOCH, "creators": [f"Tool: gpu-profile-{__version__}"]},
         "packages": packages,
-        "relationships": [_described(package["SPDXID"]) for package in packages],
+        "relationships": [_describe_identifier(package["SPDXID"]) for package in packages],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def _described(identifier: str) -> dict[str, str]:
+def _describe_identifier(identifier: str) -> dict[str, str]:
     return {
         "spdxElementId": "SPDXRef-DOCUMENT",
         "relationshipType": "DESCRIBES",
@@ -44,19 +44,19 @@ def _described(identifier: str) -> dict[str, str]:
     }
 
 
-def _packages(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _list_packages(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     distribution = str(manifest["system"]).partition(" ")[0]
     kinds = {
         "component": (manifest["components"], "pkg:generic"),
         "deb": (manifest["packages"], f"pkg:deb/{distribution}"),
         "python": (manifest["python_packages"], "pkg:pypi"),
     }
-    for kind, (found, place) in kinds.items():
-        for name, version in sorted(found.items()):
-            yield _package(kind, name, version, place)
+    for kind, (versions, place) in kinds.items():
+        for name, version in sorted(versions.items()):
+            yield _describe_package(kind, name, version, place)
 
 
-def _package(kind: str, name: str, version: str, place: str) -> dict[str, Any]:
+def _describe_package(kind: str, name: str, version: str, place: str) -> dict[str, Any]:
     """Package URLs as https://github.com/package-url/purl-spec has them."""
     plain, _, architecture = name.partition(":")
     qualifier = f"?arch={architecture}" if architecture else ""

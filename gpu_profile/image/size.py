@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gpu_profile.command import Command, Steps, command
+from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.errors import ToolError
 from gpu_profile.image.dockerfile import LAYERS
 from gpu_profile.table import Column, Table
@@ -14,38 +14,38 @@ _OURS = ("RUN python3 /mnt/final/merge.py", "COPY Container-Root/")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class SizePart:
     """Bytes that one step added."""
 
     name: str
     size: int
 
 
-def measure(image: str) -> Steps[tuple[Table, Table]]:
+def measure_size(image: str) -> Steps[tuple[Table, Table]]:
     """Bytes by component, and the largest files. Raises ToolError where there is no such image."""
     history = yield history_command(image)
     if history.returncode:
         raise ToolError(f"{image} is not here: {history.said}", "`invoke build` makes it")
-    label = yield command(
+    label = yield make_command(
         *("docker", "image", "inspect", "--format"),
         *(f'{{{{index .Config.Labels "{LAYERS}"}}}}', image),
     )
-    found = yield files_command(image)
+    files_result = yield files_command(image)
     parts = parse_history(history.stdout, tuple(label.stdout.split()))
-    return by_component(parts), largest_files(found.stdout)
+    return by_component(parts), largest_files(files_result.stdout)
 
 
 def history_command(image: str) -> Command:
     form = "{{.Size}}\t{{.CreatedBy}}"
-    return command("docker", "history", "--no-trunc", "--human=false", "--format", form, image)
+    return make_command("docker", "history", "--no-trunc", "--human=false", "--format", form, image)
 
 
 def files_command(image: str) -> Command:
     line = f"find / -xdev -type f -printf '%s %p\\n' | sort -rn | head -n {_LARGEST}"
-    return command("docker", "run", "--rm", "--network=none", image, "sh", "-c", line)
+    return make_command("docker", "run", "--rm", "--network=none", image, "sh", "-c", line)
 
 
-def parse_history(text: str, components: tuple[str, ...]) -> tuple[Part, ...]:
+def parse_history(text: str, components: tuple[str, ...]) -> tuple[SizePart, ...]:
     """`components` are those of the image's layers, lowest first."""
     lines = [line.partition("\t") for line in reversed(text.splitlines())]
     steps = [(int(size), what) for size, _, what in lines if size.isdecimal()]
@@ -55,7 +55,7 @@ def parse_history(text: str, components: tuple[str, ...]) -> tuple[Part, ...]:
         name = _name_of(what)
         name = next(names, "component") if name == _COPY else name
         sizes[name] = sizes.get(name, 0) + size
-    return tuple(Part(name=name, size=size) for name, size in sizes.items())
+    return tuple(SizePart(name=name, size=size) for name, size in sizes.items())
 
 
 def _name_of(what: str) -> str:
@@ -66,21 +66,23 @@ def _name_of(what: str) -> str:
     return "entrypoints and manifest" if what.startswith(_OURS) else "base image"
 
 
-def gain(parts: tuple[Part, ...]) -> int:
+def sum_gain(parts: tuple[SizePart, ...]) -> int:
     """Bytes over the base image."""
     return sum(part.size for part in parts if part.name != "base image")
 
 
-def by_component(parts: tuple[Part, ...]) -> Table:
+def by_component(parts: tuple[SizePart, ...]) -> Table:
     total = sum(part.size for part in parts)
-    rows = [(part.name, part.size, _share(part.size, total)) for part in parts if part.size]
-    rows += [("over the base image", gain(parts), _share(gain(parts), total))]
+    rows = [
+        (part.name, part.size, _compute_size_share(part.size, total)) for part in parts if part.size
+    ]
+    rows += [("over the base image", sum_gain(parts), _compute_size_share(sum_gain(parts), total))]
     rows += [("the image", total, 100.0)]
     columns = (Column("Part"), Column("Size", "bytes"), Column("Share", "%"))
     return Table("image-size", columns, tuple(rows))
 
 
-def _share(size: int, total: int) -> float:
+def _compute_size_share(size: int, total: int) -> float:
     return round(100 * size / total, 1) if total else 0.0
 
 

@@ -40,39 +40,39 @@ class Instance:
         return _HUGEPAGES_MIB if self.efa else 0
 
 
-def _row(name: str, gpus: int, efa: int, memory: int, cpus: int) -> Instance:
+def _make_instance(name: str, gpus: int, efa: int, memory: int, cpus: int) -> Instance:
     return Instance(name=name, gpus=gpus, efa=efa, memory=memory, cpus=cpus)
 
 
 INSTANCES: tuple[Instance, ...] = (
-    _row("p4d.24xlarge", 8, 4, 1152, 96),
-    _row("p4de.24xlarge", 8, 4, 1152, 96),
-    _row("p5.4xlarge", 1, 1, 256, 16),
-    _row("p5.48xlarge", 8, 32, 2048, 192),
-    _row("p5e.48xlarge", 8, 32, 2048, 192),
-    _row("p5en.48xlarge", 8, 16, 2048, 192),
-    _row("p6-b200.48xlarge", 8, 8, 2048, 192),
-    _row("p6-b300.48xlarge", 8, 16, 4096, 192),
-    _row("g5.8xlarge", 1, 1, 128, 32),
-    _row("g5.12xlarge", 4, 1, 192, 48),
-    _row("g5.24xlarge", 4, 1, 384, 96),
-    _row("g5.48xlarge", 8, 1, 768, 192),
-    _row("g6.8xlarge", 1, 1, 128, 32),
-    _row("g6.12xlarge", 4, 1, 192, 48),
-    _row("g6.24xlarge", 4, 1, 384, 96),
-    _row("g6.48xlarge", 8, 1, 768, 192),
-    _row("g6e.8xlarge", 1, 1, 256, 32),
-    _row("g6e.12xlarge", 4, 1, 384, 48),
-    _row("g6e.24xlarge", 4, 2, 768, 96),
-    _row("g6e.48xlarge", 8, 4, 1536, 192),
+    _make_instance("p4d.24xlarge", 8, 4, 1152, 96),
+    _make_instance("p4de.24xlarge", 8, 4, 1152, 96),
+    _make_instance("p5.4xlarge", 1, 1, 256, 16),
+    _make_instance("p5.48xlarge", 8, 32, 2048, 192),
+    _make_instance("p5e.48xlarge", 8, 32, 2048, 192),
+    _make_instance("p5en.48xlarge", 8, 16, 2048, 192),
+    _make_instance("p6-b200.48xlarge", 8, 8, 2048, 192),
+    _make_instance("p6-b300.48xlarge", 8, 16, 4096, 192),
+    _make_instance("g5.8xlarge", 1, 1, 128, 32),
+    _make_instance("g5.12xlarge", 4, 1, 192, 48),
+    _make_instance("g5.24xlarge", 4, 1, 384, 96),
+    _make_instance("g5.48xlarge", 8, 1, 768, 192),
+    _make_instance("g6.8xlarge", 1, 1, 128, 32),
+    _make_instance("g6.12xlarge", 4, 1, 192, 48),
+    _make_instance("g6.24xlarge", 4, 1, 384, 96),
+    _make_instance("g6.48xlarge", 8, 1, 768, 192),
+    _make_instance("g6e.8xlarge", 1, 1, 256, 32),
+    _make_instance("g6e.12xlarge", 4, 1, 384, 48),
+    _make_instance("g6e.24xlarge", 4, 2, 768, 96),
+    _make_instance("g6e.48xlarge", 8, 4, 1536, 192),
 )
 _BY_NAME = {instance.name: instance for instance in INSTANCES}
 
 
-def instance(name: str) -> Instance:
+def find_instance(name: str) -> Instance:
     """The row of `name`; `ml.` in front, as SageMaker HyperPod writes it, is the same machine."""
-    found = _BY_NAME.get(name.removeprefix("ml."))
-    if found:
-        return found
+    row = _BY_NAME.get(name.removeprefix("ml."))
+    if row:
+        return row
     hint = did_you_mean(name, _BY_NAME) or f"Known: {', '.join(_BY_NAME)}"
     raise SettingsError(f"KUBE_INSTANCE {name!r} is not in the table", hint)

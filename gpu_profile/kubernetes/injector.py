@@ -16,7 +16,7 @@ from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.kubernetes.injector_charts import INJECTED, Generation
-from gpu_profile.kubernetes.kubectl import Cluster, checked
+from gpu_profile.kubernetes.kubectl import KubernetesCluster, check_kubectl_result
 
 _WAIT = "5m"
 LIGHT = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
@@ -54,89 +54,97 @@ def match_of(command: Sequence[str]) -> str:
     return rf"^(\S*/)?{program}{' ' + words if words else ''}$"
 
 
-def values(kind: Generation, wanted: Injection) -> dict[str, Any]:
+def make_chart_values(kind: Generation, injection: Injection) -> dict[str, Any]:
     """The chart's values; what the user gave goes over ours."""
     if kind.name == "devtools":
-        made: dict[str, Any] = {
-            "profile": {"devtoolArgs": wanted.arguments, "injectionMatch": wanted.match}
+        chart_values: dict[str, Any] = {
+            "profile": {"devtoolArgs": injection.arguments, "injectionMatch": injection.match}
         }
-        if wanted.image:
-            made["devtoolBinariesImage"] = {"image": wanted.image}
+        if injection.image:
+            chart_values["devtoolBinariesImage"] = {"image": injection.image}
     else:
         tool = {
             "coordinator": {"enabled": False},
-            "nsightToolArgs": wanted.arguments,
-            "injectionIncludePatterns": [wanted.match],
+            "nsightToolArgs": injection.arguments,
+            "injectionIncludePatterns": [injection.match],
         }
-        made = {
+        chart_values = {
             "nsight-injector": {"nsightToolConfig": tool},
             "cloudStorage": {"enabled": False},
             "machineConfig": None,  # leaves kernel settings of the nodes alone
         }
-    return _over(made, wanted.values)
+    return _merge_values(chart_values, injection.values)
 
 
-def _over(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+def _merge_values(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in more.items():
         old = merged.get(key)
         both = isinstance(old, dict) and isinstance(value, dict)
-        merged[key] = _over(merged[key], value) if both else value
+        merged[key] = _merge_values(merged[key], value) if both else value
     return merged
 
 
 def parse_values(text: str) -> dict[str, Any]:
     """A values file's text."""
     try:
-        found = yaml.safe_load(text) or {}
+        document = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         raise SettingsError(f"the values are no YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise SettingsError("the values are no mapping", "Write them as helm's values.yaml")
-    return found
+    return document
 
 
-def _helm(cluster: Cluster, *words: str, stdin: str = "") -> Command:
+def _make_helm_command(cluster: KubernetesCluster, *words: str, stdin: str = "") -> Command:
     context = (f"--kube-context={cluster.context}",) if cluster.context else ()
     return Command(argv=("helm", *context, f"--namespace={cluster.namespace}", *words), stdin=stdin)
 
 
-def _done(result: Result, doing: str) -> Result:
+def _check_result(result: Result, doing: str) -> Result:
     if result.returncode:
         raise ToolError(f"{doing}: {result.said}", "`helm status` and the pods' events say more")
     return result
 
 
-def install(cluster: Cluster, kind: Generation, chart: str, wanted: Injection) -> Steps[str]:
+def install_chart(
+    cluster: KubernetesCluster, kind: Generation, chart: str, injection: Injection
+) -> Steps[str]:
     """Install or upgrade; the same values twice change nothing."""
-    text = yaml.safe_dump(values(kind, wanted), sort_keys=False)
+    text = yaml.safe_dump(make_chart_values(kind, injection), sort_keys=False)
     words = ("upgrade", "--install", kind.release, chart or kind.chart, "--create-namespace")
-    upgrade = _helm(cluster, *words, "--wait", f"--timeout={_WAIT}", "--values=-", stdin=text)
-    _done((yield upgrade), f"installing {kind.release}")
+    upgrade = _make_helm_command(
+        cluster, *words, "--wait", f"--timeout={_WAIT}", "--values=-", stdin=text
+    )
+    _check_result((yield upgrade), f"installing {kind.release}")
     return (
         f"{kind.release} is installed in {cluster.namespace}; switch it on for a namespace or a job"
     )
 
 
-def uninstall(cluster: Cluster, kind: Generation) -> Steps[str]:
-    remove = _helm(cluster, "uninstall", kind.release, "--ignore-not-found", "--wait")
-    _done((yield remove), f"removing {kind.release}")
+def remove_chart(cluster: KubernetesCluster, kind: Generation) -> Steps[str]:
+    remove = _make_helm_command(cluster, "uninstall", kind.release, "--ignore-not-found", "--wait")
+    _check_result((yield remove), f"removing {kind.release}")
     return f"{kind.release} is gone; CRDs of the chart, if any, stay: helm never removes them"
 
 
-def switch(cluster: Cluster, kind: Generation, namespace: str, *, on: bool) -> Steps[str]:
+def set_namespace_label(
+    cluster: KubernetesCluster, kind: Generation, namespace: str, *, on: bool
+) -> Steps[str]:
     """Set or take the label of a namespace: pods made there from now on."""
     key, value = kind.label
     label = f"{key}={value}" if on else f"{key}-"
     command = cluster.kubectl("label", "namespace", namespace, label, "--overwrite")
-    checked((yield command), f"labelling {namespace}")
+    check_kubectl_result((yield command), f"labelling {namespace}")
     return f"pods made in {namespace} from now on are {'' if on else 'not '}injected"
 
 
-def status(cluster: Cluster, kind: Generation) -> Steps[tuple[Check, ...]]:
+def check_injector(cluster: KubernetesCluster, kind: Generation) -> Steps[tuple[Check, ...]]:
     """The release, its webhook, and what is labelled."""
-    told = yield _helm(cluster, "status", kind.release, "--output=json")
-    release = json.loads(told.stdout)["info"]["status"] if not told.returncode else ""
+    release_result = yield _make_helm_command(cluster, "status", kind.release, "--output=json")
+    release = (
+        json.loads(release_result.stdout)["info"]["status"] if not release_result.returncode else ""
+    )
     label = "=".join(kind.label)
     hooks = yield cluster.kubectl("get", "mutatingwebhookconfigurations", "--output=name")
     ours = [h.partition("/")[2] for h in hooks.stdout.split() if "inject" in h or "nsight" in h]
@@ -146,11 +154,11 @@ def status(cluster: Cluster, kind: Generation) -> Steps[tuple[Check, ...]]:
     return (
         Check(name=kind.release, ok=release == "deployed", found=release, advice=install_it),
         Check(name="webhook", ok=bool(ours), found=", ".join(ours), advice=install_it),
-        Check(name="namespaces", ok=True, found=_names(spaces)),
-        Check(name="pods", ok=True, found=_names(pods)),
+        Check(name="namespaces", ok=True, found=_list_names(spaces)),
+        Check(name="pods", ok=True, found=_list_names(pods)),
     )
 
 
-def _names(result: Result) -> str:
+def _list_names(result: Result) -> str:
     names = [line.partition("/")[2] for line in result.stdout.split()]
     return ", ".join(names) or "none labelled"

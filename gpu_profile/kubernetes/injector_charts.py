@@ -36,8 +36,8 @@ GENERATIONS: tuple[Generation, ...] = (
 _BY_NAME = {generation.name: generation for generation in GENERATIONS}
 
 
-def generation(name: str) -> Generation:
-    found = _BY_NAME.get(name)
-    if found is None:
+def find_generation(name: str) -> Generation:
+    row = _BY_NAME.get(name)
+    if row is None:
         raise SettingsError(f"no injector {name!r}", f"Use one of {', '.join(_BY_NAME)}")
-    return found
+    return row

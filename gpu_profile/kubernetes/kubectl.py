@@ -56,16 +56,16 @@ class _Readable(yaml.SafeDumper):
     """Scripts as blocks, the way people write them; what a block cannot hold stays quoted."""
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _draw_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if text.endswith("\n") else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Readable.add_representer(str, _text)
+_Readable.add_representer(str, _draw_text)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cluster:
+class KubernetesCluster:
     """Empty names leave the choice to the kubeconfig."""
 
     context: str = ""
@@ -128,32 +128,32 @@ def checked_name(name: str, suffix: str) -> str:
     return name
 
 
-def literal(words: tuple[str, ...]) -> list[str]:
+def quote_literal(words: tuple[str, ...]) -> list[str]:
     """Words for `args` that the kubelet's own $(VAR) and $$ leave as they are."""
     return [word.replace("$", "$$") for word in words]
 
 
-def brief(result: Result) -> str:
+def strip_address(result: Result) -> str:
     """kubectl's last line without the address of its call, which holds the whole of a script."""
     return re.sub(r'(Get|Post) "https?://[^"]*": ', "", result.said)
 
 
-def refusal(result: Result, doing: str) -> GpuProfileError:
+def make_kubectl_error(result: Result, doing: str) -> GpuProfileError:
     """The error that kubectl's message means."""
-    said = brief(result).removeprefix("error: ").removeprefix("Error from server: ")
+    message = strip_address(result).removeprefix("error: ").removeprefix("Error from server: ")
     for words, kind, hint in _REFUSALS:
         if words in result.stderr:
-            return kind(f"{doing}: {said}", hint)
-    return JobError(f"{doing}: {said}", "See kubectl's message")
+            return kind(f"{doing}: {message}", hint)
+    return JobError(f"{doing}: {message}", "See kubectl's message")
 
 
-def checked(result: Result, doing: str) -> Result:
+def check_kubectl_result(result: Result, doing: str) -> Result:
     if result.returncode:
-        raise refusal(result, doing)
+        raise make_kubectl_error(result, doing)
     return result
 
 
-def parsed(result: Result, doing: str) -> Object:
+def parse_object(result: Result, doing: str) -> Object:
     """The object that a `get` printed."""
-    document: Object = json.loads(checked(result, doing).stdout or "{}")
+    document: Object = json.loads(check_kubectl_result(result, doing).stdout or "{}")
     return document

@@ -9,7 +9,12 @@ import yaml
 
 from gpu_profile.command import Command, Steps
 from gpu_profile.errors import SettingsError
-from gpu_profile.kubernetes.kubectl import Cluster, Object, checked, parsed
+from gpu_profile.kubernetes.kubectl import (
+    KubernetesCluster,
+    Object,
+    check_kubectl_result,
+    parse_object,
+)
 
 _GITHUB = "https://github.com/kubeflow"
 _MPIJOBS = "mpijobs.kubeflow.org"
@@ -57,15 +62,19 @@ OPERATORS: tuple[Operator, ...] = (
 _BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 
-def operator(name: str) -> Operator:
-    found = _BY_NAME.get(name)
-    if found is None:
+def find_operator(name: str) -> Operator:
+    row = _BY_NAME.get(name)
+    if row is None:
         raise SettingsError(f"no operator {name!r}", f"Use one of {', '.join(_BY_NAME)}")
-    return found
+    return row
 
 
-def install(
-    cluster: Cluster, wanted: Operator, source: str = "", *, replace_v1: bool = False
+def install_operator(
+    cluster: KubernetesCluster,
+    new_operator: Operator,
+    source: str = "",
+    *,
+    replace_v1: bool = False,
 ) -> Steps[str]:
     """Apply, and wait until it serves. Doing it twice changes nothing.
 
@@ -73,18 +82,22 @@ def install(
     Only one can be: v2beta1 stays; v1 goes when `replace_v1` says so and no job uses it.
     """
     versions = yield from _mpijob_versions(cluster)
-    if wanted.crd == _MPIJOBS and versions and "v2beta1" not in versions:
+    if new_operator.crd == _MPIJOBS and versions and "v2beta1" not in versions:
         yield from _retire_v1(cluster, replace=replace_v1)
-    text = yield from _manifests(cluster, source or wanted.source)
-    if wanted.name == "training" and "v2beta1" in versions:
-        text = _dump(_without_mpijob(list(yaml.safe_load_all(text))))
-    checked((yield _apply(cluster, text)), f"installing the {wanted.name} operator")
-    for wait in _waits(cluster, wanted):
-        yield from _waited(cluster, wait, wanted)
-    return f"the {wanted.name} operator serves {wanted.crd}"
+    text = yield from _fetch_manifests(cluster, source or new_operator.source)
+    if new_operator.name == "training" and "v2beta1" in versions:
+        text = _dump_documents(_without_mpijob(list(yaml.safe_load_all(text))))
+    check_kubectl_result(
+        (yield _apply_manifests(cluster, text)), f"installing the {new_operator.name} operator"
+    )
+    for wait in _list_waits(cluster, new_operator):
+        yield from _wait_for_condition(cluster, wait, new_operator)
+    return f"the {new_operator.name} operator serves {new_operator.crd}"
 
 
-def _waited(cluster: Cluster, wait: Command, wanted: Operator) -> Steps[None]:
+def _wait_for_condition(
+    cluster: KubernetesCluster, wait: Command, new_operator: Operator
+) -> Steps[None]:
     """`kubectl wait` fails on a CRD that is too new to have conditions."""
     result = yield wait
     for _ in range(10):
@@ -92,14 +105,14 @@ def _waited(cluster: Cluster, wait: Command, wanted: Operator) -> Steps[None]:
             break
         yield cluster.pause(1)
         result = yield wait
-    checked(result, f"waiting for the {wanted.name} operator")
+    check_kubectl_result(result, f"waiting for the {new_operator.name} operator")
 
 
 def is_kustomization(source: str) -> bool:
     return "?ref=" in source or not source.endswith((".yaml", ".yml", ".json"))
 
 
-def _manifests(cluster: Cluster, source: str) -> Steps[str]:
+def _fetch_manifests(cluster: KubernetesCluster, source: str) -> Steps[str]:
     """The manifests as text, read and not created: what is applied can be looked at first."""
     if is_kustomization(source):
         read = cluster.kubectl("kustomize", source)
@@ -111,10 +124,10 @@ def _manifests(cluster: Cluster, source: str) -> Steps[str]:
             "gpu-profile.io/by=gpu-profile",
         )
         read = cluster.kubectl("annotate", *words)
-    return checked((yield read), f"reading {source}").stdout
+    return check_kubectl_result((yield read), f"reading {source}").stdout
 
 
-def _apply(cluster: Cluster, text: str) -> Command:
+def _apply_manifests(cluster: KubernetesCluster, text: str) -> Command:
     return cluster.kubectl(
         *("apply", "--server-side", "--field-manager=gpu-profile", "--force-conflicts"),
         "--filename=-",
@@ -122,40 +135,44 @@ def _apply(cluster: Cluster, text: str) -> Command:
     )
 
 
-def _waits(cluster: Cluster, wanted: Operator) -> tuple[Command, ...]:
+def _list_waits(cluster: KubernetesCluster, new_operator: Operator) -> tuple[Command, ...]:
     timeout = f"--timeout={_WAIT_S}s"
     return (
-        cluster.kubectl("wait", "--for=condition=Established", f"crd/{wanted.crd}", timeout),
+        cluster.kubectl("wait", "--for=condition=Established", f"crd/{new_operator.crd}", timeout),
         cluster.kubectl(
-            "rollout", "status", f"deployment/{wanted.deployment}", timeout,
-            namespace=wanted.namespace,
+            "rollout", "status", f"deployment/{new_operator.deployment}", timeout,
+            namespace=new_operator.namespace,
         ),
     )  # fmt: skip
 
 
-def _mpijob_versions(cluster: Cluster) -> Steps[tuple[str, ...]]:
+def _mpijob_versions(cluster: KubernetesCluster) -> Steps[tuple[str, ...]]:
     """The versions of MPIJob that the cluster stores; none where it has no such CRD."""
     words = ("--ignore-not-found", "--output=json", "--request-timeout=30s")
     answer = yield cluster.kubectl("get", "crd", _MPIJOBS, *words)
     return tuple(
-        parsed(answer, "asking for MPIJob's CRD").get("status", {}).get("storedVersions", ())
+        parse_object(answer, "asking for MPIJob's CRD").get("status", {}).get("storedVersions", ())
     )
 
 
-def _retire_v1(cluster: Cluster, *, replace: bool) -> Steps[None]:
+def _retire_v1(cluster: KubernetesCluster, *, replace: bool) -> Steps[None]:
     """Take the training operator's MPIJob v1 away, and it from the kinds that it serves."""
     answer = yield cluster.get(_MPIJOBS, "--all-namespaces")
-    jobs = parsed(answer, "asking for MPIJobs").get("items", ())
+    jobs = parse_object(answer, "asking for MPIJobs").get("items", ())
     if jobs or not replace:
-        there = f"{len(jobs)} MPIJobs use it" if jobs else "no MPIJob uses it"
+        users = f"{len(jobs)} MPIJobs use it" if jobs else "no MPIJob uses it"
         hint = "Delete them" if jobs else "--replace-mpijob-v1 takes it from the training operator"
-        raise SettingsError(f"this cluster has the training operator's MPIJob v1; {there}", hint)
-    found = yield cluster.kubectl(
+        raise SettingsError(f"this cluster has the training operator's MPIJob v1; {users}", hint)
+    deployments = yield cluster.kubectl(
         "get", "deployments", "--all-namespaces", "--output=json", "--request-timeout=30s"
     )
-    for deployment in _training_operators(parsed(found, "asking for the training operator")):
-        checked((yield _restrict(cluster, deployment)), "restricting the training operator")
-    checked((yield cluster.kubectl("delete", "crd", _MPIJOBS)), "deleting MPIJob v1")
+    for deployment in _training_operators(
+        parse_object(deployments, "asking for the training operator")
+    ):
+        check_kubectl_result(
+            (yield _restrict_operator(cluster, deployment)), "restricting the training operator"
+        )
+    check_kubectl_result((yield cluster.kubectl("delete", "crd", _MPIJOBS)), "deleting MPIJob v1")
 
 
 def _training_operators(listed: Object) -> Iterator[Object]:
@@ -168,11 +185,11 @@ def _training_operators(listed: Object) -> Iterator[Object]:
 _SCHEMES = ("tfjob", "pytorchjob", "xgboostjob", "paddlejob", "jaxjob")
 
 
-def _restrict(cluster: Cluster, deployment: Object) -> Command:
+def _restrict_operator(cluster: KubernetesCluster, deployment: Object) -> Command:
     """The training operator, asked for a kind that is gone, would restart for ever."""
     container = deployment["spec"]["template"]["spec"]["containers"][0]
-    kept = [arg for arg in container.get("args", ()) if not arg.startswith("--enable-scheme")]
-    args = [*kept, *(f"--enable-scheme={kind}" for kind in _SCHEMES)]
+    arguments = [arg for arg in container.get("args", ()) if not arg.startswith("--enable-scheme")]
+    args = [*arguments, *(f"--enable-scheme={kind}" for kind in _SCHEMES)]
     path = "/spec/template/spec/containers/0/args"
     patch = json.dumps([{"op": "add", "path": path, "value": args}])
     return cluster.kubectl(
@@ -183,12 +200,12 @@ def _restrict(cluster: Cluster, deployment: Object) -> Command:
 
 def _without_mpijob(documents: Sequence[Any]) -> list[Any]:
     """The training operator's manifests beside an MPI operator: without MPIJob v1."""
-    kept = [doc for doc in documents if doc and doc["metadata"]["name"] != _MPIJOBS]
-    for deployment in (doc for doc in kept if doc["kind"] == "Deployment"):
+    remaining = [doc for doc in documents if doc and doc["metadata"]["name"] != _MPIJOBS]
+    for deployment in (doc for doc in remaining if doc["kind"] == "Deployment"):
         container = deployment["spec"]["template"]["spec"]["containers"][0]
         container["args"] = [f"--enable-scheme={kind}" for kind in _SCHEMES]
-    return kept
+    return remaining
 
 
-def _dump(documents: Sequence[Any]) -> str:
+def _dump_documents(documents: Sequence[Any]) -> str:
     return yaml.safe_dump_all(documents, sort_keys=False)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gpu_profile.command import Command, Steps, command
+from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.engine import container
 from gpu_profile.errors import SettingsError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, LauncherName, Mount, NsysPlan
-from gpu_profile.launcher import ImageFrom, JobState, JobStatus, asked
+from gpu_profile.launcher import ImageFrom, JobState, JobStatus, ask_command
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.rank_wrapper import local_arguments
 from gpu_profile.settings.settings import Settings
@@ -42,29 +42,33 @@ class DockerLauncher:
         return cls(
             image=settings.image_ref,
             report_dir=settings.report_dir.absolute(),
-            options=container.placement(settings),
+            options=container.list_placement_options(settings),
             hostname=platform.node().partition(".")[0] if own_name else "",
-            owner=_owner(),
+            owner=_get_owner(),
         )
 
     def gpus(self) -> Steps[int | None]:
         """Those of this machine, where the engine has NVIDIA's runtime to hand them on."""
-        info = yield command("docker", "info", "--format={{json .Runtimes}}")
-        if '"nvidia"' not in container.checked(info, "asking the engine").stdout:
+        info = yield make_command("docker", "info", "--format={{json .Runtimes}}")
+        if '"nvidia"' not in container.check_engine_result(info, "asking the engine").stdout:
             return 0
-        listed = yield command("nvidia-smi", "--list-gpus")
+        listed = yield make_command("nvidia-smi", "--list-gpus")
         return listed.stdout.count("UUID") if listed.returncode == 0 else 0
 
     def identity(self) -> Steps[str]:
-        asked = yield command("docker", "image", "inspect", "--format={{.Id}}", str(self.image))
-        return container.checked(asked, f"looking for {self.image}").stdout.strip()
+        inspect_result = yield make_command(
+            "docker", "image", "inspect", "--format={{.Id}}", str(self.image)
+        )
+        return container.check_engine_result(
+            inspect_result, f"looking for {self.image}"
+        ).stdout.strip()
 
     def probe(self, job: Job) -> Steps[str]:
-        return asked(command(*self.tool((), "nsys", "profile", "--help")))
+        return ask_command(make_command(*self.tool((), "nsys", "profile", "--help")))
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         run = Command(argv=self._run(job, plan), env=job.env, secrets=frozenset(job.env))
-        yield from container.started(run, job.name)
+        yield from container.start_detached(run, job.name)
         return job.name
 
     def _run(self, job: Job, plan: NsysPlan) -> tuple[str, ...]:
@@ -83,19 +87,19 @@ class DockerLauncher:
 
     def status(self, job_id: str) -> Steps[JobStatus]:
         """Raises SettingsError for a container that `profile` did not start."""
-        state, labels = container.parse_inspect((yield container.inspect(job_id)))
+        state, labels = container.parse_inspect((yield container.inspect_container(job_id)))
         if state and container.RUN_LABEL not in labels:
             what = f"the container {job_id} was not started by `invoke profile`"
             raise SettingsError(what, "`invoke reports` lists runs")
-        return _status(job_id, state)
+        return _make_status(job_id, state)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
-        return container.logs(job_id, follow=follow)
+        return container.follow_logs(job_id, follow=follow)
 
     def stop(self, job_id: str) -> Steps[None]:
         yield from self.status(job_id)
-        stop = command("docker", "stop", f"--time={_FINALISE_S}", job_id)
-        container.checked((yield stop), f"stopping {job_id}")
+        stop = make_command("docker", "stop", f"--time={_FINALISE_S}", job_id)
+        container.check_engine_result((yield stop), f"stopping {job_id}")
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         """The reports are in the mounted directory already; what is left is their owner.
@@ -104,11 +108,14 @@ class DockerLauncher:
         """
         if not self.owner:
             return
-        options = yield command("docker", "info", "--format={{json .SecurityOptions}}")
-        if "name=rootless" not in container.checked(options, "asking the engine").stdout:
+        options = yield make_command("docker", "info", "--format={{json .SecurityOptions}}")
+        if (
+            "name=rootless"
+            not in container.check_engine_result(options, "asking the engine").stdout
+        ):
             words = ("chown", "--recursive", "--no-dereference", self.owner, str(to))
             own = self._tool_in(to, *words)
-            container.checked((yield own), f"giving {to} to {self.owner}")
+            container.check_engine_result((yield own), f"giving {to} to {self.owner}")
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         argv = nsys_export.export_command(("nsys",), report, output).argv
@@ -118,8 +125,8 @@ class DockerLauncher:
 
     def cleanup(self, job_id: str) -> Steps[None]:
         yield from self.status(job_id)
-        remove = command("docker", "container", "rm", "--force", job_id)
-        container.checked((yield remove), f"removing {job_id}")
+        remove = make_command("docker", "container", "rm", "--force", job_id)
+        container.check_engine_result((yield remove), f"removing {job_id}")
 
     def _reports(self, job: Job) -> Mount:
         """The job's own run directory, and nothing beside it: REPORT_DIR may be all of /tmp."""
@@ -133,21 +140,21 @@ class DockerLauncher:
         )
 
     def _tool_in(self, directory: Path, *argv: str) -> Command:
-        return command(*self.tool((Mount(source=directory, target=str(directory)),), *argv))
+        return make_command(*self.tool((Mount(source=directory, target=str(directory)),), *argv))
 
 
 def _inside(job: Job) -> str:
     return f"{container.REPORTS_INSIDE}/{job.name}"
 
 
-def _owner() -> str:
+def _get_owner() -> str:
     """The user to give reports to: the container's root writes them."""
     if not hasattr(os, "getuid") or os.getuid() == 0:
         return ""
     return f"{os.getuid()}:{os.getgid()}"
 
 
-def _status(job_id: str, state: Mapping[str, Any] | None) -> JobStatus:
+def _make_status(job_id: str, state: Mapping[str, Any] | None) -> JobStatus:
     if state is None:
         raise SettingsError(f"no container {job_id} on this engine", "`invoke reports` lists runs")
     if state["Status"] in {"created", "restarting"}:

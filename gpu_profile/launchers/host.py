@@ -47,10 +47,10 @@ class HostLauncher(Scripted):
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         directory = str(self.report_dir / job.name)
-        spec = jobdir.spec(job, plan, directory, cwd=self.workdir, nsys=self.nsys, env=False)
+        spec = jobdir.render_spec(job, plan, directory, cwd=self.workdir, nsys=self.nsys, env=False)
         start = self.agent.call("job.py", "start", directory, stdin=spec)
         result = yield replace(start, env=job.env, secrets=frozenset(job.env))
-        jobdir.checked(result, f"starting {job.name}")
+        jobdir.check_agent_result(result, f"starting {job.name}")
         return directory
 
     def status(self, job_id: str) -> Steps[JobStatus]:
@@ -60,11 +60,13 @@ class HostLauncher(Scripted):
         return self.agent.call("job.py", "logs", job_id, *(["--follow"] if follow else []))
 
     def stop(self, job_id: str) -> Steps[None]:
-        jobdir.checked((yield self.agent.call("job.py", "stop", job_id)), f"stopping {job_id}")
+        jobdir.check_agent_result(
+            (yield self.agent.call("job.py", "stop", job_id)), f"stopping {job_id}"
+        )
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         copy = self.agent.call("job.py", "copy", job_id, str(to))
-        jobdir.checked((yield copy), f"copying the reports from {job_id}")
+        jobdir.check_agent_result((yield copy), f"copying the reports from {job_id}")
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         return self.find_nsys(*nsys_export.export_command((), report, output).argv)

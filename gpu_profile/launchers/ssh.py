@@ -13,7 +13,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobState, JobStatus
 from gpu_profile.launchers.agent import job_directory as jobdir
-from gpu_profile.launchers.agent.place import Place, below_home
+from gpu_profile.launchers.agent.place import RemoteHost, below_home
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.settings.settings import Settings
@@ -79,10 +79,10 @@ class SshLauncher(Scripted):
         if self.sync:
             yield from transfer.send(self.sync, workdir, archive)
         yield self.agent.call("job.py", "discard", str(archive))
-        spec = jobdir.spec(job, plan, ".", cwd=workdir, nsys=self.nsys)
+        spec = jobdir.render_spec(job, plan, ".", cwd=workdir, nsys=self.nsys)
         started = yield place.run("python3", f"{directory}/job.py", "start", directory, stdin=spec)
         place.reached(started, f"starting {job.name} on {self.host}")
-        jobdir.checked(started, f"starting {job.name} on {self.host}")
+        jobdir.check_agent_result(started, f"starting {job.name} on {self.host}")
         return f"{self.host}:{directory}"
 
     def status(self, job_id: str) -> Steps[JobStatus]:
@@ -113,26 +113,26 @@ class SshLauncher(Scripted):
     def cleanup(self, job_id: str) -> Steps[None]:
         """Our own directory of this run; the user's stays as the job left it."""
         place, directory = self._at(job_id)
-        there = shlex.quote(directory)
-        remove = f"{{ {own_directory(there)}; }} && python3 {there}/job.py remove {there}"
-        remove = f"test ! -e {there} || {{ {remove}; }}"
+        quoted = shlex.quote(directory)
+        remove = f"{{ {own_directory(quoted)}; }} && python3 {quoted}/job.py remove {quoted}"
+        remove = f"test ! -e {quoted} || {{ {remove}; }}"
         place.checked((yield place.shell(remove)), f"removing {job_id}")
 
-    def place(self) -> Place:
+    def place(self) -> RemoteHost:
         if not self.host:
             raise SettingsError("no host to run on", "Use --host user@address, or set SSH_HOST")
-        return Place(host=self.host, options=self.options)
+        return RemoteHost(host=self.host, options=self.options)
 
-    def _transfer(self, place: Place) -> Transfer:
+    def _transfer(self, place: RemoteHost) -> Transfer:
         return Transfer(place=place, agent=self.agent, rsync=self.rsync)
 
-    def _at(self, job_id: str) -> tuple[Place, str]:
+    def _at(self, job_id: str) -> tuple[RemoteHost, str]:
         """The host and the directory of a job. An IPv6 address is in brackets."""
         match = _JOB_ID.fullmatch(job_id)
         if match is None:
             raise SettingsError(f"ssh://{job_id} names no job", "Use ssh://user@address:DIRECTORY")
         directory = re.sub("^-", "./-", match["directory"])
-        return Place(host=match["host"], options=self.options), directory
+        return RemoteHost(host=match["host"], options=self.options), directory
 
     def _verb(self, job_id: str, verb: str, *more: str) -> Command:
         """By the job.py that lies beside the job, where the directory is this user's alone."""

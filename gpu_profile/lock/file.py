@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from gpu_profile.components.component import Component, arguments
+from gpu_profile.components.component import Component, list_arguments
 from gpu_profile.components.key import Value, Values, as_text
-from gpu_profile.components.table import enabled
+from gpu_profile.components.table import list_enabled
 from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.image import dockerfile
 from gpu_profile.lock.resolvers import Tools
-from gpu_profile.lock.sources import SOURCES, Source, unpinned
+from gpu_profile.lock.sources import SOURCES, PinSource, list_unpinned
 from gpu_profile.settings.settings import Settings
 
 NAME = "gpu-profile.lock"
@@ -31,17 +31,17 @@ _PINNED = ("_VERSION", "_URL", "_SHA256", "_COMMIT")
 
 
 @dataclass(frozen=True)
-class Part:
+class LockPart:
     """One component's settings, or the base image's."""
 
     asked: Mapping[str, str] = field(default_factory=dict)
     pinned: Mapping[str, str] = field(default_factory=dict)
 
 
-Lock: TypeAlias = Mapping[str, Part]
+Lock: TypeAlias = Mapping[str, LockPart]
 
 
-def render(lock: Lock) -> str:
+def render_lock(lock: Lock) -> str:
     """Same lock, same bytes."""
     blocks = [_HEAD]
     for name, part in sorted(lock.items()):
@@ -52,37 +52,37 @@ def render(lock: Lock) -> str:
     return "\n".join(blocks)
 
 
-def parse(text: str, where: str = NAME) -> Lock:
-    parts: dict[str, Part] = {}
-    asked: dict[str, str] = {}
+def parse_lock(text: str, where: str = NAME) -> Lock:
+    parts: dict[str, LockPart] = {}
+    values: dict[str, str] = {}
     pinned: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         if section := re.fullmatch(r"\[([a-z][a-z0-9-]*)\]", line):
-            asked, pinned = {}, {}
-            parts[section[1]] = Part(asked, pinned)
+            values, pinned = {}, {}
+            parts[section[1]] = LockPart(values, pinned)
             continue
         match = _LINE.fullmatch(line)
         if match is None or not parts:
             raise SettingsError(
                 f"{where}:{number}: {line!r} is no line of a lock", "Run `invoke lock` anew"
             )
-        (asked if match["kind"] == "asked" else pinned)[match["key"]] = match["value"] or ""
+        (values if match["kind"] == "asked" else pinned)[match["key"]] = match["value"] or ""
     return parts
 
 
-def read(path: Path) -> Lock:
+def read_lock(path: Path) -> Lock:
     """The lock beside .env; an empty one where there is none."""
     try:
-        return parse(path.read_text(encoding="utf-8"), str(path))
+        return parse_lock(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}", "Run `invoke lock` anew") from error
 
 
-def resolve(
+def resolve_lock(
     asked: Settings,
     decided: Settings,
     tools: Tools,
@@ -92,15 +92,15 @@ def resolve(
     """Find every version, checksum, commit and digest. `asked` are the user's settings, `decided`
     the same without `auto`. `digest_of` gives the digest of an image in its registry.
     """
-    lock = {_BASE: _base(asked, decided, digest_of)}
-    for component in enabled(decided.component):
+    lock = {_BASE: _resolve_base(asked, decided, digest_of)}
+    for component in list_enabled(decided.component):
         values = _without_stale(component, dict(decided.component))
-        for source in _sources(component, values):
+        for source in _list_sources(component, values):
             show(f"{component.name}: {', '.join(source.pins)}")
             values |= {k: v for k, v in source.resolve(values, tools).items() if k in values}
-        names = arguments(component, {**dockerfile.values(decided), **values})
+        names = list_arguments(component, {**dockerfile.collect_values(decided), **values})
         own = [key.name for key in component.keys if key.name in names]
-        lock[component.name] = Part(
+        lock[component.name] = LockPart(
             asked={name: as_text(asked.component[name]) for name in own},
             pinned={
                 name: as_text(values[name])
@@ -124,7 +124,9 @@ def _without_stale(component: Component, values: dict[str, Value]) -> dict[str, 
     return values
 
 
-def _base(asked: Settings, decided: Settings, digest_of: Callable[[str], str]) -> Part:
+def _resolve_base(
+    user_settings: Settings, decided: Settings, digest_of: Callable[[str], str]
+) -> LockPart:
     """A base made on this machine has no digest elsewhere: its recipe is part of this project."""
     image = decided.base_image
     if image.startswith("gpu-profile-base:"):
@@ -133,57 +135,57 @@ def _base(asked: Settings, decided: Settings, digest_of: Callable[[str], str]) -
         pinned = image
     else:
         pinned = f"{image}@{digest_of(image)}"
-    return Part({"BASE_IMAGE": asked.base_image}, {"BASE_IMAGE": pinned})
+    return LockPart({"BASE_IMAGE": user_settings.base_image}, {"BASE_IMAGE": pinned})
 
 
-def _sources(component: Component, values: Values) -> list[Source]:
+def _list_sources(component: Component, values: Values) -> list[PinSource]:
     return [s for s in SOURCES if s.component == component.name and s.when(values)]
 
 
-def apply(settings: Settings, lock: Lock) -> Settings:
+def apply_lock(settings: Settings, lock: Lock) -> Settings:
     """The settings with what the lock pins in their place. Raises GateError where they drifted."""
-    differences = drift(settings, lock)
+    differences = list_drift(settings, lock)
     if lock and differences:
         raise GateError(
             f"{NAME} is not of these settings: {differences[0]}", "Run `invoke lock` anew"
         )
     pinned: dict[str, str] = {}
     for name, part in lock.items():
-        if name == _BASE or name in _names(settings):
+        if name == _BASE or name in _list_setting_names(settings):
             pinned |= part.pinned
     base = pinned.pop("BASE_IMAGE", settings.base_image)
     component = {**settings.component, **pinned}
     return dataclasses.replace(settings, base_image=base, component=component)
 
 
-def _names(settings: Settings) -> set[str]:
-    return {component.name for component in enabled(settings.component)}
+def _list_setting_names(settings: Settings) -> set[str]:
+    return {component.name for component in list_enabled(settings.component)}
 
 
-def drift(settings: Settings, lock: Lock) -> tuple[str, ...]:
+def list_drift(settings: Settings, lock: Lock) -> tuple[str, ...]:
     """What of the settings the lock was not made for, one line each. Asks nobody."""
-    found = []
+    differences = []
     if _BASE in lock and lock[_BASE].asked.get("BASE_IMAGE") != settings.base_image:
         was = lock[_BASE].asked.get("BASE_IMAGE", "")
-        found.append(f"BASE_IMAGE is {settings.base_image!r}, was {was!r}")
-    for component in enabled(settings.component):
+        differences.append(f"BASE_IMAGE is {settings.base_image!r}, was {was!r}")
+    for component in list_enabled(settings.component):
         part = lock.get(component.name)
         if part is None:
-            found.append(f"{component.name} is not in it")
+            differences.append(f"{component.name} is not in it")
             continue
         for name, was in part.asked.items():
             value = settings.component.get(name)
             now = "" if value is None else as_text(value)
             if now != was:
-                found.append(f"{name} is {now!r}, was {was!r}")
-    return tuple(found)
+                differences.append(f"{name} is {now!r}, was {was!r}")
+    return tuple(differences)
 
 
-def check(settings: Settings, lock: Lock) -> None:
+def check_lock(settings: Settings, lock: Lock) -> None:
     """`lock --check`. Raises GateError (exit 8) with every difference."""
     if not lock:
         raise GateError(f"There is no {NAME} here", "Run `invoke lock`")
-    differences = drift(settings, lock)
+    differences = list_drift(settings, lock)
     if differences:
         raise GateError(f"{NAME} drifted: {'; '.join(differences)}", "Run `invoke lock` anew")
 
@@ -192,9 +194,9 @@ def refuse_unlocked(settings: Settings) -> None:
     """Raise SettingsError where a build of these settings (decided, and with the lock applied)
     would download what no version or checksum holds.
     """
-    for component in enabled(settings.component):
-        for source in _sources(component, settings.component):
-            missing = unpinned(source, settings.component)
+    for component in list_enabled(settings.component):
+        for source in _list_sources(component, settings.component):
+            missing = list_unpinned(source, settings.component)
             if missing:
                 raise SettingsError(
                     f"{component.name} is not locked: {' and '.join(missing)} not exact",

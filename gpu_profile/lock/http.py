@@ -19,13 +19,13 @@ _CHUNK, _TIMEOUT_S = 1 << 20, 60
 _TEXT_LIMIT = 64 << 20
 
 
-def opener(*, ca_bundle: str = "", proxies: Mapping[str, str] | None = None) -> Fetch:
+def make_fetch(*, ca_bundle: str = "", proxies: Mapping[str, str] | None = None) -> Fetch:
     """A Fetch over urllib. `proxies` by scheme, on top of those of the environment."""
     context = ssl.create_default_context(cafile=ca_bundle or None)
     handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=context)]
     if proxies:
-        known = {**urllib.request.getproxies(), **{k: v for k, v in proxies.items() if v}}
-        handlers.append(urllib.request.ProxyHandler(known))
+        all_proxies = {**urllib.request.getproxies(), **{k: v for k, v in proxies.items() if v}}
+        handlers.append(urllib.request.ProxyHandler(all_proxies))
     director = urllib.request.build_opener(*handlers)
 
     @contextlib.contextmanager
@@ -48,12 +48,12 @@ def opener(*, ca_bundle: str = "", proxies: Mapping[str, str] | None = None) -> 
     return fetch
 
 
-def text(fetch: Fetch, url: str) -> str:
+def fetch_text(fetch: Fetch, url: str) -> str:
     with fetch(url) as body:
         return body.read(_TEXT_LIMIT).decode(errors="replace")
 
 
-def sha256(fetch: Fetch, url: str) -> str:
+def fetch_sha256(fetch: Fetch, url: str) -> str:
     """Of the whole body, as it streams by: an installer has 650 MB."""
     digest = hashlib.sha256()
     with fetch(url) as body:
@@ -70,21 +70,21 @@ def git_refs(fetch: Fetch, repository: str) -> dict[str, str]:
     """
     base = repository.rstrip("/")
     try:
-        found = _refs(text(fetch, f"{base}/info/refs?service=git-upload-pack"))
+        refs = _parse_refs(fetch_text(fetch, f"{base}/info/refs?service=git-upload-pack"))
     except ToolError:
         if base.endswith(".git"):
             raise
-        found = _refs(text(fetch, f"{base}.git/info/refs?service=git-upload-pack"))
-    if not found:
+        refs = _parse_refs(fetch_text(fetch, f"{base}.git/info/refs?service=git-upload-pack"))
+    if not refs:
         raise ToolError(f"{repository} answers, but not as a git repository", "See the _URL")
-    peeled = {ref.removesuffix("^{}"): sha for ref, sha in found.items() if ref.endswith("^{}")}
-    return {ref: sha for ref, sha in found.items() if not ref.endswith("^{}")} | peeled
+    peeled = {ref.removesuffix("^{}"): sha for ref, sha in refs.items() if ref.endswith("^{}")}
+    return {ref: sha for ref, sha in refs.items() if not ref.endswith("^{}")} | peeled
 
 
 _REF = re.compile(r"(?:0000)?(?:[0-9a-f]{4})?([0-9a-f]{40})[ \t]([^\s\0]+)")
 
 
-def _refs(advertisement: str) -> dict[str, str]:
+def _parse_refs(advertisement: str) -> dict[str, str]:
     """Either protocol's lines; a smart one's may begin with a flush packet and a length."""
     matches = map(_REF.match, advertisement.splitlines())
     return {match[2]: match[1] for match in matches if match}

@@ -22,11 +22,11 @@ _INSTALLED = {
 """Which entry of the manifest's components a pinned version is about."""
 
 
-def components(text: str) -> dict[str, str]:
+def parse_components(text: str) -> dict[str, str]:
     """Version by component of a manifest. Raises ReportError where it is none."""
     try:
-        found = json.loads(text)["components"]
-        return {str(name): str(version) for name, version in found.items()}
+        rows = json.loads(text)["components"]
+        return {str(name): str(version) for name, version in rows.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReportError(f"{PATH} is no manifest: {error!r}", "Build the image anew") from error
 
@@ -42,21 +42,25 @@ def pinned_by_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {name.upper().replace("-", "_"): value for name, value in own.items()}
 
 
-def differences(installed: Mapping[str, str], pinned: Mapping[str, str]) -> tuple[str, ...]:
+def list_differences(installed: Mapping[str, str], pinned: Mapping[str, str]) -> tuple[str, ...]:
     """Each pinned version that is not what is installed, one line each."""
-    found = []
+    lines = []
     for key, name in _INSTALLED.items():
-        wanted = pinned.get(key, "")
-        if wanted and not _same(installed.get(name, ""), wanted):
-            found.append(f"{key} is pinned to {wanted}, installed is {installed.get(name, 'none')}")
-    return tuple(found)
+        pinned_version = pinned.get(key, "")
+        if pinned_version and not _is_same_version(installed.get(name, ""), pinned_version):
+            lines.append(
+                f"{key} is pinned to {pinned_version}, installed is {installed.get(name, 'none')}"
+            )
+    return tuple(lines)
 
 
-def _same(installed: str, wanted: str) -> bool:
+def _is_same_version(installed: str, pinned_version: str) -> bool:
     """A tag's `v` and `-1`, a wheel's `+cu130` and a package's own revision say nothing here."""
-    return _numbers(installed)[: len(_numbers(wanted))] == _numbers(wanted)
+    return _extract_numbers(installed)[: len(_extract_numbers(pinned_version))] == _extract_numbers(
+        pinned_version
+    )
 
 
-def _numbers(version: str) -> list[str]:
+def _extract_numbers(version: str) -> list[str]:
     match = re.match(r"v?(\d+(?:\.\d+)*)", version)
     return match[1].split(".") if match else [version]

@@ -47,34 +47,34 @@ def as_given(_: Values, __: Tools) -> Pins:
     return {}
 
 
-def architecture() -> str:
+def get_architecture() -> str:
     """Debian's name of this machine's."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
-def nsys(values: Values, tools: Tools) -> Pins:
+def resolve_nsys(values: Values, tools: Tools) -> Pins:
     url = f"{values['NSYS_URL']}/{tools.distribution}/{tools.architecture}"
-    found = _newest_first(
+    versions = _newest_first(
         re.findall(
             r"^Package: nsight-systems-cli-(\d[\d.]*)$",
-            download.text(tools.fetch, f"{url}/Packages"),
+            download.fetch_text(tools.fetch, f"{url}/Packages"),
             re.MULTILINE,
         )
     )
     return {
-        "NSYS_VERSION": _chosen("NSYS_VERSION", str(values["NSYS_VERSION"]), found, url),
-        "NSYS_SHA256": _checked(values, "NSYS_SHA256", tools, f"{url}/nvidia.pub"),
+        "NSYS_VERSION": _select_version("NSYS_VERSION", str(values["NSYS_VERSION"]), versions, url),
+        "NSYS_SHA256": _check_sum(values, "NSYS_SHA256", tools, f"{url}/nvidia.pub"),
     }
 
 
-def efa(values: Values, tools: Tools) -> Pins:
+def resolve_efa(values: Values, tools: Tools) -> Pins:
     version = str(values["EFA_VERSION"])
     url = f"{values['EFA_URL']}/aws-efa-installer-{version}.tar.gz"
     if version == LATEST:
         version = _efa_latest(tools.fetch, url)
         url = f"{values['EFA_URL']}/aws-efa-installer-{version}.tar.gz"
         values = {**values, "EFA_SHA256": ""}  # one that is set would be another version's
-    return {"EFA_VERSION": version, "EFA_SHA256": _checked(values, "EFA_SHA256", tools, url)}
+    return {"EFA_VERSION": version, "EFA_SHA256": _check_sum(values, "EFA_SHA256", tools, url)}
 
 
 def _efa_latest(fetch: Fetch, url: str) -> str:
@@ -96,44 +96,45 @@ def _stated_version(body: IO[bytes]) -> str:
     return ""
 
 
-def _checked(values: Values, pin: str, tools: Tools, url: str) -> str:
+def _check_sum(values: Values, pin: str, tools: Tools, url: str) -> str:
     """The checksum there now, which must be the one that the settings give where they do."""
-    found = download.sha256(tools.fetch, url)
-    given = str(values.get(pin, ""))
-    if given and given != found:
+    actual = download.fetch_sha256(tools.fetch, url)
+    expected = str(values.get(pin, ""))
+    if expected and expected != actual:
         raise SettingsError(
-            f"{url} has sha256 {found}, and {pin} is {given}",
+            f"{url} has sha256 {actual}, and {pin} is {expected}",
             f"Somebody changed the file, or the version changed: empty {pin} to take what is there",
         )
-    return found
+    return actual
 
 
 def _newest_first(versions: list[str]) -> list[str]:
-    return sorted(set(versions), key=_numbers, reverse=True)
+    return sorted(set(versions), key=_extract_numbers, reverse=True)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _extract_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
-def _chosen(key: str, asked: str, found: list[str], where: str) -> str:
-    if not found:
+def _select_version(key: str, version: str, versions: list[str], where: str) -> str:
+    if not versions:
         raise ToolError(f"{where} lists none of what {key} is a version of", "See its _URL")
-    if asked in ("", LATEST):
-        return found[0]
-    if asked not in found:
+    if version in ("", LATEST):
+        return versions[0]
+    if version not in versions:
         raise SettingsError(
-            f"{key} is {asked}, which {where} does not have", f"It has {', '.join(found[:4])}, …"
+            f"{key} is {version}, which {where} does not have",
+            f"It has {', '.join(versions[:4])}, …",
         )
-    return asked
+    return version
 
 
 def from_index(package: str, key: str, index: str = "") -> Callable[[Values, Tools], Pins]:
     """The version that pip would take from its configured index, or from the setting `index`."""
 
     def resolve(values: Values, tools: Tools) -> Pins:
-        asked = str(values.get(key, ""))
-        exact = f"{package}=={asked}" if asked not in ("", LATEST) else package
+        version = str(values.get(key, ""))
+        exact = f"{package}=={version}" if version not in ("", LATEST) else package
         url = str(values.get(index, ""))
         result = tools.run(
             Command(
@@ -162,32 +163,32 @@ def source_tree(prefix: str) -> Callable[[Values, Tools], Pins]:
         if is_checkout(where):
             return {}
         if is_archive(where):
-            return {sha256: _checked(values, sha256, tools, where)}
-        tags = _tags(download.git_refs(tools.fetch, where))
-        asked = str(values[version])
-        exact = asked not in ("", LATEST)
-        number = asked.removeprefix("v").partition("-")[0] if exact else LATEST
-        chosen = _chosen(version, number, list(tags), where)
-        tag, found = tags[chosen]
-        given = str(values.get(commit, ""))
-        if exact and given not in ("", found):
+            return {sha256: _check_sum(values, sha256, tools, where)}
+        tags = _sort_tags(download.git_refs(tools.fetch, where))
+        requested = str(values[version])
+        exact = requested not in ("", LATEST)
+        number = requested.removeprefix("v").partition("-")[0] if exact else LATEST
+        chosen = _select_version(version, number, list(tags), where)
+        tag, tag_commit = tags[chosen]
+        pinned_commit = str(values.get(commit, ""))
+        if exact and pinned_commit not in ("", tag_commit):
             raise SettingsError(
-                f"{where} has {found} under {tag}, and {commit} is {given}",
+                f"{where} has {tag_commit} under {tag}, and {commit} is {pinned_commit}",
                 f"Somebody moved the tag: empty {commit} to take what is there",
             )
-        return {version: asked if exact else tag, commit: found}
+        return {version: requested if exact else tag, commit: tag_commit}
 
     return resolve
 
 
-def _tags(refs: dict[str, str]) -> dict[str, tuple[str, str]]:
+def _sort_tags(refs: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Tag and commit by the number in it, newest first: `v2.19.6`, `2.6`, NCCL's `v2.30.7-1`."""
-    found = {}
+    tags = {}
     for ref, sha in refs.items():
         match = re.fullmatch(r"refs/tags/(v?(\d+(?:\.\d+)+)(?:-\d+)?)", ref)
         if match:
-            found[match[2]] = (match[1], sha)
-    return {number: found[number] for number in _newest_first(list(found))}
+            tags[match[2]] = (match[1], sha)
+    return {number: tags[number] for number in _newest_first(list(tags))}
 
 
 def is_archive(where: str) -> bool:

@@ -14,24 +14,24 @@ from gpu_profile.lock.resolvers import (
     Pins,
     Tools,
     as_given,
-    efa,
     from_index,
     is_archive,
     is_checkout,
-    nsys,
+    resolve_efa,
+    resolve_nsys,
     source_tree,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class PinSource:
     component: str
     pins: tuple[str, ...]
     when: Callable[[Values], bool]
     resolve: Callable[[Values, Tools], Pins]
 
 
-def unpinned(source: Source, values: Values) -> tuple[str, ...]:
+def list_unpinned(source: PinSource, values: Values) -> tuple[str, ...]:
     """The pins that are not exact yet. A checkout on this machine is what it is."""
     if any(
         is_checkout(str(values.get(pin.rpartition("_")[0] + "_URL", ""))) for pin in source.pins
@@ -40,24 +40,26 @@ def unpinned(source: Source, values: Values) -> tuple[str, ...]:
     return tuple(pin for pin in source.pins if values.get(pin, "") in ("", LATEST))
 
 
-def _is(key: str, *wanted: str) -> Callable[[Values], bool]:
-    return lambda values: values.get(key) in wanted
+def _match_value(key: str, *choices: str) -> Callable[[Values], bool]:
+    return lambda values: values.get(key) in choices
 
 
 def _with_url(key: str, *, archive: bool) -> Callable[[Values], bool]:
     return lambda values: bool(values.get(key)) and is_archive(str(values.get(key))) == archive
 
 
-def _both(*conditions: Callable[[Values], bool]) -> Callable[[Values], bool]:
+def _match_all(*conditions: Callable[[Values], bool]) -> Callable[[Values], bool]:
     return lambda values: all(condition(values) for condition in conditions)
 
 
-def _tree(component: str, prefix: str, when: Callable[[Values], bool]) -> tuple[Source, Source]:
-    def row(pins: tuple[str, ...], *, archive: bool) -> Source:
-        return Source(
+def _make_tree_sources(
+    component: str, prefix: str, when: Callable[[Values], bool]
+) -> tuple[PinSource, PinSource]:
+    def row(pins: tuple[str, ...], *, archive: bool) -> PinSource:
+        return PinSource(
             component=component,
             pins=tuple(f"{prefix}_{pin}" for pin in pins),
-            when=_both(when, _with_url(f"{prefix}_URL", archive=archive)),
+            when=_match_all(when, _with_url(f"{prefix}_URL", archive=archive)),
             resolve=source_tree(prefix),
         )
 
@@ -70,18 +72,18 @@ def _nccl_wheel(values: Values, tools: Tools) -> Pins:
     return from_index(f"nvidia-nccl-cu{major}", "NCCL_VERSION")(values, tools)
 
 
-def _always(_: Mapping[str, object]) -> bool:
+def _match_always(_: Mapping[str, object]) -> bool:
     return True
 
 
-SOURCES: tuple[Source, ...] = (
-    Source(
+SOURCES: tuple[PinSource, ...] = (
+    PinSource(
         component="nsys",
         pins=("NSYS_VERSION", "NSYS_SHA256"),
-        when=_is("NSYS_SOURCE", "nvidia"),
-        resolve=nsys,
+        when=_match_value("NSYS_SOURCE", "nvidia"),
+        resolve=resolve_nsys,
     ),
-    Source(
+    PinSource(
         component="torch",
         pins=("TORCH_VERSION",),
         when=lambda values: (
@@ -90,31 +92,31 @@ SOURCES: tuple[Source, ...] = (
         ),
         resolve=from_index("torch", "TORCH_VERSION", "TORCH_URL"),
     ),
-    Source(
+    PinSource(
         component="torch",
         pins=("NVTX_VERSION",),
-        when=_always,
+        when=_match_always,
         resolve=from_index("nvtx", "NVTX_VERSION"),
     ),
-    Source(
+    PinSource(
         component="efa",
         pins=("EFA_VERSION", "EFA_SHA256"),
-        when=_is("EFA_SOURCE", "installer"),
-        resolve=efa,
+        when=_match_value("EFA_SOURCE", "installer"),
+        resolve=resolve_efa,
     ),
-    Source(
+    PinSource(
         component="nccl",
         pins=("NCCL_VERSION",),
-        when=_is("NCCL_SOURCE", "pypi"),
+        when=_match_value("NCCL_SOURCE", "pypi"),
         resolve=_nccl_wheel,
     ),
-    Source(
+    PinSource(
         component="nccl",
         pins=("NCCL_VERSION",),
-        when=_is("NCCL_SOURCE", "apt"),
+        when=_match_value("NCCL_SOURCE", "apt"),
         resolve=as_given,
     ),
-    *_tree("nccl", "NCCL", _is("NCCL_SOURCE", "source")),
-    *_tree("gdrcopy", "GDRCOPY", _always),
-    *_tree("nccl-tests", "NCCL_TESTS", _always),
+    *_make_tree_sources("nccl", "NCCL", _match_value("NCCL_SOURCE", "source")),
+    *_make_tree_sources("gdrcopy", "GDRCOPY", _match_always),
+    *_make_tree_sources("nccl-tests", "NCCL_TESTS", _match_always),
 )

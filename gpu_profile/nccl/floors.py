@@ -32,30 +32,30 @@ class Floor:
         return round(_SHARE * self.measured, 2)
 
 
-def _row(platform: str, nodes: int, size: int, measured: float, source: str) -> Floor:
+def _make_floor(platform: str, nodes: int, size: int, measured: float, source: str) -> Floor:
     return Floor(platform=platform, nodes=nodes, size=size, measured=measured, source=source)
 
 
 FLOORS: tuple[Floor, ...] = (
-    _row("p4de.24xlarge", 2, 2**27, 64.31, _AWS),
-    _row("p4de.24xlarge", 2, 2**30, 76.79, _AWS),
-    _row("p4de.24xlarge", 2, 2**31, 78.33, _AWS),
-    _row("p5.48xlarge", 2, 2**27, 289.16, _AWS),
-    _row("p5.48xlarge", 2, 2**30, 436.95, _AWS),
-    _row("p5.48xlarge", 2, 2**31, 443.72, _AWS),
-    _row("p5.48xlarge", 2, 2**33, 479.28, _AWS),
-    _row("p5.48xlarge", 2, 2**34, 487.09, _AWS),
-    _row("p6-b200.48xlarge", 4, 2**30, 367.0, _AWS_P6),
-    _row("p6-b200.48xlarge", 4, 2**34, 377.0, _AWS_P6),
-    _row("p6-b300.48xlarge", 2, 2**34, 654.0, _AWS_P6),
-    _row("p6-b300.48xlarge", 2, 2**36, 751.0, _AWS_P6),
-    _row("h200x4", 1, 2**27, 329.06, _HERE),
-    _row("h200x4", 1, 2**29, 347.61, _HERE),
-    _row("h200x4", 1, 2**30, 353.75, "docs/nccl-tests.md"),
+    _make_floor("p4de.24xlarge", 2, 2**27, 64.31, _AWS),
+    _make_floor("p4de.24xlarge", 2, 2**30, 76.79, _AWS),
+    _make_floor("p4de.24xlarge", 2, 2**31, 78.33, _AWS),
+    _make_floor("p5.48xlarge", 2, 2**27, 289.16, _AWS),
+    _make_floor("p5.48xlarge", 2, 2**30, 436.95, _AWS),
+    _make_floor("p5.48xlarge", 2, 2**31, 443.72, _AWS),
+    _make_floor("p5.48xlarge", 2, 2**33, 479.28, _AWS),
+    _make_floor("p5.48xlarge", 2, 2**34, 487.09, _AWS),
+    _make_floor("p6-b200.48xlarge", 4, 2**30, 367.0, _AWS_P6),
+    _make_floor("p6-b200.48xlarge", 4, 2**34, 377.0, _AWS_P6),
+    _make_floor("p6-b300.48xlarge", 2, 2**34, 654.0, _AWS_P6),
+    _make_floor("p6-b300.48xlarge", 2, 2**36, 751.0, _AWS_P6),
+    _make_floor("h200x4", 1, 2**27, 329.06, _HERE),
+    _make_floor("h200x4", 1, 2**29, 347.61, _HERE),
+    _make_floor("h200x4", 1, 2**30, 353.75, "docs/nccl-tests.md"),
 )
 
 
-def floor(platform: str, size: int, *, collective: str = "all_reduce") -> Floor:
+def find_floor(platform: str, size: int, *, collective: str = "all_reduce") -> Floor:
     """The floor of this platform at this size. Raises SettingsError naming those there are."""
     of_platform = [f for f in FLOORS if f.platform == platform and f.collective == collective]
     if not of_platform:
@@ -64,9 +64,9 @@ def floor(platform: str, size: int, *, collective: str = "all_reduce") -> Floor:
             f"No {collective} of {platform!r} was measured",
             f"Give --min-busbw yourself, or name one of {names}",
         )
-    for found in of_platform:
-        if found.size == size:
-            return found
+    for row in of_platform:
+        if row.size == size:
+            return row
     sizes = ", ".join(size_text(f.size) for f in of_platform)
     raise SettingsError(
         f"{platform} was not measured at {size_text(size)}", f"Use --at with one of {sizes}"

@@ -44,22 +44,22 @@ def check_correct(measurement: Measurement) -> None:
 
 def busbw_at(measurement: Measurement, size: int) -> float:
     """GB/s at exactly this size; the lowest where several cycles ran (`-N`)."""
-    found = [row.busbw for row in measurement.rows if row.size == size]
-    if not found:
+    speeds = [row.busbw for row in measurement.rows if row.size == size]
+    if not speeds:
         sizes = ", ".join(size_text(row.size) for row in measurement.rows)
         raise GateError(
             f"{measurement.collective} was not measured at {size_text(size)}",
             f"It was at {sizes}: choose one of them with --at, or widen the sizes",
         )
-    return min(found)
+    return min(speeds)
 
 
 def check_bandwidth(measurement: Measurement, minimum: float, size: int) -> None:
     """Gate on one size: an average over sizes hides a slow link behind small messages."""
-    found = busbw_at(measurement, size)
-    if not found >= minimum:
+    speed = busbw_at(measurement, size)
+    if not speed >= minimum:
         raise GateError(
-            f"{measurement.collective} reaches {found:.2f} GB/s at {size_text(size)}, "
+            f"{measurement.collective} reaches {speed:.2f} GB/s at {size_text(size)}, "
             f"{minimum:.2f} asked for",
             "Compare the curve with a healthy system's, and see NCCL_DEBUG=INFO for its transport",
         )
@@ -110,15 +110,15 @@ def _require_efa(providers: list[str], networks: list[str]) -> None:
             raise GateError(f"NCCL used the network {network}, not Libfabric", hint)
 
 
-def plot(measurement: Measurement) -> str:
+def draw_plot(measurement: Measurement) -> str:
     """The bus bandwidth by size, one bar a row, for a terminal."""
     ranks = len(measurement.devices)
     over = f" over {ranks} ranks" if ranks else ""
     lines = [f"{measurement.collective}: busbw in GB/s{over}"]
-    return "\n".join([*lines, *_bars(row for row in measurement.rows if row.size)])
+    return "\n".join([*lines, *_draw_bars(row for row in measurement.rows if row.size)])
 
 
-def _bars(rows: Iterable[Row]) -> list[str]:
+def _draw_bars(rows: Iterable[Row]) -> list[str]:
     rows = tuple(rows)
     top = max((row.busbw for row in rows), default=0.0) or 1.0
     return [

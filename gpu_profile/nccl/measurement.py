@@ -63,15 +63,15 @@ def size_text(size: int) -> str:
     return str(size)
 
 
-def table(measurement: Measurement) -> Table:
+def make_table(measurement: Measurement) -> Table:
     """nccl-tests' own columns; a half that was not measured is empty."""
     half = (Column("time", "us"), Column("algbw", "GB/s"), Column("busbw", "GB/s"))
     first = (Column("size", "B"), Column("count"), Column("type"), Column("redop"))
     columns = (*first, *half, Column("#wrong"), *half, Column("#wrong"))
-    return Table(measurement.collective, columns, tuple(map(_cells, measurement.rows)))
+    return Table(measurement.collective, columns, tuple(map(_format_cells, measurement.rows)))
 
 
-def _cells(row: Row) -> tuple[Cell, ...]:
+def _format_cells(row: Row) -> tuple[Cell, ...]:
     cells: list[Cell] = [row.size, row.count, row.type, row.redop]
     for half in (row.out_of_place, row.in_place):
         cells += [half.time_us, half.algbw, half.busbw, half.wrong] if half else [None] * 4

@@ -24,15 +24,15 @@ def parse_output(text: str, collective: str = "") -> tuple[Measurement, ...]:
     Raises ReportError where a row is torn, or where there is no table at all.
     """
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
-    found = tuple(_measurement(part, collective) for part in _parts(lines))
-    measured = tuple(m for m in found if m.rows)
+    measurements = tuple(_parse_measurement(part, collective) for part in _split_parts(lines))
+    measured = tuple(m for m in measurements if m.rows)
     if not measured:
-        said = next((line.strip() for line in reversed(lines) if line.strip()), "nothing")
-        raise ReportError(f"No table of nccl-tests in the job's output; its last line: {said}")
+        last_line = next((line.strip() for line in reversed(lines) if line.strip()), "nothing")
+        raise ReportError(f"No table of nccl-tests in the job's output; its last line: {last_line}")
     return measured
 
 
-def _parts(lines: list[str]) -> Iterator[list[str]]:
+def _split_parts(lines: list[str]) -> Iterator[list[str]]:
     """One list of lines a run: a run starts with the first header line after a row."""
     part: list[str] = []
     has_rows = False
@@ -45,26 +45,26 @@ def _parts(lines: list[str]) -> Iterator[list[str]]:
     yield part
 
 
-def _measurement(lines: list[str], collective: str) -> Measurement:
+def _parse_measurement(lines: list[str], collective: str) -> Measurement:
     text = "\n".join(lines)
-    bounds = _said(text, r"# Out of bounds values\s*: (\d+)")
-    average = _said(text, r"# Avg bus bandwidth\s*: (\S+)")
+    bounds = _find_text(text, r"# Out of bounds values\s*: (\d+)")
+    average = _find_text(text, r"# Avg bus bandwidth\s*: (\S+)")
     return Measurement(
-        collective=_said(text, r"# Collective test starting: (\S+)") or collective,
-        version=_said(text, r"# nccl-tests version (\S+)"),
+        collective=_find_text(text, r"# Collective test starting: (\S+)") or collective,
+        version=_find_text(text, r"# nccl-tests version (\S+)"),
         devices=tuple(m["name"] for m in map(_DEVICE.match, lines) if m),
-        rows=tuple(_rows(lines)),
+        rows=tuple(_parse_rows(lines)),
         out_of_bounds=int(bounds) if bounds else None,
         average_busbw=float(average) if average else None,
     )
 
 
-def _said(text: str, pattern: str) -> str:
+def _find_text(text: str, pattern: str) -> str:
     match = re.search(f"^{pattern}", text, re.MULTILINE)
     return match[1] if match else ""
 
 
-def _rows(lines: list[str]) -> Iterator[Row]:
+def _parse_rows(lines: list[str]) -> Iterator[Row]:
     """The header says how wide a half is (`-I` adds four columns) and if a time stamp follows."""
     header = next((line for line in lines if re.match(r"#\s+size\s+count\s+type", line)), "")
     width = 8 if " i_min " in header else 4
@@ -72,12 +72,12 @@ def _rows(lines: list[str]) -> Iterator[Row]:
     for line in lines:
         if match := _ROW.match(line):
             words = match[6].split()
-            yield _row(match, words[: len(words) - stamp], width)
+            yield _parse_row(match, words[: len(words) - stamp], width)
 
 
-def _row(match: re.Match[str], words: list[str], width: int) -> Row:
+def _parse_row(match: re.Match[str], words: list[str], width: int) -> Row:
     try:
-        halves = [_speed(words[at : at + width]) for at in range(0, len(words), width)]
+        halves = [_parse_speed(words[at : at + width]) for at in range(0, len(words), width)]
         out_of_place, in_place = halves if len(halves) == 2 else (None, *halves)
     except (ValueError, IndexError) as error:
         hint = "Another process wrote into it: use NCCL_DEBUG_FILE, or --min-busbw with JSON"
@@ -93,7 +93,7 @@ def _row(match: re.Match[str], words: list[str], width: int) -> Row:
     )
 
 
-def _speed(words: list[str]) -> Speed:
+def _parse_speed(words: list[str]) -> Speed:
     time_us, algbw, busbw = (float(word) for word in words[:3])
     wrong = None if words[3] == "N/A" else int(float(words[3]))
     return Speed(time_us=time_us, algbw=algbw, busbw=busbw, wrong=wrong)

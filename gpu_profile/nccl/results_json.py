@@ -13,7 +13,7 @@ _HARMLESS = ("NCCL_", "FI_", "CUDA_VISIBLE_DEVICES=", "NVIDIA_VISIBLE_DEVICES=")
 
 def parse_json(text: str) -> Measurement:
     """What `-J FILE` wrote (file version 3). Raises ReportError where it is cut or another."""
-    document = _document(text)
+    document = _load_document(text)
     try:
         return _from_document(document)
     except (KeyError, TypeError, ValueError) as error:
@@ -21,7 +21,7 @@ def parse_json(text: str) -> Measurement:
         raise ReportError(f"{what}: {error!r}", "The table in the job's log is read too") from error
 
 
-def _document(text: str) -> dict[str, Any]:
+def _load_document(text: str) -> dict[str, Any]:
     try:
         document = json.loads(re.sub(r":(-?)inf\b", r":\1Infinity", text))
     except ValueError as error:
@@ -80,7 +80,7 @@ def redact_json(text: str) -> str:
     What cannot be read is dropped whole: a cut file may hold a secret anywhere.
     """
     try:
-        document = _document(text)
+        document = _load_document(text)
     except ReportError:
         return '{"redacted": "this file was cut"}\n'
     if "env" in document:

@@ -61,7 +61,7 @@ def parse_collectives(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def suite(
+def make_suite(
     collective: str, *, min_busbw: float | None, at: str, max_size: str = "", efa: bool = False
 ) -> Suite:
     """Check the flags against each other before anything runs."""
@@ -78,17 +78,17 @@ def suite(
     return Suite(collectives=names, max_size=top, min_busbw=min_busbw, at=size, efa=efa)
 
 
-def argv(collective: str, asked: Suite, *, gpus_per_process: int) -> tuple[str, ...]:
+def list_words(collective: str, flags: Suite, *, gpus_per_process: int) -> tuple[str, ...]:
     """The binary's command line. One process drives all GPUs of a node (`-g N`), or MPI starts
     one a GPU (`-g 1`)."""
     return (
         f"{collective}_perf",
         *("-b", str(_MIN_SIZE)),
-        *("-e", str(asked.max_size)),
+        *("-e", str(flags.max_size)),
         *("-f", str(_STEP)),
         *("-g", str(gpus_per_process)),
         *("-c", "1"),
-        *("-T", str(asked.timeout_s)),
+        *("-T", str(flags.timeout_s)),
     )
 
 
@@ -104,7 +104,7 @@ def with_json(job: Job, collective: str, directory: str) -> Job:
     return dataclasses.replace(job, command=(*job.command, "-J", file))
 
 
-def jobs(
+def make_jobs(
     asked: Suite, *, name: str, image: ImageRef | None, resources: Resources
 ) -> tuple[Job, ...]:
     """One job a collective, without nsys. Several nodes or tasks: the launcher's MPI starts one
@@ -114,7 +114,7 @@ def jobs(
     return tuple(
         Job(
             name=f"{name}-{collective.replace('_', '-')}",
-            command=argv(collective, asked, gpus_per_process=gpus),
+            command=list_words(collective, asked, gpus_per_process=gpus),
             image=image,
             profile=None,
             resources=resources,
@@ -145,7 +145,9 @@ def read_results(directory: Path, collective: str) -> Measurement:
     return parse_output(files.read_text(log), f"{collective}_perf")[-1]
 
 
-def judge(measurements: Iterable[Measurement], asked: Suite, logs: Iterable[str] = ()) -> None:
+def judge_measurements(
+    measurements: Iterable[Measurement], asked: Suite, logs: Iterable[str] = ()
+) -> None:
     """Raise GateError for the first thing that does not hold: answers, bandwidth, transport."""
     for measurement in measurements:
         check_correct(measurement)

@@ -49,14 +49,14 @@ def parse_options(help_text: str) -> Options:
             "`nsys profile --help` lists no options", "Check that NSYS names a working nsys"
         )
     ends = [match.start() for match in matches[1:]] + [len(help_text)]
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for match, end in zip(matches, ends, strict=True):
-        for name in _names(match):
-            found.setdefault(name, help_text[match.start() : end])
-    return found
+        for name in _split_names(match):
+            options.setdefault(name, help_text[match.start() : end])
+    return options
 
 
-def _names(match: re.Match[str]) -> Iterator[str]:
+def _split_names(match: re.Match[str]) -> Iterator[str]:
     """One line may stand for two options: `--nvtx-domain-[include|exclude]=`."""
     stem, bracket, choices = match["name"].partition("[")
     yield from (stem + choice for choice in choices.rstrip("]").split("|")) if bracket else (stem,)
@@ -64,7 +64,7 @@ def _names(match: re.Match[str]) -> Iterator[str]:
         yield match["short"]
 
 
-def values(has: Options, option: str) -> tuple[str, ...]:
+def list_values(has: Options, option: str) -> tuple[str, ...]:
     """The values that the option's help lists, in its order: quoted ones, or a plain list."""
     listed = re.split(r"Default|Select the|If |When ", has.get(option, ""), maxsplit=1)[0]
     quoted = re.findall(r"'([\w.:\[\]-]+)'", listed)
@@ -73,9 +73,9 @@ def values(has: Options, option: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if word not in {"or", "and"}))
 
 
-def checked(has: Options, option: str, value: str) -> str:
+def check_value(has: Options, option: str, value: str) -> str:
     """`value`, or a refusal that lists the values this nsys has for the option."""
-    listed = values(has, option)
+    listed = list_values(has, option)
     for word in value.split(",") if listed else ():
         if word and word not in listed:
             raise SettingsError(
@@ -84,7 +84,7 @@ def checked(has: Options, option: str, value: str) -> str:
     return value
 
 
-def spelling(has: Options, *names: str, must: bool | None) -> str:
+def find_spelling(has: Options, *names: str, must: bool | None) -> str:
     """The first of `names` that this nsys has; where none: "", or a refusal if it `must`."""
     for name in names:
         if name in has:
@@ -98,12 +98,12 @@ def spelling(has: Options, *names: str, must: bool | None) -> str:
     )
 
 
-def given(has: Options, nsys_args: Sequence[str]) -> frozenset[str]:
+def list_given_options(has: Options, nsys_args: Sequence[str]) -> frozenset[str]:
     """The options that a user's own words set, by long name. Refuses what this nsys has not."""
     names: set[str] = set()
     for word in nsys_args:
         if word.startswith("-"):
             name = word[2:].partition("=")[0] if word.startswith("--") else word[1:2]
-            spelling(has, name, must=True)
+            find_spelling(has, name, must=True)
             names |= {long for long in has if has[long] == has[name]}
     return frozenset(names)

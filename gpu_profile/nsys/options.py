@@ -7,7 +7,14 @@ from dataclasses import replace
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import ProfileSpec
 from gpu_profile.nsys.help import TYPICAL_HELP as TYPICAL_HELP
-from gpu_profile.nsys.help import Options, checked, given, parse_options, spelling, values
+from gpu_profile.nsys.help import (
+    Options,
+    check_value,
+    find_spelling,
+    list_given_options,
+    list_values,
+    parse_options,
+)
 from gpu_profile.nsys.presets import _PRESETS, PYTHON_HZ, _Preset
 
 # The kinds of events that a report can be checked for, by the value of --trace that records them.
@@ -28,7 +35,7 @@ def profile_options(spec: ProfileSpec, help_text: str, *, gpus: bool = True) -> 
     Without `--output` and without the command: profile.py adds both. `gpus`: the job uses GPUs.
     Raises SettingsError for what this nsys does not have, naming what it has.
     """
-    return _options(spec, parse_options(help_text), gpus=gpus)
+    return _collect_options(spec, parse_options(help_text), gpus=gpus)
 
 
 def first_options(
@@ -43,15 +50,17 @@ def first_options(
     preset = _PRESETS[spec.preset]
     words: list[str] = []
     if (preset.gpu_metrics and gpus) if spec.gpu_metrics is None else spec.gpu_metrics:
-        name = spelling(has, "gpu-metrics-devices", "gpu-metrics-device", must=spec.gpu_metrics)
+        name = find_spelling(
+            has, "gpu-metrics-devices", "gpu-metrics-device", must=spec.gpu_metrics
+        )
         words += [f"--{name}=all"] if name else []
     if spec.nic_metrics:
-        name = spelling(has, "nic-metrics", must=spec.nic_metrics)
+        name = find_spelling(has, "nic-metrics", must=spec.nic_metrics)
         value = "lf" if re.search(r"\blf\b", has.get("nic-metrics", "")) else "true"
         words += [f"--{name}={value}"] if name else []
         words += ["--enable=efa_metrics"] if efa and "enable" in has else []
-    own = given(has, spec.nsys_args)
-    return tuple(word for word in words if _split(word)[0] not in own)
+    own = list_given_options(has, spec.nsys_args)
+    return tuple(word for word in words if _split_option(word)[0] not in own)
 
 
 def sample_window(spec: ProfileSpec, *, gpus: bool) -> ProfileSpec:
@@ -60,8 +69,8 @@ def sample_window(spec: ProfileSpec, *, gpus: bool) -> ProfileSpec:
     Any other program may never call them, and a range that is never reached records nothing:
     no preset asks for one by itself.
     """
-    asked = spec.capture_range or spec.delay_s is not None or spec.duration_s is not None
-    return spec if asked or not gpus else replace(spec, capture_range="cudaProfilerApi")
+    has_window = spec.capture_range or spec.delay_s is not None or spec.duration_s is not None
+    return spec if has_window or not gpus else replace(spec, capture_range="cudaProfilerApi")
 
 
 def needs_privileges(options: Sequence[str]) -> bool:
@@ -70,7 +79,7 @@ def needs_privileges(options: Sequence[str]) -> bool:
     Tracing CUDA, NVTX, OSRT, NCCL and MPI needs nothing.
     """
     names = ("sample", "cpuctxsw", "gpu-metrics-device", "gpu-metrics-devices")
-    chosen = dict(_split(option) for option in options)
+    chosen = dict(_split_option(option) for option in options)
     return any(
         chosen.get(name, "none") not in {"none", "false", ""}
         for name in (*names, "event-sample", "ftrace", "gpuctxsw")
@@ -83,7 +92,7 @@ def expected_kinds(spec: ProfileSpec, options: Sequence[str], *, gpus: bool) -> 
     What the user asked for by name, all of it; otherwise what any program shows: CUDA where the
     job uses GPUs, the operating system's calls where not. CUDA is never expected without a GPU.
     """
-    traced = dict(_split(option) for option in options).get("trace", "").split(",")
+    traced = dict(_split_option(option) for option in options).get("trace", "").split(",")
     kinds = {_KINDS[value] for value in traced if value in _KINDS}
     if not gpus:
         kinds.discard("cuda")
@@ -91,20 +100,20 @@ def expected_kinds(spec: ProfileSpec, options: Sequence[str], *, gpus: bool) -> 
     return frozenset(sure)
 
 
-def _split(option: str) -> tuple[str, str]:
+def _split_option(option: str) -> tuple[str, str]:
     name, _, value = option.lstrip("-").partition("=")
     return name, value
 
 
-def _options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[str, ...]:
-    wanted = {**_preset_options(spec, has, gpus=gpus), **_asked_options(spec, has)}
-    own = given(has, spec.nsys_args)
+def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[str, ...]:
+    value_by_option = {**_preset_options(spec, has, gpus=gpus), **_asked_options(spec, has)}
+    own = list_given_options(has, spec.nsys_args)
     if own & {"output", "o", "force-overwrite", "f"}:
         raise SettingsError(
             "reports are named by rank and host", "Leave --output and --force-overwrite out"
         )
     # nsys refuses an option that is given twice.
-    ours = (f"--{name}={value}" for name, value in wanted.items() if name not in own)
+    ours = (f"--{name}={value}" for name, value in value_by_option.items() if name not in own)
     return (*ours, *spec.nsys_args)
 
 
@@ -112,13 +121,13 @@ def _preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str,
     """What the preset brings, as far as this nsys has it."""
     preset = _PRESETS[spec.preset]
     options = {
-        "trace": _trace(spec, has, preset.trace if gpus else preset.cpu_trace),
+        "trace": _select_trace(spec, has, preset.trace if gpus else preset.cpu_trace),
         "sample": "process-tree" if preset.stacks else "none",
         # Left out, nsys traces context switches, which need privileges and which nothing reads.
         "cpuctxsw": "none",
         # Events make streams look dependent on each other, and each record costs.
         "cuda-event-trace": "false",
-        "cuda-graph-trace": _graph(preset, has),
+        "cuda-graph-trace": _select_granularity(preset, has),
         # Reports hold the whole environment otherwise, secrets included.
         "discard-environment": "true",
         "wait": "primary",
@@ -129,22 +138,22 @@ def _preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str,
     return {k: v for k, v in options.items() if k in has and (gpus or k not in cuda_only)}
 
 
-def _trace(spec: ProfileSpec, has: Options, wanted: Sequence[str]) -> str:
-    listed = values(has, "trace")
-    trace = [value for value in wanted if value in listed]
-    if _windowed(spec) and "cuda-sw" in listed:
+def _select_trace(spec: ProfileSpec, has: Options, names: Sequence[str]) -> str:
+    listed = list_values(has, "trace")
+    trace = [value for value in names if value in listed]
+    if _has_window(spec) and "cuda-sw" in listed:
         # Blackwell's hardware trace, which plain `cuda` is there, can lose a window's kernels.
         trace = ["cuda-sw" if value == "cuda" else value for value in trace]
     return ",".join(trace)
 
 
-def _graph(preset: _Preset, has: Options) -> str:
+def _select_granularity(preset: _Preset, has: Options) -> str:
     """Tracing launches made by device code is dear: leave it out where nsys can."""
     granularity, _, _ = preset.graph.partition(":")
     return preset.graph if "host-only" in has.get("cuda-graph-trace", "") else granularity
 
 
-def _windowed(spec: ProfileSpec) -> bool:
+def _has_window(spec: ProfileSpec) -> bool:
     return bool(spec.capture_range or spec.duration_s is not None)
 
 
@@ -152,32 +161,36 @@ def _asked_options(spec: ProfileSpec, has: Options) -> dict[str, str]:
     """What the user asked for by name, checked against what this nsys has."""
     if spec.nvtx_domain_include and spec.nvtx_domain_exclude:
         raise SettingsError("NVTX domains are both included and excluded", "Give one of the two")
-    asked = {
-        "trace": checked(has, "trace", spec.trace),
-        "sample": checked(has, "sample", spec.sample),
-        "capture-range": checked(has, "capture-range", spec.capture_range),
+    value_by_option = {
+        "trace": check_value(has, "trace", spec.trace),
+        "sample": check_value(has, "sample", spec.sample),
+        "capture-range": check_value(has, "capture-range", spec.capture_range),
         # nsys' own default ends the job at the end of the range.
         "capture-range-end": spec.capture_range_end or ("stop" if spec.capture_range else ""),
-        "delay": _seconds(spec.delay_s),
-        "duration": _seconds(spec.duration_s),
+        "delay": _format_seconds(spec.delay_s),
+        "duration": _format_seconds(spec.duration_s),
         # nsys would end the job together with the recording.
-        "kill": "none" if _windowed(spec) and "shutdown" not in spec.capture_range_end else "",
+        "kill": "none" if _has_window(spec) and "shutdown" not in spec.capture_range_end else "",
         "nvtx-domain-include": spec.nvtx_domain_include,
         "nvtx-domain-exclude": spec.nvtx_domain_exclude,
         "cuda-graph-trace": spec.cuda_graph_trace,
-        "export": checked(has, "export", spec.export),
+        "export": check_value(has, "export", spec.export),
         "stats": "true" if spec.stats else "",
-        **_functions(spec, has),
+        **_list_function_options(spec, has),
     }
-    return {spelling(has, name, must=True): value for name, value in asked.items() if value}
+    return {
+        find_spelling(has, name, must=True): value
+        for name, value in value_by_option.items()
+        if value
+    }
 
 
-def _seconds(value: float | None) -> str:
+def _format_seconds(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
 
 
-def _functions(spec: ProfileSpec, has: Options) -> dict[str, str]:
+def _list_function_options(spec: ProfileSpec, has: Options) -> dict[str, str]:
     if spec.python_functions_trace is None:
         return {}
-    name = spelling(has, "python-functions-trace", "python-nvtx-annotations", must=True)
+    name = find_spelling(has, "python-functions-trace", "python-nvtx-annotations", must=True)
     return {name: str(spec.python_functions_trace)}

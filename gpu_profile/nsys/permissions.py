@@ -7,24 +7,24 @@ from gpu_profile.errors import ToolError
 from gpu_profile.job import ProfileSpec
 
 
-def concerns(spec: ProfileSpec) -> frozenset[str]:
+def list_concerns(spec: ProfileSpec) -> frozenset[str]:
     """What the spec asks for, by name or by its preset, that a machine may not permit."""
     full = spec.preset == "full"
-    asked = {
+    requests = {
         "sampling": spec.sample != "none" if spec.sample else full,
         "gpu-metrics": bool(spec.gpu_metrics) or full,
     }
-    return frozenset(name for name, wanted in asked.items() if wanted)
+    return frozenset(name for name, is_requested in requests.items() if is_requested)
 
 
-def degraded(
+def remove_lacking(
     spec: ProfileSpec, lacking: Mapping[str, str], *, strict: bool = False
 ) -> tuple[ProfileSpec, tuple[str, ...]]:
     """The spec without `lacking` (of `sampling` and `gpu-metrics`, each with its reason), and a
     line on each thing left out. Raises ToolError for what was asked for by name, or if `strict`.
     """
     by_name = {"sampling": bool(spec.sample), "gpu-metrics": bool(spec.gpu_metrics)}
-    missing = {name: why for name, why in lacking.items() if name in concerns(spec)}
+    missing = {name: why for name, why in lacking.items() if name in list_concerns(spec)}
     for name, why in missing.items():
         if strict or by_name[name]:
             raise ToolError(f"{name} is not permitted here: {why}")

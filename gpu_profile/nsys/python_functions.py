@@ -85,18 +85,18 @@ def trace_file(words: Iterable[str], attributes: Attributes, *, python: str) -> 
     targets = tuple(dict.fromkeys(Target.parse(word) for word in words))
     if not targets:
         raise SettingsError("no function to trace", "Give package.module:function …")
-    text = render(targets, attributes)
-    asked = json.dumps([[target.module, target.function] for target in targets])
-    done = yield Command(argv=(python, "-c", _CHECK), stdin=asked)
+    text = render_functions(targets, attributes)
+    request = json.dumps([[target.module, target.function] for target in targets])
+    done = yield Command(argv=(python, "-c", _CHECK), stdin=request)
     if done.returncode:
         raise ToolError(f"{python} cannot look for the functions: {done.said}", _PYTHON)
     for target, answer in zip(targets, json.loads(done.stdout.splitlines()[-1]), strict=True):
         if answer:
-            raise SettingsError(answer[0], _nearest(target, answer[1]))
+            raise SettingsError(answer[0], _find_nearest(target, answer[1]))
     return text
 
 
-def render(targets: Sequence[Target], attributes: Attributes) -> str:
+def render_functions(targets: Sequence[Target], attributes: Attributes) -> str:
     """One entry a module, in the order given."""
     entries: list[dict[str, Any]] = [
         {
@@ -109,7 +109,7 @@ def render(targets: Sequence[Target], attributes: Attributes) -> str:
     return json.dumps(entries, indent=4, ensure_ascii=False) + "\n"
 
 
-def _nearest(target: Target, names: Sequence[str]) -> str:
+def _find_nearest(target: Target, names: Sequence[str]) -> str:
     near = difflib.get_close_matches(target.function.rpartition(".")[2], names)
     if near:
         return f"The nearest it has: {', '.join(near)}"

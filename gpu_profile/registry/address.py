@@ -35,7 +35,7 @@ class Registry:
         return f"{self.path}/{name}" if self.path else name
 
 
-def parse(text: str, ecr_registry: str = "") -> Registry:
+def parse_registry(text: str, ecr_registry: str = "") -> Registry:
     """What REGISTRY says. `ecr_registry` names the ECR registry behind an address of another
     name (a proxy, a private endpoint): only then does that address get ECR's tokens.
 
@@ -58,8 +58,8 @@ def parse(text: str, ecr_registry: str = "") -> Registry:
             f"{behind!r} looks like ECR and is not",
             "Use ACCOUNT.dkr.ecr.REGION.amazonaws.com with an account of 12 digits",
         )
-    found = match.groupdict() if match else {}
-    return Registry(host=host, path=path, **found)
+    groups = match.groupdict() if match else {}
+    return Registry(host=host, path=path, **groups)
 
 
 def _meant_for_ecr(host: str) -> bool:

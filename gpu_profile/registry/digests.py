@@ -9,7 +9,7 @@ from gpu_profile.errors import RegistryError
 from gpu_profile.image_ref import ImageRef
 
 
-def address(ref: ImageRef) -> str:
+def format_address(ref: ImageRef) -> str:
     """Registry and name, without tag and digest."""
     return f"{ref.registry}/{ref.name}" if ref.registry else ref.name
 
@@ -18,27 +18,27 @@ def with_digest(ref: ImageRef, digest: str) -> ImageRef:
     return replace(ref, digest=digest)
 
 
-def record(path: Path, ref: ImageRef) -> None:
+def save_digest(path: Path, ref: ImageRef) -> None:
     """Note the digest that this tag has in its registry, for the launchers; all or nothing."""
-    known = _known(path)
-    known[f"{address(ref)}:{ref.tag}"] = ref.digest
+    digests = _read_digests(path)
+    digests[f"{format_address(ref)}:{ref.tag}"] = ref.digest
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    draft.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+    draft.write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
     draft.replace(path)
 
 
-def recorded(path: Path, ref: ImageRef) -> ImageRef:
+def apply_digest(path: Path, ref: ImageRef) -> ImageRef:
     """`ref` with the digest that was recorded for its tag, or as it is."""
-    digest = _known(path).get(f"{address(ref)}:{ref.tag}", "")
+    digest = _read_digests(path).get(f"{format_address(ref)}:{ref.tag}", "")
     return with_digest(ref, digest) if digest else ref
 
 
-def _known(path: Path) -> dict[str, str]:
+def _read_digests(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text())
+        document = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
     except ValueError as error:
         raise RegistryError(f"{path} is damaged: {error}", "Remove it and push again") from error
-    return {str(tag): str(digest) for tag, digest in found.items()}
+    return {str(tag): str(digest) for tag, digest in document.items()}

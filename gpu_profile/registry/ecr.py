@@ -26,7 +26,7 @@ _DENIED = {"AccessDeniedException", "AccessDenied", "UnauthorizedOperation"}
 _ATTEMPTS = 6
 
 
-def _ecr(registry: Registry) -> Any:  # noqa: ANN401 - boto3 has no types
+def _open_ecr(registry: Registry) -> Any:  # noqa: ANN401 - boto3 has no types
     import boto3
     from botocore.config import Config
 
@@ -39,15 +39,17 @@ def _ecr(registry: Registry) -> Any:  # noqa: ANN401 - boto3 has no types
 
 
 @contextlib.contextmanager
-def _told(registry: Registry, action: str) -> Iterator[None]:
+def _convert_errors(registry: Registry, action: str) -> Iterator[None]:
     """Turn what boto3 raises into one line of ours."""
     import botocore.exceptions
 
     try:
         yield
     except botocore.exceptions.ClientError as error:
-        said = error.response.get("Error", {})
-        raise _refusal(registry, action, said.get("Code", ""), said.get("Message", "")) from error
+        fields = error.response.get("Error", {})
+        raise _make_registry_error(
+            registry, action, fields.get("Code", ""), fields.get("Message", "")
+        ) from error
     except (
         botocore.exceptions.EndpointConnectionError,
         botocore.exceptions.ConnectTimeoutError,
@@ -66,13 +68,13 @@ def _told(registry: Registry, action: str) -> Iterator[None]:
 def _region_hint(registry: Registry) -> str:
     import boto3
 
-    known = boto3.Session().get_available_regions("ecr")
-    if registry.region in known:
+    regions = boto3.Session().get_available_regions("ecr")
+    if registry.region in regions:
         return "See that this network reaches AWS, and AWS_ENDPOINT_URL where it is set"
-    return did_you_mean(registry.region, known) or "REGISTRY names the region"
+    return did_you_mean(registry.region, regions) or "REGISTRY names the region"
 
 
-def _refusal(registry: Registry, action: str, code: str, message: str) -> RegistryError:
+def _make_registry_error(registry: Registry, action: str, code: str, message: str) -> RegistryError:
     if code in _EXPIRED:
         return RegistryError("The AWS session has expired", "Renew it, as with `aws sso login`")
     if code in _UNKNOWN:
@@ -89,15 +91,15 @@ def _refusal(registry: Registry, action: str, code: str, message: str) -> Regist
     return RegistryError(f"{action} of {where}: {message or code}", "See REGISTRY and IMAGE")
 
 
-def authorization(registry: Registry) -> Auth | None:
+def fetch_authorization(registry: Registry) -> Auth | None:
     """ECR's user and password (12 hours), fresh; None elsewhere: `docker login` has stored those.
 
     Raises RegistryError where AWS refuses.
     """
     if not registry.is_ecr:
         return None
-    with _told(registry, "ecr:GetAuthorizationToken"):
-        answer = _ecr(registry).get_authorization_token()
+    with _convert_errors(registry, "ecr:GetAuthorizationToken"):
+        answer = _open_ecr(registry).get_authorization_token()
     token = base64.b64decode(answer["authorizationData"][0]["authorizationToken"]).decode()
     username, _, password = token.partition(":")
     return Auth(username=username, password=password, server=registry.host)
@@ -113,16 +115,16 @@ def ensure_repository(
     registry: Registry, name: str, *, immutable: bool = True, scan: bool = True
 ) -> Repository:
     """Find the ECR repository, or create it with these settings."""
-    client = _ecr(registry)
-    with _told(registry, "ecr:DescribeRepositories"):
+    client = _open_ecr(registry)
+    with _convert_errors(registry, "ecr:DescribeRepositories"):
         try:
-            found = client.describe_repositories(
+            response = client.describe_repositories(
                 registryId=registry.account, repositoryNames=[name]
             )
-            return _repository(found["repositories"][0])
+            return _describe_repository(response["repositories"][0])
         except client.exceptions.RepositoryNotFoundException:
             pass
-    with _told(registry, "ecr:CreateRepository"):
+    with _convert_errors(registry, "ecr:CreateRepository"):
         with contextlib.suppress(client.exceptions.RepositoryAlreadyExistsException):
             client.create_repository(
                 registryId=registry.account,
@@ -133,21 +135,21 @@ def ensure_repository(
         return Repository(immutable=immutable, created=True)
 
 
-def _repository(description: dict[str, Any]) -> Repository:
+def _describe_repository(description: dict[str, Any]) -> Repository:
     """With exclusions from immutability, only ECR itself can tell for which tags it holds."""
     return Repository(immutable=description.get("imageTagMutability") == "IMMUTABLE")
 
 
 def tag_digest(registry: Registry, name: str, tag: str) -> str:
     """The digest that ECR has under this tag; empty where the tag is free."""
-    client = _ecr(registry)
-    with _told(registry, "ecr:DescribeImages"):
+    client = _open_ecr(registry)
+    with _convert_errors(registry, "ecr:DescribeImages"):
         try:
-            found = client.describe_images(
+            response = client.describe_images(
                 registryId=registry.account,
                 repositoryName=name,
                 imageIds=[{"imageTag": tag}],
             )
         except client.exceptions.ImageNotFoundException:
             return ""
-    return str(found["imageDetails"][0]["imageDigest"])
+    return str(response["imageDetails"][0]["imageDigest"])

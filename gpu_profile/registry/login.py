@@ -43,7 +43,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def plan(
+def plan_login(
     where: Registry, auth: Auth | None, config_path: Path, which: Callable[[str], str | None]
 ) -> LoginPlan:
     """How a docker CLI gets logged in to this registry with the least left behind.

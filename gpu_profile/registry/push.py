@@ -11,7 +11,7 @@ from gpu_profile.errors import RegistryError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.registry import ecr as registry
 from gpu_profile.registry.address import Registry
-from gpu_profile.registry.digests import address, record, with_digest
+from gpu_profile.registry.digests import format_address, save_digest, with_digest
 
 Show = Callable[[LayerEvent], None]
 _DELAYS_S = (1.0, 2.0, 4.0, 8.0)
@@ -61,7 +61,7 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
 """Words of engines and registries, what they mean, and what to do; the first that fits."""
 
 
-def push(
+def push_image(
     ref: ImageRef,
     where: Registry,
     *,
@@ -81,21 +81,25 @@ def push(
         raise RegistryError(f"There is no image {ref} to push", "`invoke build` makes it")
     if where.is_ecr:
         repository = registry.ensure_repository(where, ref.name, immutable=immutable, scan=scan)
-        there = "" if repository.created else registry.tag_digest(where, ref.name, ref.tag)
-        if there and (named_by_inputs or f"{address(ref)}@{there}" in local.digests):
-            return with_digest(ref, there)
-        if there and repository.immutable:
+        remote_digest = "" if repository.created else registry.tag_digest(where, ref.name, ref.tag)
+        if remote_digest and (
+            named_by_inputs or f"{format_address(ref)}@{remote_digest}" in local.digests
+        ):
+            return with_digest(ref, remote_digest)
+        if remote_digest and repository.immutable:
             raise RegistryError(
-                f"{ref} is taken by {there[:19]}… and immutable",
+                f"{ref} is taken by {remote_digest[:19]}… and immutable",
                 "Give VERSION another value, or VERSION=auto",
             )
-    elif named_by_inputs and (there := _remote(ref)):
-        return with_digest(ref, there)
-    digest = _retried(lambda: engine_api.push(ref, registry.authorization(where)), ref, show, sleep)
+    elif named_by_inputs and (remote_digest := _fetch_remote_digest(ref)):
+        return with_digest(ref, remote_digest)
+    digest = _try_until_digest(
+        lambda: engine_api.push_layers(ref, registry.fetch_authorization(where)), ref, show, sleep
+    )
     return with_digest(ref, digest)
 
 
-def _remote(ref: ImageRef) -> str:
+def _fetch_remote_digest(ref: ImageRef) -> str:
     """The digest that another registry has for this tag, with the stored credentials; empty where
     it has none, or does not say."""
     try:
@@ -104,7 +108,7 @@ def _remote(ref: ImageRef) -> str:
         return ""
 
 
-def publish(
+def publish_image(
     ref: ImageRef,
     where: Registry,
     records: Path,
@@ -116,7 +120,7 @@ def publish(
     sleep: Callable[[float], None] = time.sleep,
 ) -> ImageRef:
     """`push`, then record the digest: what fails leaves `records` as it was."""
-    pushed = push(
+    pushed = push_image(
         ref,
         where,
         show=show,
@@ -125,11 +129,11 @@ def publish(
         named_by_inputs=named_by_inputs,
         sleep=sleep,
     )
-    record(records, pushed)
+    save_digest(records, pushed)
     return pushed
 
 
-def pull(
+def pull_image(
     ref: ImageRef,
     where: Registry | None,
     *,
@@ -139,12 +143,12 @@ def pull(
     """Pull `ref` and return it with the digest that came. `where` None is the default registry."""
 
     def attempt() -> Iterator[LayerEvent]:
-        return engine_api.pull(ref, registry.authorization(where) if where else None)
+        return engine_api.pull_layers(ref, registry.fetch_authorization(where) if where else None)
 
-    return with_digest(ref, _retried(attempt, ref, show, sleep))
+    return with_digest(ref, _try_until_digest(attempt, ref, show, sleep))
 
 
-def _retried(
+def _try_until_digest(
     attempt: Callable[[], Iterator[LayerEvent]],
     ref: ImageRef,
     show: Show,
@@ -153,16 +157,16 @@ def _retried(
     """Run until a digest came. Each try asks for new credentials: the old may be what failed."""
     for delay in (*_DELAYS_S, None):
         try:
-            return _drain(attempt(), ref, show)
+            return _follow_events(attempt(), ref, show)
         except EngineRefusal as refusal:
             if delay is None or not _PASSING.search(str(refusal)):
-                raise explained(str(refusal), ref) from refusal
+                raise explain_refusal(str(refusal), ref) from refusal
             show(LayerEvent(status=f"{refusal}; trying again in {delay:g} s"))
             sleep(delay)
     raise AssertionError("the last try returns or raises")
 
 
-def _drain(events: Iterator[LayerEvent], ref: ImageRef, show: Show) -> str:
+def _follow_events(events: Iterator[LayerEvent], ref: ImageRef, show: Show) -> str:
     digest = ""
     for event in events:
         digest = event.digest or digest
@@ -172,7 +176,7 @@ def _drain(events: Iterator[LayerEvent], ref: ImageRef, show: Show) -> str:
     return digest
 
 
-def explained(words: str, ref: ImageRef) -> RegistryError:
+def explain_refusal(words: str, ref: ImageRef) -> RegistryError:
     """One line for what the engine or the registry said."""
     host = ref.registry or "the registry"
     for pattern, meaning, hint in _MEANINGS:

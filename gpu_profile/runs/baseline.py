@@ -18,14 +18,14 @@ def _step_times(output: Iterable[str]) -> Iterator[float]:
         if start < 0:
             continue
         try:
-            found = json.loads(line[start:])
+            fields = json.loads(line[start:])
         except ValueError:
             continue
-        if isinstance(found, dict) and isinstance(found.get("step_ms"), int | float):
-            yield float(found["step_ms"])
+        if isinstance(fields, dict) and isinstance(fields.get("step_ms"), int | float):
+            yield float(fields["step_ms"])
 
 
-def cost(
+def compute_cost(
     plain: Iterable[str], profiled: Iterable[str], plain_s: float, profiled_s: float
 ) -> dict[str, float]:
     """`ratio` and what it is of: median step times in ms where both print steps, else seconds."""
@@ -36,7 +36,7 @@ def cost(
     return {"wall_s": plain_s, "profiled_wall_s": profiled_s, "ratio": profiled_s / plain_s}
 
 
-def said(baseline: Mapping[str, float]) -> str:
+def describe_cost(baseline: Mapping[str, float]) -> str:
     """One line; empty where no baseline was run."""
     if not baseline:
         return ""

@@ -28,10 +28,10 @@ _STARTER = re.compile(
 not start is what a job has to say that never was."""
 
 
-def complete(log: Path, whole: Result, secrets: Sequence[str] = ()) -> None:
+def complete_log(log: Path, result: Result, secrets: Sequence[str] = ()) -> None:
     """Keep what was followed, in its order, unless the job's log has more; without credentials."""
     followed = _followed(log)
-    logged = whole.stdout + whole.stderr if whole.returncode == 0 else ""
+    logged = result.stdout + result.stderr if result.returncode == 0 else ""
     if logged.startswith("No resources found"):  # kubectl's word for pods that were never there
         logged = ""
     texts = (redact.without(text, secrets) for text in (followed, logged))

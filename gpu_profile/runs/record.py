@@ -23,7 +23,7 @@ _RECORD_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportFacts:
+class ReportSummary:
     """A validated report: its file, whose it is, and its events by kind."""
 
     file: str
@@ -36,7 +36,7 @@ class ReportFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunRecord:
     """What run.json holds. Times are UTC, ISO 8601; `seconds` is by phase."""
 
     id: str
@@ -56,7 +56,7 @@ class Run:
     exit_code: int | None = None
     error: str = ""
     baseline: Mapping[str, float] = field(default_factory=dict)
-    reports: tuple[ReportFacts, ...] = ()
+    reports: tuple[ReportSummary, ...] = ()
     cleaned: bool = False
     """Its engine has nothing left of it: this record and what lies beside it are all there is."""
 
@@ -71,13 +71,13 @@ def run_id(command: tuple[str, ...], now: datetime, name: str = "") -> str:
     return f"{slug if slug[:1].isalpha() else f'run-{slug}'.strip('-')}-{now:%Y%m%d-%H%M%S}"
 
 
-def create(report_dir: Path, wanted: str) -> Path:
+def create_run(report_dir: Path, run_name: str) -> Path:
     """Make the run's directory, numbered where another run of the same second was first.
 
     Mode 0700: what a run records is for its user's eyes.
     """
     for suffix in ("", *(f"-{n}" for n in range(2, 100))):
-        path = report_dir / f"{wanted}{suffix}"
+        path = report_dir / f"{run_name}{suffix}"
         try:
             path.mkdir(mode=0o700)
         except FileExistsError:
@@ -91,7 +91,7 @@ def create(report_dir: Path, wanted: str) -> Path:
                 f"REPORT_DIR {report_dir} cannot be written: {error.strerror}", "Set another"
             ) from error
         return path
-    raise SettingsError(f"{report_dir} holds 99 runs named {wanted}", "Name the run by --name")
+    raise SettingsError(f"{report_dir} holds 99 runs named {run_name}", "Name the run by --name")
 
 
 def make_private(directory: Path) -> None:
@@ -106,7 +106,7 @@ def make_private(directory: Path) -> None:
         raise SettingsError(what, "Set another REPORT_DIR, or another CONTAINER")
 
 
-def save(run: Run, directory: Path) -> None:
+def save_run(run: RunRecord, directory: Path) -> None:
     """Replace run.json whole: a reader never sees half of one."""
     if not directory.is_dir():
         raise ReportError(
@@ -118,16 +118,16 @@ def save(run: Run, directory: Path) -> None:
     files.write_atomically(directory / RUN_FILE, run.to_json())
 
 
-def load(directory: Path) -> Run:
+def load_run(directory: Path) -> RunRecord:
     """The record, each field checked. Raises SettingsError where there is none, or no sound one."""
     path = directory / RUN_FILE
     try:
         data: dict[str, Any] = json.loads(files.read_text(path, _RECORD_BYTES))
         if data.pop("schema") != _SCHEMA or data["launcher"] not in LAUNCHER_NAMES:
             raise ValueError("another version's")
-        reports = tuple(ReportFacts(**facts) for facts in data.pop("reports"))
+        reports = tuple(ReportSummary(**facts) for facts in data.pop("reports"))
         data |= {key: tuple(data[key]) for key in ("command", "nsys", "ranks", "kinds")}
-        run = Run(**data, reports=reports)
+        run = RunRecord(**data, reports=reports)
         record_fields.check(run)
         return run
     except FileNotFoundError as error:
@@ -140,7 +140,7 @@ def load(directory: Path) -> Run:
         raise SettingsError(f"{path} is not a run record: {error}") from error
 
 
-def runs(report_dir: Path) -> tuple[Path, ...]:
+def list_runs(report_dir: Path) -> tuple[Path, ...]:
     """The directories of this user's runs, oldest first."""
     own = [path for path in _directories(report_dir) if owner.is_own(path, path / RUN_FILE)]
     return tuple(sorted(own, key=lambda path: (path / RUN_FILE).lstat().st_ctime_ns))
@@ -148,7 +148,7 @@ def runs(report_dir: Path) -> tuple[Path, ...]:
 
 def foreign_runs(report_dir: Path) -> tuple[Path, ...]:
     """The directories of other users' runs, by name: listed, never obeyed."""
-    every = set(_directories(report_dir)) - set(runs(report_dir))
+    every = set(_directories(report_dir)) - set(list_runs(report_dir))
     return tuple(sorted(every))
 
 
@@ -171,36 +171,36 @@ def _has_record(path: Path) -> bool:
     return not stat.S_ISDIR(mode)
 
 
-def find(report_dir: Path, wanted: str = "") -> Path:
+def find_run(report_dir: Path, name: str = "") -> Path:
     """The directory of a run id, a handle, a run's name (its latest), or of the latest run.
 
     Only this user's runs are looked at. One that others may write to is told in a line.
     """
-    directory = _find(report_dir, wanted)
+    directory = _find(report_dir, name)
     owner.warn_if_shared(directory, directory / RUN_FILE)
     return directory
 
 
-def _find(report_dir: Path, wanted: str) -> Path:
-    own = runs(report_dir)
-    if wanted in ("", "latest"):
+def _find(report_dir: Path, name: str) -> Path:
+    own = list_runs(report_dir)
+    if name in ("", "latest"):
         if not own:
             raise SettingsError(f"{report_dir} holds no runs", "`invoke profile` makes one")
         return own[-1]
-    named = re.compile(rf"{re.escape(wanted)}(-\d{{8}}-\d{{6}}(-\d+)?)?")
+    named = re.compile(rf"{re.escape(name)}(-\d{{8}}-\d{{6}}(-\d+)?)?")
     for path in reversed(own):
-        if named.fullmatch(path.name) or ("://" in wanted and _handle(path) == wanted):
+        if named.fullmatch(path.name) or ("://" in name and _handle(path) == name):
             return path
     for path in foreign_runs(report_dir):
         if named.fullmatch(path.name):
             what = f"{path} is a run of {owner.owner_name(path)}, not yours"
             raise SettingsError(what, f"`stats --run {path}` only reads it")
-    raise SettingsError(f"no run {wanted!r} in {report_dir}", "`invoke reports` lists the runs")
+    raise SettingsError(f"no run {name!r} in {report_dir}", "`invoke reports` lists the runs")
 
 
 def _handle(directory: Path) -> str:
     """Empty where the record cannot be read."""
     try:
-        return load(directory).handle
+        return load_run(directory).handle
     except SettingsError:
         return ""

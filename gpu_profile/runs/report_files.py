@@ -28,58 +28,60 @@ def is_whole_export(path: Path) -> bool:
     return True
 
 
-def find(places: Iterable[str]) -> tuple[Path, ...]:
+def find_reports(places: Iterable[str]) -> tuple[Path, ...]:
     """Every report behind these paths and URLs' local ones, each once, in a stable order.
 
     A directory stands for the reports in it; a .nsys-rep for itself, unless its export lies
     beside it. Raises ReportError where there is nothing.
     """
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for place in places:
-        found |= dict.fromkeys(_behind(Path(place)))
-    return tuple(found)
+        paths |= dict.fromkeys(_list_behind(Path(place)))
+    return tuple(paths)
 
 
-def _behind(path: Path) -> list[Path]:
+def _list_behind(path: Path) -> list[Path]:
     if not path.exists():
         raise ReportError(f"{path} does not exist", "`invoke reports` lists the runs")
     if is_readable(path):
         return [path]
     if path.is_file():
-        return [exported(path) or path]
+        return [find_export(path) or path]
     if not path.is_dir():
         raise ReportError(f"{path} is no file and no directory", "Give a report or a run")
-    recorded = {_stem(child): child for child in path.glob("*.nsys-rep") if child.is_file()}
+    recorded = {_strip_suffix(child): child for child in path.glob("*.nsys-rep") if child.is_file()}
     inside = [child for child in path.iterdir() if is_readable(child)]
     inside = [child for child in inside if not _is_cut(child, recorded)]
-    stems = {_stem(child) for child in inside}
+    stems = {_strip_suffix(child) for child in inside}
     recordings = [child for stem, child in recorded.items() if stem not in stems]
     if not inside and not recordings:
         raise ReportError(f"{path} holds no report", "Give a .sqlite, .sqlite.gz or .nsys-rep")
-    return sorted(inside + recordings, key=_natural)
+    return sorted(inside + recordings, key=_sort_key)
 
 
 def _is_cut(export: Path, recorded: Mapping[str, Path]) -> bool:
     """Whether it was cut short, and its recording is there to make it again."""
     plain = export.name.endswith(".sqlite") and export.is_file()
-    return plain and _stem(export) in recorded and not is_whole_export(export)
+    return plain and _strip_suffix(export) in recorded and not is_whole_export(export)
 
 
-def exported(path: Path) -> Path | None:
+def find_export(path: Path) -> Path | None:
     """The export that lies beside a .nsys-rep, whole."""
-    beside = (path.with_name(_stem(path) + ending) for ending in READABLE)
-    whole = (each for each in beside if each.exists() and not _is_cut(each, {_stem(path): path}))
-    return next(whole, None) if path.suffix == ".nsys-rep" else None
+    beside = (path.with_name(_strip_suffix(path) + ending) for ending in READABLE)
+    is_whole = (
+        each for each in beside if each.exists() and not _is_cut(each, {_strip_suffix(path): path})
+    )
+    return next(is_whole, None) if path.suffix == ".nsys-rep" else None
 
 
-def _stem(path: Path) -> str:
+def _strip_suffix(path: Path) -> str:
     for ending in (*READABLE, ".nsys-rep"):
         if path.name.endswith(ending):
             return path.name.removesuffix(ending)
     return path.name
 
 
-def _natural(path: Path) -> tuple[object, ...]:
+def _sort_key(path: Path) -> tuple[object, ...]:
     """rank2 before rank10."""
     import re
 

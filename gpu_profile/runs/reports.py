@@ -50,7 +50,7 @@ def find_reports(directory: Path) -> tuple[Report, ...]:
     """The reports of a run directory, by rank and window. A link is none: a job may leave one."""
     files = (path for path in directory.iterdir() if path.is_file() and not path.is_symlink())
     matches = ((path, _FILE.fullmatch(path.name)) for path in files)
-    found = (
+    name_matches = (
         Report(
             path=path,
             rank=int(match["rank"]),
@@ -60,7 +60,7 @@ def find_reports(directory: Path) -> tuple[Report, ...]:
         for path, match in matches
         if match
     )
-    return tuple(sorted(found, key=lambda report: (report.rank, report.host, report.window)))
+    return tuple(sorted(name_matches, key=lambda report: (report.rank, report.host, report.window)))
 
 
 def count_events(rows_by_table: Mapping[str, int]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from gpu_profile.runs import output_log as output
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs import reports as report
 from gpu_profile.runs.export_report import run_export
-from gpu_profile.runs.record import OUTPUT_FILE, ReportFacts, Run
+from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
 from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.runs.reports import Report
 
@@ -44,17 +44,17 @@ class Runner:
     """An nsys of this machine, for exports that no other can make; empty: the one on PATH."""
     _since: float = field(default_factory=time.monotonic)
 
-    def start(self, job: Job, plan: NsysPlan, kinds: tuple[str, ...]) -> Run:
+    def start(self, job: Job, plan: NsysPlan, kinds: tuple[str, ...]) -> RunRecord:
         """Submit, and record what was submitted."""
         self.secrets = (*self.secrets, *redact.secret_values(job.env))
-        run = _record(job, self.launcher, plan, kinds)
-        rundir.save(run, self.directory)
+        run = _make_record(job, self.launcher, plan, kinds)
+        rundir.save_run(run, self.directory)
         with self._recorded(run):
             job_id = process.drive(self.launcher.submit(job, plan))
         handle = Handle(launcher=self.launcher.name, id=job_id)
         return self._save(run, phase="running", handle=str(handle))
 
-    def finish(self, run: Run) -> Run:
+    def finish(self, run: RunRecord) -> RunRecord:
         """Wait, fetch, validate and clean up. Raises what the run came to, after recording it."""
         job_id = Handle.parse(run.handle).id
         with self._recorded(run):
@@ -69,7 +69,7 @@ class Runner:
             self._fetch(job_id, run, status)
         return self._judged(job_id, run, status)
 
-    def _fetch(self, job_id: str, run: Run, status: JobStatus) -> None:
+    def _fetch(self, job_id: str, run: RunRecord, status: JobStatus) -> None:
         """What cannot be fetched is said beside why the job failed, if it did."""
         try:
             process.drive(self.launcher.fetch(job_id, self.directory))
@@ -82,7 +82,7 @@ class Runner:
                 raise
             raise JobError(f"{failure.what}; {error.what}", error.hint) from error
 
-    def _judged(self, job_id: str, run: Run, status: JobStatus) -> Run:
+    def _judged(self, job_id: str, run: RunRecord, status: JobStatus) -> RunRecord:
         """What the run came to: its own failure first, then its reports'."""
         failure = _job_failure(status, self.directory)
         # What a job that did not succeed recorded may hold little; that it is there is promised.
@@ -100,7 +100,7 @@ class Runner:
             raise failure
         return run
 
-    def _interrupted(self, job_id: str, run: Run) -> Run:
+    def _interrupted(self, job_id: str, run: RunRecord) -> RunRecord:
         """End the job so that nsys finalises, and bring home what there is."""
         self.progress.say(
             "stopping the job so that nsys finalises its reports; Ctrl-C again leaves"
@@ -111,16 +111,16 @@ class Runner:
         run, _ = self._read(job_id, run, ())
         run = self._save(run, phase="interrupted", exit_code=status.exit_code)
         run = self._cleaned(job_id, run)
-        found = ", ".join(facts.file for facts in run.reports) or "no report"
-        raise Interrupted(f"the run was interrupted; {self.directory} holds {found}")
+        file_names = ", ".join(facts.file for facts in run.reports) or "no report"
+        raise Interrupted(f"the run was interrupted; {self.directory} holds {file_names}")
 
-    def _cleaned(self, job_id: str, run: Run) -> Run:
+    def _cleaned(self, job_id: str, run: RunRecord) -> RunRecord:
         if self.keep:
             return run
         process.drive(self.launcher.cleanup(job_id))
         return self._save(run, cleaned=True)
 
-    def _wait(self, job_id: str, run: Run, until: float = float("inf")) -> JobStatus:
+    def _wait(self, job_id: str, run: RunRecord, until: float = float("inf")) -> JobStatus:
         """Follow the job to its end, its output going to output.log."""
         started = time.monotonic()
         log = self.directory / OUTPUT_FILE
@@ -137,25 +137,27 @@ class Runner:
                     copy = functools.partial(output.copy_redacted, secrets=self.secrets)
                     pause = follow.enter_context(process.in_background(logs, log, copy))
                     following = True
-                self.progress.show(_phase(status), output.last_line(log))
+                self.progress.show(_format_phase(status), output.last_line(log))
                 shortest = _RUNNING_S if following else _STARTING_S
                 pause(min(max((time.monotonic() - started) / 30, shortest), _LONG_S))
             else:
                 raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
-        whole = process.run(self.launcher.logs(job_id, follow=False))
-        output.complete(log, whole, self.secrets)
+        log_result = process.run(self.launcher.logs(job_id, follow=False))
+        output.complete_log(log, log_result, self.secrets)
         return status
 
-    def _read(self, job_id: str, run: Run, kinds: Sequence[str]) -> tuple[Run, ReportError | None]:
+    def _read(
+        self, job_id: str, run: RunRecord, kinds: Sequence[str]
+    ) -> tuple[RunRecord, ReportError | None]:
         """The run with what its reports hold, and what is wrong with the first that is."""
         if run.command and not run.ranks:
             return run, None
         self.progress.show("reading reports")
         reports = report.find_reports(self.directory)
         facts, trouble = [], None
-        for found in reports:
+        for fetched_report in reports:
             try:
-                facts.append(self._facts(job_id, found))
+                facts.append(self._facts(job_id, fetched_report))
             except ReportError as error:
                 trouble = trouble or error
         run = self._save(run, reports=tuple(facts))
@@ -164,59 +166,61 @@ class Runner:
         return run, trouble
 
     def _trouble(
-        self, run: Run, reports: Sequence[Report], kinds: Sequence[str]
+        self, run: RunRecord, reports: Sequence[Report], kinds: Sequence[str]
     ) -> ReportError | None:
         # Of a run that was started elsewhere nothing is known but its handle.
-        ranks = run.ranks or tuple(found.rank for found in reports) or (0,)
+        ranks = run.ranks or tuple(fetched_report.rank for fetched_report in reports) or (0,)
         try:
             report.check_ranks(reports, ranks, self.directory)
-            for found, facts in zip(reports, run.reports, strict=True):
-                report.check_events(found, facts.events, kinds)
+            for fetched_report, facts in zip(reports, run.reports, strict=True):
+                report.check_events(fetched_report, facts.events, kinds)
         except ReportError as error:
             return error
         return None
 
-    def _facts(self, job_id: str, found: Report) -> ReportFacts:
-        self._export(job_id, found)
-        with Database.open(found.sqlite) as database:
+    def _facts(self, job_id: str, fetched_report: Report) -> ReportSummary:
+        self._export(job_id, fetched_report)
+        with Database.open(fetched_report.sqlite) as database:
             events = report.count_events(database.event_counts())
-        return ReportFacts(
-            file=found.path.name,
-            rank=found.rank,
-            host=found.host,
-            bytes=found.path.stat().st_size,
+        return ReportSummary(
+            file=fetched_report.path.name,
+            rank=fetched_report.rank,
+            host=fetched_report.host,
+            bytes=fetched_report.path.stat().st_size,
             events=events,
-            window=found.window,
+            window=fetched_report.window,
         )
 
-    def _export(self, job_id: str, found: Report) -> None:
+    def _export(self, job_id: str, fetched_report: Report) -> None:
         """Beside the report, by rename only: an export that was cut short is made again."""
-        if is_whole_export(found.sqlite):
+        if is_whole_export(fetched_report.sqlite):
             return
         with files.new_folder(self.directory) as folder:
-            output = folder / found.sqlite.name
-            export = self.launcher.export(job_id, found.path, output)
+            output = folder / fetched_report.sqlite.name
+            export = self.launcher.export(job_id, fetched_report.path, output)
             if export is None:
-                nsys = _local_nsys(found, self.nsys)
-                export = nsys_export.export_command((nsys,), found.path, output)
+                nsys = _local_nsys(fetched_report, self.nsys)
+                export = nsys_export.export_command((nsys,), fetched_report.path, output)
             result = run_export(export)
             if result.returncode or not is_whole_export(output):
-                said = result.said if result.returncode else "its export is no whole SQLite file"
-                raise ReportError(f"{found.path} cannot be read: {said}", "The file is kept")
-            files.adopt(output, found.sqlite)
+                reason = result.said if result.returncode else "its export is no whole SQLite file"
+                raise ReportError(
+                    f"{fetched_report.path} cannot be read: {reason}", "The file is kept"
+                )
+            files.adopt(output, fetched_report.sqlite)
 
-    def _seconds(self, run: Run, phase: str) -> dict[str, float]:
+    def _seconds(self, run: RunRecord, phase: str) -> dict[str, float]:
         """The phases' durations so far, the one that just ended included."""
         before, self._since = self._since, time.monotonic()
         return {**run.seconds, phase: round(self._since - before, 3)}
 
-    def _save(self, run: Run, **changes: object) -> Run:
+    def _save(self, run: RunRecord, **changes: object) -> RunRecord:
         run = dataclasses.replace(run, **changes)  # type: ignore[arg-type]
-        rundir.save(run, self.directory)
+        rundir.save_run(run, self.directory)
         return run
 
     @contextlib.contextmanager
-    def _recorded(self, run: Run) -> Iterator[None]:
+    def _recorded(self, run: RunRecord) -> Iterator[None]:
         """Write an error of ours into run.json on its way out."""
         try:
             yield
@@ -226,23 +230,23 @@ class Runner:
             raise
 
 
-def _local_nsys(found: Report, named: str) -> str:
+def _local_nsys(fetched_report: Report, named: str) -> str:
     nsys = named or "nsys"
-    if process.which(nsys) is None:
-        what = f"{found.path} was fetched, not read: no {nsys} here"
+    if process.find_program(nsys) is None:
+        what = f"{fetched_report.path} was fetched, not read: no {nsys} here"
         raise ReportError(what, "Set NSYS to one of this machine, and fetch again")
     return nsys
 
 
-def _record(job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...]) -> Run:
+def _make_record(job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...]) -> RunRecord:
     resources = job.resources
     world = resources.nodes * (resources.tasks_per_node or 1)
     chosen = job.profile.ranks if job.profile else frozenset()
-    return Run(
+    return RunRecord(
         id=job.name,
         launcher=launcher.name,
-        command=redact.argv(job.command),
-        nsys=redact.argv((*plan.options, *plan.first)) if job.profile else (),
+        command=redact.redact_argv(job.command),
+        nsys=redact.redact_argv((*plan.options, *plan.first)) if job.profile else (),
         image=str(job.image or ""),
         started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         spec={"resources": dataclasses.asdict(resources), "env": sorted(job.env)},
@@ -266,5 +270,5 @@ def _job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:
     )
 
 
-def _phase(status: JobStatus) -> str:
+def _format_phase(status: JobStatus) -> str:
     return f"{status.state.value} ({status.reason})" if status.reason else status.state.value

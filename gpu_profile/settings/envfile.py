@@ -19,7 +19,7 @@ class Entry:
     line: int
 
 
-def read(path: Path) -> tuple[Entry, ...]:
+def read_entries(path: Path) -> tuple[Entry, ...]:
     """The file's settings in order. A file that is not there has none."""
     try:
         with path.open(encoding="utf-8") as stream:
@@ -28,7 +28,9 @@ def read(path: Path) -> tuple[Entry, ...]:
         return ()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
-    return _without_duplicates(path, [_entry(path, b) for b in bindings if _says_something(b)])
+    return _without_duplicates(
+        path, [_parse_entry(path, b) for b in bindings if _says_something(b)]
+    )
 
 
 def _says_something(binding: Binding) -> bool:
@@ -36,14 +38,14 @@ def _says_something(binding: Binding) -> bool:
     return bool(text) and (binding.key is not None or not text.startswith("#"))
 
 
-def _line(binding: Binding) -> int:
+def _get_line(binding: Binding) -> int:
     """The parser counts from the blank lines that it takes along."""
     string = binding.original.string
     return binding.original.line + string[: len(string) - len(string.lstrip())].count("\n")
 
 
-def _entry(path: Path, binding: Binding) -> Entry:
-    where = f"{path}:{_line(binding)}"
+def _parse_entry(path: Path, binding: Binding) -> Entry:
+    where = f"{path}:{_get_line(binding)}"
     text = binding.original.string.strip()
     first = text.splitlines()[0]
     if first.startswith(("export ", "export\t")):
@@ -60,15 +62,15 @@ def _entry(path: Path, binding: Binding) -> Entry:
             f"{where}: expected KEY=value, found {first!r}", "Quote values that hold quotes"
         )
     _refuse_expansion(where, binding.key, text)
-    return Entry(binding.key, binding.value, _line(binding))
+    return Entry(binding.key, binding.value, _get_line(binding))
 
 
 def _refuse_expansion(where: str, key: str, text: str) -> None:
     raw = text.partition("=")[2].lstrip()
-    found = None if raw.startswith("'") else _SHELL.search(raw)
-    if found:
+    match = None if raw.startswith("'") else _SHELL.search(raw)
+    if match:
         raise SettingsError(
-            f"{where}: {key} uses the shell ({found[0]!r})",
+            f"{where}: {key} uses the shell ({match[0]!r})",
             "Settings are data: write the value itself, or put it in single quotes to keep the $",
         )
 

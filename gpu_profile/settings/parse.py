@@ -11,7 +11,7 @@ _NEVER_EMPTY = {"address", "count", "image", "name", "path", "seconds", "tag"}
 _TRUE, _FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off"}
 
 
-def parse(key: Key, text: str, source: str) -> Any:  # noqa: ANN401 - a key's own type
+def parse_value(key: Key, text: str, source: str) -> Any:  # noqa: ANN401 - a key's own type
     """Raises SettingsError."""
     where = f"{source}: {key.name} is {text!r}"
     if key.kind == "bool":

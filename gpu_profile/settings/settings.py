@@ -14,16 +14,16 @@ from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import LauncherName
 from gpu_profile.settings import envfile
-from gpu_profile.settings.parse import parse
+from gpu_profile.settings.parse import parse_value
 
 _LOWER = {"http_proxy", "https_proxy", "no_proxy"}
 
 
-def _key(default: object, doc: str, kind: KeyKind | None = None) -> Any:  # noqa: ANN401 - dataclasses.field's own type
+def _make_key(default: object, doc: str, kind: KeyKind | None = None) -> Any:  # noqa: ANN401 - dataclasses.field's own type
     return field(default=default, metadata={"doc": doc, "kind": kind})
 
 
-def _words(doc: str) -> Any:  # noqa: ANN401 - as above
+def _make_words_key(doc: str) -> Any:  # noqa: ANN401 - as above
     """A key of options, quoted as in a shell."""
     return field(default="", metadata={"doc": doc, "kind": "words"})
 
@@ -32,107 +32,123 @@ def _words(doc: str) -> Any:  # noqa: ANN401 - as above
 class Settings:
     """Every field is the .env key of its name in capitals (the proxies' in small letters)."""
 
-    registry: str = _key(
+    registry: str = _make_key(
         "", "Registry to push to, as in 123456789012.dkr.ecr.us-west-2.amazonaws.com", "registry"
     )
-    image: str = _key("gpu-profile", "The image's name, without registry and tag", "image")
-    version: str = _key("latest", "The image's tag; auto is a hash of all that goes into it", "tag")
-    aws_region: str = _key(
+    image: str = _make_key("gpu-profile", "The image's name, without registry and tag", "image")
+    version: str = _make_key(
+        "latest", "The image's tag; auto is a hash of all that goes into it", "tag"
+    )
+    aws_region: str = _make_key(
         "", "Region that an ECR registry must be in; empty is what REGISTRY says", "region"
     )
-    ecr_registry: str = _key(
+    ecr_registry: str = _make_key(
         "",
         "The ECR registry behind a REGISTRY of another name (a proxy, a private endpoint)",
         "registry",
     )
-    ecr_immutable_tags: bool = _key(True, "A repository that push creates refuses to move a tag")
-    ecr_scan_on_push: bool = _key(True, "A repository that push creates scans what it is given")
+    ecr_immutable_tags: bool = _make_key(
+        True, "A repository that push creates refuses to move a tag"
+    )
+    ecr_scan_on_push: bool = _make_key(
+        True, "A repository that push creates scans what it is given"
+    )
 
-    base_image: str = _key(
+    base_image: str = _make_key(
         "auto",
         "Debian or Ubuntu image to build on, embedded for a base made here, or auto: NVIDIA's CUDA image where its registry answers, otherwise embedded",
         "address",
     )
-    cuda_archs: str = _key(
+    cuda_archs: str = _make_key(
         "80,90,100",
         "GPU architectures to compile for: 80 A100, 90 H100 and H200, 100 B200",
         "archs",
     )
-    ca_bundle: str = _key(
+    ca_bundle: str = _make_key(
         "", "Certificates that downloads in the build need (a file); never in the image", "path"
     )
-    build_opts: str = _words("More options for `docker buildx build`")
-    http_proxy: str = _key("", "Proxy of the build's downloads; not kept in the image", "proxy")
-    https_proxy: str = _key("", "The same for HTTPS", "proxy")
-    no_proxy: str = _key("", "Hosts reached without it")
+    build_opts: str = _make_words_key("More options for `docker buildx build`")
+    http_proxy: str = _make_key(
+        "", "Proxy of the build's downloads; not kept in the image", "proxy"
+    )
+    https_proxy: str = _make_key("", "The same for HTTPS", "proxy")
+    no_proxy: str = _make_key("", "Hosts reached without it")
 
-    container: str = _key(
+    container: str = _make_key(
         "gpu-profile", "Name of the container that run, exec, logs, status and stop mean", "name"
     )
-    port_map: str = _key("", "Ports of that container, as in -p 8080:8080", "ports")
-    vol_map: str = _key("", "Volumes of that container, as in -v /data:/data", "volumes")
-    network: str = _key("", "Network of containers: bridge, host, none or one of your own", "name")
-    run_opts: str = _words("More options for `docker run`")
-    shm_size: str = _key("1g", "Shared memory of containers; data loaders and NCCL need it", "size")
-    report_dir: Path = _key(Path("/tmp"), "Where runs and their reports are kept", "path")
-    unpack_limit_gb: str = _key(
+    port_map: str = _make_key("", "Ports of that container, as in -p 8080:8080", "ports")
+    vol_map: str = _make_key("", "Volumes of that container, as in -v /data:/data", "volumes")
+    network: str = _make_key(
+        "", "Network of containers: bridge, host, none or one of your own", "name"
+    )
+    run_opts: str = _make_words_key("More options for `docker run`")
+    shm_size: str = _make_key(
+        "1g", "Shared memory of containers; data loaders and NCCL need it", "size"
+    )
+    report_dir: Path = _make_key(Path("/tmp"), "Where runs and their reports are kept", "path")
+    unpack_limit_gb: str = _make_key(
         "16", "Most gigabytes that a packed report (.gz) may unpack to", "count"
     )
 
-    launcher: LauncherName = _key("docker", "Where profile and test run when --on does not say it")
-    nsys: str = _key("", "Path of the nsys to use on hosts; empty finds the newest", "path")
-    ssh_host: str = _key(
+    launcher: LauncherName = _make_key(
+        "docker", "Where profile and test run when --on does not say it"
+    )
+    nsys: str = _make_key("", "Path of the nsys to use on hosts; empty finds the newest", "path")
+    ssh_host: str = _make_key(
         "", "user@address of a remote GPU host, or its name in ~/.ssh/config", "login"
     )
-    ssh_workdir: str = _key(
+    ssh_workdir: str = _make_key(
         "", "Directory there that jobs run in; empty is home, or SSH_SYNC's copy"
     )
-    ssh_sync: str = _key("", "Directory here to copy to SSH_WORKDIR (or the run) before it runs")
-    ssh_dir: str = _key(".gpu-profile", "Directory there for runs and their reports", "path")
-    ssh_args: str = _words("More options for ssh, as in -p 2222 -J user@bastion")
-    slurm_partition: str = _key("", "Slurm partition", "names")
-    slurm_account: str = _key("", "Slurm account", "names")
-    slurm_time: str = _key("00:30:00", "Slurm time limit", "slurm-time")
-    slurm_modules: str = _key("", "Modules to load in the job, separated by spaces", "names")
-    slurm_image: str = _key(
+    ssh_sync: str = _make_key(
+        "", "Directory here to copy to SSH_WORKDIR (or the run) before it runs"
+    )
+    ssh_dir: str = _make_key(".gpu-profile", "Directory there for runs and their reports", "path")
+    ssh_args: str = _make_words_key("More options for ssh, as in -p 2222 -J user@bastion")
+    slurm_partition: str = _make_key("", "Slurm partition", "names")
+    slurm_account: str = _make_key("", "Slurm account", "names")
+    slurm_time: str = _make_key("00:30:00", "Slurm time limit", "slurm-time")
+    slurm_modules: str = _make_key("", "Modules to load in the job, separated by spaces", "names")
+    slurm_image: str = _make_key(
         "", "Container image of Slurm jobs: an address, or a .sqsh or .sif file", "address"
     )
-    slurm_container: Literal["pyxis", "apptainer"] = _key(
+    slurm_container: Literal["pyxis", "apptainer"] = _make_key(
         "pyxis", "What runs SLURM_IMAGE in the cluster"
     )
-    slurm_torchrun: bool = _key(False, "One task a node with torchrun, not one task a GPU")
-    slurm_args: str = _words("More options for sbatch")
-    slurm_login: str = _key(
+    slurm_torchrun: bool = _make_key(False, "One task a node with torchrun, not one task a GPU")
+    slurm_args: str = _make_words_key("More options for sbatch")
+    slurm_login: str = _make_key(
         "", "user@address of a log-in node; empty runs Slurm's commands here", "login"
     )
-    slurm_workdir: str = _key("", "Directory that jobs run in; empty is where sbatch is run")
-    slurm_dir: str = _key("", "Directory that the nodes share; empty is REPORT_DIR")
-    kube_context: str = _key("", "Context of kubectl; empty is its current one", "names")
-    kube_namespace: str = _key("", "Namespace of jobs; empty is the context's", "label")
-    kube_instance: str = _key(
+    slurm_workdir: str = _make_key("", "Directory that jobs run in; empty is where sbatch is run")
+    slurm_dir: str = _make_key("", "Directory that the nodes share; empty is REPORT_DIR")
+    kube_context: str = _make_key("", "Context of kubectl; empty is its current one", "names")
+    kube_namespace: str = _make_key("", "Namespace of jobs; empty is the context's", "label")
+    kube_instance: str = _make_key(
         "",
         "EC2 instance type, as in p5.48xlarge: GPUs, EFA, hugepages and memory follow",
         "instance",
     )
-    kube_queue: str = _key("", "Kueue's local queue", "label")
-    kube_pvc: str = _key(
+    kube_queue: str = _make_key("", "Kueue's local queue", "label")
+    kube_pvc: str = _make_key(
         "", "Claim for the reports, as in NAME:/path; empty fetches them from the pods", "claim"
     )
-    kube_node_selector: str = _key("", "key=value,… of the nodes to use")
-    kube_tolerations: str = _key(
+    kube_node_selector: str = _make_key("", "key=value,… of the nodes to use")
+    kube_tolerations: str = _make_key(
         "", "key[=value][:effect],… to tolerate beside the GPU's and EFA's"
     )
-    kube_affinity: str = _key("", "Affinity of the pods, as JSON", "json")
-    kube_priority_class: str = _key("", "PriorityClass of the pods", "label")
-    kube_service_account: str = _key("", "ServiceAccount of the pods", "label")
-    kube_run_as_user: str = _key(
+    kube_affinity: str = _make_key("", "Affinity of the pods, as JSON", "json")
+    kube_priority_class: str = _make_key("", "PriorityClass of the pods", "label")
+    kube_service_account: str = _make_key("", "ServiceAccount of the pods", "label")
+    kube_run_as_user: str = _make_key(
         "0", "User id of the pods; other than 0 is what `restricted` asks for", "count"
     )
-    kube_injector: Literal["none", "devtools", "operator"] = _key(
+    kube_injector: Literal["none", "devtools", "operator"] = _make_key(
         "none", "NVIDIA's injector that profiles PyTorchJob and TrainJob pods, not the image's nsys"
     )
-    kube_wait: str = _key("600", "Seconds a job may take to get its pods running", "seconds")
-    kube_hold: str = _key(
+    kube_wait: str = _make_key("600", "Seconds a job may take to get its pods running", "seconds")
+    kube_hold: str = _make_key(
         "3600", "Seconds that ended PyTorchJob and TrainJob pods keep their reports", "seconds"
     )
 
@@ -160,7 +176,7 @@ def _core_keys() -> tuple[Key, ...]:
     return tuple(
         Key(
             name=f.name if f.name in _LOWER else f.name.upper(),
-            kind=f.metadata.get("kind") or _kind(f.type),
+            kind=f.metadata.get("kind") or _get_kind(f.type),
             default=f.default if isinstance(f.default, bool) else str(f.default),
             choices=get_args(f.type) if get_origin(f.type) is Literal else (),
             doc=f.metadata["doc"],
@@ -170,7 +186,7 @@ def _core_keys() -> tuple[Key, ...]:
     )
 
 
-def _kind(of: object) -> KeyKind:
+def _get_kind(of: object) -> KeyKind:
     return "bool" if of is bool else "choice" if get_origin(of) is Literal else "str"
 
 
@@ -180,7 +196,7 @@ KEYS = CORE_KEYS + COMPONENT_KEYS
 _BY_NAME = {key.name: key for key in KEYS}
 
 
-def load(
+def load_settings(
     path: Path,
     environ: Mapping[str, str],
     overrides: Iterable[str] = (),
@@ -189,27 +205,27 @@ def load(
 ) -> Settings:
     """Command line (`KEY=value` words) over environment over .env over defaults."""
     raw = {key.name: (str(key.default), "default") for key in KEYS}
-    for entry in envfile.read(path):
+    for entry in envfile.read_entries(path):
         where = f"{path}:{entry.line}"
-        raw[_known(where, entry.key).name] = (entry.value, where)
+        raw[_find_key(where, entry.key).name] = (entry.value, where)
     raw |= {k.name: (environ[k.name], "environment") for k in KEYS if k.name in environ}
     for word in overrides:
         name, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"--set {word!r} is no setting", "Use --set KEY=value")
-        raw[_known("--set", name).name] = (value, "command line")
-    return _checked(raw, with_dependencies=with_dependencies)
+        raw[_find_key("--set", name).name] = (value, "command line")
+    return _check_settings(raw, with_dependencies=with_dependencies)
 
 
-def _known(where: str, name: str) -> Key:
+def _find_key(where: str, name: str) -> Key:
     if name in _BY_NAME:
         return _BY_NAME[name]
     hint = did_you_mean(name.upper(), _BY_NAME) or "`invoke config` lists all keys"
     raise SettingsError(f"{where}: unknown key {name!r}", hint)
 
 
-def _checked(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bool) -> Settings:
-    values = {name: parse(_BY_NAME[name], *found) for name, found in raw.items()}
+def _check_settings(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bool) -> Settings:
+    values = {name: parse_value(_BY_NAME[name], *raw_value) for name, raw_value in raw.items()}
     component = {key.name: values[key.name] for key in COMPONENT_KEYS}
     for needed in missing_requirements(component):
         if not with_dependencies:
@@ -224,7 +240,7 @@ def _checked(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bool) -> 
     )
 
 
-def shown(value: object) -> str:
+def strip_credentials(value: object) -> str:
     """A value as people may see it: without the user and password of a URL."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return redact.url(text)

@@ -4,24 +4,28 @@ import re
 
 from gpu_profile.components.key import Key
 from gpu_profile.components.table import COMPONENTS
-from gpu_profile.settings.settings import CORE_KEYS, shown
+from gpu_profile.settings.settings import CORE_KEYS, strip_credentials
 
 
-def template() -> str:
+def render_template() -> str:
     """The .env file that says every default: the one that ships."""
     groups = [("Image, containers and launchers", CORE_KEYS)]
     groups += [(component.doc, component.keys) for component in COMPONENTS if component.keys]
     blocks = ["# Settings: KEY=value, data and not shell. `invoke config` shows what is in force."]
     for title, keys in groups:
-        lines = [line for key in keys for line in (f"# {_doc(key)}", f"{key.name}={_written(key)}")]
+        lines = [
+            line
+            for key in keys
+            for line in (f"# {_format_doc(key)}", f"{key.name}={_format_value(key)}")
+        ]
         blocks.append("\n".join([f"# --- {title}", *lines]))
     return "\n\n".join(blocks) + "\n"
 
 
-def _doc(key: Key) -> str:
+def _format_doc(key: Key) -> str:
     return f"{key.doc} ({', '.join(key.choices)})" if key.choices else key.doc
 
 
-def _written(key: Key) -> str:
-    text = shown(key.default)
+def _format_value(key: Key) -> str:
+    text = strip_credentials(key.default)
     return f"'{text}'" if re.search(r"[\s$#'\"]", text) else text

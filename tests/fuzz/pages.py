@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.multi_report.work import Source, Work
+from gpu_profile.analysis.multi_report.work import ReportSource, Work
 from gpu_profile.analysis.store.database import MISSING, Database
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.errors import GpuProfileError
@@ -223,7 +223,7 @@ def _is_one_line(error: GpuProfileError) -> bool:
 def _stats(path: Path) -> Outcome:
     """The tables of a user, merged."""
     analyses = [{**ANALYSES, **OURS}[name] for name in STATS]
-    answer = Work(Source(str(path)), tuple(analyses)).do()
+    answer = Work(ReportSource(str(path)), tuple(analyses)).do()
     if isinstance(answer, GpuProfileError):
         return Outcome("refused", str(answer)) if _is_one_line(answer) else Outcome("LINES")
     for one, part in zip(analyses, answer, strict=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.multi_report.work import Source, Work
+from gpu_profile.analysis.multi_report.work import ReportSource, Work
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.sqlite import LONGEST_TEXT
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
@@ -33,7 +33,7 @@ def test_a_crafted_report_is_refused_in_a_line(report: Path, name: str) -> None:
     change(report)
 
     def check() -> Outcome:
-        answer = Work(Source(str(report)), EVERY_TABLE).do()
+        answer = Work(ReportSource(str(report)), EVERY_TABLE).do()
         return (
             Outcome("refused", str(answer)) if isinstance(answer, ReportError) else Outcome("READ")
         )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose
+from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
 from gpu_profile.analysis.findings.finding import Finding
-from gpu_profile.analysis.multi_report.survey import run_of, survey
+from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from tests.generator.program import Program, draw_program
 from tests.generator.simulate import Run, Truth, simulate
@@ -71,7 +71,7 @@ def judge_seed(seed: int) -> Verdict:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         paths = run.save(Path(folder))
         databases = [stack.enter_context(Database.open(path)) for path in paths]
-        diagnosis = diagnose(*databases)
+        diagnosis = diagnose_reports(*databases)
         steps = steps_error(run, databases)
     wrong = tuple(_told(finding) for finding in diagnosis.findings if not _true(finding, program))
     return Verdict(program, cost, _named(diagnosis, program), wrong, steps, diagnosis.unjudged)
@@ -107,7 +107,7 @@ def _named(diagnosis: Diagnosis, program: Program) -> bool:
 
 def steps_error(run: Run, databases: list[Database]) -> str:
     """What is wrong with the steps of the first rank that has them wrong; "" for nothing."""
-    scopes = run_of([survey(database) for database in databases]).scopes
+    scopes = run_of([survey_report(database) for database in databases]).scopes
     for database, scope in zip(databases, scopes, strict=True):
         origin = run.recordings[database.path.name].origin
         for activity in activities_of(database, scope):

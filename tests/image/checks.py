@@ -3,7 +3,7 @@
 import functools
 
 from gpu_profile import process
-from gpu_profile.command import Command, Result, command
+from gpu_profile.command import Command, Result, make_command
 
 NOT_APPLICABLE = 77
 """The exit code of a check that has nothing to check; its last line is the reason."""
@@ -12,7 +12,7 @@ NOT_APPLICABLE = 77
 @functools.cache
 def gpus() -> tuple[str, ...]:
     """All GPUs, where the engine has any to give."""
-    runtimes = process.run(command("docker", "info", "--format={{json .Runtimes}}")).stdout
+    runtimes = process.run(make_command("docker", "info", "--format={{json .Runtimes}}")).stdout
     return ("--gpus=all",) if '"nvidia"' in runtimes else ()
 
 
@@ -21,7 +21,7 @@ def in_container(image: str, *argv: str, options: tuple[str, ...] = ()) -> Resul
 
 
 def check_command(image: str, *argv: str, options: tuple[str, ...] = ()) -> Command:
-    return command("docker", "run", "--rm", *gpus(), *options, image, *argv)
+    return make_command("docker", "run", "--rm", *gpus(), *options, image, *argv)
 
 
 def last_line(result: Result) -> str:

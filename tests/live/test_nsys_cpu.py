@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 from gpu_profile.job import PRESETS, Preset, ProfileSpec
 from gpu_profile.nsys import export as options_export
 from gpu_profile.nsys import options
@@ -33,7 +33,7 @@ def wrapper(nsys: str, tmp_path: Path) -> Wrapper:
 
 @pytest.fixture(scope="session")
 def help_text(nsys: str) -> str:
-    return process.run(command(nsys, "profile", "--help")).stdout
+    return process.run(make_command(nsys, "profile", "--help")).stdout
 
 
 def events(wrapper: Wrapper, table: str) -> int:
@@ -216,7 +216,7 @@ def test_no_environment_is_in_the_report(wrapper: Wrapper) -> None:
 def annotated() -> str:
     """A Python whose nvtx package this machine's nsys can read: NVTX_PYTHON, or the tests' own."""
     interpreter = os.environ.get("NVTX_PYTHON") or sys.executable
-    if process.run(command(interpreter, "-c", "import nvtx")).returncode:
+    if process.run(make_command(interpreter, "-c", "import nvtx")).returncode:
         pytest.skip(f"nsys: {interpreter} has no nvtx package; NVTX_PYTHON names one that has")
     return interpreter
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpu_profile.settings.settings import Settings, load
+from gpu_profile.settings.settings import Settings, load_settings
 
 DECIDED = (
     "BASE_IMAGE=nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04",
@@ -14,4 +14,4 @@ DECIDED = (
 
 
 def settings_for(*overrides: str) -> Settings:
-    return load(Path("no/.env"), {}, [*DECIDED, *overrides])
+    return load_settings(Path("no/.env"), {}, [*DECIDED, *overrides])

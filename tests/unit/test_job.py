@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.command import Command, command
+from gpu_profile.command import Command, make_command
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Handle, parse_ranks
@@ -68,7 +68,7 @@ def test_what_is_no_list_of_ranks_is_refused(text: str) -> None:
 
 
 def test_a_command_prints_the_line_to_paste() -> None:
-    assert str(command("docker", "run", "a b", "$HOME")) == "docker run 'a b' '$HOME'"
+    assert str(make_command("docker", "run", "a b", "$HOME")) == "docker run 'a b' '$HOME'"
 
 
 def test_a_command_hides_its_secrets() -> None:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gpu_profile.analysis.compare.compare import Comparison, Spread
-from gpu_profile.analysis.compare.formats import write
+from gpu_profile.analysis.compare.formats import write_comparison
 from gpu_profile.errors import ReportError
 from gpu_profile.printable import printable, printable_json, printable_lines
 from gpu_profile.progress import Progress
@@ -47,13 +47,13 @@ def compared() -> Comparison:
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])
 def test_a_comparison_is_printable(form: str) -> None:
-    assert all(line.isprintable() for line in write(compared(), form).split("\n"))
+    assert all(line.isprintable() for line in write_comparison(compared(), form).split("\n"))
 
 
 def test_junit_is_xml_and_markdown_holds_names_as_code() -> None:
-    suite = ElementTree.fromstring(write(compared(), "junit"))
+    suite = ElementTree.fromstring(write_comparison(compared(), "junit"))
     assert suite.find("testcase/skipped") is not None
-    lines = write(compared(), "markdown").splitlines()
+    lines = write_comparison(compared(), "markdown").splitlines()
     (row,) = [line for line in lines if "appeared" in line]
     assert row.startswith("| ``` k\\x1b]0;owned")
     assert "\\|`<script>" in row

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import Command, Result, Steps, command
+from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.errors import ToolError
 from gpu_profile.runs.output_log import copy_redacted
 
@@ -19,7 +19,7 @@ FakeTool = Callable[..., Callable[[], list[list[str]]]]
 
 def test_words_arrive_untouched(fake_tool: FakeTool, hostile_name: str) -> None:
     calls = fake_tool("docker")
-    process.run(command("docker", "run", hostile_name))
+    process.run(make_command("docker", "run", hostile_name))
     assert calls() == [["run", hostile_name]]
 
 
@@ -36,7 +36,7 @@ def test_a_file_of_output_appears_whole_or_not_at_all(fake_tool: FakeTool, tmp_p
 
 def test_a_result_holds_both_outputs_and_the_code(fake_tool: FakeTool) -> None:
     fake_tool("tool", "cat; echo lost >&2; exit 3")
-    result = process.run(command("tool", stdin="given"))
+    result = process.run(make_command("tool", stdin="given"))
     assert result == Result(returncode=3, stdout="given", stderr="lost\n")
     assert result.said == "lost"
 
@@ -44,7 +44,7 @@ def test_a_result_holds_both_outputs_and_the_code(fake_tool: FakeTool) -> None:
 def test_a_missing_program_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(ToolError, match="docker is not installed here") as refused:
-        process.run(command("docker"))
+        process.run(make_command("docker"))
     assert refused.value.exit_code == 3
 
 
@@ -58,14 +58,16 @@ def test_files_stand_in_for_long_strings(tmp_path: Path) -> None:
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(ToolError, match=r"did not end in 0.2 s"):
-        process.run(command("bash", "-c", "sleep 600 & sleep 600"), timeout_s=0.2)
+        process.run(make_command("bash", "-c", "sleep 600 & sleep 600"), timeout_s=0.2)
     assert time.monotonic() - started < 300
 
 
 def test_a_background_program_ends_with_the_body(tmp_path: Path) -> None:
     output = tmp_path / "log"
     with process.in_background(
-        command("bash", "-c", "echo here DB_PASSWORD=abcdef; exec sleep 600"), output, copy_redacted
+        make_command("bash", "-c", "echo here DB_PASSWORD=abcdef; exec sleep 600"),
+        output,
+        copy_redacted,
     ):
         while "here" not in (output.read_text() if output.exists() else ""):
             time.sleep(0.01)
@@ -73,7 +75,9 @@ def test_a_background_program_ends_with_the_body(tmp_path: Path) -> None:
 
 
 def test_a_pause_ends_with_the_background_program(tmp_path: Path) -> None:
-    with process.in_background(command("sleep", "0.2"), tmp_path / "log", copy_redacted) as pause:
+    with process.in_background(
+        make_command("sleep", "0.2"), tmp_path / "log", copy_redacted
+    ) as pause:
         started = time.monotonic()
         pause(600)
         assert time.monotonic() - started < 300
@@ -81,7 +85,7 @@ def test_a_pause_ends_with_the_background_program(tmp_path: Path) -> None:
 
 
 def test_lines_come_as_they_are_written() -> None:
-    lines = process.lines(command("bash", "-c", "echo a; echo b >&2; exit 4"))
+    lines = process.read_lines(make_command("bash", "-c", "echo a; echo b >&2; exit 4"))
     assert [next(lines), next(lines)] == ["a", "b"]
     with pytest.raises(StopIteration) as stop:
         next(lines)
@@ -89,8 +93,8 @@ def test_lines_come_as_they_are_written() -> None:
 
 
 def _two_steps() -> Steps[str]:
-    first = yield command("echo", "one")
-    second = yield command("echo", first.stdout.strip(), "two")
+    first = yield make_command("echo", "one")
+    second = yield make_command("echo", first.stdout.strip(), "two")
     return second.stdout.strip()
 
 
@@ -103,10 +107,10 @@ def test_steps_may_clean_up_when_they_are_interrupted(monkeypatch: pytest.Monkey
 
     def steps() -> Steps[None]:
         try:
-            yield command("kill", "-INT", str(os.getpid()))
-            yield command("sleep", "5")
+            yield make_command("kill", "-INT", str(os.getpid()))
+            yield make_command("sleep", "5")
         except KeyboardInterrupt:
-            ran.append((yield command("echo", "cleaned")).stdout)
+            ran.append((yield make_command("echo", "cleaned")).stdout)
             raise
 
     with pytest.raises(KeyboardInterrupt):
@@ -121,14 +125,14 @@ def test_a_plan_runs_nothing(fake_tool: FakeTool) -> None:
 
 
 def test_an_attached_program_keeps_its_exit_code() -> None:
-    assert process.run_attached(command("bash", "-c", f"kill -{signal.SIGTERM:d} $$")) == -15
+    assert process.run_attached(make_command("bash", "-c", f"kill -{signal.SIGTERM:d} $$")) == -15
 
 
 _DRAWS = """
 import sys
 from gpu_profile import process
-from gpu_profile.command import command
-lines = process.drawn_lines(command("bash", "-c", "stty size <&1 && echo two; exit 7"))
+from gpu_profile.command import make_command
+lines = process.drawn_lines(make_command("bash", "-c", "stty size <&1 && echo two; exit 7"))
 try:
     while True:
         print(repr(next(lines)))
@@ -142,7 +146,7 @@ def test_a_program_that_draws_has_a_terminal_and_is_read(tmp_path: Path) -> None
     script.write_text(_DRAWS)
     root = Path(__file__).parents[2]
     inner = f"stty rows 33 cols 77; {sys.executable} {script} > {tmp_path}/read"
-    shown = process.run(command("script", "-qec", inner, "/dev/null", PYTHONPATH=str(root)))
+    shown = process.run(make_command("script", "-qec", inner, "/dev/null", PYTHONPATH=str(root)))
     assert (tmp_path / "read").read_text().splitlines() == ["'33 77\\r'", "'two\\r'", "7"]
     assert shown.stdout.split() == ["33", "77", "two"]
 
@@ -156,5 +160,5 @@ def test_numpy_makes_no_threads_where_it_would_spin(monkeypatch: pytest.MonkeyPa
         "import numpy, os; print(len(os.listdir('/proc/self/task')), os.environ['OMP_NUM_THREADS'])"
     )
     with process.one_math_thread():
-        assert process.run(command(sys.executable, "-c", script)).stdout.split() == ["1", "3"]
+        assert process.run(make_command(sys.executable, "-c", script)).stdout.split() == ["1", "3"]
     assert not {"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.cli.table import VERBS
-from gpu_profile.settings.settings import KEYS, shown
+from gpu_profile.settings.settings import KEYS, strip_credentials
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -23,7 +23,7 @@ def verbs_table() -> str:
 
 def settings_table() -> str:
     rows = [
-        f"| `{key.name}` | {_code(shown(key.default))} | {_doc(key.doc, key.choices)} |"
+        f"| `{key.name}` | {_code(strip_credentials(key.default))} | {_doc(key.doc, key.choices)} |"
         for key in KEYS
     ]
     return "\n".join(["| key | default | meaning |", "|---|---|---|", *rows])

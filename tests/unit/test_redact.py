@@ -40,7 +40,7 @@ from gpu_profile import redact
 def test_a_command_line_is_kept_without_its_secrets(
     given: tuple[str, ...], shown: tuple[str, ...]
 ) -> None:
-    assert redact.argv(given) == shown
+    assert redact.redact_argv(given) == shown
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_a_command_line_is_kept_without_its_secrets(
     ],
 )
 def test_a_line_of_a_log(line: str, shown: str) -> None:
-    assert redact.text(line) == shown
-    assert redact.text(shown) == shown
+    assert redact.redact_text(line) == shown
+    assert redact.redact_text(shown) == shown
 
 
 def test_values_of_variables_named_like_credentials() -> None:

@@ -8,7 +8,7 @@ import pytest
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import ANALYSES
-from gpu_profile.analysis.tables.views import filtered, top
+from gpu_profile.analysis.tables.views import filter_rows, select_top
 from gpu_profile.table import Column, Table
 from gpu_profile.table_formats import to_csv, to_json, to_text
 
@@ -85,8 +85,8 @@ def test_every_grouping_of_every_table_has_its_columns(name: str) -> None:
 
 
 def test_top_is_of_each_group_and_filter_of_texts(by_rank: Table) -> None:
-    assert top(by_rank, 2, "rank").column("Rank") == (0, 0, 1, 1, 2, 2, 3, 3)
-    assert len(top(by_rank, 2).rows) == 2
-    assert top(by_rank, 0).rows == by_rank.rows
-    nccl = filtered(by_rank, "^NCCLDEV")
+    assert select_top(by_rank, 2, "rank").column("Rank") == (0, 0, 1, 1, 2, 2, 3, 3)
+    assert len(select_top(by_rank, 2).rows) == 2
+    assert select_top(by_rank, 0).rows == by_rank.rows
+    nccl = filter_rows(by_rank, "^NCCLDEV")
     assert nccl.column("Rank") == (0, 1, 2, 3)

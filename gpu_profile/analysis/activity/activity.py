@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.calls import CommCalls
-from gpu_profile.analysis.activity.nvtx_ranges import Ranges, innermost
-from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
@@ -51,7 +51,7 @@ class Ops:
     def union(self, *kinds: int) -> Intervals:
         """The time in which an operation of one of these kinds ran (of any kind: none given)."""
         if kinds not in self._unions:
-            chosen = among(self.kind, kinds) if kinds else np.ones(len(self.kind), bool)
+            chosen = is_among(self.kind, kinds) if kinds else np.ones(len(self.kind), bool)
             self._unions[kinds] = Intervals.union(self.start[chosen], self.end[chosen])
         return self._unions[kinds]
 
@@ -72,11 +72,11 @@ class Calls:
 
     def named(self, names: Mapping[int, str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
         """Which calls' names match."""
-        return among(self.name, [key for key in self._codes if pattern.match(names[key])])
+        return is_among(self.name, [key for key in self._codes if pattern.match(names[key])])
 
     @cached_property
     def _codes(self) -> list[int]:
-        return present(self.name)
+        return list_distinct(self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,18 +114,18 @@ class Activity:
     @cached_property
     def asked(self) -> NDArray[np.bool_]:
         """Which calls asked for an operation."""
-        found = np.zeros(len(self.calls.start) + 1, bool)
-        found[self.ops.call] = True  # NO_CALL marks the one behind the last
-        return found[:-1]
+        has_operation = np.zeros(len(self.calls.start) + 1, bool)
+        has_operation[self.ops.call] = True  # NO_CALL marks the one behind the last
+        return has_operation[:-1]
 
     def _of_call(self, column: IntArray, otherwise: IntArray) -> IntArray:
         call = self.ops.call
         if not len(column):
             return otherwise
-        found = column[call]
+        values = column[call]
         lost = call == NO_CALL
-        found[lost] = otherwise[lost]
-        return found
+        values[lost] = otherwise[lost]
+        return values
 
 
 @once_each
@@ -133,9 +133,9 @@ def _known_owners(ranges: Ranges) -> WeakKeyDictionary[Activity, IntArray]:
     return WeakKeyDictionary()
 
 
-def owners(activity: Activity, ranges: Ranges) -> IntArray:
+def find_owners(activity: Activity, ranges: Ranges) -> IntArray:
     """Index (in `ranges`) of the innermost one open at each operation's launch, or NO_RANGE."""
-    known = _known_owners(ranges)
-    if activity not in known:
-        known[activity] = innermost(ranges, activity.launcher, activity.launched)
-    return known[activity]
+    segments = _known_owners(ranges)
+    if activity not in segments:
+        segments[activity] = find_innermost(ranges, activity.launcher, activity.launched)
+    return segments[activity]

@@ -6,19 +6,19 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.join_windows import join_activities, join_ranges
-from gpu_profile.analysis.activity.load import activities, in_order
+from gpu_profile.analysis.activity.load import in_order, load_activities
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges, load_ranges
 from gpu_profile.analysis.activity.states import RankStates, rank_states
-from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.open_report import opened
+from gpu_profile.analysis.store.open_report import open_report
 from gpu_profile.analysis.store.schema import NVTX, pid_of, process_of
 from gpu_profile.analysis.tables.analysis import Scope
 
 
 @once_each
-def _known(database: Database) -> dict[tuple[object, ...], tuple[Activity, ...]]:
+def _get_split_cache(database: Database) -> dict[tuple[object, ...], tuple[Activity, ...]]:
     return {}
 
 
@@ -28,17 +28,17 @@ def activities_of(database: Database, scope: Scope) -> tuple[Activity, ...]:
     if scope.joined:
         return ()
     places = tuple(window.place for window in scope.later)
-    known, key = _known(database), (*sorted(scope.ranks.items()), *places)
-    if key not in known:
-        known[key] = _with_later(activities(database, scope), scope)
-    return known[key]
+    cache, key = _get_split_cache(database), (*sorted(scope.ranks.items()), *places)
+    if key not in cache:
+        cache[key] = _with_later(load_activities(database, scope), scope)
+    return cache[key]
 
 
 def _with_later(first: tuple[Activity, ...], scope: Scope) -> tuple[Activity, ...]:
     later: dict[tuple[int, int], list[tuple[Activity, int]]] = {}
     for window in scope.later:
-        with opened(window.place) as database:
-            for one in activities(database, Scope(window.ranks)):
+        with open_report(window.place) as database:
+            for one in load_activities(database, Scope(window.ranks)):
                 later.setdefault((one.rank, one.device), []).append((one, window.shift_ns))
     joined = [join_activities(one, later.get((one.rank, one.device), ())) for one in first]
     return in_order(joined) if later else first
@@ -49,7 +49,7 @@ def host_ranges_of(database: Database, scope: Scope) -> Iterator[tuple[int, Rang
     if scope.joined:
         return
     threads, number = database.load(NVTX, "globalTid", sort=False)["globalTid"], 0
-    for process in present(process_of(threads)):
+    for process in list_distinct(process_of(threads)):
         ranges = _all_windows(load_ranges(database, process), process, scope)
         ranges = ranges.pick(np.flatnonzero(ranges.end != FOREVER))
         if len(ranges.start):
@@ -59,7 +59,7 @@ def host_ranges_of(database: Database, scope: Scope) -> Iterator[tuple[int, Rang
 
 def _all_windows(ranges: Ranges, process: int, scope: Scope) -> Ranges:
     for window in scope.later:
-        with opened(window.place) as database:
+        with open_report(window.place) as database:
             ranges = join_ranges(ranges, load_ranges(database, process), window.shift_ns)
     return ranges
 
@@ -69,6 +69,6 @@ def states_of(database: Database, scope: Scope) -> list[RankStates]:
     return [rank_states(part, scope.offset_ns) for part in activities_of(database, scope)]
 
 
-def share(part: float, whole: float) -> float | None:
+def compute_share(part: float, total: float) -> float | None:
     """Percent with a decimal or two, or None where there is nothing to share."""
-    return round(100 * part / whole, 2) if whole else None
+    return round(100 * part / total, 2) if total else None

@@ -52,23 +52,25 @@ class _Group:
     lanes: list[tuple[Lane, int]]
 
 
-def match(ranks: Sequence[Collectives], clock_error_ns: int = 0) -> tuple[Arrivals, ...]:
+def match_collectives(
+    ranks: Sequence[Collectives], clock_error_ns: int = 0
+) -> tuple[Arrivals, ...]:
     """Arrivals per rank, in the order given. Exact for any number of ranks: each lane is
     compared with one lane of each communicator found so far."""
-    found = tuple(no_arrivals(len(collectives)) for collectives in ranks)
-    number = match_calls(ranks, found, clock_error_ns)
+    arrivals = tuple(no_arrivals(len(collectives)) for collectives in ranks)
+    number = match_calls(ranks, arrivals, clock_error_ns)
     groups: list[_Group] = []
     for owner, collectives in enumerate(ranks):
-        for lane in _lanes(owner, collectives):
-            _join(groups, lane, clock_error_ns)
+        for lane in _split_lanes(owner, collectives):
+            _join_lane(groups, lane, clock_error_ns)
     groups = _join_alike(groups, clock_error_ns)
     shared = [group for group in groups if len(group.lanes) > 1]
     for place, group in enumerate(shared):
-        fill(found, group.lanes, number + place, clock_error_ns)
-    return found
+        fill(arrivals, group.lanes, number + place, clock_error_ns)
+    return arrivals
 
 
-def _lanes(owner: int, own: Collectives) -> list[Lane]:
+def _split_lanes(owner: int, own: Collectives) -> list[Lane]:
     """One a stream, of the kernels whose communicator is not known."""
     unknown = own.communicator == NO_COMMUNICATOR
     lanes = [
@@ -78,11 +80,11 @@ def _lanes(owner: int, own: Collectives) -> list[Lane]:
     return sorted(lanes, key=lambda lane: int(lane.start[0]))
 
 
-def _join(groups: list[_Group], lane: Lane, clock_error_ns: int) -> None:
+def _join_lane(groups: list[_Group], lane: Lane, clock_error_ns: int) -> None:
     for group in groups:
         first = group.lanes[0][0]
-        taken = any(other.owner == lane.owner for other, _ in group.lanes)
-        shift = None if taken else _shift(first, lane, clock_error_ns)
+        has_lane = any(other.owner == lane.owner for other, _ in group.lanes)
+        shift = None if has_lane else _find_shift(first, lane, clock_error_ns)
         if shift is not None:
             group.lanes.append((lane, shift))
             return
@@ -96,15 +98,17 @@ def _join_alike(groups: list[_Group], clock_error_ns: int) -> list[_Group]:
     """
     if all(len(group.lanes) > 1 for group in groups):
         return groups
-    found: list[_Group] = []
+    joined_groups: list[_Group] = []
     for group in sorted(groups, key=lambda one: -len(one.lanes)):
         alone = len(group.lanes) == 1
-        home = next((other for other in found if _alike(other, group, clock_error_ns)), None)
+        home = next(
+            (other for other in joined_groups if _alike(other, group, clock_error_ns)), None
+        )
         if alone and home:
             home.lanes += group.lanes
         else:
-            found.append(group)
-    return found
+            joined_groups.append(group)
+    return joined_groups
 
 
 def _alike(group: _Group, other: _Group, clock_error_ns: int) -> bool:
@@ -120,18 +124,21 @@ def _alike(group: _Group, other: _Group, clock_error_ns: int) -> bool:
     return bool(meet.mean() >= MATCH_SHARE and apart <= END_SLACK_NS + clock_error_ns)
 
 
-def _shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
+def _find_shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
     """The shift that makes the two lanes one communicator's, if one does."""
     for shift, one, other in shifts(len(first.rows), len(lane.rows)):
         late = np.maximum(first.start[one], lane.start[other]) - clock_error_ns
         meet = late <= np.minimum(first.end[one], lane.end[other])
         alike = meet & (first.name[one] == lane.name[other])
         spread = np.median(np.abs(first.end[one] - lane.end[other]))
-        if alike.mean() >= MATCH_SHARE and spread <= _tolerance(first, lane) + clock_error_ns:
+        if (
+            alike.mean() >= MATCH_SHARE
+            and spread <= _compute_tolerance(first, lane) + clock_error_ns
+        ):
             return shift
     return None
 
 
-def _tolerance(first: Lane, lane: Lane) -> float:
+def _compute_tolerance(first: Lane, lane: Lane) -> float:
     shortest = min(float(np.median(x.end - x.start)) for x in (first, lane))
     return min(max(END_SPREAD_NS, END_SPREAD_SHARE * shortest), END_SPREAD_MOST_NS)

@@ -43,19 +43,19 @@ class ReportHealth:
 
 
 @once_each
-def _known(activity: Activity) -> dict[str, Health]:
+def _get_health_cache(activity: Activity) -> dict[str, Health]:
     return {}
 
 
 def rank_health(activity: Activity, report: str) -> Health:
     """One rank's part, made once."""
-    known = _known(activity)
-    if report not in known:
-        known[report] = _health(activity, report)
-    return known[report]
+    cache = _get_health_cache(activity)
+    if report not in cache:
+        cache[report] = _measure_health(activity, report)
+    return cache[report]
 
 
-def _health(activity: Activity, report: str) -> Health:
+def _measure_health(activity: Activity, report: str) -> Health:
     """`orphans`: operations without the call that launched them. `unseen`: launches before the
     last operation whose kernel was never recorded, unless CUDA graphs explain that."""
     ops, calls = activity.ops, activity.calls
@@ -75,11 +75,13 @@ def report_health(database: Database, activities: tuple[Activity, ...]) -> Repor
     report = database.path.name
     ranks = tuple(rank_health(activity, report) for activity in activities)
     rows = database.rows("DIAGNOSTIC_EVENT", "severity", "text")
-    severe = {_line(text) for severity, text in rows if severity == ERROR or LOST.search(str(text))}
+    severe = {
+        _format_line(text) for severity, text in rows if severity == ERROR or LOST.search(str(text))
+    }
     warnings = sum(severity == 2 for severity, _ in rows)
     return ReportHealth(report, ranks, tuple(sorted(severe)), warnings)
 
 
-def _line(text: object) -> str:
+def _format_line(text: object) -> str:
     """One line without the paths that nsys puts into its messages."""
     return re.sub(r"(/[\w.\-]+){2,}", "(path)", " ".join(str(text).split()))

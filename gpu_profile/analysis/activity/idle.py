@@ -20,8 +20,8 @@ from gpu_profile.analysis.activity.activity import (
     Activity,
     Calls,
 )
-from gpu_profile.analysis.activity.nvtx_ranges import Ranges, innermost
-from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
@@ -84,15 +84,15 @@ def find_gaps(activity: Activity) -> Gaps:
     calls = blocking_calls(activity)
     # A long silence is told as the host's own, also where a lead would have hidden it.
     late = np.flatnonzero(cause == LAUNCH)
-    blamed, blamer = _blame(gaps, late, activity.launched[next_op], calls)
+    blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op], calls)
     cut = gaps.start + blamed
     reason = np.where(calls.moves[blamer], COPYING, SYNC) if len(calls.start) else cause
-    return _pieces(
+    return _make_gaps(
         np.r_[gaps.start, cut], np.r_[cut, gaps.end], np.r_[reason, cause], np.r_[next_op, next_op]
     )
 
 
-def _pieces(start: IntArray, end: IntArray, cause: IntArray, next_op: IntArray) -> Gaps:
+def _make_gaps(start: IntArray, end: IntArray, cause: IntArray, next_op: IntArray) -> Gaps:
     rows = np.flatnonzero(end > start)
     rows = rows[np.argsort(start[rows], kind="stable")]
     return Gaps(start[rows], end[rows], cause[rows], next_op[rows])
@@ -103,10 +103,10 @@ def _plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, IntArray]:
     """The gaps, the operation after each, and its cause by the gap alone."""
     gaps = activity.ops.union().gaps()
     next_op = np.searchsorted(activity.ops.start, gaps.end)
-    return gaps, next_op, _causes(activity, gaps, next_op)
+    return gaps, next_op, _classify_gaps(activity, gaps, next_op)
 
 
-def _causes(activity: Activity, gaps: Intervals, next_op: IntArray) -> IntArray:
+def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> IntArray:
     """The cause by the gap alone, before any blocking call is blamed."""
     ops = activity.ops
     length = gaps.end - gaps.start
@@ -125,11 +125,11 @@ def _causes(activity: Activity, gaps: Intervals, next_op: IntArray) -> IntArray:
 def blocking_calls(activity: Activity) -> Blocking:
     """Synchronisations and blocking transfers on the threads that launch, sorted by end."""
     calls, names = activity.calls, activity.names
-    launchers = [thread for thread in present(activity.launcher) if thread != NO_CALL]
+    launchers = [thread for thread in list_distinct(activity.launcher) if thread != NO_CALL]
     sync = calls.named(names, SYNC_NAME)
     copies = _blocking_copies(activity)
     rows = np.flatnonzero(sync | copies)
-    rows = rows[among(calls.thread[rows], launchers)]
+    rows = rows[is_among(calls.thread[rows], launchers)]
     rows = rows[np.argsort(calls.end[rows], kind="stable")]
     start, end = calls.start[rows], calls.end[rows]
     exposed = activity.ops.union(COMMUNICATION).minus(activity.ops.union(COMPUTE))
@@ -168,12 +168,12 @@ def _asks_for_values(activity: Activity) -> NDArray[np.bool_]:
     """Calls that copy less than STAGED_BYTES to the host."""
     ops = activity.ops
     small = (ops.kind == COPY) & (ops.copy_kind == COPY_TO_HOST) & (ops.bytes < STAGED_BYTES)
-    found = np.zeros(len(activity.calls.start), bool)
-    found[ops.call[small & (ops.call != NO_CALL)]] = True
-    return found
+    asks = np.zeros(len(activity.calls.start), bool)
+    asks[ops.call[small & (ops.call != NO_CALL)]] = True
+    return asks
 
 
-def _blame(
+def _attribute_to_calls(
     gaps: Intervals, late: IntArray, launched: IntArray, calls: Blocking
 ) -> tuple[IntArray, IntArray]:
     """How much of each gap a blocking call explains, and which call (index into `calls`).
@@ -203,7 +203,7 @@ def sync_shadow(activity: Activity) -> tuple[IntArray, IntArray]:
     be won in two ways: by working less in the silence, or by not waiting before it."""
     (gaps, next_op, cause), calls = _plain_gaps(activity), blocking_calls(activity)
     late = np.flatnonzero((cause == LAUNCH) | (cause == STALL))
-    blamed, blamer = _blame(gaps, late, activity.launched[next_op], calls)
+    blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op], calls)
     if not len(calls.start):
         return gaps.start, blamed
     return gaps.start, np.where(calls.moves[blamer], 0, blamed)
@@ -213,4 +213,4 @@ def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> IntArray:
     """Index of the range in which the host was, half way to the launch that ended each gap."""
     launched = np.maximum(activity.launched[gaps.next_op], gaps.start)
     thread = activity.launcher[gaps.next_op]
-    return innermost(ranges, thread, (gaps.start + launched) // 2)
+    return find_innermost(ranges, thread, (gaps.start + launched) // 2)

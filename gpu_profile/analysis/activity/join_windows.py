@@ -8,7 +8,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity, Calls, Ops
 from gpu_profile.analysis.activity.comm.calls import CommCalls, Messages
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
-from gpu_profile.analysis.arrays.columns import coded
+from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 
@@ -22,9 +22,9 @@ def join_activities(first: Activity, later: Later) -> Activity:
     ops, calls, ranges = first.ops, first.calls, first.ranges
     overhead, comm = first.overhead, first.comm
     for one, shift in later:
-        known = names.add(one.names)
-        ops = _join_ops(ops, one.ops, len(calls.start), shift, known)
-        calls = _join_calls(calls, one.calls, shift, known)
+        codes = names.add(one.names)
+        ops = _join_ops(ops, one.ops, len(calls.start), shift, codes)
+        calls = _join_calls(calls, one.calls, shift, codes)
         ranges = join_ranges(ranges, one.ranges, shift)
         overhead = Intervals(
             np.r_[overhead.start, one.overhead.start + shift],
@@ -53,35 +53,35 @@ class _Names:
 
     def add(self, texts: Mapping[int, str]) -> dict[int, int]:
         """Our id of each of another window's."""
-        found = {}
+        codes = {}
         for key, text in texts.items():
             if text not in self._ids:
                 self._ids[text] = self._next
                 self.texts[self._next] = text
                 self._next += 1
-            found[key] = self._ids[text]
-        return found
+            codes[key] = self._ids[text]
+        return codes
 
 
-def _renamed(codes: IntArray, known: Mapping[int, int]) -> IntArray:
-    place, values = coded(codes)
-    return np.array([known.get(value, value) for value in values.tolist()], np.int64)[place]
+def _renamed(codes: IntArray, new_codes: Mapping[int, int]) -> IntArray:
+    place, values = encode_column(codes)
+    return np.array([new_codes.get(value, value) for value in values.tolist()], np.int64)[place]
 
 
-def _join_ops(first: Ops, other: Ops, calls: int, shift: int, known: Mapping[int, int]) -> Ops:
+def _join_ops(first: Ops, other: Ops, calls: int, shift: int, codes: Mapping[int, int]) -> Ops:
     columns = {field.name: getattr(other, field.name) for field in fields(Ops)}
-    columns |= {key: _renamed(columns[key], known) for key in columns if key.endswith("name")}
+    columns |= {key: _renamed(columns[key], codes) for key in columns if key.endswith("name")}
     columns["start"], columns["end"] = other.start + shift, other.end + shift
     columns["call"] = np.where(other.call == NO_CALL, NO_CALL, other.call + calls)
     return Ops(**{key: np.r_[getattr(first, key), column] for key, column in columns.items()})
 
 
-def _join_calls(first: Calls, other: Calls, shift: int, known: Mapping[int, int]) -> Calls:
+def _join_calls(first: Calls, other: Calls, shift: int, codes: Mapping[int, int]) -> Calls:
     moved = replace(
         other,
         start=other.start + shift,
         end=other.end + shift,
-        name=_renamed(other.name, known),
+        name=_renamed(other.name, codes),
     )
     columns = (field.name for field in fields(Calls))
     return Calls(**{key: np.r_[getattr(first, key), getattr(moved, key)] for key in columns})

@@ -21,7 +21,13 @@ from gpu_profile.analysis.activity.activity import (
 from gpu_profile.analysis.activity.comm.calls import CommCalls, comm_calls, kinds_of
 from gpu_profile.analysis.activity.comm.nccl_payload import load_nccl_calls
 from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
-from gpu_profile.analysis.arrays.columns import Index, among, coded, present, time_order
+from gpu_profile.analysis.arrays.columns import (
+    Index,
+    encode_column,
+    is_among,
+    list_distinct,
+    time_order,
+)
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.store.database import MISSING, Database, sort_columns
 from gpu_profile.analysis.store.schema import (
@@ -34,7 +40,7 @@ from gpu_profile.analysis.store.schema import (
     pid_of,
     process_of,
 )
-from gpu_profile.analysis.store.target import hostname
+from gpu_profile.analysis.store.target import read_hostname
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.comm_kernels import comm_kernel, function_name, needs_namespace
 
@@ -46,38 +52,40 @@ COPY_NAMES = {1: "copy HtoD", 2: "copy DtoH", 8: "copy DtoD", 10: "copy PtoP"}
 SECOND_DEVICE_SHARE = 0.1
 
 
-def activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
+def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
     """The ranks of one report, in rank order; a process on several GPUs gives one each."""
-    parts, texts = _operations(database)
+    parts, texts = _load_operations(database)
     calls = database.load(
         RUNTIME, "start", "end", "globalTid", "correlationId", "nameId", sort=False
     )
     names = texts | database.names(calls["nameId"])
     caller = process_of(calls["globalTid"])
-    models, host = _models(database), hostname(database)
-    found: list[Activity] = []
-    for process, device in _lanes(parts):
-        mine = _calls(_select(calls, caller == process))
-        rank = scope.ranks.get(int(pid_of(np.array(process))), len(found))
-        ops = _ops(parts, process, device, mine)
+    models, host = _load_gpu_models(database), read_hostname(database)
+    activities_by_rank: list[Activity] = []
+    for process, device in _list_lanes(parts):
+        mine = _make_calls(_select_rows(calls, caller == process))
+        rank = scope.ranks.get(int(pid_of(np.array(process))), len(activities_by_rank))
+        ops = _make_ops(parts, process, device, mine)
         comm = _comm_calls(database, (process, device, rank), ops, mine, names)
         ops = _with_sizes(ops, comm)
         ranges = load_ranges(database, process)
-        overhead = _overhead(database, process)
+        overhead = _load_profiler_overhead(database, process)
         place = models.get((int(pid_of(np.array(process))), device), ""), host
         facts = (rank, process, device, ops, mine, ranges, overhead, names, *place)
-        found.append(Activity(*facts, comm=comm))
-    return in_order(found)
+        activities_by_rank.append(Activity(*facts, comm=comm))
+    return in_order(activities_by_rank)
 
 
-def in_order(found: Sequence[Activity]) -> tuple[Activity, ...]:
+def in_order(activities_unsorted: Sequence[Activity]) -> tuple[Activity, ...]:
     """By rank and device, each with the leader of its process."""
-    return tuple(sorted(_led(found), key=lambda activity: (activity.rank, activity.device)))
+    return tuple(
+        sorted(_led(activities_unsorted), key=lambda activity: (activity.rank, activity.device))
+    )
 
 
-def _led(found: Sequence[Activity]) -> Iterator[Activity]:
+def _led(members: Sequence[Activity]) -> Iterator[Activity]:
     leaders: dict[int, Activity] = {}
-    for activity in sorted(found, key=lambda one: -len(one.ops.start)):
+    for activity in sorted(members, key=lambda one: -len(one.ops.start)):
         leader = leaders.setdefault(activity.process, activity)
         yield activity if leader is activity else replace(activity, leader=leader)
 
@@ -87,7 +95,7 @@ COMMON = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 SPARSE = {"bytes": np.int64, "copy_kind": np.int8, "pageable": np.bool_}
 
 
-def _operations(database: Database) -> tuple[list[Part], dict[int, str]]:
+def _load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
     """All GPU operations of a report, one set of columns a kind, with the names' texts."""
     kernels: Part = {**database.load(KERNEL, *COMMON, "shortName", "demangledName?", sort=False)}
     kernels["full_name"] = np.where(
@@ -96,9 +104,9 @@ def _operations(database: Database) -> tuple[list[Part], dict[int, str]]:
     names = _name_kernels(database, kernels)
     talk = [key for key, text in names.items() if comm_kernel(text)]
     names = database.names(kernels["full_name"]) | names
-    communicates = among(kernels["name"], talk).view(np.int8)
+    communicates = is_among(kernels["name"], talk).view(np.int8)
     kernels["kind"] = np.array([COMPUTE, COMMUNICATION], np.int8)[communicates]
-    parts = [kernels, _copies(database), *_others(database)]
+    parts = [kernels, _load_copies(database), *_load_memsets_and_graphs(database)]
     for part in parts[1:]:
         part["full_name"] = part["name"]
     # Names of our own get negative ids, which nsys never gives.
@@ -115,16 +123,16 @@ def _name_kernels(database: Database, kernels: Part) -> dict[int, str]:
     doubtful = [key for key, text in names.items() if needs_namespace(text)]
     if not doubtful or not database.has(KERNEL, "demangledName"):
         return names
-    whole = database.load(KERNEL, "demangledName", sort=False)["demangledName"]
-    rows = np.flatnonzero(among(kernels["shortName"], doubtful))
-    texts = {key: function_name(text) for key, text in database.names(whole[rows]).items()}
-    talk = among(whole[rows], [key for key, text in texts.items() if comm_kernel(text)])
+    full_names = database.load(KERNEL, "demangledName", sort=False)["demangledName"]
+    rows = np.flatnonzero(is_among(kernels["shortName"], doubtful))
+    texts = {key: function_name(text) for key, text in database.names(full_names[rows]).items()}
+    talk = is_among(full_names[rows], [key for key, text in texts.items() if comm_kernel(text)])
     kernels["name"] = kernels["shortName"].copy()
-    kernels["name"][rows[talk]] = whole[rows[talk]]
-    return names | {key: texts[key] for key in present(whole[rows[talk]])}
+    kernels["name"][rows[talk]] = full_names[rows[talk]]
+    return names | {key: texts[key] for key in list_distinct(full_names[rows[talk]])}
 
 
-def _copies(database: Database) -> Part:
+def _load_copies(database: Database) -> Part:
     own = ("bytes", "copyKind", "srcKind?", "dstKind?")
     rows: Part = {**database.load(MEMCPY, *COMMON, *own, sort=False)}
     rows["kind"] = np.full(len(rows["start"]), COPY, np.int8)
@@ -135,7 +143,7 @@ def _copies(database: Database) -> Part:
     return rows
 
 
-def _others(database: Database) -> Iterator[Part]:
+def _load_memsets_and_graphs(database: Database) -> Iterator[Part]:
     """Memsets and replayed graphs."""
     kinds = ((MEMSET, ("bytes",), SET, -101), (GRAPH, (), COMPUTE, -102))
     for table, own, kind, name in kinds:
@@ -146,14 +154,14 @@ def _others(database: Database) -> Iterator[Part]:
         yield rows
 
 
-def _lanes(parts: Sequence[Part]) -> list[tuple[int, int]]:
+def _list_lanes(parts: Sequence[Part]) -> list[tuple[int, int]]:
     """(process, device) pairs that did real work, by process id, then device."""
     busy: dict[int, dict[int, int]] = {}
     for part in parts:
         duration = part["end"] - part["start"]
-        for process in present(part["globalPid"]):
+        for process in list_distinct(part["globalPid"]):
             mine = part["globalPid"] == process
-            for device in present(part["deviceId"][mine]):
+            for device in list_distinct(part["deviceId"][mine]):
                 time = int(duration[mine & (part["deviceId"] == device)].sum())
                 devices = busy.setdefault(process, {})
                 devices[device] = devices.get(device, 0) + time
@@ -165,21 +173,21 @@ def _lanes(parts: Sequence[Part]) -> list[tuple[int, int]]:
     ]
 
 
-def _select(columns: Part, rows: NDArray[np.bool_]) -> Part:
+def _select_rows(columns: Part, rows: NDArray[np.bool_]) -> Part:
     if rows.all():  # one rank a report: nothing to copy
         return columns
     return {key: values[rows] for key, values in columns.items()}
 
 
-def _calls(columns: Part) -> Calls:
+def _make_calls(columns: Part) -> Calls:
     ordered = sort_columns(columns, "start", "end")
     return Calls(*(ordered[k] for k in ("start", "end", "globalTid", "correlationId", "nameId")))
 
 
-def _ops(parts: Sequence[Part], process: int, device: int, calls: Calls) -> Ops:
+def _make_ops(parts: Sequence[Part], process: int, device: int, calls: Calls) -> Ops:
     """One lane's operations of all kinds in time order."""
     mine = [
-        _select(part, (part["globalPid"] == process) & (part["deviceId"] == device))
+        _select_rows(part, (part["globalPid"] == process) & (part["deviceId"] == device))
         for part in parts
     ]
     start, end = (np.concatenate([part[key] for part in mine]) for key in ("start", "end"))
@@ -218,12 +226,12 @@ def _comm_calls(
     """What the communication kernels of an owner (process, device, rank) carry out."""
     process, device, rank = owner
     rows = np.flatnonzero(ops.kind == COMMUNICATION)
-    codes, place = coded(ops.name[rows])
+    codes, place = encode_column(ops.name[rows])
     named = kinds_of([names[code] for code in place.tolist()])[codes]
     call = ops.call[rows]
-    known = call != NO_CALL
+    has_call = call != NO_CALL
     thread, launched = (np.full(len(rows), NO_CALL) for _ in range(2))
-    thread[known], launched[known] = calls.thread[call[known]], calls.start[call[known]]
+    thread[has_call], launched[has_call] = calls.thread[call[has_call]], calls.start[call[has_call]]
     return comm_calls(load_nccl_calls(database, process), named, thread, launched, device, rank)
 
 
@@ -234,7 +242,7 @@ def _with_sizes(ops: Ops, comm: CommCalls) -> Ops:
     return replace(ops, bytes=size)
 
 
-def _models(database: Database) -> dict[tuple[int, int], str]:
+def _load_gpu_models(database: Database) -> dict[tuple[int, int], str]:
     """The GPU's model by process id and that process's number of the device."""
     rows = database.rows("TARGET_INFO_GPU", "id", "name")
     models = {number: str(name) for number, name in rows}
@@ -242,7 +250,7 @@ def _models(database: Database) -> dict[tuple[int, int], str]:
     return {(int(str(p)), int(str(cuda))): models.get(gpu, "") for p, cuda, gpu in devices}
 
 
-def _overhead(database: Database, process: int) -> Intervals:
+def _load_profiler_overhead(database: Database, process: int) -> Intervals:
     """When the profiler itself held this process up."""
     rows = database.load(OVERHEAD, "start", "end", "globalTid?", sort=False)
     mine = process_of(rows["globalTid"]) == process

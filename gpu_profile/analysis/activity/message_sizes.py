@@ -19,7 +19,7 @@ from gpu_profile.analysis.activity.activity import (
     Activity,
 )
 from gpu_profile.analysis.activity.steps import find_steps, step_of
-from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.comm_kernels import (
     ALL_GATHER,
@@ -53,13 +53,13 @@ def reduced_bytes(activity: Activity) -> IntArray:
     ops, steps = activity.ops, find_steps(activity)
     unknown = np.zeros(len(steps) + 1, np.int64)
     talk = np.flatnonzero((ops.kind == COMMUNICATION) & (ops.call != NO_CALL))
-    names = {activity.names[code] for code in present(ops.name[talk])}
-    one = len(present(ops.stream[talk])) == 1 and all(
+    names = {activity.names[code] for code in list_distinct(ops.name[talk])}
+    one = len(list_distinct(ops.stream[talk])) == 1 and all(
         comm_kind(name) == ALL_REDUCE for name in names
     )
     if not len(steps) or not one:
         return unknown
-    launched, threads = activity.launched, present(activity.launcher[talk])
+    launched, threads = activity.launched, list_distinct(activity.launcher[talk])
     step = step_of(launched[talk], steps.host_start, steps.host_end)
     if np.all(ops.bytes[talk] > 0):
         return _by_step(ops.bytes[talk], step, len(steps))
@@ -71,7 +71,7 @@ def reduced_bytes(activity: Activity) -> IntArray:
     copies = np.flatnonzero(
         (ops.kind == COPY) & (ops.copy_kind == COPY_ON_DEVICE) & (ops.call != NO_CALL)
     )
-    copies = copies[among(activity.launcher[copies], threads)]
+    copies = copies[is_among(activity.launcher[copies], threads)]
     step = step_of(launched[copies], steps.host_start, steps.host_end)
     late = (step >= 0) & (step < len(steps)) & (launched[copies] > last[step])
     moved = _by_step(ops.bytes[copies[late]], step[late], len(steps))

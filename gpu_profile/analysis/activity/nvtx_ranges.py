@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
-from gpu_profile.analysis.arrays.nesting import changes, nested
+from gpu_profile.analysis.arrays.nesting import list_changes, nest_intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import MISSING, Columns, Database
 from gpu_profile.analysis.store.schema import (
@@ -21,7 +21,7 @@ from gpu_profile.analysis.store.schema import (
     process_of,
     tid_of,
 )
-from gpu_profile.analysis.tables.statistics import distinct
+from gpu_profile.analysis.tables.statistics import encode_rows
 
 NO_RANGE = -1
 FOREVER = int(np.iinfo(np.int64).max)
@@ -48,8 +48,8 @@ class Ranges:
 
     def called(self, name: str) -> "Ranges":
         """Those of one name; a leading ":" (nsys' mark of the default domain) is accepted."""
-        wanted = name.removeprefix(":")
-        code = self.names.index(wanted) if wanted in self.names else NO_RANGE
+        bare_name = name.removeprefix(":")
+        code = self.names.index(bare_name) if bare_name in self.names else NO_RANGE
         return self.pick(np.flatnonzero(self.name == code))
 
     def of_user(self) -> "Ranges":
@@ -78,7 +78,7 @@ def load_ranges(database: Database, process: int) -> Ranges:
     # Of two that start together, the longer one is around the other.
     mine = mine[np.lexsort((-rows["end"][mine], rows["start"][mine]))]
     rows = {key: values[mine] for key, values in rows.items()}
-    name, names = _named(database, process, codes[mine], texts, rows)
+    name, names = _name_ranges(database, process, codes[mine], texts, rows)
     return Ranges(
         start=rows["start"],
         end=rows["end"],
@@ -89,37 +89,37 @@ def load_ranges(database: Database, process: int) -> Ranges:
     )
 
 
-def _named(
+def _name_ranges(
     database: Database, process: int, code: IntArray, texts: Sequence[str], rows: Columns
 ) -> tuple[IntArray, tuple[str, ...]]:
     """Each range's name as an index, and the names in the order in which they first come."""
-    registered, domains = database.names(rows["textId"]), _domains(database, process)
-    codes, found = distinct(code, rows["textId"], rows["domainId"])
-    first = np.zeros(len(found), np.int64)
+    registered, domains = database.names(rows["textId"]), _load_domains(database, process)
+    codes, combinations = encode_rows(code, rows["textId"], rows["domainId"])
+    first = np.zeros(len(combinations), np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     labels = [
-        _label(domains.get(domain, ""), texts[text] or registered[text_id])
-        for text, text_id, domain in found
+        _format_label(domains.get(domain, ""), texts[text] or registered[text_id])
+        for text, text_id, domain in combinations
     ]
     names = tuple(dict.fromkeys(labels[index] for index in np.argsort(first).tolist()))
     place = {name: index for index, name in enumerate(names)}
     return np.array([place[label] for label in labels], np.int64)[codes], names
 
 
-def _label(domain: str, text: str) -> str:
+def _format_label(domain: str, text: str) -> str:
     return f"{domain}:{text}" if domain else text
 
 
-def _domains(database: Database, process: int) -> dict[int, str]:
+def _load_domains(database: Database, process: int) -> dict[int, str]:
     """The names of this process's domains: domain ids are unique only within a process."""
     only = {"eventType": (NVTX_DOMAIN,)}
     rows = database.rows(NVTX, "globalTid", "domainId?", "text?", "textId?", only=only)
-    found = {}
+    domains = {}
     for thread, domain, text, text_id in rows:
         if domain is not None and int(str(thread)) & ~0xFFFFFF == process:
             key = int(str(text_id or 0))
-            found[int(str(domain))] = str(text or database.names(np.array([key]))[key])
-    return found
+            domains[int(str(domain))] = str(text or database.names(np.array([key]))[key])
+    return domains
 
 
 def normal_name(name: str) -> str:
@@ -127,17 +127,17 @@ def normal_name(name: str) -> str:
     return re.sub(r"\d+", "#", name)
 
 
-def innermost(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray:
+def find_innermost(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray:
     """Index of the range open last on the thread at each time, or NO_RANGE.
 
     PyTorch launches the backward pass from its own autograd threads while the range is open on
     the thread that called backward(). A thread without ranges of its own is therefore looked up
     on the process's main thread (its tid is the pid).
     """
-    owners = np.array(present(ranges.thread), np.int64)
+    owners = np.array(list_distinct(ranges.thread), np.int64)
     main = owners[tid_of(owners) == pid_of(owners)]
     result = np.full(len(time), NO_RANGE)
-    for launcher in present(thread):
+    for launcher in list_distinct(thread):
         rows = np.flatnonzero(thread == launcher)
         owner = launcher if launcher in owners else (main[0] if len(main) else None)
         if owner is not None:
@@ -152,12 +152,12 @@ def _known_segments(ranges: Ranges) -> dict[int, tuple[IntArray, IntArray]]:
 
 def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
     """The innermost of one thread's (properly nested) ranges at each time."""
-    known = _known_segments(ranges)
-    if owner not in known:
+    segments = _known_segments(ranges)
+    if owner not in segments:
         mine = np.flatnonzero(ranges.thread == owner)
-        edges, inner = changes(ranges.start[mine], ranges.end[mine])
-        known[owner] = edges, np.append(mine, NO_RANGE)[inner]
-    begin, inner = known[owner]
+        edges, inner = list_changes(ranges.start[mine], ranges.end[mine])
+        segments[owner] = edges, np.append(mine, NO_RANGE)[inner]
+    begin, inner = segments[owner]
     if not len(begin):
         return np.full(len(time), NO_RANGE)
     place = np.searchsorted(begin, time, side="right") - 1
@@ -165,11 +165,11 @@ def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
 
 
 @once_each
-def parents(ranges: Ranges) -> IntArray:
+def find_parents(ranges: Ranges) -> IntArray:
     """Index of the range around each range on its own thread, or NO_RANGE."""
     result = np.full(len(ranges.start), NO_RANGE)
-    for thread in present(ranges.thread):
+    for thread in list_distinct(ranges.thread):
         mine = np.flatnonzero(ranges.thread == thread)
-        _, parent = nested(ranges.start[mine], ranges.end[mine])
+        _, parent = nest_intervals(ranges.start[mine], ranges.end[mine])
         result[mine] = np.append(mine, NO_RANGE)[parent]
     return result

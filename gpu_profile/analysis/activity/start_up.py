@@ -9,7 +9,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER
 from gpu_profile.analysis.activity.steps import find_steps, first_steady
-from gpu_profile.analysis.arrays.columns import among
+from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
@@ -85,7 +85,7 @@ def _starts_program(activity: Activity, before: int) -> bool:
 def _parts(activity: Activity, start: int, end: int) -> dict[str, int]:
     """Time by part; where two overlap (a library that loads in a communicator's set-up), the
     first counts."""
-    calls, found, covered = activity.calls, dict[str, int](), NOTHING
+    calls, time_by_part, covered = activity.calls, dict[str, int](), NOTHING
     window = Intervals(np.array([start]), np.array([end]))
     first = int(min(calls.start[0], end))
     pieces = [(IMPORTS, Intervals.union(np.array([start]), np.array([first])))]
@@ -97,15 +97,15 @@ def _parts(activity: Activity, start: int, end: int) -> dict[str, int]:
         own = piece.meet(window).minus(covered)
         covered = _joined(covered, own)
         if own.total:
-            found[name] = own.total
-    return found
+            time_by_part[name] = own.total
+    return time_by_part
 
 
 def _communicators(activity: Activity) -> Intervals:
     """The ranges in which NCCL sets its communicators up."""
     ranges = activity.ranges
     codes = [code for code, name in enumerate(ranges.names) if COMMUNICATORS.match(name)]
-    rows = np.flatnonzero(among(ranges.name, codes) & (ranges.end != FOREVER))
+    rows = np.flatnonzero(is_among(ranges.name, codes) & (ranges.end != FOREVER))
     return Intervals.union(ranges.start[rows], ranges.end[rows])
 
 

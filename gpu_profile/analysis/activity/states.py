@@ -11,7 +11,7 @@ from weakref import ref
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
-from gpu_profile.analysis.activity.collectives import collectives_of, match
+from gpu_profile.analysis.activity.collectives import collectives_of, match_collectives
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.activity.idle import CAUSES, find_gaps
 from gpu_profile.analysis.activity.message_sizes import reduced_bytes
@@ -53,16 +53,16 @@ class RankStates:
 
 
 @once_each
-def _known(activity: Activity) -> dict[int, RankStates]:
+def _get_state_cache(activity: Activity) -> dict[int, RankStates]:
     return {}
 
 
 def rank_states(activity: Activity, offset_ns: int = 0) -> RankStates:
     """One rank's part, made once for each offset."""
-    known = _known(activity)
-    if offset_ns not in known:
-        known[offset_ns] = _rank_states(activity, offset_ns)
-    return known[offset_ns]
+    cache = _get_state_cache(activity)
+    if offset_ns not in cache:
+        cache[offset_ns] = _rank_states(activity, offset_ns)
+    return cache[offset_ns]
 
 
 def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
@@ -87,14 +87,14 @@ def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
         end=end + offset_ns,
         steps=steps.moved(offset_ns),
         own={name: pieces.within(start, end) for name, pieces in sets.items()},
-        exposed=_moved(exposed, offset_ns),
+        exposed=_move_intervals(exposed, offset_ns),
         collectives=collectives_of(activity, offset_ns),
         reduced=reduced_bytes(activity),
         start_up=find_start_up(activity),
     )
 
 
-def _moved(pieces: Intervals, by: int) -> Intervals:
+def _move_intervals(pieces: Intervals, by: int) -> Intervals:
     return Intervals(pieces.start + by, pieces.end + by)
 
 
@@ -114,7 +114,7 @@ class RankSplit:
         return self.states.rank
 
 
-def split(ranks: Sequence[RankStates], clock_error_ns: int = 0) -> tuple[RankSplit, ...]:
+def split_exposed(ranks: Sequence[RankStates], clock_error_ns: int = 0) -> tuple[RankSplit, ...]:
     """All ranks in rank order, their exposed communication split; the states sum to the window.
 
     Made once for the same ranks, however many tables ask, and kept while the first one lives.
@@ -122,31 +122,33 @@ def split(ranks: Sequence[RankStates], clock_error_ns: int = 0) -> tuple[RankSpl
     ordered = sorted(ranks, key=lambda part: (part.rank, part.device))
     if not ordered:
         return ()
-    known, key = _splits(ordered[0]), (clock_error_ns, *map(ref, ordered))
-    if key not in known:
-        arrivals = match([part.collectives for part in ordered], clock_error_ns)
+    cache, key = _get_split_cache(ordered[0]), (clock_error_ns, *map(ref, ordered))
+    if key not in cache:
+        arrivals = match_collectives([part.collectives for part in ordered], clock_error_ns)
         # Another error of the clocks mostly changes nothing.
-        alike = (other for same, other in known.items() if same[1:] == key[1:])
-        known[key] = next((o for o in alike if _same(arrivals, o)), []) or [
-            (come, _spent(part, come)) for part, come in zip(ordered, arrivals, strict=True)
+        alike = (other for same, other in cache.items() if same[1:] == key[1:])
+        cache[key] = next((o for o in alike if _is_same_arrivals(arrivals, o)), []) or [
+            (come, _measure_spent(part, come)) for part, come in zip(ordered, arrivals, strict=True)
         ]
-    return tuple(RankSplit(part, *own) for part, own in zip(ordered, known[key], strict=True))
+    return tuple(RankSplit(part, *own) for part, own in zip(ordered, cache[key], strict=True))
 
 
-def _same(arrivals: Sequence[Arrivals], known: Sequence[tuple[Arrivals, Spent]]) -> bool:
+def _is_same_arrivals(
+    arrivals: Sequence[Arrivals], entries: Sequence[tuple[Arrivals, Spent]]
+) -> bool:
     return all(
         np.array_equal(getattr(one, field.name), getattr(other, field.name))
-        for one, (other, _) in zip(arrivals, known, strict=True)
+        for one, (other, _) in zip(arrivals, entries, strict=True)
         for field in fields(Arrivals)
     )
 
 
 @once_each
-def _splits(first: RankStates) -> dict[tuple[object, ...], list[tuple[Arrivals, Spent]]]:
+def _get_split_cache(first: RankStates) -> dict[tuple[object, ...], list[tuple[Arrivals, Spent]]]:
     return {}
 
 
-def _spent(part: RankStates, arrivals: Arrivals) -> Spent:
+def _measure_spent(part: RankStates, arrivals: Arrivals) -> Spent:
     """Where two communicators overlap, one that moves data makes the moment a transfer."""
     own, matched = part.collectives, arrivals.matched
     start, end = own.start[matched], own.end[matched]

@@ -17,7 +17,7 @@ from gpu_profile.analysis.activity.activity import (
     Activity,
 )
 from gpu_profile.analysis.activity.load import GRAPH_NAME
-from gpu_profile.analysis.arrays.columns import among, coded
+from gpu_profile.analysis.arrays.columns import encode_column, is_among
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
@@ -45,12 +45,12 @@ def repeated_steps(activity: Activity) -> RepeatedSteps | str:
     """The steps by repetition, or why there are none."""
     rows = _launch_order(activity)
     launches = launches_of(activity, rows)
-    found = find_repetition(launches)
-    if isinstance(found, str):
-        return found
-    start = launches.asked[found.first]
-    end = np.r_[start[1:] - 1, launches.returned[found.end - 1]]
-    return RepeatedSteps(f"repetition of {found.size} launches", start, end, found.alike)
+    repetition = find_repetition(launches)
+    if isinstance(repetition, str):
+        return repetition
+    start = launches.asked[repetition.first]
+    end = np.r_[start[1:] - 1, launches.returned[repetition.end - 1]]
+    return RepeatedSteps(f"repetition of {repetition.size} launches", start, end, repetition.alike)
 
 
 def _launch_order(activity: Activity) -> IntArray:
@@ -75,7 +75,7 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         asked=activity.launched[rows],
         returned=returned,
         gpu=np.where(ops.kind[rows] == COMMUNICATION, 0, ops.duration[rows]),
-        kernel=among(ops.kind[rows], (COMPUTE, COMMUNICATION)),
+        kernel=is_among(ops.kind[rows], (COMPUTE, COMMUNICATION)),
         graph=_named(texts, re.compile(re.escape(GRAPH_NAME)))[token],
         to_device=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_DEVICE),
         to_host=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST),
@@ -88,10 +88,10 @@ def _tokens(activity: Activity, rows: IntArray) -> tuple[IntArray, list[str], li
     kernel of a graph is another launch than the same kernel by itself."""
     ops, calls = activity.ops, activity.calls
     call = ops.call[rows]
-    name, names = coded(ops.full_name[rows])
+    name, names = encode_column(ops.full_name[rows])
     by = np.where(call == NO_CALL, NO_CALL, _cells(calls.name, call))
-    via, callers = coded(by)
-    token, pairs = coded(name * len(callers) + via)
+    via, callers = encode_column(by)
+    token, pairs = encode_column(name * len(callers) + via)
     texts = [activity.names[int(names[pair // len(callers)])] for pair in pairs]
     return (
         token,

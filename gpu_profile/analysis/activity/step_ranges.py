@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges, normal_name
-from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 
 STEP_NAME = re.compile(r"(^|[^a-z])(profiler|train(ing)?)?_?(step|iter|iteration|batch)([^a-z]|$)")
@@ -27,7 +27,7 @@ def named_steps(ranges: Ranges) -> HostSteps | None:
 
     Of another domain than the default, which may be a library's, only one that is called so.
     """
-    domains = (ranges.of_domain(domain) for domain in present(ranges.domain) if domain)
+    domains = (ranges.of_domain(domain) for domain in list_distinct(ranges.domain) if domain)
     elsewhere = (_first(domain, _telling) for domain in domains)
     return _first(ranges.of_user(), _candidates) or next(filter(None, elsewhere), None)
 
@@ -82,14 +82,14 @@ def _longest_first(ranges: Ranges, groups: Groups, names: list[str]) -> list[str
 
 
 def _outermost(ranges: Ranges) -> set[int]:
-    found, reach = set(), dict[int, int]()
+    outer_rows, reach = set(), dict[int, int]()
     for index, (start, end, thread) in enumerate(
         zip(ranges.start.tolist(), ranges.end.tolist(), ranges.thread.tolist(), strict=True)
     ):
         if start >= reach.get(thread, start):
-            found.add(index)
+            outer_rows.add(index)
             reach[thread] = end
-    return found
+    return outer_rows
 
 
 def _fills(ranges: Ranges, rows: list[int], outermost: set[int]) -> bool:

@@ -60,11 +60,11 @@ def find_steps(activity: Activity) -> Steps:
         led = find_steps(activity.leader)
         steps = _on_gpu(activity, led.source, led.host_start, led.host_end)
         return replace(steps, confidence=led.confidence, why_none=led.why_none)
-    found = repeated_steps(activity)
-    if isinstance(found, str):
-        return replace(NO_STEPS, why_none=found)
-    steps = _on_gpu(activity, found.source, found.start, found.end)
-    return replace(steps, confidence=found.confidence)
+    series = repeated_steps(activity)
+    if isinstance(series, str):
+        return replace(NO_STEPS, why_none=series)
+    steps = _on_gpu(activity, series.source, series.start, series.end)
+    return replace(steps, confidence=series.confidence)
 
 
 def host_steps(ranges: Ranges) -> Steps:
@@ -84,11 +84,19 @@ def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: Int
     busy = np.flatnonzero(first[:-1] >= 0)
     if not len(busy):
         return NO_STEPS
-    kept = np.arange(busy[0], busy[-1] + 1)
-    place = first[busy[np.searchsorted(busy, kept)]]  # of an empty step, the next one's first
+    complete_steps = np.arange(busy[0], busy[-1] + 1)
+    place = first[
+        busy[np.searchsorted(busy, complete_steps)]
+    ]  # of an empty step, the next one's first
     start = np.maximum.accumulate(ops.start[place])
-    last_end = max(int(ops.end[step == kept[-1]].max()), int(start[-1]))
-    return Steps(source, host_start[kept], host_end[kept], start, np.r_[start[1:], last_end])
+    last_end = max(int(ops.end[step == complete_steps[-1]].max()), int(start[-1]))
+    return Steps(
+        source,
+        host_start[complete_steps],
+        host_end[complete_steps],
+        start,
+        np.r_[start[1:], last_end],
+    )
 
 
 def step_of(time: IntArray, start: IntArray, end: IntArray) -> IntArray:
@@ -115,10 +123,10 @@ def first_steady(duration: IntArray) -> int:
 
 def warm_up(ranks: Sequence[Steps]) -> int:
     """How many leading steps to leave out on every rank: judged by the slowest rank of each."""
-    return first_steady(slowest(ranks))
+    return first_steady(find_slowest(ranks))
 
 
-def slowest(ranks: Sequence[Steps]) -> IntArray:
+def find_slowest(ranks: Sequence[Steps]) -> IntArray:
     """The slowest rank's time (ns) of each step that all ranks (with steps) have."""
     times = [
         (steps.end - steps.start)[first:behind]

@@ -14,7 +14,7 @@ TABLE = 1_000_000  # a table of so many places is small beside the columns
 FEW = 8
 
 
-def present(column: IntArray) -> list[int]:
+def list_distinct(column: IntArray) -> list[int]:
     """The distinct values, rising."""
     if not len(column):
         return []
@@ -24,21 +24,21 @@ def present(column: IntArray) -> list[int]:
     if high - low <= TABLE:
         seen = np.zeros(high - low + 1, bool)
         seen[column - low if low else column] = True
-        found: list[int] = (np.flatnonzero(seen) + low).tolist()
-        return found
-    return _scattered(column)
+        values: list[int] = (np.flatnonzero(seen) + low).tolist()
+        return values
+    return _list_scattered(column)
 
 
-def _scattered(column: IntArray) -> list[int]:
+def _list_scattered(column: IntArray) -> list[int]:
     """Distinct values far from each other, such as ids of threads: mostly few."""
-    found, left = list[int](), column
-    while len(left) and len(found) < FEW:
-        found.append(int(left[0]))
-        left = left[left != left[0]]
-    return sorted([*found, *np.unique(left).tolist()])
+    values, rest = list[int](), column
+    while len(rest) and len(values) < FEW:
+        values.append(int(rest[0]))
+        rest = rest[rest != rest[0]]
+    return sorted([*values, *np.unique(rest).tolist()])
 
 
-def coded(column: IntArray) -> tuple[IntArray, IntArray]:
+def encode_column(column: IntArray) -> tuple[IntArray, IntArray]:
     """Each cell's place among the distinct values, and these: np.unique with its inverse."""
     if not len(column):
         return column, column
@@ -52,18 +52,18 @@ def coded(column: IntArray) -> tuple[IntArray, IntArray]:
     return (np.cumsum(seen) - 1)[shifted], np.flatnonzero(seen) + low
 
 
-def among(column: Integers, values: Iterable[int]) -> NDArray[np.bool_]:
+def is_among(column: Integers, values: Iterable[int]) -> NDArray[np.bool_]:
     """Which cells hold one of the values: np.isin, by a table."""
-    wanted = np.fromiter(values, np.int64)
-    if not len(wanted) or not len(column):
+    sought = np.fromiter(values, np.int64)
+    if not len(sought) or not len(column):
         return np.zeros(len(column), bool)
-    if len(wanted) <= 3:
-        return np.asarray(np.any([column == value for value in wanted], axis=0))
-    low, high = int(wanted.min()), int(wanted.max())
+    if len(sought) <= 3:
+        return np.asarray(np.any([column == value for value in sought], axis=0))
+    low, high = int(sought.min()), int(sought.max())
     if high - low > TABLE or low < -TABLE:
-        return np.isin(column, wanted)
+        return np.isin(column, sought)
     table = np.zeros(high - low + 3, bool)  # the first and the last place are of all outside
-    table[wanted - low + 1] = True
+    table[sought - low + 1] = True
     return table[np.clip(column, low - 1, high + 1) - (low - 1)]
 
 
@@ -79,7 +79,7 @@ class Index:
             self._table = np.full(high - low + 2, -1, np.int32)
             self._table[among - low] = np.arange(len(among), dtype=np.int32)
         else:
-            self._order = None if rising(among) else np.argsort(among, kind="stable")
+            self._order = None if is_rising(among) else np.argsort(among, kind="stable")
             self._sorted = among if self._order is None else among[self._order]
 
     def places(self, keys: IntArray) -> Places:
@@ -97,7 +97,7 @@ class Index:
         return self._table[shifted]
 
 
-def rising(column: IntArray) -> bool:
+def is_rising(column: IntArray) -> bool:
     """Whether no cell is less than the one before."""
     return bool(np.all(column[:-1] <= column[1:]))
 
@@ -108,7 +108,7 @@ def time_order(start: IntArray, end: IntArray) -> IntArray | None:
     nsys writes nearly sorted rows, which a stable sort of one key takes as they are; only rows
     that start together need a second key.
     """
-    order = None if rising(start) else np.argsort(start, kind="stable")
+    order = None if is_rising(start) else np.argsort(start, kind="stable")
     first, last = (start, end) if order is None else (start[order], end[order])
     same = first[:-1] == first[1:]
     if not np.any(same & (last[:-1] > last[1:])):

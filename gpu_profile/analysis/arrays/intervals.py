@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.arrays.columns import rising
+from gpu_profile.analysis.arrays.columns import is_rising
 from gpu_profile.analysis.arrays.types import IntArray
 
 
@@ -22,7 +22,7 @@ class Intervals:
         keep = end > start
         if not keep.all():
             start, end = start[keep], end[keep]
-        if not rising(start):
+        if not is_rising(start):
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
         if not len(start):

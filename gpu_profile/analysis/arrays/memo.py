@@ -11,12 +11,12 @@ Value = TypeVar("Value")
 
 def once_each(function: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
     """Keep the function's value for each object for as long as that object lives."""
-    known: WeakKeyDictionary[Owner, Value] = WeakKeyDictionary()
+    cache: WeakKeyDictionary[Owner, Value] = WeakKeyDictionary()
 
     @wraps(function)
     def remembered(owner: Owner) -> Value:
-        if owner not in known:
-            known[owner] = function(owner)
-        return known[owner]
+        if owner not in cache:
+            cache[owner] = function(owner)
+        return cache[owner]
 
     return remembered

@@ -7,17 +7,17 @@ from gpu_profile.analysis.arrays.types import IntArray
 NONE = -1
 
 
-def nested(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+def nest_intervals(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     """Depth and parent (an index, or NONE) of intervals sorted by start, the longer first.
 
     The parent is the last one that began before and has not ended. Intervals that cross (such as
     start/end ranges) end only after those that began in them.
     """
-    found = regular(start, end)
-    return _one_by_one(start, end) if found is None else found
+    levels = nest_regular(start, end)
+    return _one_by_one(start, end) if levels is None else levels
 
 
-def regular(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray] | None:
+def nest_regular(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray] | None:
     """nested() of intervals that have a length and do not cross, else None.
 
     Such a one is as deep as there are others begun and not ended.
@@ -33,8 +33,8 @@ def regular(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray] | None:
         if np.any(end[inner] > end[around]) or np.any(end[inner] == start[inner]):
             return None
         parent[inner], outer = around, inner
-    whole = not len(depth) or (int(depth.min()) == 0 and int(depth.max()) == level - 1)
-    return (depth, parent) if whole and not np.any(end <= start) else None
+    is_regular = not len(depth) or (int(depth.min()) == 0 and int(depth.max()) == level - 1)
+    return (depth, parent) if is_regular and not np.any(end <= start) else None
 
 
 def _one_by_one(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
@@ -49,12 +49,12 @@ def _one_by_one(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     return np.array(depth, np.int64), np.array(parent, np.int64)
 
 
-def changes(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+def list_changes(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     """Times at which the innermost open interval changes, and what it changes to."""
-    found = regular(start, end)
-    if found is None:
+    levels = nest_regular(start, end)
+    if levels is None:
         return _changes_one_by_one(start, end)
-    depth, parent = found
+    depth, parent = levels
     time = np.concatenate((end, start))
     inner = np.concatenate((parent, np.arange(len(start))))
     # At one time the inner ones end first, then the outer ones, then others begin.

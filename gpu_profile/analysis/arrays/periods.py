@@ -45,9 +45,9 @@ def find_period(values: IntArray) -> Period | None:
         medians = np.median(rounds, axis=0)
         first = int(np.argmax(medians))
         if medians[first] >= max(2 * least_usual, least_usual + LEAST_NS) and (
-            found := _period(values, n, first)
+            period := _period(values, n, first)
         ):
-            return found
+            return period
     return None
 
 

@@ -13,7 +13,7 @@ from gpu_profile.analysis.compare.significance import (
     FEWEST,
     Difference,
     Samples,
-    difference,
+    compare_medians,
 )
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
@@ -97,17 +97,17 @@ class Comparison:
             f"{self._spread_words(self.difference)})"
         )
 
-    def _spread_words(self, found: Difference) -> str:
+    def _spread_words(self, change: Difference) -> str:
         """How many runs there are, and by how much they differ or are assumed to."""
         counts = [len(side.medians) for side in (self.base, self.new)]
-        percentage = f"{100 * found.spread:.1f} %"
-        if not found.assumed:
+        percentage = f"{100 * change.spread:.1f} %"
+        if not change.assumed:
             return f"{counts[0]} and {counts[1]} runs, which differ by {percentage}"
         runs = "one run a side" if counts == [1, 1] else "three runs in all"
         return f"{runs}: runs of one program are assumed to differ by {percentage}"
 
 
-def percent(text: str, flag: str = "--fail-over") -> float:
+def parse_percent(text: str, flag: str = "--fail-over") -> float:
     """`5%` or `5` as 0.05. Raises SettingsError."""
     try:
         value = float(text.strip().removesuffix("%"))
@@ -118,20 +118,20 @@ def percent(text: str, flag: str = "--fail-over") -> float:
     return value / 100
 
 
-def compare(
+def compare_reports(
     base: Sequence[Side], new: Sequence[Side], metric: str = "step", fail_over: float = 0.05
 ) -> Comparison:
     """Read one run a side in this process; `base` and `new` are the reports of a run each. Raises
     ReportError where the metric is in neither run."""
-    wanted = Metric.parse(metric)
+    parsed_metric = Metric.parse(metric)
     sides = [
-        [rank for database, scope in side for rank in samples_of(database, scope, wanted)]
+        [rank for database, scope in side for rank in samples_of(database, scope, parsed_metric)]
         for side in (base, new)
     ]
-    return merge([sides[0]], [sides[1]], wanted, fail_over)
+    return compare_samples([sides[0]], [sides[1]], parsed_metric, fail_over)
 
 
-def merge(
+def compare_samples(
     base: Runs,
     new: Runs,
     metric: Metric,
@@ -149,7 +149,7 @@ def merge(
     before = [_run_samples(run, metric, "base") for run in base]
     after = [_run_samples(run, metric, "new") for run in new]
     kernels = _kernel_table(base, new, fail_over)
-    change = difference(before, after, assumed_spread)
+    change = compare_medians(before, after, assumed_spread)
     name = f"{metric} on the host" if True in on_host[0] else str(metric)
     return Comparison(name, Spread.of(before), Spread.of(after), change, fail_over, kernels)
 
@@ -165,15 +165,15 @@ def _run_samples(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Sam
     times = [rank.times[(rank.step >= drop) | (len(rank.steps) == 0)] for rank in ranks]
     times = [time for time in times if len(time)]
     if not times:
-        raise ReportError(f"the {side} run has no {metric}", _hint(metric, ranks))
+        raise ReportError(f"the {side} run has no {metric}", _format_hint(metric, ranks))
     common = min(len(time) for time in times)
     stacked = np.stack([time[:common] for time in times]).astype(np.float64)
     if not stacked.any():
-        raise ReportError(f"the {side} run spends no time in {metric}", _hint(metric, ranks))
+        raise ReportError(f"the {side} run spends no time in {metric}", _format_hint(metric, ranks))
     return np.asarray(stacked.mean(axis=0) if metric.kind == "kernel" else stacked.max(axis=0))
 
 
-def _hint(metric: Metric, ranks: Sequence[RankSamples]) -> str:
+def _format_hint(metric: Metric, ranks: Sequence[RankSamples]) -> str:
     if metric.kind == "step":
         return "Mark each step with an NVTX range called step"
     names = {name for rank in ranks for name in rank.kernels}
@@ -218,9 +218,9 @@ def _per_step(runs: Runs) -> dict[str, _PerStep]:
         for rank in run:
             first = drop if len(rank.steps) else 0
             for name, (count, time) in rank.kernels.items():
-                known = sums.setdefault(name, [0.0, 0.0])
-                known[0] += float(np.mean(count[first:]))
-                known[1] += float(np.mean(time[first:]))
+                sum_and_count = sums.setdefault(name, [0.0, 0.0])
+                sum_and_count[0] += float(np.mean(count[first:]))
+                sum_and_count[1] += float(np.mean(time[first:]))
     return {name: _PerStep(c / ranks, t / ranks) for name, (c, t) in sums.items()}
 
 

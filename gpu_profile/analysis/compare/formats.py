@@ -9,33 +9,38 @@ from gpu_profile.analysis.compare.compare import Comparison, Spread
 from gpu_profile.errors import SettingsError
 from gpu_profile.printable import printable
 from gpu_profile.table import Cell, Column, Table
-from gpu_profile.table_formats import shown, to_text
+from gpu_profile.table_formats import format_cell, to_text
 
 MOST_ROWS = 20
 
 
 def as_text(comparison: Comparison) -> str:
-    lines = [printable(str(comparison)), "", *(_spread(*side) for side in _sides(comparison)), ""]
+    lines = [
+        printable(str(comparison)),
+        "",
+        *(_format_spread(*side) for side in _list_sides(comparison)),
+        "",
+    ]
     if not comparison.kernels.rows:
         return "\n".join([*lines, "No kernel appeared, vanished or changed.", ""])
-    return "\n".join(lines) + "\n" + to_text(_top(comparison.kernels))
+    return "\n".join(lines) + "\n" + to_text(_select_top(comparison.kernels))
 
 
 def as_json(comparison: Comparison) -> str:
     """Stable keys; times in ns, changes as fractions."""
-    found = comparison.difference
+    change = comparison.difference
     names = [str(column) for column in comparison.kernels.columns]
     document = {
         "metric": comparison.metric,
         "verdict": comparison.verdict,
         "base": vars(comparison.base),
         "new": vars(comparison.new),
-        "change": found.change if found else None,
-        "interval": [found.low, found.high] if found else None,
-        "noise": found.noise if found else None,
-        "spread": found.spread if found else None,
-        "spread_assumed": found.assumed if found else None,
-        "significant": found.significant if found else None,
+        "change": change.change if change else None,
+        "interval": [change.low, change.high] if change else None,
+        "noise": change.noise if change else None,
+        "spread": change.spread if change else None,
+        "spread_assumed": change.assumed if change else None,
+        "significant": change.significant if change else None,
         "fail_over": comparison.fail_over,
         "kernels": [dict(zip(names, row, strict=True)) for row in comparison.kernels.rows],
     }
@@ -52,12 +57,14 @@ def as_markdown(comparison: Comparison) -> str:
     rows = [
         f"| {name} | {len(s.medians)} | {s.count} | {s.median / 1e6:.3f} | {s.p95 / 1e6:.3f} "
         f"| {s.cv_percent:.1f} |"
-        for name, s in _sides(comparison)
+        for name, s in _list_sides(comparison)
     ]
     metric = printable(comparison.metric)
     name = _code(metric) if ":" in metric else metric  # a range's or kernel's
     verdict = printable(str(comparison)).removeprefix(metric)
-    return "\n".join([f"**{name}{verdict}**", *head, *rows, *_markdown(comparison.kernels), ""])
+    return "\n".join(
+        [f"**{name}{verdict}**", *head, *rows, *_format_markdown(comparison.kernels), ""]
+    )
 
 
 def as_junit(comparison: Comparison) -> str:
@@ -87,27 +94,27 @@ _WRITERS = {
 }
 
 
-def write(comparison: Comparison, form: str) -> str:
+def write_comparison(comparison: Comparison, form: str) -> str:
     """The comparison as text, json, markdown or junit. Raises SettingsError for another form."""
-    return _form(form)[0](comparison)
+    return _find_format(form)[0](comparison)
 
 
 def file_name(form: str) -> str:
     """Of a comparison in that form. Raises SettingsError for another."""
-    return f"comparison.{_form(form)[1]}"
+    return f"comparison.{_find_format(form)[1]}"
 
 
-def _form(name: str) -> tuple[Callable[[Comparison], str], str]:
+def _find_format(name: str) -> tuple[Callable[[Comparison], str], str]:
     if name not in _WRITERS:
         raise SettingsError(f"--format {name!r} is not known", f"Use {', '.join(_WRITERS)}")
     return _WRITERS[name]
 
 
-def _sides(comparison: Comparison) -> tuple[tuple[str, Spread], ...]:
+def _list_sides(comparison: Comparison) -> tuple[tuple[str, Spread], ...]:
     return ("base", comparison.base), ("new", comparison.new)
 
 
-def _spread(name: str, spread: Spread) -> str:
+def _format_spread(name: str, spread: Spread) -> str:
     medians = f"median {spread.median / 1e6:.3f} ms"
     if len(spread.medians) > 1:
         each = ", ".join(f"{median / 1e6:.3f}" for median in spread.medians)
@@ -118,25 +125,27 @@ def _spread(name: str, spread: Spread) -> str:
     )
 
 
-def _top(table: Table) -> Table:
+def _select_top(table: Table) -> Table:
     return table.where(table.rows[:MOST_ROWS])
 
 
-def _markdown(table: Table) -> list[str]:
+def _format_markdown(table: Table) -> list[str]:
     if not table.rows:
         return []
     head = "| " + " | ".join(map(str, table.columns)) + " |"
     rule = "| " + " | ".join("---" for _ in table.columns) + " |"
     rows = [
-        "| " + " | ".join(_cell(c, k) for c, k in zip(row, table.columns, strict=True)) + " |"
-        for row in _top(table).rows
+        "| "
+        + " | ".join(_format_markdown_cell(c, k) for c, k in zip(row, table.columns, strict=True))
+        + " |"
+        for row in _select_top(table).rows
     ]
     return ["", head, rule, *rows]
 
 
-def _cell(cell: Cell, column: Column) -> str:
+def _format_markdown_cell(cell: Cell, column: Column) -> str:
     """A table's cell; a name in it is the report's and may be anything."""
-    text = shown(cell, column)
+    text = format_cell(cell, column)
     return _code(printable(text)).replace("|", "\\|") if column.name == "Kernel" else text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpu_profile.analysis.compare.samples import Metric, RankSamples
-from gpu_profile.analysis.multi_report.survey import listed
+from gpu_profile.analysis.multi_report.survey import format_names
 from gpu_profile.errors import ReportError
 
 
@@ -44,7 +44,7 @@ def check_ranks(base: SideRanks, new: SideRanks) -> None:
 
 def _missing(side: SideRanks, ranks: Iterable[int]) -> ReportError:
     return ReportError(
-        f"the {side.side} run has no report of rank {listed(sorted(ranks))}",
+        f"the {side.side} run has no report of rank {format_names(sorted(ranks))}",
         "A comparison needs the same ranks of both runs; compare single reports by their files",
     )
 
@@ -59,7 +59,7 @@ def check_samples(base: Sequence[RankSamples], new: Sequence[RankSamples], metri
     before, after = _sampled(base), _sampled(new)
     for side, mine, other in (("base", before, after), ("new", after, before)):
         if mine and (lost := other - mine):
-            where = f"on rank {listed(sorted(lost))}"
+            where = f"on rank {format_names(sorted(lost))}"
             raise ReportError(
                 f"the {side} run has no {metric} {where}, and the other run has it",
                 "`invoke diagnose` says what the recording of that rank misses",

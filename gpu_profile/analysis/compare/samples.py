@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity, owners
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity, find_owners
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
-from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, parents
+from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_parents
 from gpu_profile.analysis.activity.steps import Steps, find_steps, host_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
@@ -56,11 +56,11 @@ class RankSamples:
 def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
     """A kernel's sample is its time in one step; a range's, the span of one instance on the GPU
     (on the host if it launched nothing)."""
-    steps, kernels = find_steps(activity), _kernels(activity)
+    steps, kernels = find_steps(activity), _sample_kernels(activity)
     if metric.kind == "step":
         times, step = steps.end - steps.start, np.arange(len(steps))
     elif metric.kind == "range":
-        times, step = _range(activity, steps, metric.name)
+        times, step = _sample_range(activity, steps, metric.name)
     else:
         _, times = kernels.get(metric.name, (None, np.empty(0, np.int64)))
         step = np.arange(len(times))
@@ -82,18 +82,18 @@ def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
     if metric.kind == "kernel":
         times = step = np.empty(0, np.int64)
     if metric.kind == "range":
-        wanted = ranges.called(metric.name)
-        times = wanted.end - wanted.start
-        step = step_of(wanted.start, steps.host_start, steps.host_end)
+        instances = ranges.called(metric.name)
+        times = instances.end - instances.start
+        step = step_of(instances.start, steps.host_start, steps.host_end)
     return RankSamples(rank, steps, times, step, {}, on_host=True)
 
 
-def sampling(metric: Metric) -> functools.partial[list[RankSamples]]:
+def make_sampler(metric: Metric) -> functools.partial[list[RankSamples]]:
     """The partial as a function of a report and its scope, for a pool."""
     return functools.partial(samples_of, metric=metric)
 
 
-def _kernels(activity: Activity) -> dict[str, tuple[IntArray, IntArray]]:
+def _sample_kernels(activity: Activity) -> dict[str, tuple[IntArray, IntArray]]:
     """Collectives too, though they hold the time waited."""
     ops, steps = activity.ops, find_steps(activity)
     step = step_of(activity.launched, steps.host_start, steps.host_end)
@@ -112,15 +112,15 @@ def _kernels(activity: Activity) -> dict[str, tuple[IntArray, IntArray]]:
     }
 
 
-def _range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray, IntArray]:
+def _sample_range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray, IntArray]:
     """Span of each instance's operations, those of ranges inside it included."""
     ranges = activity.ranges
-    wanted = ranges.called(name)
-    if not len(wanted.start):
+    instances = ranges.called(name)
+    if not len(instances.start):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    domain = ranges.pick(np.flatnonzero(ranges.domain == wanted.domain[0]))
-    mine = domain.name == wanted.name[0]
-    first, last = _edges(activity, domain, mine)
+    domain = ranges.pick(np.flatnonzero(ranges.domain == instances.domain[0]))
+    mine = domain.name == instances.name[0]
+    first, last = _find_edges(activity, domain, mine)
     rows = np.flatnonzero(mine)
     launched = last[rows] > first[rows]
     host = domain.end[rows] - domain.start[rows]
@@ -128,11 +128,11 @@ def _range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray, IntAr
     return times, step_of(domain.start[rows], steps.host_start, steps.host_end)
 
 
-def _edges(activity: Activity, ranges: Ranges, mine: IntArray) -> tuple[IntArray, IntArray]:
+def _find_edges(activity: Activity, ranges: Ranges, mine: IntArray) -> tuple[IntArray, IntArray]:
     """First start and last end of the operations in each of the ranges that are `mine`."""
     first = np.full(len(ranges.start), np.iinfo(np.int64).max)
     last = np.zeros_like(first)
-    level, outer = owners(activity, ranges), parents(ranges)
+    level, outer = find_owners(activity, ranges), find_parents(ranges)
     while np.any(level != NO_RANGE):
         ops = np.flatnonzero((level != NO_RANGE) & mine[level])
         np.minimum.at(first, level[ops], activity.ops.start[ops])

@@ -45,7 +45,7 @@ class Difference:
         return self.low > 0 or self.high < 0
 
 
-def difference(
+def compare_medians(
     base: Sequence[Samples], new: Sequence[Samples], assumed: float = ASSUMED_SPREAD
 ) -> Difference | None:
     """Compare the medians of runs, given each run's samples, by Student's t test with one spread
@@ -107,11 +107,11 @@ def t_quantile(tail: float, freedom: float) -> float:
 
 def _median_error(run: Samples) -> float:
     """The standard error of a run's median, by its own steps, as a part of the median."""
-    medians = _medians(run, np.random.default_rng(SEED))
+    medians = _draw_medians(run, np.random.default_rng(SEED))
     return float(np.std(medians) / np.median(run))
 
 
-def _medians(samples: Samples, random: np.random.Generator) -> Samples:
+def _draw_medians(samples: Samples, random: np.random.Generator) -> Samples:
     """The medians of RESAMPLES draws in circular blocks (Künsch 1989): neighbouring steps resemble
     each other, so blocks of about n^(1/3) are drawn, not single steps."""
     count = len(samples)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Columns, Database
 from gpu_profile.analysis.tables.labels import memory_kind
@@ -39,10 +39,10 @@ def load_reserved(database: Database) -> list[Reserved]:
 
 
 def _curves(rows: Columns) -> Iterator[Reserved]:
-    for process in present(rows["globalPid"]):
-        for device in present(rows["deviceId"][rows["globalPid"] == process]):
+    for process in list_distinct(rows["globalPid"]):
+        for device in list_distinct(rows["deviceId"][rows["globalPid"] == process]):
             here = (rows["globalPid"] == process) & (rows["deviceId"] == device)
-            for kind in present(rows["memKind"][here]):
+            for kind in list_distinct(rows["memKind"][here]):
                 mine = np.flatnonzero(here & (rows["memKind"] == kind))
                 what = rows["memoryOperationType"][mine]
                 sign = np.where(what == ALLOCATED, 1, np.where(what == FREED, -1, 0))
@@ -58,7 +58,7 @@ def on_device(database: Database, process: int, device: int) -> tuple[IntArray, 
     columns = ("start", "globalPid", "deviceId", "bytes", "memKind", "memoryOperationType")
     rows = database.load(MEMORY, *columns, sort=False)
     mine = (rows["globalPid"] == process) & (rows["deviceId"] == device)
-    mine &= among(rows["memKind"], ON_DEVICE)
+    mine &= is_among(rows["memKind"], ON_DEVICE)
     if not mine.any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
     rows = {name: values[mine] for name, values in rows.items()}

@@ -42,8 +42,8 @@ class Metric:
     def between(self, start: int, end: int) -> "Metric":
         """The samples of [start, end)."""
         first, behind = np.searchsorted(self.time, (start, end))
-        kept = slice(int(first), int(behind))
-        return Metric(self.gpu, self.name, self.unit, self.time[kept], self.value[kept])
+        rows = slice(int(first), int(behind))
+        return Metric(self.gpu, self.name, self.unit, self.time[rows], self.value[rows])
 
 
 @once_each
@@ -51,13 +51,21 @@ def load_metrics(database: Database) -> tuple[Metric, ...]:
     """Every metric in per cent or MHz of every GPU that was sampled; none without sampling."""
     rows = database.rows("TARGET_INFO_GPU_METRICS", "metricId", "metricName")
     names = {int(str(key)): str(name) for key, name in rows if key is not None}
-    wanted = {key: name for key, name in names.items() if name.endswith("%]") or _MHZ.search(name)}
-    if not wanted or not database.has(METRICS):
+    metric_names = {
+        key: name for key, name in names.items() if name.endswith("%]") or _MHZ.search(name)
+    }
+    if not metric_names or not database.has(METRICS):
         return ()
     columns = database.load(
-        METRICS, "timestamp", "typeId", "metricId", "value", only={"metricId": wanted}, sort=False
+        METRICS,
+        "timestamp",
+        "typeId",
+        "metricId",
+        "value",
+        only={"metricId": metric_names},
+        sort=False,
     )
-    return tuple(_split(columns, wanted))
+    return tuple(_split(columns, metric_names))
 
 
 def _split(columns: Mapping[str, IntArray], names: Mapping[int, str]) -> Iterator[Metric]:

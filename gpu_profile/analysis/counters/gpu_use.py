@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE, Activity
 from gpu_profile.analysis.activity.start_up import steady_window
-from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.counters import gpu_metrics as metrics
 from gpu_profile.analysis.store.database import Database
@@ -49,9 +49,9 @@ NO_USE = GpuUse({}, {})
 
 def gpu_use(activity: Activity, database: Database) -> GpuUse:
     """One rank's GPU; NO_USE where it was not sampled in this report."""
-    found = metrics.load_metrics(database)
+    gpu_metrics = metrics.load_metrics(database)
     gpu = _number(activity, database)
-    chosen = {name: metrics.metric_of(found, gpu, pattern) for name, pattern in NAMES.items()}
+    chosen = {name: metrics.metric_of(gpu_metrics, gpu, pattern) for name, pattern in NAMES.items()}
     sampled = {name: one for name, one in chosen.items() if one}
     if not sampled:
         return NO_USE
@@ -76,8 +76,8 @@ def _number(activity: Activity, database: Database) -> int:
 def _gemms(activity: Activity) -> Intervals:
     ops = activity.ops
     mine = ops.kind == COMPUTE
-    codes = [key for key in present(ops.name[mine]) if _is_gemm(activity.names[key])]
-    rows = mine & among(ops.name, codes)
+    codes = [key for key in list_distinct(ops.name[mine]) if _is_gemm(activity.names[key])]
+    rows = mine & is_among(ops.name, codes)
     return Intervals.union(ops.start[rows], ops.end[rows])
 
 

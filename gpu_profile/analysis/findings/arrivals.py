@@ -52,19 +52,19 @@ class Suspects:
     worst: tuple[float, int]
 
 
-def communicators(views: Sequence[View]) -> list[Waits]:
+def list_communicators(views: Sequence[View]) -> list[Waits]:
     """The communicators with at least two ranks and symmetric collectives in steady steps."""
     numbers = {int(n) for view in views for n in np.unique(view.split.arrivals.group)}
-    found = []
+    groups_waited = []
     for number in sorted(numbers - {UNMATCHED}):
         members = tuple(v for v in views if np.any(v.split.arrivals.group == number))
-        waits = _waits(members, number)
+        waits = _measure_waits(members, number)
         if waits is not None:
-            found.append(waits)
-    return found
+            groups_waited.append(waits)
+    return groups_waited
 
 
-def _waits(members: tuple[View, ...], number: int) -> Waits | None:
+def _measure_waits(members: tuple[View, ...], number: int) -> Waits | None:
     begin = max(view.start for view in members)
     columns = []
     for view in members:
@@ -79,10 +79,10 @@ def _waits(members: tuple[View, ...], number: int) -> Waits | None:
     arrived = start.max(axis=0)
     step = np.searchsorted(edges, arrived) if view.has_steps else np.arange(len(arrived))
     _, number_of = np.unique(step, return_inverse=True)
-    return Waits(members, start, number_of, _weights(start, number_of))
+    return Waits(members, start, number_of, _compute_weights(start, number_of))
 
 
-def _weights(start: IntArray, step: IntArray) -> NDArray[np.float64]:
+def _compute_weights(start: IntArray, step: IntArray) -> NDArray[np.float64]:
     """Scale down the steps (collectives, where there are no steps) with outlying waits."""
     wait = (start.max(axis=0) - start).sum(axis=0)
     sums = np.bincount(step, weights=wait)
@@ -99,7 +99,7 @@ def suspects_of(waits: Waits) -> Suspects | None:
     count = int(np.argmax(jumps)) + 1
     late, others = order[:count], order[count:]
     ahead = waits.start[late].max(axis=0) - waits.start[others].max(axis=0)
-    if _constancy(waits, ahead > 0, count / len(views)) < CONSTANCY:
+    if _compute_constancy(waits, ahead > 0, count / len(views)) < CONSTANCY:
         return None
     worst = int(np.argmax(ahead * waits.weight))
     slow, rest = tuple(views[i] for i in late), tuple(views[i] for i in others)
@@ -117,7 +117,7 @@ def least_ms(views: Sequence[View]) -> float:
     return max(LEAST_SHARE * float(np.median([view.step_ms for view in views])), LEAST_MS)
 
 
-def _constancy(waits: Waits, last: NDArray[np.bool_], chance: float) -> float:
+def _compute_constancy(waits: Waits, last: NDArray[np.bool_], chance: float) -> float:
     """By the time waited and by the step (in its most waited collective), the lesser of both."""
     waited = waits.wait.sum(axis=0).astype(np.float64)
     weight = waited * waits.weight
@@ -141,6 +141,6 @@ def contention_ms(view: View, free: View) -> float:
             usual = count * other.total / other.count
             extra += max(0.0, time.total - time.alone_total - usual)
     own = view.facts.states.own
-    whole = max(int(own["compute"][0]), 1)
-    share = view.mean(own["compute"]) / whole
+    compute_ns = max(int(own["compute"][0]), 1)
+    share = view.mean(own["compute"]) / compute_ns
     return min(extra * share, CONTENTION_MOST * view.mean(own["hidden"])) / 1e6

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpu_profile.analysis.activity.health import Health, ReportHealth
 from gpu_profile.analysis.activity.idle import CAUSES, PROFILER
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 
 # A window's edges cut off a launch here and there; one in a hundred is no edge any more.
 LOST_SHARE = 0.01
@@ -19,25 +19,30 @@ ADVICE = (
 
 def judge_capture(views: Sequence[View], reports: Sequence[ReportHealth]) -> Judgement:
     """Lost events, ranks without GPU work, ranks cut short, and a profiler that costs much."""
-    findings = [*_lost(reports), *_empty(reports), *_short(views), *_overhead(views)]
+    findings = [
+        *_find_lost(reports),
+        *_find_empty(reports),
+        *_find_short(views),
+        *_find_overhead(views),
+    ]
     return Judgement(tuple(findings))
 
 
-def _finding(ranks: Sequence[int], cause: str, ms: float, *evidence: str) -> Finding:
+def _make_finding(ranks: Sequence[int], cause: str, ms: float, *evidence: str) -> Finding:
     return Finding("capture", tuple(sorted(set(ranks))), cause, ms, evidence, ADVICE)
 
 
-def _lost(reports: Sequence[ReportHealth]) -> list[Finding]:
+def _find_lost(reports: Sequence[ReportHealth]) -> list[Finding]:
     lines, ranks = [], []
     for report in reports:
-        bad = [rank for rank in report.ranks if _loses(rank)]
+        bad = [rank for rank in report.ranks if _is_losing(rank)]
         ranks += [rank.rank for rank in (bad or (report.ranks if report.losses else ()))]
         lines += [_loss_line(rank) for rank in bad]
         lines += [f"{report.report}: {text}" for text in report.losses]
-    return [_finding(ranks, "lost_events", 0.0, *lines)] if lines else []
+    return [_make_finding(ranks, "lost_events", 0.0, *lines)] if lines else []
 
 
-def _loses(rank: Health) -> bool:
+def _is_losing(rank: Health) -> bool:
     orphans = rank.orphans > LOST_SHARE * rank.operations
     return orphans or rank.unseen > LOST_SHARE * rank.launches
 
@@ -49,16 +54,18 @@ def _loss_line(rank: Health) -> str:
     )
 
 
-def _empty(reports: Sequence[ReportHealth]) -> list[Finding]:
+def _find_empty(reports: Sequence[ReportHealth]) -> list[Finding]:
     """A report without GPU work beside others that have it."""
     reports = [report for report in reports if not report.joined]
     names = [report.report for report in reports if not report.ranks]
     if not names or len(names) == len(reports):
         return []
-    return [_finding((), "no_gpu_work", 0.0, *(f"{name}: no GPU work recorded" for name in names))]
+    return [
+        _make_finding((), "no_gpu_work", 0.0, *(f"{name}: no GPU work recorded" for name in names))
+    ]
 
 
-def _short(views: Sequence[View]) -> list[Finding]:
+def _find_short(views: Sequence[View]) -> list[Finding]:
     """Ranks that lack steps: their recording began late or ended early.
 
     A window (--delay, --duration, a capture range, stop) cuts off steps at its edges, and not as
@@ -69,8 +76,8 @@ def _short(views: Sequence[View]) -> list[Finding]:
     longest = max(spans.values(), default=0)
     counts = {view.rank: len(view.facts.states.steps) for view in views}
     most = max(counts.values(), default=0)
-    whole = all(view.facts.states.start_up for view in views)
-    limit = most - max(1, (WHOLE_EDGE if whole else WINDOW_EDGE) * most)
+    has_start_up = all(view.facts.states.start_up for view in views)
+    limit = most - max(1, (WHOLE_EDGE if has_start_up else WINDOW_EDGE) * most)
     short = [
         rank
         for rank, count in counts.items()
@@ -78,15 +85,16 @@ def _short(views: Sequence[View]) -> list[Finding]:
     ]
     if not short or 2 * len(short) > len(counts):
         return []
-    line = f"{listed(short)}: {min(counts[rank] for rank in short)} of {most} steps recorded"
-    return [_finding(short, "cut_short", 0.0, line)]
+    line = f"{format_ranks(short)}: {min(counts[rank] for rank in short)} of {most} steps recorded"
+    return [_make_finding(short, "cut_short", 0.0, line)]
 
 
-def _overhead(views: Sequence[View]) -> list[Finding]:
+def _find_overhead(views: Sequence[View]) -> list[Finding]:
     state = f"idle_{CAUSES[PROFILER]}"
-    found = [view for view in views if view.share(state) >= OVERHEAD_SHARE]
-    if not found:
+    slow_views = [view for view in views if view.share(state) >= OVERHEAD_SHARE]
+    if not slow_views:
         return []
-    ms = sum(view.ms(state) for view in found) / len(found)
-    line = f"{listed(v.rank for v in found)}: the profiler's own work idles the GPU {ms:.2f} ms"
-    return [_finding([view.rank for view in found], "overhead", ms, f"{line} a step")]
+    ms = sum(view.ms(state) for view in slow_views) / len(slow_views)
+    ranks = format_ranks(view.rank for view in slow_views)
+    line = f"{ranks}: the profiler's own work idles the GPU {ms:.2f} ms"
+    return [_make_finding([view.rank for view in slow_views], "overhead", ms, f"{line} a step")]

@@ -7,12 +7,12 @@ from itertools import chain
 
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.health import ReportHealth, report_health
-from gpu_profile.analysis.activity.states import split
+from gpu_profile.analysis.activity.states import split_exposed
 from gpu_profile.analysis.activity.steps import Steps, common_steps, host_steps, warm_up
 from gpu_profile.analysis.counters.gpu_use import gpu_use
 from gpu_profile.analysis.findings.capture import judge_capture
 from gpu_profile.analysis.findings.experts import judge_experts
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.findings.host_bound import (
     judge_host_bound,
     judge_idle,
@@ -32,7 +32,7 @@ from gpu_profile.analysis.findings.transfers import (
 from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kernels
 from gpu_profile.analysis.findings.unused_gpu import judge_unused_gpu
 from gpu_profile.analysis.host.work import load_host_record
-from gpu_profile.analysis.multi_report.survey import run_of, survey
+from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.printable import printable
@@ -95,11 +95,11 @@ class Diagnosis:
     def to_blocks(self, most: int = 0) -> Iterator[str]:
         """The findings (the `most` winnable ones; 0: all) and what could not be judged."""
         shown = self.findings[:most] if most else self.findings
-        yield from (_block(number, finding) for number, finding in enumerate(shown, 1))
+        yield from (_format_block(number, finding) for number, finding in enumerate(shown, 1))
         if not self.findings and not any(text.startswith("anything") for text in self.unjudged):
             yield "Nothing found that is worth the time."
-        if left := len(self.findings) - len(shown):
-            yield f"{left} more: invoke diagnose"
+        if more_count := len(self.findings) - len(shown):
+            yield f"{more_count} more: invoke diagnose"
         yield from (printable(f"Could not judge {text}.") for text in self.unjudged)
 
     def to_table(self) -> Table:
@@ -119,7 +119,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class ReportFacts:
+class DiagnosedReport:
     """One report's part: small, picklable. `hosts`: rank and steps by the host's clock of each
     process of a report without GPU work."""
 
@@ -128,7 +128,7 @@ class ReportFacts:
     hosts: tuple[tuple[int, Steps], ...] = ()
 
 
-def partial(database: Database, scope: Scope) -> ReportFacts:
+def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
     """What the rules need to know of one report."""
     activities = activities_of(database, scope)
     report = database.path.name
@@ -140,13 +140,13 @@ def partial(database: Database, scope: Scope) -> ReportFacts:
     hosts = () if activities else host_ranges_of(database, scope)
     by_host = tuple((rank, host_steps(ranges)) for rank, ranges in hosts)
     health = replace(report_health(database, activities), joined=scope.joined)
-    return ReportFacts(ranks, health, by_host)
+    return DiagnosedReport(ranks, health, by_host)
 
 
-def merge(parts: Sequence[ReportFacts], clock_error_ns: int = 0) -> Diagnosis:
+def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diagnosis:
     """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks."""
     facts = list(chain.from_iterable(part.ranks for part in parts))
-    views = _views(facts, clock_error_ns)
+    views = _make_views(facts, clock_error_ns)
     reports = sorted((part.health for part in parts), key=lambda health: health.report)
     nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
     # Means a step and sums of a recording do not mix.
@@ -159,7 +159,7 @@ def merge(parts: Sequence[ReportFacts], clock_error_ns: int = 0) -> Diagnosis:
         findings, notes = _of_recording(findings, notes)
     facts_of_run = overview(views, list(chain.from_iterable(part.hosts for part in parts)))
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
-    ordered = sorted(findings, key=_order)
+    ordered = sorted(findings, key=_sort_key)
     return Diagnosis(tuple(ordered), tuple(dict.fromkeys(notes)), facts_of_run)
 
 
@@ -168,29 +168,29 @@ def _of_recording(
 ) -> tuple[list[Finding], list[str]]:
     """Of a run without steps: what idles may be start-up, so it is no finding."""
     idle = [finding for finding in findings if finding.kind == "idle" and finding.cause != "queued"]
-    kept = [finding.of_recording() for finding in findings if finding not in idle]
+    recording_findings = [finding.of_recording() for finding in findings if finding not in idle]
     more = [
-        f"{finding.ms_per_step:.0f} ms of idle time on {listed(finding.ranks)}: without steps, "
-        "start-up cannot be told from the program's work"
+        f"{finding.ms_per_step:.0f} ms of idle time on {format_ranks(finding.ranks)}: without "
+        "steps, start-up cannot be told from the program's work"
         for finding in idle
     ]
-    return kept, [*(note.replace(" a step", " in all") for note in notes), *more]
+    return recording_findings, [*(note.replace(" a step", " in all") for note in notes), *more]
 
 
-def _table(parts: Sequence[ReportFacts]) -> Table:
-    return merge(parts).to_table()
+def _make_table(parts: Sequence[DiagnosedReport]) -> Table:
+    return judge_run(parts).to_table()
 
 
-FINDINGS = Analysis("findings", partial, _table)
+FINDINGS = Analysis("findings", collect_report_facts, _make_table)
 
 
-def diagnose(*databases: Database) -> Diagnosis:
+def diagnose_reports(*databases: Database) -> Diagnosis:
     """The reports of one run, their ranks and clocks found out first; all in this process."""
-    run = run_of([survey(database) for database in databases])
+    run = run_of([survey_report(database) for database in databases])
     scopes = run.join([str(database.path) for database in databases])
     pairs = zip(databases, scopes, strict=True)
-    parts = [partial(database, scope) for database, scope in pairs]
-    return merge(parts, run.alignment.residual_ns or 0)
+    parts = [collect_report_facts(database, scope) for database, scope in pairs]
+    return judge_run(parts, run.alignment.residual_ns or 0)
 
 
 def _unexplained(findings: Sequence[Finding]) -> list[Finding]:
@@ -206,13 +206,13 @@ def _unexplained(findings: Sequence[Finding]) -> list[Finding]:
     ]
 
 
-def _order(finding: Finding) -> tuple[object, ...]:
+def _sort_key(finding: Finding) -> tuple[object, ...]:
     return (-round(finding.ms_per_step, 3), finding.kind, finding.ranks)
 
 
-def _views(facts: Sequence[RankFacts], clock_error_ns: int) -> list[View]:
+def _make_views(facts: Sequence[RankFacts], clock_error_ns: int) -> list[View]:
     ordered = sorted(facts, key=lambda fact: (fact.states.rank, fact.states.device))
-    splits = split([fact.states for fact in ordered], clock_error_ns)
+    splits = split_exposed([fact.states for fact in ordered], clock_error_ns)
     steps = [fact.states.steps for fact in ordered]
     drop, common = warm_up(steps), common_steps(steps)
     return [
@@ -221,7 +221,7 @@ def _views(facts: Sequence[RankFacts], clock_error_ns: int) -> list[View]:
     ]
 
 
-def _block(number: int, finding: Finding) -> str:
+def _format_block(number: int, finding: Finding) -> str:
     ranks = f" on {', '.join(map(str, finding.ranks))}" if finding.ranks else ""
     gain = f", {finding.ms_per_step:.2f} ms {finding.unit}" if finding.ms_per_step else ""
     head = f"{number}. {finding.kind}{ranks}: {finding.cause}{gain}"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.roles import EXPERT, find_groups
 from gpu_profile.analysis.findings.arrivals import least_ms
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.tables.comm_kernels import ALL_TO_ALL, KINDS
 
 # Routers send 1.1 times the mean to some rank in any step.
@@ -89,7 +89,7 @@ def _bytes(view: View, number: int) -> float:
 
 def _finding(busiest: _Busiest, number: int) -> Finding:
     views, others = busiest.views, busiest.others
-    ranks, rest = (listed(view.rank for view in side) for side in (views, others))
+    ranks, rest = (format_ranks(view.rank for view in side) for side in (views, others))
     compute = [float(np.mean([v.ms("compute") for v in side])) for side in (views, others)]
     waits = [float(np.mean([_waiting_ms(v, number) for v in side])) for side in (views, others)]
     evidence = [

@@ -131,7 +131,7 @@ class View:
         return name, times[name] / sum(times.values())
 
 
-def listed(ranks: Iterable[int]) -> str:
+def format_ranks(ranks: Iterable[int]) -> str:
     """`rank 0`, `ranks 0, 2`, `ranks 0-7`."""
     numbers = sorted(set(ranks))
     if len(numbers) == 1:

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.idle import CAUSES, LAUNCH, QUEUED, STALL, SYNC
 from gpu_profile.analysis.arrays.periods import find_period
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.findings.rank_facts import TINY_NS
 
 # A GPU that is fed well idles for a few percent of a step. Below a tenth there is little to win,
@@ -52,8 +52,10 @@ TINY_ADVICE = (
 
 def judge_host_bound(views: Sequence[View]) -> Judgement:
     """Steps paced by how fast the host issues work: short gaps, call after call."""
-    found = [view for view in views if view.share("idle_launch") >= IDLE_SHARE]
-    return _one("host_bound", "launch", found, _launch_ms, _launch_evidence, HOST_ADVICE)
+    idle_views = [view for view in views if view.share("idle_launch") >= IDLE_SHARE]
+    return _judge_state(
+        "host_bound", "launch", idle_views, _launch_ms, _launch_evidence, HOST_ADVICE
+    )
 
 
 def _launch_ms(view: View) -> float:
@@ -70,14 +72,16 @@ def judge_idle(views: Sequence[View]) -> Judgement:
     data = [view for view in silent if _waits_for_data(view)]
     other = [view for view in silent if view not in data]
     # Without its call, nobody knows whether an operation was queued.
-    known = [
+    explained = [
         view for view in views if 100 * view.facts.health.orphans < view.facts.health.operations
     ]
-    queued = [view for view in known if view.share("idle_queued") >= IDLE_SHARE]
+    queued = [view for view in explained if view.share("idle_queued") >= IDLE_SHARE]
     parts = (
-        _one("idle", "data", data, _stall_ms, _stall_evidence, STALL_ADVICE["data"]),
-        _one("idle", "host", other, _stall_ms, _stall_evidence, _host_advice(other)),
-        _one("idle", "queued", queued, _queued_ms, _queued_evidence, STALL_ADVICE["queued"]),
+        _judge_state("idle", "data", data, _stall_ms, _stall_evidence, STALL_ADVICE["data"]),
+        _judge_state("idle", "host", other, _stall_ms, _stall_evidence, _host_advice(other)),
+        _judge_state(
+            "idle", "queued", queued, _queued_ms, _queued_evidence, STALL_ADVICE["queued"]
+        ),
     )
     return Judgement(tuple(finding for part in parts for finding in part.findings))
 
@@ -109,34 +113,40 @@ def _stall_ms(view: View) -> float:
 def judge_synchronization(views: Sequence[View]) -> Judgement:
     """Blocking calls in the steps that left the GPU without work afterwards. Told of all ranks
     that make the calls, also where a host that is late anyway pays nothing for them."""
-    paying = [view for view in views if _habits(view) and _sync_costs(view)]
+    paying = [view for view in views if _list_habits(view) and _sync_costs(view)]
     if not paying:
         return Judgement()
-    names = {name for view in paying for name in _habits(view)}
-    found = [v for v in views if any(_per_step(v, name) >= SYNCS_PER_STEP for name in names)]
+    names = {name for view in paying for name in _list_habits(view)}
+    blocked_views = [
+        v for v in views if any(_per_step(v, name) >= SYNCS_PER_STEP for name in names)
+    ]
     gain = float(np.mean([view.mean(view.facts.sync_cost) for view in paying])) / 1e6
     evidence = (*_sync_evidence(paying), *_no_steps(paying))
-    return Judgement((_finding("synchronization", "sync", found, gain, evidence, SYNC_ADVICE),))
+    return Judgement(
+        (_make_finding("synchronization", "sync", blocked_views, gain, evidence, SYNC_ADVICE),)
+    )
 
 
 def judge_tiny_kernels(views: Sequence[View]) -> Judgement:
     """Many kernels that cost the host more than the GPU, with gaps before them to show for it."""
-    found = [view for view in views if _tiny_share(view) >= TINY_SHARE and _many(view)]
-    if not found:
+    tiny_views = [view for view in views if _tiny_share(view) >= TINY_SHARE and _is_many(view)]
+    if not tiny_views:
         return Judgement()
-    gain = float(np.mean([view.mean(view.facts.tiny_idle) for view in found])) / 1e6
-    evidence = (*_tiny_evidence(found), *_no_steps(found))
-    return Judgement((_finding("tiny_kernels", "launch", found, gain, evidence, TINY_ADVICE),))
+    gain = float(np.mean([view.mean(view.facts.tiny_idle) for view in tiny_views])) / 1e6
+    evidence = (*_tiny_evidence(tiny_views), *_no_steps(tiny_views))
+    return Judgement(
+        (_make_finding("tiny_kernels", "launch", tiny_views, gain, evidence, TINY_ADVICE),)
+    )
 
 
-def _finding(
+def _make_finding(
     kind: str, cause: str, views: Sequence[View], gain: float, evidence: Sequence[str], advice: str
 ) -> Finding:
     ranks = tuple(sorted({view.rank for view in views}))
     return Finding(kind, ranks, cause, gain, tuple(evidence), advice)
 
 
-def _one(
+def _judge_state(
     kind: str,
     cause: str,
     views: Sequence[View],
@@ -149,7 +159,7 @@ def _one(
         return Judgement()
     gain = float(np.mean([cost_ms(view) for view in views]))
     facts = (*evidence(views), *_no_steps(views))
-    return Judgement((_finding(kind, cause, views, gain, facts, advice),))
+    return Judgement((_make_finding(kind, cause, views, gain, facts, advice),))
 
 
 def _no_steps(views: Sequence[View]) -> tuple[str, ...]:
@@ -163,7 +173,7 @@ def _idle_line(views: Sequence[View], cost_ms: Callable[[View], float], words: s
     mean = float(np.mean([cost_ms(view) for view in views]))
     step = float(np.mean([view.step_ms for view in views]))
     return (
-        f"{listed(v.rank for v in views)}: {mean:.2f} of {step:.2f} ms a step {words}; "
+        f"{format_ranks(v.rank for v in views)}: {mean:.2f} of {step:.2f} ms a step {words}; "
         f"most on rank {worst.rank}, {100 * cost_ms(worst) / worst.step_ms:.0f} %"
     )
 
@@ -205,7 +215,7 @@ def _per_step(view: View, name: str) -> float:
     return view.mean(view.facts.blockers[name][0]) if name in view.facts.blockers else 0.0
 
 
-def _habits(view: View) -> list[str]:
+def _list_habits(view: View) -> list[str]:
     """The synchronising calls that this rank makes in most steps and that hold it."""
     return [
         name
@@ -219,7 +229,7 @@ def _habits(view: View) -> list[str]:
 def _longest_held(view: View) -> list[str]:
     """What holds the host in most steps, longest first: the habits, and copies that block."""
     blockers = view.facts.blockers
-    held = {name: view.mean(blockers[name][1]) for name in _habits(view)}
+    held = {name: view.mean(blockers[name][1]) for name in _list_habits(view)}
     copies = [name for name, (*_, copies) in blockers.items() if copies]
     held |= {
         name: view.mean(blockers[name][1])
@@ -235,7 +245,7 @@ def _sync_share(view: View) -> float:
 
 
 def _sync_costs(view: View) -> bool:
-    held = sum(view.mean(view.facts.blockers[name][1]) for name in _habits(view))
+    held = sum(view.mean(view.facts.blockers[name][1]) for name in _list_habits(view))
     habit = held / 1e6 >= HELD_SHARE * view.step_ms
     return _sync_share(view) >= (HELD_SYNC_SHARE if habit else SYNC_SHARE)
 
@@ -260,7 +270,7 @@ def _tiny_share(view: View) -> float:
     return view.mean(view.facts.tiny_idle) / 1e6 / view.step_ms if view.step_ms else 0.0
 
 
-def _many(view: View) -> bool:
+def _is_many(view: View) -> bool:
     tiny, kernels = view.mean(view.facts.tiny), view.mean(view.facts.kernel_count)
     return tiny >= TINY_PER_STEP and tiny >= TINY_PART * kernels
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpu_profile.analysis.activity.steps import Steps, warm_up
-from gpu_profile.analysis.findings.finding import View, listed
+from gpu_profile.analysis.findings.finding import View, format_ranks
 
 OTHER = "other work of the host"
 
@@ -103,10 +103,10 @@ def _times(view: View) -> list[float]:
 def _host_step(hosts: Sequence[tuple[int, Steps]]) -> StepFacts | None:
     drop = warm_up([steps for _, steps in hosts])
     times = [(rank, steps, (steps.end - steps.start)[drop:] / 1e6) for rank, steps in hosts]
-    known = [(rank, steps, each.tolist()) for rank, steps, each in times if len(each)]
-    if not known:
+    with_steps = [(rank, steps, each.tolist()) for rank, steps, each in times if len(each)]
+    if not with_steps:
         return None
-    rank, steps, slowest = max(known, key=lambda one: float(np.median(one[2])))
+    rank, steps, slowest = max(with_steps, key=lambda one: float(np.median(one[2])))
     facts = _step_facts(rank, steps, slowest)
     return replace(facts, source=f"{facts.source}, by the host's clock")
 
@@ -126,15 +126,15 @@ def _step_facts(rank: int, steps: Steps, times: Sequence[float]) -> StepFacts:
 
 def _start_up(views: Sequence[View]) -> StartUpFacts | None:
     ranks = [(view.rank, view.facts.states.start_up) for view in views]
-    known = [(rank, one) for rank, one in ranks if one is not None]
-    if not known:
+    with_start_up = [(rank, one) for rank, one in ranks if one is not None]
+    if not with_start_up:
         return None
-    rank, longest = max(known, key=lambda pair: pair[1].length)
+    rank, longest = max(with_start_up, key=lambda pair: pair[1].length)
     parts = {name: ns / 1e9 for name, ns in longest.parts.items()}
     parts[OTHER] = max(longest.length / 1e9 - sum(parts.values()), 0.0)
     ordered = sorted(parts.items(), key=lambda pair: (-pair[1], pair[0]))
-    kept = {name: value for name, value in ordered if value >= 0.01 * longest.length / 1e9}
-    return StartUpFacts(rank, longest.length / 1e9, kept, longest.first_steps)
+    large_parts = {name: value for name, value in ordered if value >= 0.01 * longest.length / 1e9}
+    return StartUpFacts(rank, longest.length / 1e9, large_parts, longest.first_steps)
 
 
 def _reasons(views: Sequence[View]) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _reasons(views: Sequence[View]) -> Iterator[str]:
     for view in views:
         why = view.facts.states.steps.why_none or "no range or repetition holds GPU work"
         by_reason.setdefault(why, []).append(view.rank)
-    yield from (f"{listed(ranks)}: {why}" for why, ranks in by_reason.items())
+    yield from (f"{format_ranks(ranks)}: {why}" for why, ranks in by_reason.items())
 
 
 def _time(seconds: float) -> str:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.match_calls import number_owners
 from gpu_profile.analysis.activity.comm.roles import PIPELINE, find_groups
-from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SEND_RECV
 
 # The bounding stage waits less than the others by this part of a step; even stages differ by what
@@ -83,18 +83,18 @@ def _edges(views: Sequence[View]) -> set[tuple[int, int]]:
         for view, own in zip(views, collectives, strict=True)
         for number, group in groups.items()
         if group.roles.get(SEND_RECV) == PIPELINE
-        for communicator in present(own.communicator[view.split.arrivals.group == number])
+        for communicator in list_distinct(own.communicator[view.split.arrivals.group == number])
     }
-    found = set()
+    pairs = set()
     for communicator in pipelines:
         owners = number_owners(collectives, communicator)
         for index in owners.values():
             own = collectives[index]
             mine = own.communicator[own.messages.kernel] == communicator
             mine &= own.kind[own.messages.kernel] == _SEND_RECV
-            peers = present(own.messages.peer[mine])
-            found |= {(index, owners[peer]) for peer in peers if peer in owners}
-    return {(one, other) for one, other in found if one != other}
+            peers = list_distinct(own.messages.peer[mine])
+            pairs |= {(index, owners[peer]) for peer in peers if peer in owners}
+    return {(one, other) for one, other in pairs if one != other}
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,10 @@ class _Period:
 def _period(views: Sequence[View]) -> _Period | None:
     """Of the rank with the most steps: a pipeline's ranks step together, and one that mostly
     waits may show none of its own."""
-    known = [view for view in views if view.has_steps]
-    if not known:
+    with_steps = [view for view in views if view.has_steps]
+    if not with_steps:
         return None
-    view = max(known, key=lambda one: one.steps)
+    view = max(with_steps, key=lambda one: one.steps)
     return _Period(view.start, int(view.facts.states.end[-1]), view.steps)
 
 
@@ -144,7 +144,9 @@ def _messages_a_step(view: View, period: _Period) -> float:
     messages = own.messages
     mine = messages.sends & period.holds(own.start[messages.kernel])
     mine &= own.kind[messages.kernel] == _SEND_RECV
-    counts = [int((mine & (messages.peer == peer)).sum()) for peer in present(messages.peer[mine])]
+    counts = [
+        int((mine & (messages.peer == peer)).sum()) for peer in list_distinct(messages.peer[mine])
+    ]
     return max(counts, default=0) / period.steps
 
 
@@ -153,7 +155,7 @@ def _finding(stages: _Stages, bound: int) -> Finding:
     gain = step * float(1 - work.mean() / work[bound])
     ranks = tuple(sorted(view.rank for view in stages.views[bound]))
     bubbles = ", ".join(
-        f"stage {number} ({listed(view.rank for view in stage)}) {100 * bubble:.0f} %"
+        f"stage {number} ({format_ranks(view.rank for view in stage)}) {100 * bubble:.0f} %"
         for number, (stage, bubble) in enumerate(zip(stages.views, stages.bubble, strict=True))
     )
     return Finding(

@@ -24,7 +24,7 @@ from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE
 from gpu_profile.analysis.activity.start_up import steady_window
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.activity.steps import Steps, find_steps
-from gpu_profile.analysis.arrays.columns import among, coded, present, rising
+from gpu_profile.analysis.arrays.columns import encode_column, is_among, is_rising, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.counters.gpu_use import NO_USE, GpuUse
@@ -104,11 +104,11 @@ def rank_facts(
     return RankFacts(
         report=report,
         states=rank_states(activity, offset_ns),
-        kernels=_kernels(activity),
-        copies=_copies(activity, gpu),
-        blockers=_blockers(activity, steps),
+        kernels=_sum_kernels(activity),
+        copies=_sum_copies(activity, gpu),
+        blockers=_sum_blocking_calls(activity, steps),
         gap_ranges=_gap_ranges(activity),
-        longest=_longest(activity, offset_ns),
+        longest=_find_longest(activity, offset_ns),
         kernel_count=gpu.count(ops.start[kernels]),
         tiny=gpu.count(ops.start[tiny]),
         tiny_idle=_tiny_idle(activity, gpu, tiny),
@@ -130,7 +130,7 @@ class Windows:
 
     def sum(self, time: IntArray, weight: IntArray) -> IntArray:
         """The sum of the weights of what happens in each window, given its times."""
-        if not rising(time):
+        if not is_rising(time):
             order = np.argsort(time, kind="stable")
             time, weight = time[order], weight[order]
         sums = np.r_[0, np.cumsum(weight)]
@@ -138,7 +138,7 @@ class Windows:
         return np.asarray(sums[behind] - sums[first], np.int64)
 
     def count(self, time: IntArray) -> IntArray:
-        ordered = time if rising(time) else np.sort(time)
+        ordered = time if is_rising(time) else np.sort(time)
         first, behind = (np.searchsorted(ordered, edge) for edge in (self.start, self.end))
         return np.asarray(behind - first, np.int64)
 
@@ -148,11 +148,11 @@ def _is_steady(activity: Activity, time: IntArray) -> NDArray[np.bool_]:
     return (time >= first) & (time < last)
 
 
-def _kernels(activity: Activity) -> dict[str, KernelTime]:
+def _sum_kernels(activity: Activity) -> dict[str, KernelTime]:
     ops = activity.ops
     rows = np.flatnonzero((ops.kind == COMPUTE) & _is_steady(activity, ops.start))
     alone = ~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])
-    place, names = coded(ops.name[rows])
+    place, names = encode_column(ops.name[rows])
     duration = ops.duration[rows]
     sums = [
         np.bincount(place, weights=weight, minlength=len(names)).astype(np.int64)
@@ -165,41 +165,43 @@ def _kernels(activity: Activity) -> dict[str, KernelTime]:
     }
 
 
-def _copies(activity: Activity, windows: Windows) -> dict[Key, CopyTime]:
+def _sum_copies(activity: Activity, windows: Windows) -> dict[Key, CopyTime]:
     ops = activity.ops
     hidden = ops.union(COMPUTE)
     large = (ops.kind == COPY) & (ops.bytes >= STAGED_BYTES)
-    found = {}
-    for kind in present(ops.copy_kind[large]):
+    copies = {}
+    for kind in list_distinct(ops.copy_kind[large]):
         for pageable in (False, True):
             rows = np.flatnonzero(large & (ops.copy_kind == kind) & (ops.pageable == pageable))
             if not len(rows):
                 continue
             start, end, size = ops.start[rows], ops.end[rows], ops.bytes[rows]
             exposed = end - start - hidden.within(start, end)
-            found[kind, pageable] = CopyTime(
+            copies[kind, pageable] = CopyTime(
                 count=windows.count(start),
                 bytes=windows.sum(start, size),
                 time=windows.sum(start, end - start),
                 exposed=windows.sum(start, exposed),
                 rate=float(np.median(size / np.maximum(end - start, 1))),
             )
-    return found
+    return copies
 
 
-def _blockers(activity: Activity, steps: Steps) -> dict[str, tuple[IntArray, IntArray, bool]]:
+def _sum_blocking_calls(
+    activity: Activity, steps: Steps
+) -> dict[str, tuple[IntArray, IntArray, bool]]:
     blocking = blocking_calls(activity)
     name, names = name_blocking_calls(activity)
     first, last = activity.calls.start.min(initial=0), activity.calls.end.max(initial=1)
     edges = np.r_[steps.host_start[1:], steps.host_end[-1:]]
     windows = Windows(np.r_[first, steps.host_start], np.r_[last, edges])
-    found = {}
-    for code in present(name):
+    blockers = {}
+    for code in list_distinct(name):
         mine = name == code
         start, held = blocking.start[mine], (blocking.end - blocking.start)[mine]
         sums = windows.count(start), windows.sum(start, held)
-        found[names[code]] = (*sums, bool(blocking.copies[mine].any()))
-    return found
+        blockers[names[code]] = (*sums, bool(blocking.copies[mine].any()))
+    return blockers
 
 
 def _gap_ranges(activity: Activity) -> dict[tuple[int, str], int]:
@@ -219,21 +221,21 @@ def _gap_ranges(activity: Activity) -> dict[tuple[int, str], int]:
     }
 
 
-def _longest(activity: Activity, offset_ns: int) -> dict[int, tuple[int, int]]:
+def _find_longest(activity: Activity, offset_ns: int) -> dict[int, tuple[int, int]]:
     gaps = find_gaps(activity)
-    length, found = gaps.end - gaps.start, {}
+    length, longest_by_step = gaps.end - gaps.start, {}
     steady = _is_steady(activity, gaps.start)
     for cause in np.unique(gaps.cause[steady]):
         mine = np.flatnonzero((gaps.cause == cause) & steady)
         longest = mine[np.argmax(length[mine])]
-        found[int(cause)] = (int(length[longest]), int(gaps.start[longest]) + offset_ns)
-    return found
+        longest_by_step[int(cause)] = (int(length[longest]), int(gaps.start[longest]) + offset_ns)
+    return longest_by_step
 
 
 def _tiny_idle(activity: Activity, windows: Windows, tiny: IntArray) -> IntArray:
     gaps, is_tiny = find_gaps(activity), np.zeros(len(activity.ops.start), bool)
     is_tiny[tiny] = True
-    before = among(gaps.cause, (LAUNCH, LATENCY)) & is_tiny[gaps.next_op]
+    before = is_among(gaps.cause, (LAUNCH, LATENCY)) & is_tiny[gaps.next_op]
     return windows.sum(gaps.start[before], (gaps.end - gaps.start)[before])
 
 

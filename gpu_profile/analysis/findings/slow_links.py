@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.tables.comm_kernels import KINDS
 
 # GB/s in one direction of all NVLinks of a GPU in an HGX board, by the name's beginning: NVIDIA's
@@ -42,10 +42,10 @@ def judge_links(views: Sequence[View]) -> Judgement:
         return Judgement()
     if not any(_sizes_known(view) for view in talk):
         return Judgement(unjudged=(UNKNOWN,))
-    rates = {view.rank: _rate(view) for view in talk}
+    rates = {view.rank: _compute_bus_bandwidth(view) for view in talk}
     if not all(rates.values()):
         return Judgement()  # so little data that its time says nothing of a link
-    links = {_link(view) for view in talk}
+    links = {_compute_link_bandwidth(view) for view in talk}
     if len(links) > 1 or None in links or len({view.facts.host for view in talk}) > 1:
         return Judgement(unjudged=("bandwidth of collectives: the links are not known",))
     link = links.pop() or 0.0
@@ -53,7 +53,7 @@ def judge_links(views: Sequence[View]) -> Judgement:
     share = float(np.median([_transfer_ns(view) / 1e6 / view.step_ms for view in talk]))
     if rate >= FAR_BELOW * link or share < LEAST_SHARE:
         return Judgement()
-    return Judgement((_finding(talk, rate, link),))
+    return Judgement((_make_finding(talk, rate, link),))
 
 
 def _transfers(view: View) -> tuple[NDArray[np.bool_], IntArray]:
@@ -78,7 +78,7 @@ def _sizes_known(view: View) -> bool:
     )
 
 
-def _rate(view: View) -> float:
+def _compute_bus_bandwidth(view: View) -> float:
     """The rank's bus bandwidth in its steady steps, of messages large enough to fill a link; 0
     where a step has too few."""
     own, arrivals = view.facts.states.collectives, view.split.arrivals
@@ -94,29 +94,29 @@ def _rate(view: View) -> float:
         return bus / max(1.0, float(moving[large].sum()))
     moved, ns = view.mean(view.facts.states.reduced), _transfer_ns(view)
     ranks = int(arrivals.ranks.max())
-    known = moved >= LEAST_MESSAGE and ranks > 1 and not own.bytes.any()
-    return bus_bandwidth(moved, ns, ranks) if known else 0.0
+    is_measurable = moved >= LEAST_MESSAGE and ranks > 1 and not own.bytes.any()
+    return bus_bandwidth(moved, ns, ranks) if is_measurable else 0.0
 
 
 def _moved(view: View) -> float:
     """Bytes a step."""
     mine, _ = _transfers(view)
-    told = float(view.facts.states.collectives.bytes[mine].sum()) / view.steps
-    return told or view.mean(view.facts.states.reduced)
+    bytes_per_step = float(view.facts.states.collectives.bytes[mine].sum()) / view.steps
+    return bytes_per_step or view.mean(view.facts.states.reduced)
 
 
-def _link(view: View) -> float | None:
+def _compute_link_bandwidth(view: View) -> float | None:
     name = view.facts.gpu
     return next((rate for prefix, rate in NVLINK.items() if name.startswith(prefix)), None)
 
 
-def _finding(views: Sequence[View], rate: float, link: float) -> Finding:
+def _make_finding(views: Sequence[View], rate: float, link: float) -> Finding:
     moved = float(np.mean([_moved(view) for view in views]))
     ms = float(np.mean([_transfer_ns(view) for view in views])) / 1e6
     exposed = float(np.mean([view.ms("transfer") for view in views]))
     ranks = tuple(sorted({view.rank for view in views}))
     evidence = (
-        f"{listed(ranks)}: collectives move {moved / 1e6:.1f} MB a step (as NCCL or the "
+        f"{format_ranks(ranks)}: collectives move {moved / 1e6:.1f} MB a step (as NCCL or the "
         f"copies out of DDP's buckets tell) in {ms:.2f} ms: {rate:.1f} GB/s bus bandwidth",
         f"{views[0].facts.gpu} has {link:.0f} GB/s of NVLink in each direction",
     )

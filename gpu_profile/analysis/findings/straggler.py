@@ -8,12 +8,12 @@ from gpu_profile.analysis.findings.arrivals import (
     LEAST_SHARE,
     Suspects,
     Waits,
-    communicators,
     contention_ms,
     least_ms,
+    list_communicators,
     suspects_of,
 )
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 
 ADVICE = {
     "host": "Find what this rank's host does between launches (logging, checkpoints, data "
@@ -26,7 +26,7 @@ ADVICE = {
 
 def judge_straggler(views: Sequence[View]) -> Judgement:
     """One finding for each communicator that has a straggler; the same one is told once."""
-    groups = communicators(views)
+    groups = list_communicators(views)
     if not groups:
         return Judgement(unjudged=_why_not(views))
     findings: dict[tuple[int, ...], Finding] = {}
@@ -34,11 +34,11 @@ def judge_straggler(views: Sequence[View]) -> Judgement:
     for waits in groups:
         suspects = suspects_of(waits)
         if suspects is None:
-            notes += _scattered(waits)
+            notes += _describe_scattered(waits)
             continue
-        finding = _finding(suspects)
+        finding = _make_finding(suspects)
         if finding is None:
-            late = listed(view.rank for view in suspects.late)
+            late = format_ranks(view.rank for view in suspects.late)
             notes.append(f"why {late} came last in collectives: nothing there stands out")
         elif finding.ms_per_step > _known_ms(findings.get(finding.ranks)):
             findings[finding.ranks] = finding
@@ -60,7 +60,7 @@ def _why_not(views: Sequence[View]) -> tuple[str, ...]:
     return ("stragglers: no collectives between the ranks",)
 
 
-def _scattered(waits: Waits) -> list[str]:
+def _describe_scattered(waits: Waits) -> list[str]:
     """Much waiting and nobody to blame is worth saying, and is no finding."""
     # Of this communicator alone: a pipeline's waits for messages are no collectives.
     own = (waits.wait * waits.weight).sum(axis=1)
@@ -71,12 +71,12 @@ def _scattered(waits: Waits) -> list[str]:
     step = float(np.mean([view.step_ms for view in waits.views]))
     if waited < 2 * LEAST_SHARE * step:
         return []
-    ranks = listed(view.rank for view in waits.views)
+    ranks = format_ranks(view.rank for view in waits.views)
     text = f"{ranks} wait {waited:.2f} of {step:.2f} ms a step for each other in collectives"
     return [f"a straggler: {text}, but none of them comes last steadily"]
 
 
-def _excess(suspects: Suspects) -> dict[str, float]:
+def _measure_excess(suspects: Suspects) -> dict[str, float]:
     """Per cause, the ms a step that the late ranks spend more than the typical other.
 
     The GPU's idle time alone misleads about the host: a rank that waits for others lets its
@@ -110,19 +110,19 @@ def _host_excess(suspects: Suspects, gaps: float) -> float:
     return min(gaps, late - float(np.median([active(view) for view in suspects.others])))
 
 
-def _finding(suspects: Suspects) -> Finding | None:
-    excess = _excess(suspects)
+def _make_finding(suspects: Suspects) -> Finding | None:
+    excess = _measure_excess(suspects)
     cause = max(excess, key=lambda key: excess[key])
     gain = min(suspects.gain_ms, excess[cause])
     if gain < least_ms((*suspects.late, *suspects.others)):
         return None
     ranks = tuple(sorted(view.rank for view in suspects.late))
-    return Finding("straggler", ranks, cause, gain, _evidence(suspects, excess), ADVICE[cause])
+    return Finding("straggler", ranks, cause, gain, _list_evidence(suspects, excess), ADVICE[cause])
 
 
-def _evidence(suspects: Suspects, excess: dict[str, float]) -> tuple[str, ...]:
-    late = listed(view.rank for view in suspects.late)
-    others = listed(view.rank for view in suspects.others)
+def _list_evidence(suspects: Suspects, excess: dict[str, float]) -> tuple[str, ...]:
+    late = format_ranks(view.rank for view in suspects.late)
+    others = format_ranks(view.rank for view in suspects.others)
     wait = float(np.mean([view.ms("wait") for view in suspects.others]))
     move = float(np.mean([view.ms("transfer") for view in suspects.others]))
     lag, at = suspects.worst

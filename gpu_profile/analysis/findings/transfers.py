@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COPY_TO_DEVICE, COPY_TO_HOST
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, listed
+from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.findings.rank_facts import CopyTime
 
 # Overlap is never perfect: the last bucket's transfer stands alone in every data-parallel step.
@@ -35,20 +35,20 @@ BANDWIDTH_ADVICE = (
 
 def judge_exposed_communication(views: Sequence[View]) -> Judgement:
     """Moving data (waiting for a late rank is not this finding's matter) with nothing beside."""
-    found = [view for view in views if view.share("transfer") >= EXPOSED_SHARE]
+    exposed_views = [view for view in views if view.share("transfer") >= EXPOSED_SHARE]
     unsplit = [view for view in views if view.share("unsplit") >= EXPOSED_SHARE]
     notes: tuple[str, ...] = ()
     if unsplit:
         ms = float(np.mean([view.ms("unsplit") for view in unsplit]))
-        who = listed(view.rank for view in unsplit)
+        who = format_ranks(view.rank for view in unsplit)
         notes = (
             f"exposed communication of {who} ({ms:.2f} ms a step): without the other ranks' "
             "reports on one clock, waiting and transfer cannot be told apart",
         )
-    return Judgement((_communication(found),) if found else (), notes)
+    return Judgement((_judge_communication(exposed_views),) if exposed_views else (), notes)
 
 
-def _communication(views: Sequence[View]) -> Finding:
+def _judge_communication(views: Sequence[View]) -> Finding:
     gain = float(np.mean([view.ms("transfer") for view in views]))
     step = float(np.mean([view.step_ms for view in views]))
     wait = float(np.mean([view.ms("wait") for view in views]))
@@ -58,8 +58,8 @@ def _communication(views: Sequence[View]) -> Finding:
     total = worst.mean(own["communication"])
     hidden = 100 * worst.mean(own["hidden"]) / total if total else 0.0
     evidence = (
-        f"{listed(ranks)}: {gain:.2f} of {step:.2f} ms a step move data between ranks with no "
-        f"compute beside (waiting for late ranks, {wait:.2f} ms, not counted)",
+        f"{format_ranks(ranks)}: {gain:.2f} of {step:.2f} ms a step move data between ranks with "
+        f"no compute beside (waiting for late ranks, {wait:.2f} ms, not counted)",
         f"rank {worst.rank}: compute hides {hidden:.0f} % of its communication",
     )
     return Finding("exposed_communication", ranks, "transfer", gain, evidence, COMM_ADVICE)
@@ -67,36 +67,36 @@ def _communication(views: Sequence[View]) -> Finding:
 
 def judge_pageable_copy(views: Sequence[View]) -> Judgement:
     """Copies from or to pageable host memory: staged by the driver, and they hold the host."""
-    found = [
+    pageable_views = [
         view
         for view in views
         if _pageable_count(view) >= COPIES_PER_STEP
         and _pageable_ms(view) >= COPY_SHARE * view.step_ms
     ]
-    if not found:
+    if not pageable_views:
         return Judgement()
-    gain = float(np.mean([_pageable_ms(view) for view in found]))
-    ranks = tuple(sorted({view.rank for view in found}))
-    worst = max(found, key=_pageable_ms)
-    lines = (_copy_line(worst, kind, copy) for kind, copy in _pageable(worst))
-    evidence = (*lines, *_held_lines(worst), f"seen on {listed(ranks)}")
+    gain = float(np.mean([_pageable_ms(view) for view in pageable_views]))
+    ranks = tuple(sorted({view.rank for view in pageable_views}))
+    worst = max(pageable_views, key=_pageable_ms)
+    lines = (_copy_line(worst, kind, copy) for kind, copy in _list_pageable(worst))
+    evidence = (*lines, *_held_lines(worst), f"seen on {format_ranks(ranks)}")
     return Judgement(
         (Finding("pageable_copy", ranks, "pageable", gain, evidence, PAGEABLE_ADVICE),)
     )
 
 
-def _pageable(view: View) -> list[tuple[int, CopyTime]]:
+def _list_pageable(view: View) -> list[tuple[int, CopyTime]]:
     copies = sorted(view.facts.copies.items())
     return [(kind, copy) for (kind, pageable), copy in copies if pageable and kind in DIRECTIONS]
 
 
 def _pageable_count(view: View) -> float:
-    return sum(view.mean(copy.count) for _, copy in _pageable(view))
+    return sum(view.mean(copy.count) for _, copy in _list_pageable(view))
 
 
 def _pageable_ms(view: View) -> float:
     """The copies that no compute hides, and the idle time they leave behind."""
-    exposed = sum(view.mean(copy.exposed) for _, copy in _pageable(view)) / 1e6
+    exposed = sum(view.mean(copy.exposed) for _, copy in _list_pageable(view)) / 1e6
     return exposed + view.ms("idle_copy")
 
 
@@ -120,17 +120,17 @@ def judge_low_bandwidth(views: Sequence[View]) -> Judgement:
     """Large pinned copies that are slow in themselves or against the other ranks'."""
     findings = []
     for kind, direction in DIRECTIONS.items():
-        rates = {view.rank: _rate(view, kind) for view in views}
-        known = [rate for rate in rates.values() if rate]
-        usual = float(np.median(known)) if len(known) > 2 else 0.0
+        rates = {view.rank: _compute_copy_rate(view, kind) for view in views}
+        positive_rates = [rate for rate in rates.values() if rate]
+        usual = float(np.median(positive_rates)) if len(positive_rates) > 2 else 0.0
         limit = max(SLOW_GB_PER_S, SLOW_AGAINST_OTHERS * usual)
         slow = [view for view in views if 0 < rates[view.rank] < limit]
         if slow:
-            findings.append(_bandwidth(slow, kind, direction, usual))
+            findings.append(_judge_bandwidth(slow, kind, direction, usual))
     return Judgement(tuple(findings))
 
 
-def _rate(view: View, kind: int) -> float:
+def _compute_copy_rate(view: View, kind: int) -> float:
     """GB/s of the rank's large pinned copies, 0 where they cost too little to judge."""
     copy = view.facts.copies.get((kind, False))
     if copy is None or not copy.count[0] or copy.bytes[0] < LARGE_BYTES * copy.count[0]:
@@ -138,7 +138,7 @@ def _rate(view: View, kind: int) -> float:
     return copy.rate if view.mean(copy.time) / 1e6 >= COPY_SHARE * view.step_ms else 0.0
 
 
-def _bandwidth(views: Sequence[View], kind: int, direction: str, usual: float) -> Finding:
+def _judge_bandwidth(views: Sequence[View], kind: int, direction: str, usual: float) -> Finding:
     ranks = tuple(sorted({view.rank for view in views}))
     copies = [view.facts.copies[kind, False] for view in views]
     exposed = [view.mean(c.exposed) / 1e6 for view, c in zip(views, copies, strict=True)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.analysis.findings.finding import Judgement, View, listed
+from gpu_profile.analysis.findings.finding import Judgement, View, format_ranks
 from gpu_profile.analysis.tables.comm_kernels import looks_like_communication
 
 # Counted as compute, a kernel with less of a rank's busy time changes no finding.
@@ -23,5 +23,5 @@ def judge_undecided_kernels(views: Sequence[View]) -> Judgement:
 def _note(name: str, shares: dict[int, float]) -> str:
     return (
         f"whether the kernel {name} communicates ({100 * max(shares.values()):.0f} % of the busy "
-        f"time of {listed(shares)}): it is in no known family, and counted as compute"
+        f"time of {format_ranks(shares)}): it is in no known family, and counted as compute"
     )

@@ -24,8 +24,8 @@ def judge_unused_gpu(views: Sequence[View]) -> Judgement:
     """Only what the sampled metrics show; silent without --gpu-metrics-devices."""
     tensor = [view for view in views if _gemms_without_tensor_cores(view)]
     small = [view for view in views if _few_sms(view)]
-    found = (("tensor_cores", tensor), ("few_sms", small))
-    return Judgement(tuple(_finding(cause, ranks) for cause, ranks in found if ranks))
+    causes = (("tensor_cores", tensor), ("few_sms", small))
+    return Judgement(tuple(_finding(cause, ranks) for cause, ranks in causes if ranks))
 
 
 def _gemms_without_tensor_cores(view: View) -> bool:

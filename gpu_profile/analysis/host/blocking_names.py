@@ -12,7 +12,7 @@ from gpu_profile.analysis.activity.activity import (
 from gpu_profile.analysis.activity.idle import blocking_calls
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.labels import API_VERSION
-from gpu_profile.analysis.tables.statistics import distinct
+from gpu_profile.analysis.tables.statistics import encode_rows
 
 # Frameworks make a copy block by a synchronisation right behind it: PyTorch's memcpy_and_sync
 # calls cudaMemcpyAsync, then cudaStreamSynchronize, some microseconds apart.
@@ -41,13 +41,15 @@ def name_blocking_calls(activity: Activity) -> tuple[IntArray, tuple[str, ...]]:
     A name is "cudaStreamSynchronize after one value was copied to the host, as .item() makes it".
     """
     rows = blocking_calls(activity).call
-    made = _copies_made(activity)
-    own = made[rows]
-    behind = np.where(own == NOTHING, made[_copy_before(activity, rows, made)], NOTHING)
-    codes, found = distinct(activity.calls.name[rows], own, behind)
+    copies_by_call = _copies_made(activity)
+    own = copies_by_call[rows]
+    behind = np.where(
+        own == NOTHING, copies_by_call[_copy_before(activity, rows, copies_by_call)], NOTHING
+    )
+    codes, combinations = encode_rows(activity.calls.name[rows], own, behind)
     names = [
         f"{API_VERSION.sub('', activity.names[name])}{_OF_ITSELF[itself]}{_BEHIND[before]}"
-        for name, itself, before in found
+        for name, itself, before in combinations
     ]
     unique = tuple(dict.fromkeys(names))
     place = np.array([unique.index(name) for name in names], np.int64)
@@ -58,25 +60,25 @@ def _copies_made(activity: Activity) -> IntArray:
     """What each call copies; NOTHING behind the last, which NO_CALL reads."""
     ops = activity.ops
     copies = (ops.kind == COPY) & (ops.call != NO_CALL)
-    made = np.full(len(activity.calls.start) + 1, NOTHING)
+    copies_by_call = np.full(len(activity.calls.start) + 1, NOTHING)
     to_host = copies & (ops.copy_kind == COPY_TO_HOST)
-    made[ops.call[copies & (ops.copy_kind == COPY_TO_DEVICE)]] = TO_DEVICE
-    made[ops.call[to_host]] = TO_HOST
-    made[ops.call[to_host & (ops.bytes <= ONE_VALUE_BYTES)]] = VALUE
-    return made
+    copies_by_call[ops.call[copies & (ops.copy_kind == COPY_TO_DEVICE)]] = TO_DEVICE
+    copies_by_call[ops.call[to_host]] = TO_HOST
+    copies_by_call[ops.call[to_host & (ops.bytes <= ONE_VALUE_BYTES)]] = VALUE
+    return copies_by_call
 
 
-def _copy_before(activity: Activity, rows: IntArray, made: IntArray) -> IntArray:
+def _copy_before(activity: Activity, rows: IntArray, copies_by_call: IntArray) -> IntArray:
     """The call of the copy right before each of these calls on its thread, or NO_CALL."""
     calls = activity.calls
     order = np.lexsort((calls.start, calls.thread))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    found = np.full(len(rows), NO_CALL)
+    copy_calls = np.full(len(rows), NO_CALL)
     for back in range(BEHIND_CALLS, 0, -1):
         before = order[np.maximum(place[rows] - back, 0)]
         near = calls.start[rows] - calls.end[before] <= BEHIND_NS
         alike = (calls.thread[before] == calls.thread[rows]) & (before != rows)
-        copy = near & alike & (made[before] != NOTHING)
-        found[copy] = before[copy]
-    return found
+        copy = near & alike & (copies_by_call[before] != NOTHING)
+        copy_calls[copy] = before[copy]
+    return copy_calls

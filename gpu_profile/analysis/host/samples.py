@@ -9,7 +9,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.idle import LAUNCH, STALL, find_gaps
 from gpu_profile.analysis.activity.start_up import steady_window
-from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.host.stacks import HostStacks, load_stacks
 from gpu_profile.analysis.store.database import Database
@@ -34,20 +34,20 @@ def samples_of(activities: Sequence[Activity], database: Database) -> list[HostS
 
 def host_samples(activity: Activity, stacks: HostStacks) -> HostSamples:
     """What one rank's launching threads were at after start-up."""
-    launchers = [thread for thread in present(activity.launcher) if thread != NO_CALL]
+    launchers = [thread for thread in list_distinct(activity.launcher) if thread != NO_CALL]
     first, last = steady_window(activity)
     within = (stacks.time >= first) & (stacks.time < last)
-    mine = np.flatnonzero(within & among(stacks.thread, launchers))
+    mine = np.flatnonzero(within & is_among(stacks.thread, launchers))
     gaps = find_gaps(activity)
-    late = among(gaps.cause, HOST_CAUSES)
+    late = is_among(gaps.cause, HOST_CAUSES)
     owner = activity.launcher[gaps.next_op]
     idle = samples_in(stacks, gaps.start[late], gaps.end[late], owner[late])
     names = [tuple(f"{one.function} ({one.name_of_file})" for one in s) for s in stacks.stacks]
     counts = Counter(names[index] for index in stacks.stack[mine].tolist())
     stood = Counter(names[i] for i in stacks.stack[np.intersect1d(mine, idle)].tolist())
     ordered = sorted(counts, key=lambda stack: (-counts[stack], stack))
-    found = tuple((stack, counts[stack], stood[stack]) for stack in ordered)
-    return HostSamples(activity.rank, stacks.kind, found)
+    counted_stacks = tuple((stack, counts[stack], stood[stack]) for stack in ordered)
+    return HostSamples(activity.rank, stacks.kind, counted_stacks)
 
 
 def samples_in(stacks: HostStacks, start: IntArray, end: IntArray, thread: IntArray) -> IntArray:

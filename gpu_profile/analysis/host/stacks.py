@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
@@ -103,13 +103,13 @@ def _python_stacks(database: Database) -> HostStacks | None:
     # A thread that waits is sampled with the same bytes again and again.
     payloads = {blob for *_, blob in rows if isinstance(blob, bytes)}
     frames = {blob: _frames_of(blob, schemas) for blob in payloads}
-    found = [
+    stacks = [
         (int(str(start)), int(str(thread)), frames[blob])
         for start, thread, blob in rows
         if isinstance(blob, bytes) and frames[blob]
     ]
-    named = _named(database, {frames for *_, frames in found})
-    return _indexed("Python", [(time, thread, named[raw]) for time, thread, raw in found])
+    named = _named(database, {frames for *_, frames in stacks})
+    return _indexed("Python", [(time, thread, named[raw]) for time, thread, raw in stacks])
 
 
 RawStack = tuple[tuple[int, int, int], ...]
@@ -153,11 +153,11 @@ def _cpu_stacks(database: Database) -> HostStacks | None:
     chains = database.load(CALLCHAINS, "id", "symbol", "module", "stackDepth", sort=False)
     if not len(rows["id"]) or not len(chains["id"]):
         return None
-    callers = present(database.load(RUNTIME, "globalTid", sort=False)["globalTid"])
-    mine = among(rows["globalTid"], callers)
+    callers = list_distinct(database.load(RUNTIME, "globalTid", sort=False)["globalTid"])
+    mine = is_among(rows["globalTid"], callers)
     rows = {name: values[mine] for name, values in rows.items()}
-    kept = np.isin(chains["id"], rows["id"])
-    chains = {name: values[kept] for name, values in chains.items()}
+    has_sample = np.isin(chains["id"], rows["id"])
+    chains = {name: values[has_sample] for name, values in chains.items()}
     stacks = _raw_chains(chains)
     frames = _cpu_frames(database, chains)
     named = {raw: _cpu_stack(raw, frames) for raw in set(stacks.values())}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.store.database import Database
@@ -47,14 +47,14 @@ def load_waits(database: Database) -> HostWaits:
     long = rows["end"] - rows["start"] >= LEAST_NS
     rows = {name: values[long] for name, values in rows.items()}
     names = database.names(rows["nameId"])
-    found: dict[int, dict[str, Intervals]] = {}
+    waits: dict[int, dict[str, Intervals]] = {}
     for kind, pattern in WAITS.items():
-        mine = among(rows["nameId"], [key for key, name in names.items() if pattern.match(name)])
-        for thread in present(rows["globalTid"][mine]):
+        mine = is_among(rows["nameId"], [key for key, name in names.items() if pattern.match(name)])
+        for thread in list_distinct(rows["globalTid"][mine]):
             chosen = mine & (rows["globalTid"] == thread)
             pieces = Intervals.union(rows["start"][chosen], rows["end"][chosen])
-            found.setdefault(thread, {})[kind] = pieces
-    return HostWaits(found, _has_loader(database))
+            waits.setdefault(thread, {})[kind] = pieces
+    return HostWaits(waits, _has_loader(database))
 
 
 def _has_loader(database: Database) -> bool:

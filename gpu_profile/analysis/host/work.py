@@ -59,21 +59,21 @@ class HostWork:
 
     def lines(self) -> list[str]:
         """The evidence, none where the recording has nothing to tell."""
-        found = []
+        evidence = []
         if self.samples >= FEWEST_SAMPLES:
             name, count = self.functions[0]
             share = 100 * count / self.samples
-            found.append(f"{share:.0f} % of {self.samples} {self.kind} samples in it: {name}")
+            evidence.append(f"{share:.0f} % of {self.samples} {self.kind} samples in it: {name}")
             if self.loading:
                 share = 100 * self.loading / self.samples
-                found.append(f"{share:.0f} % of the samples are in the data loader")
+                evidence.append(f"{share:.0f} % of the samples are in the data loader")
         for what, ns in self.waits.items():
             if ns >= MOST_OF_IT * max(self.idle, 1):
-                found.append(f"{100 * ns / self.idle:.0f} % of it the thread waited for {what}")
+                evidence.append(f"{100 * ns / self.idle:.0f} % of it the thread waited for {what}")
         if self.before_input:
             share = 100 * self.to_device / self.idle
-            found.append(f"{share:.0f} % of it ends with a copy to the GPU, as a new batch does")
-        return found
+            evidence.append(f"{share:.0f} % of it ends with a copy to the GPU, as a new batch does")
+        return evidence
 
 
 def load_host_record(database: Database) -> HostRecord:
@@ -85,15 +85,15 @@ def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
     gaps, (first, last) = find_gaps(activity), steady_window(activity)
     steady = (gaps.start >= first) & (gaps.start < last)
     thread = activity.launcher[gaps.next_op]
-    found = {SYNC: _in_blocking_calls(activity, record)}
+    time_by_cause = {SYNC: _in_blocking_calls(activity, record)}
     for cause in HOST_CAUSES:
         mine = steady & (gaps.cause == cause)
         if mine.any():
             input_gaps = _before_input(activity, gaps) & mine
             to_device = int((gaps.end - gaps.start)[input_gaps].sum())
             times = gaps.start[mine], gaps.end[mine], thread[mine]
-            found[cause] = replace(_work(*times, record), to_device=to_device)
-    return found
+            time_by_cause[cause] = replace(_work(*times, record), to_device=to_device)
+    return time_by_cause
 
 
 def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:

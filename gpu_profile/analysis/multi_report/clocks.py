@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.multi_report.clues import clues
+from gpu_profile.analysis.multi_report.clues import read_clues
 from gpu_profile.analysis.store.database import Database
 
 LEAST_MATCHES = 3
@@ -41,14 +41,14 @@ class Alignment:
     residual_ns: int | None
 
 
-def clock(database: Database, host: str) -> Clock:
+def read_clock(database: Database, host: str) -> Clock:
     """One report's evidence."""
     rows = database.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
     utc = int(str(rows[0][0] or 0)) if rows else 0
-    return Clock(host, utc, clues(database).ends)
+    return Clock(host, utc, read_clues(database).ends)
 
 
-def align(clocks: Sequence[Clock]) -> Alignment:
+def align_clocks(clocks: Sequence[Clock]) -> Alignment:
     """Offsets to the clock of the report that started first."""
     if len(clocks) < 2:
         return Alignment((0,) * len(clocks), "one report", None)
@@ -56,11 +56,12 @@ def align(clocks: Sequence[Clock]) -> Alignment:
     offsets = np.array([one.utc - first.utc for one in clocks], np.int64)
     hosts = sorted({one.host for one in clocks})
     differences = [
-        _differences(first, one, int(offset)) for one, offset in zip(clocks, offsets, strict=True)
+        _list_differences(first, one, int(offset))
+        for one, offset in zip(clocks, offsets, strict=True)
     ]
     if len(hosts) > 1:
         return _by_hosts(clocks, first, offsets, differences)
-    residual = _residual(differences)
+    residual = _compute_residual(differences)
     return Alignment(tuple(offsets.tolist()), "one host", residual)
 
 
@@ -68,47 +69,47 @@ def _by_hosts(
     clocks: Sequence[Clock], first: Clock, offsets: IntArray, differences: list[IntArray]
 ) -> Alignment:
     """Shift every other host by the median difference of its reports' collectives."""
-    shifted, left = offsets.copy(), []
+    shifted, pending = offsets.copy(), []
     for host in sorted({one.host for one in clocks}):
         mine = [index for index, one in enumerate(clocks) if one.host == host]
-        found = np.concatenate([differences[index] for index in mine])
-        shift = 0 if host == first.host or not len(found) else round(float(np.median(found)))
+        joined = np.concatenate([differences[index] for index in mine])
+        shift = 0 if host == first.host or not len(joined) else round(float(np.median(joined)))
         shifted[mine] += shift
-        left += [found - shift]
-        if host != first.host and len(found) < LEAST_MATCHES:
+        pending += [joined - shift]
+        if host != first.host and len(joined) < LEAST_MATCHES:
             return Alignment(tuple(offsets.tolist()), "UTC", None)
-    residual = _residual(left)
+    residual = _compute_residual(pending)
     if residual is None or residual > MOST_RESIDUAL_NS:
         return Alignment(tuple(offsets.tolist()), "UTC", None)
     return Alignment(tuple(shifted.tolist()), "collectives", residual)
 
 
-def _residual(differences: Sequence[IntArray]) -> int | None:
-    found = np.concatenate(differences) if differences else np.empty(0)
-    return round(float(np.percentile(np.abs(found), 95))) if len(found) else None
+def _compute_residual(differences: Sequence[IntArray]) -> int | None:
+    joined = np.concatenate(differences) if differences else np.empty(0)
+    return round(float(np.percentile(np.abs(joined), 95))) if len(joined) else None
 
 
-def _differences(first: Clock, other: Clock, offset: int) -> IntArray:
+def _list_differences(first: Clock, other: Clock, offset: int) -> IntArray:
     """How much later the first report's collectives end than the other's, shifted by offset."""
     if other is first:
         return np.empty(0, np.int64)
     common = sorted(set(first.ends) & set(other.ends))
-    parts = [_matched(first.ends[name], other.ends[name] + offset) for name in common]
+    parts = [_match_ends(first.ends[name], other.ends[name] + offset) for name in common]
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
-def _matched(ours: IntArray, theirs: IntArray) -> IntArray:
+def _match_ends(ours: IntArray, theirs: IntArray) -> IntArray:
     """Differences of the ends, paired one to one; of the possible shifts, the one whose
     differences vary least."""
     best = np.empty(0, np.int64)
     least = np.inf
     for shift in range(-MOST_SHIFT, MOST_SHIFT + 1):
-        left, right = ours[max(shift, 0) :], theirs[max(-shift, 0) :]
-        length = min(len(left), len(right))
-        found = left[:length] - right[:length]
+        ours_cut, right = ours[max(shift, 0) :], theirs[max(-shift, 0) :]
+        length = min(len(ours_cut), len(right))
+        end_differences = ours_cut[:length] - right[:length]
         if length < max(LEAST_MATCHES, min(len(ours), len(theirs)) - MOST_SHIFT):
             continue
-        spread = float(np.median(np.abs(found - np.median(found)))) + abs(shift)
+        spread = float(np.median(np.abs(end_differences - np.median(end_differences)))) + abs(shift)
         if spread < least:
-            best, least = found, spread
+            best, least = end_differences, spread
     return best

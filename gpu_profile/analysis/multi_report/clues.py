@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import among, present
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
@@ -27,15 +27,15 @@ class Clues:
 
 
 @once_each
-def clues(database: Database) -> Clues:
+def read_clues(database: Database) -> Clues:
     """Read once, for ranks and clocks."""
-    wanted, processes = _together(database), set[int]()
-    found = [np.empty((3, 0), np.int64)]
+    name_ids, processes = _together(database), set[int]()
+    columns = [np.empty((3, 0), np.int64)]
     for rows in database.parts(KERNEL, "end", "globalPid", "demangledName"):
-        processes.update(present(rows["globalPid"]))
-        mine = among(rows["demangledName"], wanted)
-        found.append(np.stack([rows[key][mine] for key in ("end", "globalPid", "demangledName")]))
-    return Clues(tuple(sorted(processes)), _ends(database, *np.concatenate(found, axis=1)))
+        processes.update(list_distinct(rows["globalPid"]))
+        mine = is_among(rows["demangledName"], name_ids)
+        columns.append(np.stack([rows[key][mine] for key in ("end", "globalPid", "demangledName")]))
+    return Clues(tuple(sorted(processes)), _load_ends(database, *np.concatenate(columns, axis=1)))
 
 
 def _together(database: Database) -> list[int]:
@@ -45,7 +45,7 @@ def _together(database: Database) -> list[int]:
     return [key for key, text in names.items() if comm_kind(text) in TOGETHER_KINDS]
 
 
-def _ends(
+def _load_ends(
     database: Database, end: IntArray, process: IntArray, name: IntArray
 ) -> dict[str, IntArray]:
     if not len(end):

@@ -31,7 +31,7 @@ def on_cluster(
         raise ToolError(f"no Dask scheduler answers at {scheduler}", hint) from error
     with client:
         _check_workers(client, scheduler)
-        return _gather(distributed, client, works, tell)
+        return _collect_answers(distributed, client, works, tell)
 
 
 def _check_workers(client: Any, scheduler: str) -> None:  # noqa: ANN401 - distributed is untyped
@@ -47,7 +47,7 @@ def _check_workers(client: Any, scheduler: str) -> None:  # noqa: ANN401 - distr
         raise ToolError(what, f"There: {_HINT}")
 
 
-def _gather(
+def _collect_answers(
     distributed: Any,  # noqa: ANN401 - distributed is untyped
     client: Any,  # noqa: ANN401
     works: "Sequence[Work]",

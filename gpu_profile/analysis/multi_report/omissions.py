@@ -6,25 +6,25 @@ byte in a report of four turned `compare` from exit code 8 into "pass".
 
 from collections.abc import Iterable, Sequence
 
-from gpu_profile.analysis.multi_report.work import Answer, Partials, Source, Tell
+from gpu_profile.analysis.multi_report.work import Answer, Partials, ReportSource, Tell
 from gpu_profile.errors import GpuProfileError, ReportError
 
 
 def readable(
-    sources: Sequence[Source],
+    sources: Sequence[ReportSource],
     answers: Iterable[Answer],
     tell: Tell,
     *,
     count: int = 0,
     complete: bool = False,
-) -> list[tuple[Source, Partials]]:
+) -> list[tuple[ReportSource, Partials]]:
     """The reports that were read, with their partials; a line is told for each other one.
 
     `count`: how many reports were asked for, where earlier readings left some out already.
     Raises the first refusal where no other report was asked for, or where all must be
     `complete`; ReportError where none was read.
     """
-    read: list[tuple[Source, Partials]] = []
+    read: list[tuple[ReportSource, Partials]] = []
     refused: list[GpuProfileError] = []
     for source, answer in zip(sources, answers, strict=True):
         if isinstance(answer, GpuProfileError):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing import forkserver, get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 
-from gpu_profile.analysis.multi_report.work import Answer, Source, Tell, Work
+from gpu_profile.analysis.multi_report.work import Answer, ReportSource, Tell, Work
 from gpu_profile.analysis.store import threads
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import GpuProfileError, ReportError
@@ -33,11 +33,11 @@ class Analysed:
     """`tables` by analysis name; `refused` are the reports that could not be read, and why."""
 
     tables: Mapping[str, Table]
-    refused: tuple[tuple[Source, GpuProfileError], ...] = ()
+    refused: tuple[tuple[ReportSource, GpuProfileError], ...] = ()
 
 
-def analyse(
-    sources: Sequence[Source],
+def analyse_reports(
+    sources: Sequence[ReportSource],
     analyses: Sequence[Analysis],
     *,
     scheduler: str = "",
@@ -50,12 +50,12 @@ def analyse(
     many as there are cores (or `workers`). A report that cannot be read is in `refused`; raises
     the first such refusal when none could be read, and ToolError when the cluster is not there.
     """
-    answers = partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
-    return merged(sources, analyses, answers)
+    answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
+    return merge_answers(sources, analyses, answers)
 
 
-def partials(
-    sources: Sequence[Source],
+def collect_partials(
+    sources: Sequence[ReportSource],
     analyses: Sequence[Analysis],
     *,
     scheduler: str = "",
@@ -64,19 +64,21 @@ def partials(
 ) -> list[Answer]:
     """One answer a report, in the reports' order: its partials, or why it cannot be read."""
     works = [Work(source, tuple(analyses)) for source in sources]
-    tell = _patient(tell)
+    tell = _make_patient(tell)
     if scheduler:
         from gpu_profile.analysis.multi_report.dask_cluster import on_cluster
 
         return on_cluster(works, scheduler, tell)
-    workers = min(workers or _cores(), len(works))
+    workers = min(workers or _count_cores(), len(works))
     if workers < 2:
-        return [_told(work.do(), index + 1, len(works), tell) for index, work in enumerate(works)]
+        return [
+            _log_answer(work.do(), index + 1, len(works), tell) for index, work in enumerate(works)
+        ]
     return _in_processes(works, workers, tell)
 
 
-def merged(
-    sources: Sequence[Source], analyses: Sequence[Analysis], answers: Sequence[Answer]
+def merge_answers(
+    sources: Sequence[ReportSource], analyses: Sequence[Analysis], answers: Sequence[Answer]
 ) -> Analysed:
     """The tables of all reports that were read."""
     refused = tuple(
@@ -116,7 +118,7 @@ def _pool_round(
     works: Sequence[Work], group: list[int], workers: int, answers: dict[int, Answer], tell: Tell
 ) -> None:
     with ProcessPoolExecutor(
-        workers, mp_context=_context(), initializer=_begin, initargs=(workers,)
+        workers, mp_context=_make_worker_context(), initializer=_start_worker, initargs=(workers,)
     ) as pool:
         futures: dict[Future[Answer], int] = {}
         try:
@@ -134,7 +136,7 @@ def _pool_round(
             raise
 
 
-def _context() -> BaseContext:
+def _make_worker_context() -> BaseContext:
     """Workers forked from a server that has our modules loaded: it starts once, they at once. A
     fork of this process could inherit a lock that one of its threads holds. Windows has none."""
     if _FORKSERVER not in get_all_start_methods():
@@ -144,16 +146,16 @@ def _context() -> BaseContext:
     return context
 
 
-def prepare() -> None:
+def prepare_workers() -> None:
     """Start the workers' server before there is work: it loads our modules while we load them."""
-    if _context().get_start_method() == _FORKSERVER:
+    if _make_worker_context().get_start_method() == _FORKSERVER:
         forkserver.ensure_running()
 
 
-def _begin(workers: int) -> None:
+def _start_worker(workers: int) -> None:
     """A worker takes its part of the cores, and keeps its memory: large arrays come and go, and
     the C library would have each one's pages zeroed anew, a fifth of all time."""
-    threads.share(workers)
+    threads.restrict_to_share(workers)
     with suppress(OSError, AttributeError):  # no glibc
         library = ctypes.CDLL(None)
         library.mallopt(M_MMAP_THRESHOLD, 1 << 25)
@@ -166,7 +168,7 @@ def _keep_finished(futures: Mapping[Future[Answer], int], answers: dict[int, Ans
             answers[index] = future.result()
 
 
-def _patient(tell: Tell) -> Tell:
+def _make_patient(tell: Tell) -> Tell:
     """Say nothing of what is done within two seconds."""
     started = time.monotonic()
 
@@ -177,12 +179,12 @@ def _patient(tell: Tell) -> Tell:
     return patient
 
 
-def _told(answer: Answer, done: int, total: int, tell: Tell) -> Answer:
+def _log_answer(answer: Answer, done: int, total: int, tell: Tell) -> Answer:
     tell(f"{done} of {total} reports read")
     return answer
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     """The cores that this process may use, not all that the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import present
-from gpu_profile.analysis.multi_report.clues import clues
+from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.multi_report.clues import read_clues
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import (
     CONTEXT,
@@ -21,7 +21,7 @@ from gpu_profile.analysis.store.schema import (
     RUNTIME,
     pid_of,
 )
-from gpu_profile.analysis.store.target import hostname
+from gpu_profile.analysis.store.target import read_hostname
 
 # Set for each process by torchrun, Open MPI, MPICH and Intel MPI, PMIx, Slurm.
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
@@ -75,23 +75,32 @@ class Ranks:
     world: int = 0
 
 
-def identity(database: Database) -> Identity:
+def read_identity(database: Database) -> Identity:
     """Read one report's evidence. A process counts if it used a GPU (or, without any, at all)."""
-    pids = _pids(database)
-    environment, nccl = _environment(database), _nccl(database)
-    known = {"MPI": _mpi(database), "NCCL": {pid: rank for pid, (rank, _) in nccl.items()}}
+    pids = _list_pids(database)
+    environment, nccl = _read_environment(database), _read_nccl_ranks(database)
+    ranks_by_source = {
+        "MPI": _read_mpi_ranks(database),
+        "NCCL": {pid: rank for pid, (rank, _) in nccl.items()},
+    }
     if len(pids) == 1:  # nsys around one rank: what it was started with is the rank's own
-        known["environment"] = _numbers(pids[0], environment, RANK_VARIABLES)
-        known["file name"] = _file_rank(pids[0], database.path.name, FILE_RANK)
-        known["file number"] = _file_rank(pids[0], database.path.name, LAST_NUMBER)
-    gpus = _gpus(database)
+        ranks_by_source["environment"] = _read_numbers(pids[0], environment, RANK_VARIABLES)
+        ranks_by_source["file name"] = _file_rank(pids[0], database.path.name, FILE_RANK)
+        ranks_by_source["file number"] = _file_rank(pids[0], database.path.name, LAST_NUMBER)
+    gpus = _read_gpu_places(database)
     sizes = [size for _, size in nccl.values()]
-    sizes += _numbers(0, environment, SIZE_VARIABLES).values()
+    sizes += _read_numbers(0, environment, SIZE_VARIABLES).values()
     processes = (
-        Process(pid, gpus.get(pid, ""), {name: by[pid] for name, by in known.items() if pid in by})
+        Process(
+            pid,
+            gpus.get(pid, ""),
+            {name: by[pid] for name, by in ranks_by_source.items() if pid in by},
+        )
         for pid in pids
     )
-    return Identity(database.path.name, hostname(database), max(sizes, default=0), tuple(processes))
+    return Identity(
+        database.path.name, read_hostname(database), max(sizes, default=0), tuple(processes)
+    )
 
 
 def split_window(name: str) -> tuple[str, int]:
@@ -105,42 +114,42 @@ def split_window(name: str) -> tuple[str, int]:
 def first_windows(reports: Sequence[Identity]) -> tuple[int, ...]:
     """For each report the index of the first window of the same processes: its own where it is
     alone. Windows have one name but for the number, one host, and the same process ids."""
-    found: dict[tuple[object, ...], list[int]] = {}
+    reports_by_process: dict[tuple[object, ...], list[int]] = {}
     for index, one in enumerate(reports):
         stem, number = one.window
         pids = tuple(process.pid for process in one.processes)
         key = (stem, one.host, pids) if number and pids else (index,)
-        found.setdefault(key, []).append(index)
+        reports_by_process.setdefault(key, []).append(index)
     firsts = list(range(len(reports)))
-    for indexes in found.values():
+    for indexes in reports_by_process.values():
         first = min(indexes, key=lambda index: reports[index].window[1])
         for index in indexes:
             firsts[index] = first
     return tuple(firsts)
 
 
-def assign(reports: Sequence[Identity]) -> Ranks:
+def assign_ranks(reports: Sequence[Identity]) -> Ranks:
     """Every process gets a rank of its own, the same in each of its windows."""
     firsts = first_windows(reports)
     alone = [index for index, first in enumerate(firsts) if index == first]
-    found = _assign([reports[index] for index in alone])
-    by_first = dict(zip(alone, found.by_report, strict=True))
-    return replace(found, by_report=tuple(by_first[first] for first in firsts))
+    candidates = _assign([reports[index] for index in alone])
+    by_first = dict(zip(alone, candidates.by_report, strict=True))
+    return replace(candidates, by_report=tuple(by_first[first] for first in firsts))
 
 
 def _assign(reports: Sequence[Identity]) -> Ranks:
     """By NCCL's initialisation, MPI, the recorded environment, the file's name, then the order of
     hosts and GPUs."""
     for source in ("NCCL", "MPI", "environment", "file name", "file number"):
-        found = [
+        candidates = [
             {process.pid: process.ranks.get(source, UNKNOWN) for process in one.processes}
             for one in reports
         ]
-        ranks = [rank for by_pid in found for rank in by_pid.values()]
+        ranks = [rank for by_pid in candidates for rank in by_pid.values()]
         unique = UNKNOWN not in ranks and len(set(ranks)) == len(ranks) > 0
         if unique and (source != "file number" or sorted(ranks) == list(range(len(ranks)))):
-            return _ranks(reports, found, source)
-    return _ranks(reports, _by_place(reports), "host and GPU")
+            return _make_ranks(reports, candidates, source)
+    return _make_ranks(reports, _by_place(reports), "host and GPU")
 
 
 def _by_place(reports: Sequence[Identity]) -> list[dict[int, int]]:
@@ -149,28 +158,32 @@ def _by_place(reports: Sequence[Identity]) -> list[dict[int, int]]:
         for index, one in enumerate(reports)
         for process in one.processes
     )
-    found: list[dict[int, int]] = [{} for _ in reports]
+    ranks_by_pid: list[dict[int, int]] = [{} for _ in reports]
     for rank, (_, _, index, pid) in enumerate(owners):
-        found[index][pid] = rank
-    return found
+        ranks_by_pid[index][pid] = rank
+    return ranks_by_pid
 
 
-def _ranks(reports: Sequence[Identity], found: list[dict[int, int]], source: str) -> Ranks:
-    present = {rank for by_pid in found for rank in by_pid.values()}
-    said = max((report.world for report in reports), default=0)
-    world = max(said, max(present, default=-1) + 1)
-    return Ranks(tuple(found), source, tuple(sorted(set(range(world)) - present)), said)
+def _make_ranks(
+    reports: Sequence[Identity], ranks_by_pid: list[dict[int, int]], source: str
+) -> Ranks:
+    present = {rank for by_pid in ranks_by_pid for rank in by_pid.values()}
+    recorded_world = max((report.world for report in reports), default=0)
+    world = max(recorded_world, max(present, default=-1) + 1)
+    return Ranks(
+        tuple(ranks_by_pid), source, tuple(sorted(set(range(world)) - present)), recorded_world
+    )
 
 
-def _pids(database: Database) -> list[int]:
+def _list_pids(database: Database) -> list[int]:
     if pid := _only_process(database):
         return [pid]
-    found = clues(database).processes or _values(database, MEMCPY, "globalPid")
-    if found:
-        return sorted(pid_of(np.array(found)).tolist())
+    pids = read_clues(database).processes or _load_values(database, MEMCPY, "globalPid")
+    if pids:
+        return sorted(pid_of(np.array(pids)).tolist())
     for table in (*MPI_TABLES, NVTX, RUNTIME, OSRT):
-        if found := _values(database, table, "globalTid"):
-            return sorted(set(pid_of(np.array(found)).tolist()))
+        if pids := _load_values(database, table, "globalTid"):
+            return sorted(set(pid_of(np.array(pids)).tolist()))
     return []
 
 
@@ -179,25 +192,25 @@ def _only_process(database: Database) -> int:
     0, and all of them must be looked at."""
     contexts = {int(str(pid)) for (pid,) in database.rows(CONTEXT, "processId")}
     with closing(database.parts(KERNEL, "globalPid")) as parts:
-        first = set(pid_of(np.array(present(next(parts)["globalPid"]), np.int64)).tolist())
+        first = set(pid_of(np.array(list_distinct(next(parts)["globalPid"]), np.int64)).tolist())
     return first.pop() if len(contexts) == 1 and contexts == first else 0
 
 
-def _values(database: Database, table: str, column: str) -> tuple[int, ...]:
-    return tuple(present(database.load(table, column, sort=False)[column]))
+def _load_values(database: Database, table: str, column: str) -> tuple[int, ...]:
+    return tuple(list_distinct(database.load(table, column, sort=False)[column]))
 
 
-def _environment(database: Database) -> dict[str, str]:
+def _read_environment(database: Database) -> dict[str, str]:
     """The variables of RANK_VARIABLES and SIZE_VARIABLES, and no others."""
-    found = {}
+    variables = {}
     for name, value in database.rows("META_DATA_CAPTURE", "name", "value"):
         key, _, text = str(value).partition("=")
         if str(name).endswith("ENVIRONMENT_VARIABLE") and key in (*RANK_VARIABLES, *SIZE_VARIABLES):
-            found[key] = text.strip('"')
-    return found
+            variables[key] = text.strip('"')
+    return variables
 
 
-def _numbers(pid: int, environment: Mapping[str, str], names: Sequence[str]) -> dict[int, int]:
+def _read_numbers(pid: int, environment: Mapping[str, str], names: Sequence[str]) -> dict[int, int]:
     values = (environment.get(name, "") for name in names)
     numbers = [int(value) for value in values if value.isdecimal() and len(value) < DIGITS]
     return {pid: numbers[0]} if numbers else {}
@@ -209,26 +222,26 @@ def _file_rank(pid: int, name: str, pattern: re.Pattern[str]) -> dict[int, int]:
     return {pid: int(match[1])} if match and len(match[1]) < DIGITS else {}
 
 
-def _mpi(database: Database) -> dict[int, int]:
+def _read_mpi_ranks(database: Database) -> dict[int, int]:
     rows = database.rows("MPI_RANKS", "globalTid", "rank")
     return {int(str(thread)) >> 24 & 0xFFFFFF: int(str(rank)) for thread, rank in rows}
 
 
-def _gpus(database: Database) -> dict[int, str]:
+def _read_gpu_places(database: Database) -> dict[int, str]:
     """Where the first GPU that a process used sits; sorts as the GPUs of a host are numbered."""
     places = {
         str(gpu): str(bus) for gpu, bus in database.rows("TARGET_INFO_GPU", "id", "busLocation?")
     }
     devices = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
     by_device = {(pid, cuda): places.get(str(gpu), str(gpu)) for pid, cuda, gpu in devices}
-    found: dict[int, str] = {}
+    place_by_pid: dict[int, str] = {}
     contexts = database.rows(CONTEXT, "processId", "deviceId")
     for pid, device in sorted(contexts, key=str):
-        found.setdefault(int(str(pid)), by_device.get((pid, device), str(device)))
-    return found
+        place_by_pid.setdefault(int(str(pid)), by_device.get((pid, device), str(device)))
+    return place_by_pid
 
 
-def _nccl(database: Database) -> dict[int, tuple[int, int]]:
+def _read_nccl_ranks(database: Database) -> dict[int, tuple[int, int]]:
     """(rank, number of ranks) by pid, of the largest communicator that was initialised while
     nsys recorded. The payload is there only if exported with --include-blobs=true.
 
@@ -238,16 +251,16 @@ def _nccl(database: Database) -> dict[int, tuple[int, int]]:
     fields = _init_fields(database)
     if not fields or not database.has(NVTX, "binaryData", "textId"):
         return {}
-    found: dict[int, dict[int, set[tuple[int, int]]]] = {}
+    ranks_by_pid: dict[int, dict[int, set[tuple[int, int]]]] = {}
     only = {"textId": database.ids(NCCL_INIT)}
     for thread, blob in database.rows(NVTX, "globalTid", "binaryData", only=only):
         pid = int(str(thread)) >> 24 & 0xFFFFFF
         if isinstance(blob, bytes) and (read := _membership(blob, fields)):
             communicator, *pair = read
-            found.setdefault(pid, {}).setdefault(communicator, set()).add((pair[0], pair[1]))
+            ranks_by_pid.setdefault(pid, {}).setdefault(communicator, set()).add((pair[0], pair[1]))
     single = {
         pid: [pair for pairs in by.values() if len(pairs) == 1 for pair in pairs]
-        for pid, by in found.items()
+        for pid, by in ranks_by_pid.items()
         if all(len(pairs) == 1 for pairs in by.values())
     }
     return {pid: max(pairs, key=lambda one: one[1]) for pid, pairs in single.items()}

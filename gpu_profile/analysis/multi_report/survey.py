@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpu_profile.analysis.multi_report.clocks import Alignment, Clock, align, clock
+from gpu_profile.analysis.multi_report.clocks import Alignment, Clock, align_clocks, read_clock
 from gpu_profile.analysis.multi_report.ranks import (
     Identity,
     Ranks,
-    assign,
+    assign_ranks,
     first_windows,
-    identity,
+    read_identity,
 )
 from gpu_profile.analysis.multi_report.windows import (
     Span,
@@ -34,7 +34,7 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportSet:
     """`scopes` are what each report's analyses are given, in the order of the surveys: each
     report alone. `join` gives those with which a process' windows are read as one."""
 
@@ -52,64 +52,64 @@ class Run:
 
     def notes(self) -> list[str]:
         """What a reader must know: lines, none when all is as it should be."""
-        found = []
+        lines = []
         if self.windows.several:
-            found.append(
+            lines.append(
                 f"{len(self.windows.numbers)} windows, read as one series without the time "
                 "between them; --window reads one"
             )
         if self.ranks.missing:
-            missing = listed(self.ranks.missing)
-            found.append(f"no report of rank {missing}: what follows is of the others")
+            missing = format_names(self.ranks.missing)
+            lines.append(f"no report of rank {missing}: what follows is of the others")
         if self.ranks.source == "host and GPU" and len(self.scopes) > 1:
-            found.append("no report says its rank: numbered by host and GPU")
+            lines.append("no report says its rank: numbered by host and GPU")
         if self.alignment.method == "UTC":
-            found.append("no common collective: clocks of the hosts aligned by UTC only")
+            lines.append("no common collective: clocks of the hosts aligned by UTC only")
         if self.alignment.method == "collectives":
             error = (self.alignment.residual_ns or 0) / 1e3
-            found.append(f"clocks of the hosts aligned by collectives, to {error:.1f} us")
-        return found
+            lines.append(f"clocks of the hosts aligned by collectives, to {error:.1f} us")
+        return lines
 
 
-def listed(ranks: Sequence[int], most: int = 32) -> str:
+def format_names(ranks: Sequence[int], most: int = 32) -> str:
     """`0, 1, 2`, of very many ranks the first ones."""
     more = f" and {len(ranks) - most} more" if len(ranks) > most else ""
     return ", ".join(map(str, ranks[:most])) + more
 
 
-def survey(database: Database, scope: Scope | None = None) -> Survey:
-    found = identity(database)
-    span = event_span(database) if found.window[1] else (0, 0)
-    return Survey(found, clock(database, found.host), span)
+def survey_report(database: Database, scope: Scope | None = None) -> Survey:
+    report_identity = read_identity(database)
+    span = event_span(database) if report_identity.window[1] else (0, 0)
+    return Survey(report_identity, read_clock(database, report_identity.host), span)
 
 
 def _survey_alone(database: Database, _scope: Scope) -> Survey:
     """Of a run's only report, whose clock nothing is compared with: quick."""
-    found = identity(database)
-    return Survey(found, Clock(found.host, 0, {}))
+    report_identity = read_identity(database)
+    return Survey(report_identity, Clock(report_identity.host, 0, {}))
 
 
-def run_of(surveys: Sequence[Survey], by: str = "") -> Run:
+def run_of(surveys: Sequence[Survey], by: str = "") -> ReportSet:
     """Ranks and clocks of a run. `by` is passed on to the scopes."""
     identities = [one.identity for one in surveys]
-    ranks = assign(identities)
+    ranks = assign_ranks(identities)
     windows = Windows(tuple(one.window[1] for one in identities), first_windows(identities))
     alignment = align_windows([one.clock for one in surveys], windows)
     pairs = zip(ranks.by_report, alignment.offsets, strict=True)
     scopes = tuple(Scope(by_pid, offset, by) for by_pid, offset in pairs)
-    return Run(scopes, ranks, alignment, windows, tuple(one.span for one in surveys))
+    return ReportSet(scopes, ranks, alignment, windows, tuple(one.span for one in surveys))
 
 
 def align_windows(clocks: Sequence[Clock], windows: Windows) -> Alignment:
     """One clock for all reports. Collectives are compared within a window: those of another one
     are not the same."""
     if not windows.several:
-        return align(clocks)
+        return align_clocks(clocks)
     begin = min(one.utc for one in clocks)
     offsets, parts = [0] * len(clocks), list[Alignment]()
     for indexes in by_number(windows.number).values():
         mine = [clocks[index] for index in indexes]
-        parts.append(align(mine))
+        parts.append(align_clocks(mine))
         start = min(one.utc for one in mine) - begin
         for index, offset in zip(indexes, parts[-1].offsets, strict=True):
             offsets[index] = offset + start
@@ -117,7 +117,7 @@ def align_windows(clocks: Sequence[Clock], windows: Windows) -> Alignment:
     return Alignment(tuple(offsets), parts[0].method, max(residuals, default=None))
 
 
-def _merge(surveys: Sequence[Survey]) -> Table:
+def _merge_surveys(surveys: Sequence[Survey]) -> Table:
     run = run_of(surveys)
     rows = [
         (rank, one.identity.name, pid, scope.offset_ns, run.ranks.source, run.alignment.method)
@@ -135,5 +135,5 @@ COLUMNS = (
     Column("Rank from"),
     Column("Clock from"),
 )
-SURVEY = Analysis("reports", survey, _merge)
-SURVEY_ALONE = Analysis("reports", _survey_alone, _merge)
+SURVEY = Analysis("reports", survey_report, _merge_surveys)
+SURVEY_ALONE = Analysis("reports", _survey_alone, _merge_surveys)

@@ -114,7 +114,7 @@ def _reach(number: int, scopes: Sequence[Scope], windows: Windows, spans: Sequen
 
 def by_number(numbers: Sequence[int]) -> Mapping[int, list[int]]:
     """Indexes of the reports of each window."""
-    found: dict[int, list[int]] = {}
+    reports_by_number: dict[int, list[int]] = {}
     for index, number in enumerate(numbers):
-        found.setdefault(number, []).append(index)
-    return found
+        reports_by_number.setdefault(number, []).append(index)
+    return reports_by_number

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES
-from gpu_profile.analysis.store.open_report import opened
+from gpu_profile.analysis.store.open_report import open_report
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import GpuProfileError, ReportError
 
@@ -30,7 +30,7 @@ Answer = Partials | GpuProfileError
 
 
 @dataclass(frozen=True)
-class Source:
+class ReportSource:
     """A report to read: a path here (or where the workers are), or a URL such as s3://…
 
     `most_bytes`: what a packed one may unpack to.
@@ -49,7 +49,7 @@ class Source:
 class Work:
     """One report's task; pickles."""
 
-    source: Source
+    source: ReportSource
     analyses: tuple[Analysis, ...]
 
     def do(self) -> Answer:
@@ -57,9 +57,9 @@ class Work:
         return read_one(self.source.place, self._partials, self.source.most_bytes)
 
     def _partials(self, database: Database) -> Partials:
-        found = Partials(one.partial(database, self.source.scope) for one in self.analyses)
-        found.notes = database.notes
-        return found
+        partials = Partials(one.partial(database, self.source.scope) for one in self.analyses)
+        partials.notes = database.notes
+        return partials
 
 
 def read_one(
@@ -67,7 +67,7 @@ def read_one(
 ) -> Result | GpuProfileError:
     """What the function makes of one report, or why that cannot be read."""
     try:
-        with opened(place, most_bytes) as database:
+        with open_report(place, most_bytes) as database:
             return function(database)
     except GpuProfileError as error:
         return error
@@ -82,8 +82,8 @@ def _refusal(place: str, error: Exception) -> ReportError:
     """The file and line say where to look if the report is nsys' own: then it is our bug."""
     at = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(at.filename).name}:{at.lineno}"
-    said = f"{type(error).__name__}: {error}"[:200]
+    reason = f"{type(error).__name__}: {error}"[:200]
     return ReportError(
-        f"{place} holds values that could not be worked with ({said}, at {where})",
+        f"{place} holds values that could not be worked with ({reason}, at {where})",
         "If nsys exported it, this is a bug of gpu-profile: report it with this line",
     )

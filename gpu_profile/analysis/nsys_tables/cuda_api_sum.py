@@ -10,20 +10,22 @@ from gpu_profile.analysis.tables.summary import (
     HOST_BY,
     HOST_COLUMNS,
     Grouped,
-    Shape,
-    counted,
-    summary,
+    TableShape,
+    count_table,
+    make_summary,
 )
 from gpu_profile.table import Column
 
 CATEGORY = "CUDA_API"
 
 
-def by_name(database: Database, scope: Scope) -> Grouped:
+def label_calls(database: Database, scope: Scope) -> Grouped:
     """Durations of API calls by function."""
-    return counted(
+    return count_table(
         database, scope, RUNTIME, ["nameId"], HOST_COLUMNS, partial(api_labels, database)
     )
 
 
-CALLS = summary(Shape("cuda_api_sum", "Num Calls", (Column("Name"),)), by_name, HOST_BY)
+CALLS = make_summary(
+    TableShape("cuda_api_sum", "Num Calls", (Column("Name"),)), label_calls, HOST_BY
+)

@@ -5,15 +5,15 @@ from functools import partial
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL
 from gpu_profile.analysis.tables.analysis import Scope
-from gpu_profile.analysis.tables.labels import labels
+from gpu_profile.analysis.tables.labels import label_ids
 from gpu_profile.analysis.tables.statistics import Key
 from gpu_profile.analysis.tables.summary import (
     GPU_BY,
     GPU_COLUMNS,
     Grouped,
-    Shape,
-    counted,
-    summary,
+    TableShape,
+    count_table,
+    make_summary,
 )
 from gpu_profile.table import Column
 
@@ -21,35 +21,39 @@ GRID_AND_BLOCK = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 CATEGORY = "CUDA_KERNEL"
 
 
-def by_name(database: Database, scope: Scope) -> Grouped:
+def label_kernels(database: Database, scope: Scope) -> Grouped:
     """Kernel durations by demangled name."""
-    label = partial(labels, database)
-    return counted(database, scope, KERNEL, ["demangledName"], GPU_COLUMNS, label)
+    label = partial(label_ids, database)
+    return count_table(database, scope, KERNEL, ["demangledName"], GPU_COLUMNS, label)
 
 
 def by_launch(database: Database, scope: Scope) -> Grouped:
     """Kernel durations by grid, block and demangled name."""
-    label = partial(_launches, database)
-    return counted(database, scope, KERNEL, [*GRID_AND_BLOCK, "demangledName"], GPU_COLUMNS, label)
+    label = partial(_label_launches, database)
+    return count_table(
+        database, scope, KERNEL, [*GRID_AND_BLOCK, "demangledName"], GPU_COLUMNS, label
+    )
 
 
-def _launches(database: Database, found: list[tuple[int, ...]]) -> list[Key]:
-    names = labels(database, [launch[6:] for launch in found])
+def _label_launches(database: Database, combinations: list[tuple[int, ...]]) -> list[Key]:
+    names = label_ids(database, [launch[6:] for launch in combinations])
     return [
-        (_three(launch[:3]), _three(launch[3:6]), *name)
-        for launch, name in zip(found, names, strict=True)
+        (_format_sizes(launch[:3]), _format_sizes(launch[3:6]), *name)
+        for launch, name in zip(combinations, names, strict=True)
     ]
 
 
-def _three(sizes: tuple[int, ...]) -> str:
+def _format_sizes(sizes: tuple[int, ...]) -> str:
     return " ".join(f"{size:4d}" for size in sizes)
 
 
 NAME = (Column("Name"),)
 LAUNCH = (Column("GridXYZ"), Column("BlockXYZ"), *NAME)
-KERNELS = summary(Shape("cuda_gpu_kern_sum", "Instances", NAME, fewer_first=True), by_name, GPU_BY)
-LAUNCHES = summary(
-    Shape("cuda_gpu_kern_gb_sum", "Instances", LAUNCH, fewer_first=True),
+KERNELS = make_summary(
+    TableShape("cuda_gpu_kern_sum", "Instances", NAME, fewer_first=True), label_kernels, GPU_BY
+)
+LAUNCHES = make_summary(
+    TableShape("cuda_gpu_kern_gb_sum", "Instances", LAUNCH, fewer_first=True),
     by_launch,
     GPU_BY,
 )

@@ -12,11 +12,11 @@ from gpu_profile.analysis.tables.summary import (
     GPU_BY,
     GPU_COLUMNS,
     Grouped,
-    Shape,
-    grouped,
-    needed,
-    summary,
-    together,
+    TableShape,
+    group_samples,
+    list_needed,
+    make_summary,
+    merge_sources,
 )
 from gpu_profile.table import Column
 
@@ -24,33 +24,35 @@ CATEGORY = "MEMORY_OPER"
 OPERATION = (Column("Operation"),)
 
 
-def _copies(value: str, database: Database, scope: Scope) -> Grouped:
-    rows = database.load(MEMCPY, value, "copyKind", *needed(scope, GPU_COLUMNS), sort=False)
-    return grouped(rows, scope, rows[value], GPU_COLUMNS, [rows["copyKind"]], _copy_labels)
+def _load_copies(value: str, database: Database, scope: Scope) -> Grouped:
+    rows = database.load(MEMCPY, value, "copyKind", *list_needed(scope, GPU_COLUMNS), sort=False)
+    return group_samples(rows, scope, rows[value], GPU_COLUMNS, [rows["copyKind"]], _copy_labels)
 
 
-def _sets(value: str, database: Database, scope: Scope) -> Grouped:
-    rows = database.load(MEMSET, value, "deviceId", *needed(scope, GPU_COLUMNS), sort=False)
+def _load_sets(value: str, database: Database, scope: Scope) -> Grouped:
+    rows = database.load(MEMSET, value, "deviceId", *list_needed(scope, GPU_COLUMNS), sort=False)
     nothing = rows["deviceId"] * 0
-    return grouped(rows, scope, rows[value], GPU_COLUMNS, [nothing], _set_labels)
+    return group_samples(rows, scope, rows[value], GPU_COLUMNS, [nothing], _set_labels)
 
 
-def _copy_labels(found: list[tuple[int, ...]]) -> list[Key]:
-    return [(copy_label(kind),) for (kind,) in found]
+def _copy_labels(combinations: list[tuple[int, ...]]) -> list[Key]:
+    return [(copy_label(kind),) for (kind,) in combinations]
 
 
-def _set_labels(found: Sequence[tuple[int, ...]]) -> list[Key]:
-    return [(SET_LABEL,)] * len(found)
+def _set_labels(combinations: Sequence[tuple[int, ...]]) -> list[Key]:
+    return [(SET_LABEL,)] * len(combinations)
 
 
-def _both(value: str, database: Database, scope: Scope) -> Grouped:
-    return together([partial(_copies, value), partial(_sets, value)], database, scope)
+def _load_copies_and_sets(value: str, database: Database, scope: Scope) -> Grouped:
+    return merge_sources(
+        [partial(_load_copies, value), partial(_load_sets, value)], database, scope
+    )
 
 
-by_time = partial(_both, "end-start")
-by_size = partial(_both, "bytes")
+by_time = partial(_load_copies_and_sets, "end-start")
+by_size = partial(_load_copies_and_sets, "bytes")
 
-TIMES = summary(Shape("cuda_gpu_mem_time_sum", "Count", OPERATION), by_time, GPU_BY)
-SIZES = summary(
-    Shape("cuda_gpu_mem_size_sum", "Count", OPERATION, "Total", "MB", 3, 1e-6), by_size, GPU_BY
+TIMES = make_summary(TableShape("cuda_gpu_mem_time_sum", "Count", OPERATION), by_time, GPU_BY)
+SIZES = make_summary(
+    TableShape("cuda_gpu_mem_size_sum", "Count", OPERATION, "Total", "MB", 3, 1e-6), by_size, GPU_BY
 )

@@ -14,9 +14,9 @@ from gpu_profile.analysis.tables.summary import (
     GROUPS,
     HOST_BY,
     Grouped,
-    Shape,
-    summary,
-    together,
+    TableShape,
+    make_summary,
+    merge_sources,
 )
 from gpu_profile.table import Column
 
@@ -24,20 +24,24 @@ Part = Callable[[Database, Scope], Grouped]
 KEY = (Column("Category"), Column("Operation"))
 
 
-def _categorised(category: str, part: Part, database: Database, scope: Scope) -> Grouped:
-    found = part(database, scope)
+def _label_category(category: str, part: Part, database: Database, scope: Scope) -> Grouped:
+    samples = part(database, scope)
     width = len(GROUPS[scope.by])
-    keys = tuple((*key[:width], category, *key[width:]) for key in found.samples.keys)
-    return Grouped(scope.by, replace(found.samples, keys=keys))
+    keys = tuple((*key[:width], category, *key[width:]) for key in samples.samples.keys)
+    return Grouped(scope.by, replace(samples.samples, keys=keys))
 
 
-def _part(sources: Sequence[tuple[str, Part]], database: Database, scope: Scope) -> Grouped:
-    parts = [partial(_categorised, category, part) for category, part in sources]
-    return together(parts, database, scope)
+def _load_part(sources: Sequence[tuple[str, Part]], database: Database, scope: Scope) -> Grouped:
+    parts = [partial(_label_category, category, part) for category, part in sources]
+    return merge_sources(parts, database, scope)
 
 
-GPU = ((kernels.CATEGORY, kernels.by_name), (memory.CATEGORY, memory.by_time))
-ALL = (*GPU, (api.CATEGORY, api.by_name))
+GPU = ((kernels.CATEGORY, kernels.label_kernels), (memory.CATEGORY, memory.by_time))
+ALL = (*GPU, (api.CATEGORY, api.label_calls))
 
-GPU_SUM = summary(Shape("cuda_gpu_sum", "Instances", KEY), partial(_part, GPU), GPU_BY)
-API_GPU_SUM = summary(Shape("cuda_api_gpu_sum", "Instances", KEY), partial(_part, ALL), HOST_BY)
+GPU_SUM = make_summary(
+    TableShape("cuda_gpu_sum", "Instances", KEY), partial(_load_part, GPU), GPU_BY
+)
+API_GPU_SUM = make_summary(
+    TableShape("cuda_api_gpu_sum", "Instances", KEY), partial(_load_part, ALL), HOST_BY
+)

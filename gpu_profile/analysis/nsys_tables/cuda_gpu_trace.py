@@ -29,7 +29,7 @@ Cells = list[Sequence[Cell]]
 
 
 @dataclass(frozen=True)
-class Part:
+class TracePart:
     by: str
     rows: list[Row]
 
@@ -46,57 +46,61 @@ COLUMNS = (
 )
 
 
-def _part(database: Database, scope: Scope) -> Part:
+def _load_part(database: Database, scope: Scope) -> TracePart:
     rows: list[Row] = []
-    for table, own in ((KERNEL, _kernels), (MEMCPY, _copies), (MEMSET, _sets)):
-        rows += own(database, scope, _devices(database)) if database.has(table) else []
+    for table, own in ((KERNEL, _load_kernels), (MEMCPY, _load_copies), (MEMSET, _load_sets)):
+        rows += own(database, scope, _load_devices(database)) if database.has(table) else []
     width = len(GROUPS[scope.by])
     rows.sort(key=lambda row: int(str(row[width])))
-    return Part(scope.by, rows)
+    return TracePart(scope.by, rows)
 
 
-def _kernels(database: Database, scope: Scope, devices: dict[tuple[int, int], str]) -> list[Row]:
+def _load_kernels(
+    database: Database, scope: Scope, devices: dict[tuple[int, int], str]
+) -> list[Row]:
     own = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory", "demangledName")
     rows = database.load(KERNEL, *COMMON, *GRID_AND_BLOCK, *own, sort=False)
     names = database.names(rows["demangledName"])
     launch = [rows[name].tolist() for name in (*GRID_AND_BLOCK, own[0])]
-    shared = [_megabytes(rows[name]) for name in own[1:3]]
+    shared = [_convert_to_megabytes(rows[name]) for name in own[1:3]]
     empty: Cells = [[None] * len(rows["start"])] * 4
     texts = [names[name] for name in rows["demangledName"].tolist()]
-    return _rows(rows, scope, devices, [*launch, *shared, *empty], texts)
+    return _build_rows(rows, scope, devices, [*launch, *shared, *empty], texts)
 
 
-def _copies(database: Database, scope: Scope, devices: dict[tuple[int, int], str]) -> list[Row]:
+def _load_copies(
+    database: Database, scope: Scope, devices: dict[tuple[int, int], str]
+) -> list[Row]:
     rows = database.load(MEMCPY, *COMMON, "bytes", "copyKind", "srcKind", "dstKind", sort=False)
     kinds = [[memory_kind(kind) for kind in rows[name].tolist()] for name in ("srcKind", "dstKind")]
     texts = [copy_label(kind) for kind in rows["copyKind"].tolist()]
-    return _rows(rows, scope, devices, [*_bytes(rows), *kinds], texts)
+    return _build_rows(rows, scope, devices, [*_compute_throughput(rows), *kinds], texts)
 
 
-def _sets(database: Database, scope: Scope, devices: dict[tuple[int, int], str]) -> list[Row]:
+def _load_sets(database: Database, scope: Scope, devices: dict[tuple[int, int], str]) -> list[Row]:
     rows = database.load(MEMSET, *COMMON, "bytes", "memKind", sort=False)
     kinds: Cells = [[memory_kind(kind) for kind in rows["memKind"].tolist()]]
     nothing: Cells = [[None] * len(rows["start"])]
     texts = [SET_LABEL] * len(rows["start"])
-    return _rows(rows, scope, devices, [*_bytes(rows), *kinds, *nothing], texts)
+    return _build_rows(rows, scope, devices, [*_compute_throughput(rows), *kinds, *nothing], texts)
 
 
-def _bytes(rows: Columns) -> Cells:
+def _compute_throughput(rows: Columns) -> Cells:
     """Nothing of a launch, then size and throughput, which nsys counts with whole 1/s."""
     duration = rows["end"] - rows["start"]
     speed = 10**9 // np.maximum(duration, 1) * rows["bytes"] / 1e6
     timed = zip(speed.tolist(), duration.tolist(), strict=True)
     speeds: Sequence[Cell] = [value if time > 0 else None for value, time in timed]
     launch: Cells = [[None] * len(duration)] * 9
-    return [*launch, _megabytes(rows["bytes"]), speeds]
+    return [*launch, _convert_to_megabytes(rows["bytes"]), speeds]
 
 
-def _megabytes(values: IntArray) -> Sequence[Cell]:
+def _convert_to_megabytes(values: IntArray) -> Sequence[Cell]:
     cells: Sequence[Cell] = (values / 1e6).tolist()
     return cells
 
 
-def _rows(
+def _build_rows(
     rows: Columns,
     scope: Scope,
     devices: dict[tuple[int, int], str],
@@ -122,20 +126,20 @@ def _rows(
     return list(zip(*columns, strict=True))
 
 
-def _devices(database: Database) -> dict[tuple[int, int], str]:
+def _load_devices(database: Database) -> dict[tuple[int, int], str]:
     """ "NVIDIA H200 (0)" by (pid, CUDA ordinal): CUDA_VISIBLE_DEVICES renumbers by process."""
     names = {gpu: str(name) for gpu, name in database.rows("TARGET_INFO_GPU", "id", "name")}
-    found = {}
+    devices = {}
     for gpu, *key in database.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
         cuda, pid = (int(str(number)) for number in key)
-        found[pid, cuda] = f"{names.get(gpu, 'GPU')} ({cuda})"
-    return found
+        devices[pid, cuda] = f"{names.get(gpu, 'GPU')} ({cuda})"
+    return devices
 
 
-def _merge(parts: Sequence[Part]) -> Table:
+def _merge_parts(parts: Sequence[TracePart]) -> Table:
     by = parts[0].by if parts else ""
     rows = tuple(row for part in parts for row in part.rows)
     return Table("cuda_gpu_trace", (*GROUPS[by], *COLUMNS), rows)
 
 
-OPERATIONS = Analysis("cuda_gpu_trace", _part, _merge, GPU_BY)
+OPERATIONS = Analysis("cuda_gpu_trace", _load_part, _merge_parts, GPU_BY)

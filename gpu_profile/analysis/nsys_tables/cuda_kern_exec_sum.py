@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.nsys_tables.launches import launched
+from gpu_profile.analysis.nsys_tables.launches import load_launched
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, pid_of, tid_of
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -14,12 +14,12 @@ from gpu_profile.analysis.tables.statistics import (
     Key,
     Samples,
     Summary,
-    collect,
-    distinct,
-    pool,
-    summaries,
+    count_values,
+    encode_rows,
+    pool_samples,
+    summarise_samples,
 )
-from gpu_profile.analysis.tables.summary import GPU_BY, GROUPS, UNKNOWN_RANK, statistics
+from gpu_profile.analysis.tables.summary import GPU_BY, GROUPS, UNKNOWN_RANK, compute_statistics
 from gpu_profile.table import Cell, Column, Table
 
 PHASES = "TAQK"  # total, API, queue, kernel
@@ -27,37 +27,37 @@ NOTHING: tuple[Cell, ...] = (None, None, None, None, 0.0)  # as nsys shows no qu
 
 
 @dataclass(frozen=True)
-class Part:
+class ExecutionPart:
     """Samples of each phase by (group,) pid, tid, device, API and kernel."""
 
     by: str
     phases: tuple[Samples, ...]
 
 
-def _part(database: Database, scope: Scope) -> Part:
+def _load_part(database: Database, scope: Scope) -> ExecutionPart:
     columns = ("deviceId", "demangledName", *(("streamId",) if scope.by == "stream" else ()))
-    ops = launched(database, (KERNEL,), columns, named=True)
+    ops = load_launched(database, (KERNEL,), columns, named=True)
     names = (ops["thread"], ops["deviceId"], ops["api"], ops["demangledName"])
-    codes, found = distinct(*names, *(ops[name] for name in columns[2:]))
-    keys = _keys(database, found, scope)
+    codes, combinations = encode_rows(*names, *(ops[name] for name in columns[2:]))
+    keys = _build_keys(database, combinations, scope)
     queue = ops["start"] - ops["api_end"]
     queued = queue > 0
     phases = (
-        collect(keys, codes, np.maximum(ops["end"], ops["api_end"]) - ops["api_start"]),
-        collect(keys, codes, ops["api_end"] - ops["api_start"]),
-        collect(keys, codes[queued], queue[queued]),
-        collect(keys, codes, ops["end"] - ops["start"]),
+        count_values(keys, codes, np.maximum(ops["end"], ops["api_end"]) - ops["api_start"]),
+        count_values(keys, codes, ops["api_end"] - ops["api_start"]),
+        count_values(keys, codes[queued], queue[queued]),
+        count_values(keys, codes, ops["end"] - ops["start"]),
     )
-    return Part(scope.by, phases)
+    return ExecutionPart(scope.by, phases)
 
 
-def _keys(database: Database, found: list[tuple[int, ...]], scope: Scope) -> list[Key]:
-    calls = api_labels(database, [(row[2],) for row in found])
-    kernels = database.names(np.array([row[3] for row in found], np.int64))
-    threads = np.array([row[0] for row in found], np.int64)
+def _build_keys(database: Database, combinations: list[tuple[int, ...]], scope: Scope) -> list[Key]:
+    calls = api_labels(database, [(row[2],) for row in combinations])
+    kernels = database.names(np.array([row[3] for row in combinations], np.int64))
+    threads = np.array([row[0] for row in combinations], np.int64)
     owners = zip(pid_of(threads).tolist(), tid_of(threads).tolist(), strict=True)
     keys: list[Key] = []
-    for row, call, (pid, tid) in zip(found, calls, owners, strict=True):
+    for row, call, (pid, tid) in zip(combinations, calls, owners, strict=True):
         rank = scope.ranks.get(pid, UNKNOWN_RANK)
         group = (rank, row[1], *row[4:])[: len(GROUPS[scope.by])]
         keys.append((*group, pid, tid, row[1], *call, kernels[row[3]]))
@@ -76,24 +76,26 @@ COLUMNS = (
 )
 
 
-def _merge(parts: Sequence[Part]) -> Table:
+def _merge_parts(parts: Sequence[ExecutionPart]) -> Table:
     by = parts[0].by if parts else ""
-    phases = [pool(samples) for samples in zip(*(part.phases for part in parts), strict=True)]
-    found = [{row.key: row for row in summaries(samples)} for samples in phases]
-    total, *others = found or [{}]
+    phases = [
+        pool_samples(samples) for samples in zip(*(part.phases for part in parts), strict=True)
+    ]
+    rows_by_phase = [{row.key: row for row in summarise_samples(samples)} for samples in phases]
+    total, *others = rows_by_phase or [{}]
     width = len(GROUPS[by])
     rows = sorted(total.values(), key=lambda row: (*row.key[:width], -row.mean, *row.key[width:]))
-    cells = tuple(_cells([row, *(other.get(row.key) for other in others)]) for row in rows)
+    cells = tuple(_format_cells([row, *(other.get(row.key) for other in others)]) for row in rows)
     return Table("cuda_kern_exec_sum", (*GROUPS[by], *COLUMNS), cells)
 
 
-def _cells(phases: Sequence[Summary | None]) -> tuple[Cell, ...]:
+def _format_cells(phases: Sequence[Summary | None]) -> tuple[Cell, ...]:
     total, queue = phases[0], phases[2]
     assert total is not None
     *owner, call, kernel = total.key
     counts = (total.count, queue.count if queue else 0)
-    numbers = [statistics(phase) if phase else NOTHING for phase in phases]
+    numbers = [compute_statistics(phase) if phase else NOTHING for phase in phases]
     return (*owner, *counts, *(cell for row in numbers for cell in row), call, kernel)
 
 
-EXECUTION = Analysis("cuda_kern_exec_sum", _part, _merge, GPU_BY)
+EXECUTION = Analysis("cuda_kern_exec_sum", _load_part, _merge_parts, GPU_BY)

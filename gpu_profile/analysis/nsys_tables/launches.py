@@ -23,7 +23,7 @@ NO_END = int(np.iinfo(np.int64).min)  # the last end of a call that launched not
 Calls = dict[str, NDArray[Any]]  # columns of one length
 
 
-def launched(
+def load_launched(
     database: Database,
     tables: Iterable[str],
     columns: Sequence[str] = (),
@@ -39,22 +39,24 @@ def launched(
     """
     keys = ("start", "end", "correlationId", "globalPid", *columns)
     parts = [database.load(table, *keys, sort=False) for table in tables]
-    ops = {name.rstrip("?"): _joined(parts, name.rstrip("?")) for name in keys}
-    wanted = [key for name, key in _API_KEYS if named or name != "api"]
-    calls, place = _calls(database, ops.pop("correlationId"), ops.pop("globalPid"), wanted)
-    found = place >= 0
-    if not found.all() and not unmatched:
-        place = place[found]
-        ops = {name: values[found] for name, values in ops.items()}
-    for name, key in _API_KEYS[: len(wanted)]:
+    ops = {name.rstrip("?"): _join_column(parts, name.rstrip("?")) for name in keys}
+    call_columns = [key for name, key in _API_KEYS if named or name != "api"]
+    calls, place = _load_calls(
+        database, ops.pop("correlationId"), ops.pop("globalPid"), call_columns
+    )
+    has_call = place >= 0
+    if not has_call.all() and not unmatched:
+        place = place[has_call]
+        ops = {name: values[has_call] for name, values in ops.items()}
+    for name, key in _API_KEYS[: len(call_columns)]:
         values = calls.pop(key)
         ops[name] = values[place] if len(values) else np.full(len(place), MISSING)
         if unmatched:
-            ops[name][~found] = MISSING
+            ops[name][~has_call] = MISSING
     return ops
 
 
-def launching(database: Database, tables: Sequence[str] = PROJECTED) -> Calls:
+def load_launching_calls(database: Database, tables: Sequence[str] = PROJECTED) -> Calls:
     """API calls that launched operations, in the file's order: thread, api_start, api_end; and of
     each one's operations (many where a graph was launched, traced by node) first start, last end.
 
@@ -67,52 +69,59 @@ def launching(database: Database, tables: Sequence[str] = PROJECTED) -> Calls:
         index = CallIndex(rows["globalTid"], rows.pop("correlationId"))
         calls: Calls = {"thread": rows.pop("globalTid"), "api_start": rows.pop("start")}
         calls["api_end"] = rows.pop("end")
-        if _fold(database, tables, index, calls) or only is None:
+        if _add_operations(database, tables, index, calls) or only is None:
             break
     some = calls["end"] > NO_END
     # One column after the other: both forms of all of them would be the peak of the memory.
     return calls if some.all() else {name: calls.pop(name)[some] for name in list(calls)}
 
 
-def _fold(database: Database, tables: Sequence[str], index: CallIndex, calls: Calls) -> bool:
+def _add_operations(
+    database: Database, tables: Sequence[str], index: CallIndex, calls: Calls
+) -> bool:
     """Add start and end of the operations to the calls; whether every one had a call."""
-    size, whole = len(calls["thread"]), True
+    size, is_complete = len(calls["thread"]), True
     calls["start"] = np.full(size, np.iinfo(np.int64).max)
     calls["end"] = np.full(size, NO_END)
     for table in tables:
         for ops in database.parts(table, "start", "end", "correlationId", "globalPid"):
             place = index.places(ops["correlationId"], ops["globalPid"]).astype(np.int64)
-            start, end, found = ops["start"], ops["end"], place >= 0
-            if not found.all():
-                place, start, end, whole = place[found], start[found], end[found], False
+            start, end, has_call = ops["start"], ops["end"], place >= 0
+            if not has_call.all():
+                place, start, end, is_complete = (
+                    place[has_call],
+                    start[has_call],
+                    end[has_call],
+                    False,
+                )
             np.minimum.at(calls["start"], place, start)
             np.maximum.at(calls["end"], place, end)
-    return whole
+    return is_complete
 
 
 _API_KEYS = (("api_start", "start"), ("api_end", "end"), ("thread", "globalTid"), ("api", "nameId"))
 
 
-def _joined(parts: list[Columns], name: str) -> IntArray:
+def _join_column(parts: list[Columns], name: str) -> IntArray:
     """One column of all parts, which give theirs up at once: they are large."""
     arrays = [part.pop(name) for part in parts]
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _calls(
-    database: Database, correlation: IntArray, process: IntArray, wanted: Sequence[str]
+def _load_calls(
+    database: Database, correlation: IntArray, process: IntArray, call_columns: Sequence[str]
 ) -> tuple[Columns, Places]:
     """API calls, and which of them each operation's is (-1: none)."""
     only = {"nameId": database.ids(LAUNCHING)}
-    columns = (*wanted, "correlationId")
+    columns = (*call_columns, "correlationId")
     calls = database.load(RUNTIME, *columns, only=only, sort=False)
-    place = _matched(calls, correlation, process)
+    place = _match_calls(calls, correlation, process)
     if (place < 0).any():
         calls = database.load(RUNTIME, *columns, sort=False)
-        place = _matched(calls, correlation, process)
+        place = _match_calls(calls, correlation, process)
     return calls, place
 
 
-def _matched(calls: Columns, correlation: IntArray, process: IntArray) -> Places:
+def _match_calls(calls: Columns, correlation: IntArray, process: IntArray) -> Places:
     """The call of each operation, or -1; takes correlationId out of the calls."""
     return CallIndex(calls["globalTid"], calls.pop("correlationId")).places(correlation, process)

@@ -4,17 +4,17 @@ from functools import partial
 
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
-from gpu_profile.analysis.tables.labels import labels
+from gpu_profile.analysis.tables.labels import label_ids
 from gpu_profile.analysis.tables.statistics import Key
 from gpu_profile.analysis.tables.summary import (
     HOST_BY,
     HOST_COLUMNS,
     Grouped,
-    Shape,
-    grouped,
-    needed,
-    summary,
-    together,
+    TableShape,
+    group_samples,
+    list_needed,
+    make_summary,
+    merge_sources,
 )
 from gpu_profile.table import Column
 
@@ -27,21 +27,21 @@ SOURCES = {
 }
 
 
-def _source(table: str, database: Database, scope: Scope) -> Grouped:
-    columns = ("end-start", "textId", *needed(scope, HOST_COLUMNS))
+def _load_source(table: str, database: Database, scope: Scope) -> Grouped:
+    columns = ("end-start", "textId", *list_needed(scope, HOST_COLUMNS))
     rows = database.load(table, *columns, sort=False)
-    label = partial(_labels, SOURCES[table], database)
-    return grouped(rows, scope, rows["end-start"], HOST_COLUMNS, [rows["textId"]], label)
+    label = partial(_label_rows, SOURCES[table], database)
+    return group_samples(rows, scope, rows["end-start"], HOST_COLUMNS, [rows["textId"]], label)
 
 
-def _labels(source: str, database: Database, found: list[tuple[int, ...]]) -> list[Key]:
-    return [(source, *name) for name in labels(database, found)]
+def _label_rows(source: str, database: Database, combinations: list[tuple[int, ...]]) -> list[Key]:
+    return [(source, *name) for name in label_ids(database, combinations)]
 
 
-def by_name(database: Database, scope: Scope) -> Grouped:
+def label_events(database: Database, scope: Scope) -> Grouped:
     """Durations by class and function."""
-    return together([partial(_source, table) for table in SOURCES], database, scope)
+    return merge_sources([partial(_load_source, table) for table in SOURCES], database, scope)
 
 
 KEY = (Column("Source"), Column("Name"))
-CALLS = summary(Shape("mpi_event_sum", "Instances", KEY), by_name, HOST_BY)
+CALLS = make_summary(TableShape("mpi_event_sum", "Instances", KEY), label_events, HOST_BY)

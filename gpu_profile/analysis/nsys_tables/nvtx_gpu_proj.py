@@ -7,12 +7,19 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.nsys_tables.nvtx_sum import STYLES, NvtxRanges
-from gpu_profile.analysis.nsys_tables.projection import Projected, project
+from gpu_profile.analysis.nsys_tables.projection import Projected, project_ranges
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import pid_of, tid_of
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
-from gpu_profile.analysis.tables.statistics import Key, Samples, collect, distinct, pool, summaries
-from gpu_profile.analysis.tables.summary import GROUPS, HOST_BY, ranks_of, statistics
+from gpu_profile.analysis.tables.statistics import (
+    Key,
+    Samples,
+    count_values,
+    encode_rows,
+    pool_samples,
+    summarise_samples,
+)
+from gpu_profile.analysis.tables.summary import GROUPS, HOST_BY, compute_statistics, ranks_of
 from gpu_profile.table import Cell, Column, Table
 
 Row = tuple[Cell, ...]
@@ -29,31 +36,33 @@ class SumPart:
 
 
 def _sum_part(database: Database, scope: Scope) -> SumPart:
-    ranges, projected = project(database)
+    ranges, projected = project_ranges(database)
     index = projected.index
     groups = [ranks_of(pid_of(ranges.thread[index]), scope)] if scope.by else []
-    codes, found = distinct(*groups, ranges.name[index], ranges.style[index])
-    keys: list[Key] = [(*group, ranges.names[name], STYLES[style]) for *group, name, style in found]
-    samples = collect(keys, codes, projected.end - projected.start)
+    codes, combinations = encode_rows(*groups, ranges.name[index], ranges.style[index])
+    keys: list[Key] = [
+        (*group, ranges.names[name], STYLES[style]) for *group, name, style in combinations
+    ]
+    samples = count_values(keys, codes, projected.end - projected.start)
     original = ranges.end[index] - ranges.start[index]
     columns = (original, projected.count, projected.level, projected.children)
-    return SumPart(scope.by, samples, _sums(keys, codes, columns))
+    return SumPart(scope.by, samples, _sum_by_key(keys, codes, columns))
 
 
-def _sums(
+def _sum_by_key(
     keys: Sequence[Key], codes: IntArray, columns: Sequence[IntArray]
 ) -> dict[Key, tuple[int, ...]]:
     totals = [np.zeros(len(keys), np.int64) for _ in columns]
     for total, column in zip(totals, columns, strict=True):
         np.add.at(total, codes, column)
-    found: dict[Key, tuple[int, ...]] = {}
+    sums: dict[Key, tuple[int, ...]] = {}
     for key, *row in zip(keys, *(total.tolist() for total in totals), strict=True):
-        found[key] = _added(found.get(key), tuple(row))
-    return found
+        sums[key] = _add_sums(sums.get(key), tuple(row))
+    return sums
 
 
-def _added(known: tuple[int, ...] | None, more: tuple[int, ...]) -> tuple[int, ...]:
-    return more if known is None else tuple(a + b for a, b in zip(known, more, strict=True))
+def _add_sums(first: tuple[int, ...] | None, more: tuple[int, ...]) -> tuple[int, ...]:
+    return more if first is None else tuple(a + b for a, b in zip(first, more, strict=True))
 
 
 SUM_COLUMNS = (
@@ -75,17 +84,19 @@ def _sum_merge(parts: Sequence[SumPart]) -> Table:
     sums: dict[Key, tuple[int, ...]] = {}
     for part in parts:
         for key, more in part.sums.items():
-            sums[key] = _added(sums.get(key), more)
+            sums[key] = _add_sums(sums.get(key), more)
     width = len(GROUPS[by])
-    found = sorted(
-        summaries(pool(part.samples for part in parts)),
+    table_rows = sorted(
+        summarise_samples(pool_samples(part.samples for part in parts)),
         key=lambda row: (*row.key[:width], -row.total, *row.key[width:]),
     )
     rows = []
-    for row in found:
+    for row in table_rows:
         original, ops, levels, children = sums[row.key]
         means = (ops / row.count, levels / row.count, children / row.count)
-        rows.append((*row.key, row.total, original, row.count, *statistics(row), ops, *means))
+        rows.append(
+            (*row.key, row.total, original, row.count, *compute_statistics(row), ops, *means)
+        )
     return Table("nvtx_gpu_proj_sum", (*GROUPS[by], *SUM_COLUMNS), tuple(rows))
 
 
@@ -107,7 +118,7 @@ TRACE_COLUMNS = (
 
 
 def _trace_part(database: Database, scope: Scope) -> TracePart:
-    rows = _trace_rows(*project(database), scope)
+    rows = _trace_rows(*project_ranges(database), scope)
     if scope.by:
         rows = [(scope.ranks.get(int(str(row[6])), -1), *row) for row in rows]
     return TracePart(scope.by, rows)
@@ -121,7 +132,7 @@ def _trace_rows(ranges: NvtxRanges, projected: Projected, scope: Scope) -> list[
     original = (ranges.start[index] + scope.offset_ns, ranges.end[index] - ranges.start[index])
     thread = ranges.thread[index]
     counts = (projected.count, projected.level, projected.children, ranges.row[index])
-    stacks = _stacks(ranges, projected)
+    stacks = _format_stacks(ranges, projected)
     parents = [stack.split(":")[-2] for stack in stacks]
     numbers = [column.tolist() for column in (*before, *original)]
     tail = [column.tolist() for column in (pid_of(thread), tid_of(thread), *counts)]
@@ -129,7 +140,7 @@ def _trace_rows(ranges: NvtxRanges, projected: Projected, scope: Scope) -> list[
     return list(zip(names, *numbers, styles, *tail, ids, stacks, strict=True))
 
 
-def _stacks(ranges: NvtxRanges, projected: Projected) -> list[str]:
+def _format_stacks(ranges: NvtxRanges, projected: Projected) -> list[str]:
     """ ":5:6": the ids of the enclosing ranges, outermost first, and the range's own."""
     chain: dict[int, str] = {}
     order = np.argsort(projected.level, kind="stable")

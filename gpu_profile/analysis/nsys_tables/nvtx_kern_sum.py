@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.nsys_tables.launches import launched
+from gpu_profile.analysis.nsys_tables.launches import load_launched
 from gpu_profile.analysis.nsys_tables.nvtx_sum import STYLES, NvtxRanges, load_ranges
 from gpu_profile.analysis.nsys_tables.projection import Contained, by_thread
 from gpu_profile.analysis.store.database import Database
@@ -15,20 +15,20 @@ from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.analysis.tables.statistics import (
     Key,
     Samples,
-    collect,
-    distinct,
-    pool,
-    sortable,
-    summaries,
+    count_values,
+    encode_rows,
+    make_sortable,
+    pool_samples,
+    summarise_samples,
 )
-from gpu_profile.analysis.tables.summary import GROUPS, HOST_BY, UNKNOWN_RANK, statistics
+from gpu_profile.analysis.tables.summary import GROUPS, HOST_BY, UNKNOWN_RANK, compute_statistics
 from gpu_profile.table import Cell, Column, Table
 
 NO_RANGE = -1
 
 
 @dataclass(frozen=True)
-class Part:
+class RangeKernelPart:
     """Kernel durations by (rank,) range, style, pid, tid and kernel; how many ranges hold them."""
 
     by: str
@@ -36,21 +36,23 @@ class Part:
     instances: dict[Key, int]
 
 
-def _part(database: Database, scope: Scope) -> Part:
+def _load_part(database: Database, scope: Scope) -> RangeKernelPart:
     ranges = load_ranges(database)
-    ops = launched(database, (KERNEL,), ("demangledName",), unmatched=True)
-    pairs = [_pairs(contained, ranges) for contained in by_thread(ranges, ops)]
+    ops = load_launched(database, (KERNEL,), ("demangledName",), unmatched=True)
+    pairs = [_pair_kernels(contained, ranges) for contained in by_thread(ranges, ops)]
     lost = np.flatnonzero(ops["thread"] == MISSING)
     index = np.concatenate([np.full(len(lost), NO_RANGE), *(pair[0] for pair in pairs)])
     kernel = np.concatenate([lost, *(pair[1] for pair in pairs)])
     name, style = _of_range(ranges.name, index), _of_range(ranges.style, index)
-    codes, found = distinct(name, style, ops["thread"][kernel], ops["demangledName"][kernel])
-    keys = _keys(database, ranges, found, scope)
-    samples = collect(keys, codes, (ops["end"] - ops["start"])[kernel])
-    return Part(scope.by, samples, _instances(keys, codes, index))
+    codes, combinations = encode_rows(
+        name, style, ops["thread"][kernel], ops["demangledName"][kernel]
+    )
+    keys = _build_keys(database, ranges, combinations, scope)
+    samples = count_values(keys, codes, (ops["end"] - ops["start"])[kernel])
+    return RangeKernelPart(scope.by, samples, _count_instances(keys, codes, index))
 
 
-def _pairs(contained: Contained, ranges: NvtxRanges) -> tuple[IntArray, IntArray]:
+def _pair_kernels(contained: Contained, ranges: NvtxRanges) -> tuple[IntArray, IntArray]:
     """Every (range, kernel inside of it) of a thread; NO_RANGE with the kernels of none."""
     lengths = contained.behind - contained.first
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -64,14 +66,14 @@ def _of_range(column: IntArray, index: IntArray) -> IntArray:
     return np.where(index == NO_RANGE, NO_RANGE, np.append(column, NO_RANGE)[index])
 
 
-def _keys(
-    database: Database, ranges: NvtxRanges, found: list[tuple[int, ...]], scope: Scope
+def _build_keys(
+    database: Database, ranges: NvtxRanges, combinations: list[tuple[int, ...]], scope: Scope
 ) -> list[Key]:
-    kernels = database.names(np.array([row[3] for row in found], np.int64))
-    threads = np.array([row[2] for row in found], np.int64)
+    kernels = database.names(np.array([row[3] for row in combinations], np.int64))
+    threads = np.array([row[2] for row in combinations], np.int64)
     owners = zip(pid_of(threads).tolist(), tid_of(threads).tolist(), strict=True)
     keys: list[Key] = []
-    for (name, style, thread, kernel), (pid, tid) in zip(found, owners, strict=True):
+    for (name, style, thread, kernel), (pid, tid) in zip(combinations, owners, strict=True):
         group = (scope.ranks.get(pid, UNKNOWN_RANK),) if scope.by else ()
         label = "" if name == NO_RANGE else ranges.names[name]
         owner = (None, None) if thread == MISSING else (pid, tid)
@@ -79,11 +81,11 @@ def _keys(
     return keys
 
 
-def _instances(keys: list[Key], codes: IntArray, index: IntArray) -> dict[Key, int]:
+def _count_instances(keys: list[Key], codes: IntArray, index: IntArray) -> dict[Key, int]:
     held = index != NO_RANGE
-    _, found = distinct(codes[held], index[held])
+    _, pairs = encode_rows(codes[held], index[held])
     counts: dict[Key, int] = {}
-    for code, _ in found:
+    for code, _ in pairs:
         counts[keys[code]] = counts.get(keys[code], 0) + 1
     return counts
 
@@ -96,15 +98,15 @@ COLUMNS = (
 )
 
 
-def _merge(parts: Sequence[Part]) -> Table:
+def _merge_parts(parts: Sequence[RangeKernelPart]) -> Table:
     by = parts[0].by if parts else ""
     instances: dict[Key, int] = {}
     for part in parts:
         for key, count in part.instances.items():
             instances[key] = instances.get(key, 0) + count
     rows = sorted(
-        summaries(pool(part.samples for part in parts)),
-        key=lambda row: (*sortable(row.key[:-1]), -row.total, row.key[-1]),
+        summarise_samples(pool_samples(part.samples for part in parts)),
+        key=lambda row: (*make_sortable(row.key[:-1]), -row.total, row.key[-1]),
     )
     cells: list[tuple[Cell, ...]] = [
         (
@@ -112,7 +114,7 @@ def _merge(parts: Sequence[Part]) -> Table:
             instances.get(row.key, 0),
             row.count,
             row.total,
-            *statistics(row),
+            *compute_statistics(row),
             row.key[-1],
         )
         for row in rows
@@ -120,4 +122,4 @@ def _merge(parts: Sequence[Part]) -> Table:
     return Table("nvtx_kern_sum", (*GROUPS[by], *COLUMNS), tuple(cells))
 
 
-KERNELS = Analysis("nvtx_kern_sum", _part, _merge, HOST_BY)
+KERNELS = Analysis("nvtx_kern_sum", _load_part, _merge_parts, HOST_BY)

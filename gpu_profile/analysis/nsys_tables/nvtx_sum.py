@@ -16,14 +16,14 @@ from gpu_profile.analysis.store.schema import (
     process_of,
 )
 from gpu_profile.analysis.tables.analysis import Scope
-from gpu_profile.analysis.tables.statistics import Key, distinct
+from gpu_profile.analysis.tables.statistics import Key, encode_rows
 from gpu_profile.analysis.tables.summary import (
     HOST_BY,
     HOST_COLUMNS,
     Grouped,
-    Shape,
-    grouped,
-    summary,
+    TableShape,
+    group_samples,
+    make_summary,
 )
 from gpu_profile.table import Column
 
@@ -54,30 +54,39 @@ def load_ranges(database: Database, styles: Iterable[int] = STYLES) -> NvtxRange
     columns = ("start", "end?", "eventType", "globalTid", "endGlobalTid?", "domainId?", "textId?")
     rows = database.load(NVTX, *columns, sort=False)
     codes, texts = database.texts(NVTX, "text")
-    end = np.where(rows["end"] == MISSING, _last(rows), rows["end"])
+    end = np.where(rows["end"] == MISSING, _find_last_time(rows), rows["end"])
     keep = np.flatnonzero(np.isin(rows["eventType"], list(styles)))
-    kept = {name: values[keep] for name, values in rows.items()}
-    domain = np.maximum(kept["domainId"], 0)
-    process = process_of(kept["globalTid"])
-    name, found = distinct(process, domain, codes[keep], kept["textId"])
-    foreign = kept["endGlobalTid"] != MISSING
-    numbers = (keep + 1, kept["start"], end[keep], kept["eventType"], kept["globalTid"], foreign)
-    return NvtxRanges(*numbers, name, _names(database, found, texts))
+    closed_rows = {name: values[keep] for name, values in rows.items()}
+    domain = np.maximum(closed_rows["domainId"], 0)
+    process = process_of(closed_rows["globalTid"])
+    name, combinations = encode_rows(process, domain, codes[keep], closed_rows["textId"])
+    foreign = closed_rows["endGlobalTid"] != MISSING
+    numbers = (
+        keep + 1,
+        closed_rows["start"],
+        end[keep],
+        closed_rows["eventType"],
+        closed_rows["globalTid"],
+        foreign,
+    )
+    return NvtxRanges(*numbers, name, _load_names(database, combinations, texts))
 
 
-def _last(rows: Columns) -> int:
+def _find_last_time(rows: Columns) -> int:
     """The end that nsys gives a range that never closed: the last time in the table."""
     if not len(rows["start"]):
         return 0
     return int(max(rows["start"].max(), rows["end"].max()))
 
 
-def _names(database: Database, found: list[tuple[int, ...]], texts: list[str]) -> tuple[str, ...]:
+def _load_names(
+    database: Database, combinations: list[tuple[int, ...]], texts: list[str]
+) -> tuple[str, ...]:
     domains = domain_names(database)
-    registered = database.names(np.array([text_id for *_, text_id in found], np.int64))
+    registered = database.names(np.array([text_id for *_, text_id in combinations], np.int64))
     return tuple(
         f"{domains.get((process, domain), '')}:{texts[code] or registered[text_id]}"
-        for process, domain, code, text_id in found
+        for process, domain, code, text_id in combinations
     )
 
 
@@ -94,25 +103,29 @@ def domain_names(database: Database) -> dict[tuple[int, int], str]:
     return dict(zip(zip(*owners, strict=True), labels, strict=True))
 
 
-def _durations(with_style: bool, database: Database, scope: Scope) -> Grouped:
+def _load_durations(with_style: bool, database: Database, scope: Scope) -> Grouped:
     styles = STYLES if with_style else (NVTX_PUSH_POP,)
     ranges = load_ranges(database, styles)
     rows = {"globalTid": ranges.thread}
-    label = partial(_labels, ranges.names, with_style)
+    label = partial(_label_rows, ranges.names, with_style)
     names = [ranges.style, ranges.name]
-    return grouped(rows, scope, ranges.end - ranges.start, HOST_COLUMNS, names, label)
+    return group_samples(rows, scope, ranges.end - ranges.start, HOST_COLUMNS, names, label)
 
 
-def _labels(names: tuple[str, ...], with_style: bool, found: list[tuple[int, ...]]) -> list[Key]:
+def _label_rows(
+    names: tuple[str, ...], with_style: bool, combinations: list[tuple[int, ...]]
+) -> list[Key]:
     if with_style:
-        return [(STYLES[style], names[name]) for style, name in found]
-    return [(names[name],) for _, name in found]
+        return [(STYLES[style], names[name]) for style, name in combinations]
+    return [(names[name],) for _, name in combinations]
 
 
 RANGE = (Column("Range"),)
-ALL = summary(
-    Shape("nvtx_sum", "Instances", (Column("Style"), *RANGE)), partial(_durations, True), HOST_BY
+ALL = make_summary(
+    TableShape("nvtx_sum", "Instances", (Column("Style"), *RANGE)),
+    partial(_load_durations, True),
+    HOST_BY,
 )
-PUSH_POP = summary(
-    Shape("nvtx_pushpop_sum", "Instances", RANGE), partial(_durations, False), HOST_BY
+PUSH_POP = make_summary(
+    TableShape("nvtx_pushpop_sum", "Instances", RANGE), partial(_load_durations, False), HOST_BY
 )

@@ -5,25 +5,27 @@ from functools import partial
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import OSRT
 from gpu_profile.analysis.tables.analysis import Scope
-from gpu_profile.analysis.tables.labels import labels
+from gpu_profile.analysis.tables.labels import label_ids
 from gpu_profile.analysis.tables.summary import (
     HOST_BY,
     HOST_COLUMNS,
     Grouped,
-    Shape,
-    counted,
-    summary,
+    TableShape,
+    count_table,
+    make_summary,
 )
 from gpu_profile.table import Column
 
 CALL = 27  # other classes mark where nsys started and stopped to record
 
 
-def by_name(database: Database, scope: Scope) -> Grouped:
+def label_os_calls(database: Database, scope: Scope) -> Grouped:
     """Durations by function."""
     only = {"eventClass": (CALL,)} if database.has(OSRT, "eventClass") else None
-    label = partial(labels, database)
-    return counted(database, scope, OSRT, ["nameId"], HOST_COLUMNS, label, only)
+    label = partial(label_ids, database)
+    return count_table(database, scope, OSRT, ["nameId"], HOST_COLUMNS, label, only)
 
 
-CALLS = summary(Shape("osrt_sum", "Num Calls", (Column("Name"),)), by_name, HOST_BY)
+CALLS = make_summary(
+    TableShape("osrt_sum", "Num Calls", (Column("Name"),)), label_os_calls, HOST_BY
+)

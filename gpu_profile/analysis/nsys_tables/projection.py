@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import present, rising
-from gpu_profile.analysis.arrays.nesting import regular
+from gpu_profile.analysis.arrays.columns import is_rising, list_distinct
+from gpu_profile.analysis.arrays.nesting import nest_regular
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.nsys_tables.launches import Calls, launching
+from gpu_profile.analysis.nsys_tables.launches import Calls, load_launching_calls
 from gpu_profile.analysis.nsys_tables.nvtx_sum import NvtxRanges, load_ranges
 from gpu_profile.analysis.store.database import Columns, Database
 from gpu_profile.analysis.store.schema import MISSING
@@ -42,10 +42,10 @@ class Contained:
 def by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[Contained]:
     """The threads that launched anything, with or without ranges."""
     mine = np.flatnonzero(~ranges.foreign.astype(bool))
-    for thread in present(ops["thread"]):
+    for thread in list_distinct(ops["thread"]):
         if thread == MISSING:
             continue
-        rows = _rising(ops["api_start"], np.flatnonzero(ops["thread"] == thread))
+        rows = _sort_rows(ops["api_start"], np.flatnonzero(ops["thread"] == thread))
         own = mine[ranges.thread[mine] == thread]
         first = np.searchsorted(ops["api_start"][rows], ranges.start[own], side="left")
         # A call inside of another one ends first: a range that holds it holds both.
@@ -56,10 +56,10 @@ def by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[Contained]:
         yield Contained(thread, rows, own[some], first[some], behind[some])
 
 
-def _rising(times: IntArray, rows: IntArray) -> IntArray:
+def _sort_rows(times: IntArray, rows: IntArray) -> IntArray:
     """The rows in the order of their times."""
     mine = times[rows]
-    return rows if rising(mine) else rows[np.argsort(mine, kind="stable")]
+    return rows if is_rising(mine) else rows[np.argsort(mine, kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,26 +81,28 @@ class Projected:
     children: IntArray
 
 
-def project(database: Database) -> tuple[NvtxRanges, Projected]:
+def project_ranges(database: Database) -> tuple[NvtxRanges, Projected]:
     """All of one report."""
     ranges = load_ranges(database)
-    calls = launching(database)
-    parts = [_thread(ranges, calls, contained) for contained in by_thread(ranges, calls)]
-    return ranges, _together(ranges, parts)
+    calls = load_launching_calls(database)
+    parts = [_project_thread(ranges, calls, contained) for contained in by_thread(ranges, calls)]
+    return ranges, _join_parts(ranges, parts)
 
 
-def _thread(ranges: NvtxRanges, calls: Calls, contained: Contained) -> list[IntArray]:
+def _project_thread(ranges: NvtxRanges, calls: Calls, contained: Contained) -> list[IntArray]:
     """index, start, end, count, level, parent of one thread's ranges."""
     index, first, behind = contained.ranges, contained.first, contained.behind
     order = np.lexsort((-ranges.end[index], ranges.start[index]))
     index, first, behind = index[order], first[order], behind[order]
-    level, parent = _nesting(ranges.start[index], ranges.end[index])
-    start = _reduced(np.minimum, calls["start"][contained.ops], first, behind)
-    end = _reduced(np.maximum, calls["end"][contained.ops], first, behind)
+    level, parent = _nest_ranges(ranges.start[index], ranges.end[index])
+    start = _reduce_slices(np.minimum, calls["start"][contained.ops], first, behind)
+    end = _reduce_slices(np.maximum, calls["end"][contained.ops], first, behind)
     return [index, start, end, behind - first, level, np.where(parent < 0, -1, index[parent])]
 
 
-def _reduced(function: np.ufunc, values: IntArray, first: IntArray, behind: IntArray) -> IntArray:
+def _reduce_slices(
+    function: np.ufunc, values: IntArray, first: IntArray, behind: IntArray
+) -> IntArray:
     """The function over values[first[i]:behind[i]], slices that are never empty."""
     if not len(first):
         return first
@@ -113,22 +115,22 @@ def _reduced(function: np.ufunc, values: IntArray, first: IntArray, behind: IntA
     return reduced
 
 
-def _nesting(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+def _nest_ranges(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     """Level and parent (or -1) of ranges sorted by start, the longer first.
 
     Ranges of several domains may cross each other: the parent is the shortest (the last of
     equally long ones) that contains the range whole, and the level is one more than the parent's.
     """
-    if found := regular(start, end):
-        return found
-    parents = _crossing(list(zip(start.tolist(), end.tolist(), strict=True)))
+    if regular_levels := nest_regular(start, end):
+        return regular_levels
+    parents = _find_crossing(list(zip(start.tolist(), end.tolist(), strict=True)))
     levels: list[int] = []
     for parent in parents:
         levels.append(levels[parent] + 1 if parent >= 0 else 0)
     return np.array(levels, np.int64), np.array(parents, np.int64)
 
 
-def _crossing(pairs: list[tuple[int, int]]) -> list[int]:
+def _find_crossing(pairs: list[tuple[int, int]]) -> list[int]:
     parents: list[int] = []
     active: list[tuple[int, int, int]] = []  # end, minus the start, index
     for index, (begin, stop) in enumerate(pairs):
@@ -143,7 +145,7 @@ def _crossing(pairs: list[tuple[int, int]]) -> list[int]:
     return parents
 
 
-def _together(ranges: NvtxRanges, parts: list[list[IntArray]]) -> Projected:
+def _join_parts(ranges: NvtxRanges, parts: list[list[IntArray]]) -> Projected:
     empty = [np.empty(0, np.int64)] * 6
     columns = [np.concatenate(arrays) for arrays in zip(empty, *parts, strict=True)]
     children = np.bincount(columns[5][columns[5] >= 0], minlength=len(ranges.row))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.analysis.activity.cached import activities_of, share
+from gpu_profile.analysis.activity.cached import activities_of, compute_share
 from gpu_profile.analysis.activity.health import Health, ReportHealth, report_health
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -22,28 +22,30 @@ COLUMNS = (
 )
 
 
-def partial(database: Database, scope: Scope) -> ReportHealth:
+def collect_health(database: Database, scope: Scope) -> ReportHealth:
     return report_health(database, activities_of(database, scope))
 
 
-def merge(parts: Sequence[ReportHealth]) -> Table:
+def merge_health(parts: Sequence[ReportHealth]) -> Table:
     """One row a rank. Without Call: operations whose launch is not in the report. Without
     Kernel: launches whose kernel is not. Losses: nsys' own words, where it lost events. A report
     without GPU work has one row, without a rank."""
-    rows = [row for part in sorted(parts, key=lambda part: part.report) for row in _rows(part)]
+    rows = [
+        row for part in sorted(parts, key=lambda part: part.report) for row in _build_rows(part)
+    ]
     return Table("capture_health", COLUMNS, tuple(rows))
 
 
-def _rows(part: ReportHealth) -> list[tuple[Cell, ...]]:
+def _build_rows(part: ReportHealth) -> list[tuple[Cell, ...]]:
     losses = "; ".join(part.losses) or None
     if not part.ranks:
         return [(part.report, None, 0, 0, 0, 0, None, None, part.warnings, losses)]
-    return [(*_numbers(rank), part.warnings, losses) for rank in part.ranks]
+    return [(*_list_numbers(rank), part.warnings, losses) for rank in part.ranks]
 
 
-def _numbers(rank: Health) -> tuple[Cell, ...]:
+def _list_numbers(rank: Health) -> tuple[Cell, ...]:
     counts = (rank.operations, rank.orphans, rank.launches, rank.unseen)
-    return (rank.report, rank.rank, *counts, rank.overhead, share(rank.overhead, rank.span))
+    return (rank.report, rank.rank, *counts, rank.overhead, compute_share(rank.overhead, rank.span))
 
 
-CAPTURE_HEALTH = Analysis("capture_health", partial, merge)
+CAPTURE_HEALTH = Analysis("capture_health", collect_health, merge_health)

@@ -7,11 +7,11 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.cached import share, states_of
+from gpu_profile.analysis.activity.cached import compute_share, states_of
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
 from gpu_profile.analysis.activity.comm.roles import Group, find_groups, short_ranks
 from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
-from gpu_profile.analysis.activity.states import RankSplit, RankStates, split
+from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.analysis import Analysis
@@ -40,7 +40,7 @@ COLUMNS = (
 )
 
 
-def merge(parts: Sequence[Sequence[RankStates]]) -> Table:
+def merge_communication(parts: Sequence[Sequence[RankStates]]) -> Table:
     """One row a communicator, kind and rank, the longest total first.
 
     A communicator is a number of ours: the ranks that NCCL's payloads say, or else those whose
@@ -50,26 +50,28 @@ def merge(parts: Sequence[Sequence[RankStates]]) -> Table:
     report, or where DDP's copies out of its buckets tell it. Group: what a communicator is for
     (data, tensor, pipeline, expert, ring), empty where that cannot be told.
     """
-    ranks = split(list(chain.from_iterable(parts)))
+    ranks = split_exposed(list(chain.from_iterable(parts)))
     groups = find_groups(ranks)
-    rows = chain.from_iterable(_rows(rank, groups) for rank in ranks)
-    return Table("comm_sum", COLUMNS, tuple(sorted(rows, key=_order)))
+    rows = chain.from_iterable(_build_rows(rank, groups) for rank in ranks)
+    return Table("comm_sum", COLUMNS, tuple(sorted(rows, key=_sort_key)))
 
 
-def _order(row: tuple[Cell, ...]) -> tuple[object, ...]:
+def _sort_key(row: tuple[Cell, ...]) -> tuple[object, ...]:
     return (row[0] is None, row[0] or 0, str(row[2]), row[3])
 
 
-def _rows(rank: RankSplit, known: Mapping[int, Group]) -> list[tuple[Cell, ...]]:
+def _build_rows(rank: RankSplit, group_by_number: Mapping[int, Group]) -> list[tuple[Cell, ...]]:
     own, groups = rank.states.collectives, rank.arrivals.group
-    found = []
+    table_rows = []
     for group in np.unique(groups):
         for code, name in enumerate(own.names):
             alike = (groups == group) & (own.name == code)
             for kind in np.unique(own.kind[alike]):
                 part = _Part(int(group), name, KINDS[kind], alike & (own.kind == kind))
-                found.append((*_row(rank, part), *_group(known.get(part.group), part.kind)))
-    return found
+                table_rows.append(
+                    (*_build_row(rank, part), *_group(group_by_number.get(part.group), part.kind))
+                )
+    return table_rows
 
 
 def _group(group: Group | None, kind: str) -> tuple[Cell, ...]:
@@ -89,36 +91,38 @@ class _Part:
     rows: NDArray[np.bool_]
 
 
-def _row(rank: RankSplit, part: _Part) -> tuple[Cell, ...]:
+def _build_row(rank: RankSplit, part: _Part) -> tuple[Cell, ...]:
     own, arrivals, mine = rank.states.collectives, rank.arrivals, part.rows
     start, end = own.start[mine], own.end[mine]
     covered = Intervals.union(start, end)
-    exposed = share(covered.meet(rank.states.exposed).total, covered.total)
+    exposed = compute_share(covered.meet(rank.states.exposed).total, covered.total)
     times = (int(mine.sum()), int((end - start).sum()))
     if part.group == UNMATCHED:
         unknown = (None,) * 3
         return (None, None, part.name, rank.rank, *times, *unknown, exposed, None, *unknown)
     last = np.clip(arrivals.last[mine], start, end)
-    came_last = share(int((arrivals.late[mine] > 0).sum()), times[0])
+    came_last = compute_share(int((arrivals.late[mine] > 0).sum()), times[0])
     split_times = (int((last - start).sum()), int((end - last).sum()), float(np.median(end - last)))
     ranks = int(arrivals.ranks[mine][0])
-    bandwidth = _bandwidth(rank, part, end - last, ranks)
+    bandwidth = _compute_bandwidth(rank, part, end - last, ranks)
     facts = (part.group, ranks, part.name, rank.rank)
     return (*facts, *times, *split_times, exposed, came_last, *bandwidth)
 
 
-def _bandwidth(rank: RankSplit, part: _Part, transfer: IntArray, ranks: int) -> tuple[Cell, ...]:
+def _compute_bandwidth(
+    rank: RankSplit, part: _Part, transfer: IntArray, ranks: int
+) -> tuple[Cell, ...]:
     """Of the kernels whose size is known, where nearly all are; else by DDP's copies."""
     size = rank.states.collectives.bytes[part.rows]
-    known = size > 0
-    moved, ns = int(size.sum()), int(transfer[known].sum())
-    if known.mean() < KNOWN_SHARE:
-        whole = part.rows.all() and part.kind == ALL_REDUCE
-        moved, ns = (int(rank.states.reduced[0]), int(transfer.sum())) if whole else (0, 0)
+    has_size = size > 0
+    moved, ns = int(size.sum()), int(transfer[has_size].sum())
+    if has_size.mean() < KNOWN_SHARE:
+        is_all_reduce = part.rows.all() and part.kind == ALL_REDUCE
+        moved, ns = (int(rank.states.reduced[0]), int(transfer.sum())) if is_all_reduce else (0, 0)
     if not moved or not ns:
         return (None, None, None)
     bus = bus_bandwidth(moved, ns, ranks, part.kind)
     return (round(moved / 1e6, 3), round(moved / ns, 2), round(bus, 2) or None)
 
 
-COMM_SUM = Analysis("comm_sum", states_of, merge)
+COMM_SUM = Analysis("comm_sum", states_of, merge_communication)

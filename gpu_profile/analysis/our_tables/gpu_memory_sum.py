@@ -26,15 +26,15 @@ Row = tuple[Cell, ...]
 
 def partial(database: Database, scope: Scope) -> list[Row]:
     """The finished rows of one report's processes."""
-    found: list[Row] = []
+    table_rows: list[Row] = []
     for one in load_reserved(database):
         pid = int(pid_of(np.array(one.process)))
         peak = int(np.argmax(one.bytes))
         sizes = one.bytes[peak] / 1e6, int(one.time[peak]) + scope.offset_ns, one.bytes[-1] / 1e6
         counts = one.allocations, one.frees
         row = (float(sizes[0]), sizes[1], float(sizes[2]), *counts)
-        found.append((scope.ranks.get(pid, 0), one.device, one.kind, *row))
-    return found
+        table_rows.append((scope.ranks.get(pid, 0), one.device, one.kind, *row))
+    return table_rows
 
 
 def merge(parts: Sequence[Sequence[Row]]) -> Table:

@@ -33,14 +33,14 @@ def steady_span(database: Database, scope: Scope) -> tuple[int, int]:
 
 def partial(database: Database, scope: Scope) -> list[Row]:
     """The finished rows of one report; metrics that stay 0 are left out."""
-    span, found = steady_span(database, scope), list[Row]()
+    span, table_rows = steady_span(database, scope), list[Row]()
     for metric in load_metrics(database):
         values = metric.between(*span).value
         if len(values) and values.any():
             middle, high = np.quantile(values, (0.5, 0.95))
             numbers = float(values.mean()), float(middle), float(high), float(values.max())
-            found.append((database.path.name, metric.gpu, *numbers, metric.unit, metric.name))
-    return found
+            table_rows.append((database.path.name, metric.gpu, *numbers, metric.unit, metric.name))
+    return table_rows
 
 
 def merge(parts: Sequence[Sequence[Row]]) -> Table:

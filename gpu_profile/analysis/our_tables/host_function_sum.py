@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from gpu_profile.analysis.activity.cached import activities_of, share
+from gpu_profile.analysis.activity.cached import activities_of, compute_share
 from gpu_profile.analysis.host.samples import HostSamples, samples_of
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -56,7 +56,12 @@ def _rows(rank: HostSamples) -> list[Row]:
     language = PYTHON if rank.kind == PYTHON else "C/C++"
     rows: list[Row] = []
     for name, count in inclusive.items():
-        times = (share(own[name], total), own[name], idle[name], share(count, total))
+        times = (
+            compute_share(own[name], total),
+            own[name],
+            idle[name],
+            compute_share(count, total),
+        )
         rows.append((rank.rank, *times, language, name))
     return rows
 

@@ -6,13 +6,13 @@ from itertools import chain
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
-from gpu_profile.analysis.activity.cached import activities_of, share
+from gpu_profile.analysis.activity.cached import activities_of, compute_share
 from gpu_profile.analysis.activity.idle import CAUSES, Gaps, find_gaps, ranges_at
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
-from gpu_profile.analysis.tables.statistics import distinct
+from gpu_profile.analysis.tables.statistics import encode_rows
 from gpu_profile.table import Cell, Column, Table
 
 COLUMNS = (
@@ -30,35 +30,37 @@ COLUMNS = (
 Row = tuple[Cell, ...]
 
 
-def partial(database: Database, scope: Scope) -> list[Row]:
+def collect_gaps(database: Database, scope: Scope) -> list[Row]:
     """The finished rows of one report's ranks: no rank is spread over reports."""
     ranks = activities_of(database, scope)
-    return list(chain.from_iterable(_rows(rank, scope.offset_ns) for rank in ranks))
+    return list(chain.from_iterable(_build_rows(rank, scope.offset_ns) for rank in ranks))
 
 
-def merge(parts: Sequence[Sequence[Row]]) -> Table:
+def merge_gaps(parts: Sequence[Sequence[Row]]) -> Table:
     """The most idle time first. Range: open on the host in the middle of the gap. Next Call:
     what ended the gap. Longest At: the longest gap's start in the run's clock."""
     rows = sorted(chain.from_iterable(parts), key=lambda row: (-int(row[5] or 0), row[0], row[3]))
     return Table("idle_gaps", COLUMNS, tuple(rows))
 
 
-def _rows(activity: Activity, offset_ns: int) -> list[Row]:
+def _build_rows(activity: Activity, offset_ns: int) -> list[Row]:
     gaps = find_gaps(activity)
     if not len(gaps.start):
         return []
     span = int(activity.ops.end.max() - activity.ops.start[0])
-    codes, found = distinct(gaps.cause, _range_codes(activity, gaps), _next_calls(activity, gaps))
+    codes, combinations = encode_rows(
+        gaps.cause, _range_codes(activity, gaps), _next_calls(activity, gaps)
+    )
     length, rows = gaps.end - gaps.start, list[Row]()
     order = np.argsort(codes.astype(np.int32), kind="stable")
-    edges = np.searchsorted(codes[order], np.arange(len(found) + 1))
-    for number, (cause, name, code) in enumerate(found):
+    edges = np.searchsorted(codes[order], np.arange(len(combinations) + 1))
+    for number, (cause, name, code) in enumerate(combinations):
         mine = order[edges[number] : edges[number + 1]]
         longest = mine[np.argmax(length[mine])]
         label = activity.ranges.names[name] if name != NO_RANGE else None
         total, middle = int(length[mine].sum()), float(np.median(length[mine]))
         at = int(gaps.start[longest]) + offset_ns
-        numbers = (len(mine), total, middle, int(length[longest]), at, share(total, span))
+        numbers = (len(mine), total, middle, int(length[longest]), at, compute_share(total, span))
         rows.append((activity.rank, CAUSES[cause], label, activity.names.get(code), *numbers))
     return rows
 
@@ -74,10 +76,10 @@ def _next_calls(activity: Activity, gaps: Gaps) -> IntArray:
 def _range_codes(activity: Activity, gaps: Gaps) -> IntArray:
     """Index into the range names, or NO_RANGE, of the range that the host was in."""
     ranges = activity.ranges.of_user()
-    found = ranges_at(activity, ranges, gaps)
+    range_index = ranges_at(activity, ranges, gaps)
     if not len(ranges.name):
-        return found
-    return np.where(found == NO_RANGE, NO_RANGE, ranges.name[found])
+        return range_index
+    return np.where(range_index == NO_RANGE, NO_RANGE, ranges.name[range_index])
 
 
-IDLE_GAPS = Analysis("idle_gaps", partial, merge)
+IDLE_GAPS = Analysis("idle_gaps", collect_gaps, merge_gaps)

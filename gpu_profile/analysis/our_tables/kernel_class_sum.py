@@ -6,16 +6,16 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import GRAPH, KERNEL
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.kernel_class import classify_kernel
-from gpu_profile.analysis.tables.labels import labels
+from gpu_profile.analysis.tables.labels import label_ids
 from gpu_profile.analysis.tables.statistics import Key
 from gpu_profile.analysis.tables.summary import (
     GPU_BY,
     GPU_COLUMNS,
     Grouped,
-    Shape,
-    counted,
-    summary,
-    together,
+    TableShape,
+    count_table,
+    make_summary,
+    merge_sources,
 )
 from gpu_profile.table import Column
 
@@ -25,21 +25,21 @@ GRAPH_CLASS = "CUDA graph"
 
 def _kernels(database: Database, scope: Scope) -> Grouped:
     label = partial(_class_labels, database)
-    return counted(database, scope, KERNEL, ["demangledName"], GPU_COLUMNS, label)
+    return count_table(database, scope, KERNEL, ["demangledName"], GPU_COLUMNS, label)
 
 
 def _graphs(database: Database, scope: Scope) -> Grouped:
-    return counted(database, scope, GRAPH, ["deviceId"], GPU_COLUMNS, _graph_labels)
+    return count_table(database, scope, GRAPH, ["deviceId"], GPU_COLUMNS, _graph_labels)
 
 
-def _class_labels(database: Database, found: list[tuple[int, ...]]) -> list[Key]:
-    return [(classify_kernel(str(name)),) for (name,) in labels(database, found)]
+def _class_labels(database: Database, combinations: list[tuple[int, ...]]) -> list[Key]:
+    return [(classify_kernel(str(name)),) for (name,) in label_ids(database, combinations)]
 
 
-def _graph_labels(found: list[tuple[int, ...]]) -> list[Key]:
-    return [(GRAPH_CLASS,)] * len(found)
+def _graph_labels(combinations: list[tuple[int, ...]]) -> list[Key]:
+    return [(GRAPH_CLASS,)] * len(combinations)
 
 
-SHAPE = Shape("kernel_class_sum", "Instances", (Column("Class"),))
-KERNEL_CLASS_SUM = summary(SHAPE, partial(together, (_kernels, _graphs)), GPU_BY)
+SHAPE = TableShape("kernel_class_sum", "Instances", (Column("Class"),))
+KERNEL_CLASS_SUM = make_summary(SHAPE, partial(merge_sources, (_kernels, _graphs)), GPU_BY)
 """One row a class, longest total first; without graphs the total is cuda_gpu_kern_sum's."""

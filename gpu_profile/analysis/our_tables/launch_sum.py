@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -24,35 +24,39 @@ COLUMNS = (
 Row = tuple[Cell, ...]
 
 
-def partial(database: Database, scope: Scope) -> list[Row]:
+def collect_launches(database: Database, scope: Scope) -> list[Row]:
     """The finished rows of one report's ranks: no rank is spread over reports."""
-    return list(chain.from_iterable(_rows(rank) for rank in activities_of(database, scope)))
+    return list(chain.from_iterable(_build_rows(rank) for rank in activities_of(database, scope)))
 
 
-def merge(parts: Sequence[Sequence[Row]]) -> Table:
+def merge_launches(parts: Sequence[Sequence[Row]]) -> Table:
     """API is the call's own time; Queue is from its end to the operation's start (0 if it had
     begun), near 0 for a GPU that starves; Depth counts operations issued and not yet finished."""
     rows = sorted(chain.from_iterable(parts), key=lambda row: (row[0], -int(row[2] or 0), row[1]))
     return Table("launch_sum", COLUMNS, tuple(rows))
 
 
-def _rows(activity: Activity) -> list[Row]:
-    ops, calls, depth = activity.ops, activity.calls, _depth(activity)
-    known = ops.call != NO_CALL
+def _build_rows(activity: Activity) -> list[Row]:
+    ops, calls, depth = activity.ops, activity.calls, _compute_queue_depth(activity)
+    has_call = ops.call != NO_CALL
     call, started = ops.call, ops.start
-    if not known.all():
-        call, started, depth = call[known], started[known], depth[known]
+    if not has_call.all():
+        call, started, depth = call[has_call], started[has_call], depth[has_call]
     name, returned = calls.name[call], calls.end[call]
     length, queue = returned - calls.start[call], np.maximum(started - returned, 0)
-    found: list[Row] = []
-    for code in present(name):
+    rows: list[Row] = []
+    for code in list_distinct(name):
         mine = np.flatnonzero(name == code)
-        numbers = (*_spread(length[mine]), *_spread(queue[mine]), int(depth[mine].max()))
-        found.append((activity.rank, activity.names[code], len(mine), *numbers))
-    return found
+        numbers = (
+            *_compute_spread(length[mine]),
+            *_compute_spread(queue[mine]),
+            int(depth[mine].max()),
+        )
+        rows.append((activity.rank, activity.names[code], len(mine), *numbers))
+    return rows
 
 
-def _depth(activity: Activity) -> IntArray:
+def _compute_queue_depth(activity: Activity) -> IntArray:
     """At each launch, how many operations are issued (this one too) and not yet finished."""
     launched = np.sort(activity.launched)
     finished = np.sort(activity.ops.end)
@@ -60,10 +64,10 @@ def _depth(activity: Activity) -> IntArray:
     return issued - np.searchsorted(finished, activity.launched, side="right")
 
 
-def _spread(values: IntArray) -> tuple[float, float, float, int]:
+def _compute_spread(values: IntArray) -> tuple[float, float, float, int]:
     middle, high = np.quantile(values, (0.5, 0.95))
     mean = round(float(values.mean()), 1)
     return mean, round(float(middle), 1), round(float(high), 1), int(values.max())
 
 
-LAUNCH_SUM = Analysis("launch_sum", partial, merge)
+LAUNCH_SUM = Analysis("launch_sum", collect_launches, merge_launches)

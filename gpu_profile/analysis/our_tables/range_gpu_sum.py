@@ -7,10 +7,10 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.activity import Activity, owners
-from gpu_profile.analysis.activity.cached import activities_of, share
-from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, NO_RANGE, Ranges, parents
-from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.activity.activity import Activity, find_owners
+from gpu_profile.analysis.activity.cached import activities_of, compute_share
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, NO_RANGE, Ranges, find_parents
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import NEVER, Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
@@ -53,12 +53,12 @@ class RankRanges:
     op_time: int
 
 
-def partial(database: Database, scope: Scope) -> list[RankRanges]:
+def collect_ranges(database: Database, scope: Scope) -> list[RankRanges]:
     """Every range name of every rank of one report."""
-    return [_rank(activity) for activity in activities_of(database, scope)]
+    return [_collect_rank(activity) for activity in activities_of(database, scope)]
 
 
-def merge(parts: Sequence[Sequence[RankRanges]]) -> Table:
+def merge_ranges(parts: Sequence[Sequence[RankRanges]]) -> Table:
     """One row a name over all ranks, the most GPU time first.
 
     Op Time sums the operations' durations, Busy counts the time in which any ran, Self Busy only
@@ -71,41 +71,41 @@ def merge(parts: Sequence[Sequence[RankRanges]]) -> Table:
     for part in chain.from_iterable(rank.times for rank in ranks):
         numbers = (part.instances, part.ops, part.op_time, part.busy, part.self_busy, part.span)
         sums[part.name] = sums.get(part.name, 0) + np.array((*numbers, part.host))
-    whole = sum(rank.op_time for rank in ranks)
-    rows = [(name, *row.tolist(), share(int(row[2]), whole)) for name, row in sums.items()]
-    return Table("range_gpu_sum", COLUMNS, tuple(sorted(rows, key=_order)))
+    total = sum(rank.op_time for rank in ranks)
+    rows = [(name, *row.tolist(), compute_share(int(row[2]), total)) for name, row in sums.items()]
+    return Table("range_gpu_sum", COLUMNS, tuple(sorted(rows, key=_sort_key)))
 
 
-def _order(row: tuple[Cell, ...]) -> tuple[object, ...]:
+def _sort_key(row: tuple[Cell, ...]) -> tuple[object, ...]:
     return (row[0] == UNATTRIBUTED, -int(row[3] or 0), str(row[0]))
 
 
-def _rank(activity: Activity) -> RankRanges:
+def _collect_rank(activity: Activity) -> RankRanges:
     """Domains are looked at one by one: ranges nest within a domain, not across."""
     times: list[RangeTime] = []
-    for domain in present(activity.ranges.domain):
-        times += _domain(activity, activity.ranges.of_domain(domain))
-    free = owners(activity, activity.ranges.of_user()) == NO_RANGE
-    busy = _busy(activity, free)
+    for domain in list_distinct(activity.ranges.domain):
+        times += _collect_domain(activity, activity.ranges.of_domain(domain))
+    free = find_owners(activity, activity.ranges.of_user()) == NO_RANGE
+    busy = _measure_busy(activity, free)
     op_time = int(activity.ops.duration[free].sum())
     times.append(RangeTime(UNATTRIBUTED, 0, int(free.sum()), op_time, busy, busy, 0, 0))
     return RankRanges(tuple(times), int(activity.ops.duration.sum()))
 
 
-def _domain(activity: Activity, ranges: Ranges) -> Iterator[RangeTime]:
+def _collect_domain(activity: Activity, ranges: Ranges) -> Iterator[RangeTime]:
     """An operation belongs to its innermost range, and to each one around it."""
-    owner, outer = owners(activity, ranges), parents(ranges)
-    first, last = _edges(activity, owner, outer)
-    for code in present(ranges.name):
+    owner, outer = find_owners(activity, ranges), find_parents(ranges)
+    first, last = _find_edges(activity, owner, outer)
+    for code in list_distinct(ranges.name):
         own = ranges.name == code
         spans = (last - first)[own & (last > NEVER)]
         if len(spans):
-            hits = _at(_with_inner(own, outer), owner), _at(own, owner)
+            hits = _select_places(_with_inner(own, outer), owner), _select_places(own, owner)
             instances = ranges.pick(np.flatnonzero(own))
-            yield _time(activity, instances, *hits, int(spans.sum()))
+            yield _measure_range(activity, instances, *hits, int(spans.sum()))
 
 
-def _edges(activity: Activity, owner: IntArray, outer: IntArray) -> tuple[IntArray, IntArray]:
+def _find_edges(activity: Activity, owner: IntArray, outer: IntArray) -> tuple[IntArray, IntArray]:
     """First start and last end of each range's operations; NEVER ends one without any."""
     ops = activity.ops
     first = np.full(len(outer) + 1, FOREVER)  # the place behind the last is NO_RANGE's
@@ -130,20 +130,20 @@ def _inner_first(outer: IntArray) -> Iterator[IntArray]:
 
 def _with_inner(own: NDArray[np.bool_], outer: IntArray) -> NDArray[np.bool_]:
     """These ranges and all inside of them."""
-    found = own
+    includes_range = own
     while True:
-        grown = own | _at(found, outer)
-        if np.array_equal(grown, found):
-            return found
-        found = grown
+        grown = own | _select_places(includes_range, outer)
+        if np.array_equal(grown, includes_range):
+            return includes_range
+        includes_range = grown
 
 
-def _at(chosen: NDArray[np.bool_], place: IntArray) -> NDArray[np.bool_]:
+def _select_places(chosen: NDArray[np.bool_], place: IntArray) -> NDArray[np.bool_]:
     """Whether the range at each place is chosen; NO_RANGE is not."""
     return np.append(chosen, False)[place]
 
 
-def _time(
+def _measure_range(
     activity: Activity,
     instances: Ranges,
     hit: NDArray[np.bool_],
@@ -157,15 +157,15 @@ def _time(
         instances=len(instances.start),
         ops=int(hit.sum()),
         op_time=int(activity.ops.duration[hit].sum()),
-        busy=_busy(activity, hit),
-        self_busy=_busy(activity, own),
+        busy=_measure_busy(activity, hit),
+        self_busy=_measure_busy(activity, own),
         span=span,
         host=int((instances.end - instances.start)[closed].sum()),
     )
 
 
-def _busy(activity: Activity, ops: NDArray[np.bool_]) -> int:
+def _measure_busy(activity: Activity, ops: NDArray[np.bool_]) -> int:
     return Intervals.union(activity.ops.start[ops], activity.ops.end[ops]).total
 
 
-RANGE_GPU_SUM = Analysis("range_gpu_sum", partial, merge)
+RANGE_GPU_SUM = Analysis("range_gpu_sum", collect_ranges, merge_ranges)

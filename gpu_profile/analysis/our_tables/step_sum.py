@@ -22,7 +22,7 @@ COLUMNS = (
 )
 
 
-def merge(parts: Sequence[Sequence[RankStates]]) -> Table:
+def merge_steps(parts: Sequence[Sequence[RankStates]]) -> Table:
     """One row a rank: GPU time from a step's first operation to the next step's.
 
     Every rank's row is of the same steps: those that all of them recorded, less the leading ones
@@ -31,11 +31,11 @@ def merge(parts: Sequence[Sequence[RankStates]]) -> Table:
     ranks = sorted(chain.from_iterable(parts), key=lambda part: (part.rank, part.device))
     steps = [part.steps for part in ranks]
     drop, pairs = warm_up(steps), zip(ranks, common_steps(steps), strict=True)
-    rows = [_row(part, min(first + drop, behind), behind) for part, (first, behind) in pairs]
+    rows = [_build_row(part, min(first + drop, behind), behind) for part, (first, behind) in pairs]
     return Table("step_sum", COLUMNS, tuple(rows))
 
 
-def _row(part: RankStates, first: int, behind: int) -> tuple[Cell, ...]:
+def _build_row(part: RankStates, first: int, behind: int) -> tuple[Cell, ...]:
     steps = part.steps
     time = (steps.end - steps.start)[first:behind]
     if not len(time):
@@ -49,4 +49,4 @@ def _row(part: RankStates, first: int, behind: int) -> tuple[Cell, ...]:
     return (part.rank, len(time), len(steps) - len(time), *numbers, round(host, 1), steps.source)
 
 
-STEP_SUM = Analysis("step_sum", states_of, merge)
+STEP_SUM = Analysis("step_sum", states_of, merge_steps)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from itertools import chain
 
-from gpu_profile.analysis.activity.cached import share, states_of
-from gpu_profile.analysis.activity.states import STATES, RankSplit, RankStates, split
+from gpu_profile.analysis.activity.cached import compute_share, states_of
+from gpu_profile.analysis.activity.states import STATES, RankSplit, RankStates, split_exposed
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.table import Cell, Column, Table
 
@@ -32,7 +32,7 @@ COLUMNS = (
 )
 
 
-def merge(parts: Sequence[Sequence[RankStates]]) -> Table:
+def merge_breakdown(parts: Sequence[Sequence[RankStates]]) -> Table:
     """One row a rank. Exposed: not under compute. Wait: until the last rank had arrived.
 
     Idle by cause: launch (the host issued work too slowly), stall (it issued none for over a
@@ -40,16 +40,19 @@ def merge(parts: Sequence[Sequence[RankStates]]) -> Table:
     issued and waited for another stream), latency (it was, and the GPU took its few
     microseconds), profiler.
     """
-    ranks = split(list(chain.from_iterable(parts)))
-    return Table("temporal_breakdown", COLUMNS, tuple(_row(rank) for rank in ranks))
+    ranks = split_exposed(list(chain.from_iterable(parts)))
+    return Table("temporal_breakdown", COLUMNS, tuple(_build_row(rank) for rank in ranks))
 
 
-def _row(rank: RankSplit) -> tuple[Cell, ...]:
+def _build_row(rank: RankSplit) -> tuple[Cell, ...]:
     part = rank.states
     own = {name: int(values[0]) for name, values in part.own.items()}
     times = (int(rank.spent[state][0]) for state in STATES)
-    busy, hidden = share(own["busy"], part.span), share(own["hidden"], own["communication"])
+    busy, hidden = (
+        compute_share(own["busy"], part.span),
+        compute_share(own["hidden"], own["communication"]),
+    )
     return (part.rank, part.device, part.span, *times, busy, hidden)
 
 
-TEMPORAL_BREAKDOWN = Analysis("temporal_breakdown", states_of, merge)
+TEMPORAL_BREAKDOWN = Analysis("temporal_breakdown", states_of, merge_breakdown)

@@ -9,8 +9,8 @@ from pathlib import Path
 from gpu_profile.analysis.findings import diagnose
 from gpu_profile.analysis.host.samples import HostSamples
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
-from gpu_profile.analysis.multi_report.parallel import merged, partials
-from gpu_profile.analysis.multi_report.work import Answer, Partials, Source, Tell
+from gpu_profile.analysis.multi_report.parallel import collect_partials, merge_answers
+from gpu_profile.analysis.multi_report.work import Answer, Partials, ReportSource, Tell
 from gpu_profile.analysis.nsys_tables.cuda_api_sum import CALLS
 from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
 from gpu_profile.analysis.nsys_tables.cuda_gpu_mem_sum import SIZES, TIMES
@@ -26,7 +26,7 @@ from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
 from gpu_profile.analysis.page import sections
 from gpu_profile.analysis.page.comm_sizes import comm_sizes
-from gpu_profile.analysis.page.events import RankPicture, budget_of, flat
+from gpu_profile.analysis.page.events import RankPicture, budget_of, join_pictures
 from gpu_profile.analysis.page.flame import flame, flame_part
 from gpu_profile.analysis.page.gpu_counters import (
     GpuCounters,
@@ -36,7 +36,7 @@ from gpu_profile.analysis.page.gpu_counters import (
 )
 from gpu_profile.analysis.page.host_side import HOST_TABLES, all_pictures
 from gpu_profile.analysis.page.kernel_classes import CLASSES_BY_RANK, kernel_classes
-from gpu_profile.analysis.page.parts import facts, section, tag, text
+from gpu_profile.analysis.page.parts import render_facts, render_section, render_tag, render_text
 from gpu_profile.analysis.page.report_facts import report_facts, run_facts
 from gpu_profile.analysis.page.timeline_data import WaitsOf, timeline_part, waits_of
 from gpu_profile.analysis.scrub.redactor import Redactor
@@ -103,7 +103,7 @@ class PageData:
 
 
 def write_page(
-    sources: Sequence[Source],
+    sources: Sequence[ReportSource],
     output: Path,
     *,
     title: str = "GPU profile",
@@ -124,19 +124,19 @@ def write_page(
     none can be read.
     """
     analyses = page_analyses(len(sources))
-    answers = partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
+    answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
     tables, refused = _tables(sources, answers, tell)
     read = [answer for answer in answers if isinstance(answer, list)]
-    found = diagnose.merge([answer[1] for answer in read], clock_error_ns).with_cost(cost)
+    found = diagnose.judge_run([answer[1] for answer in read], clock_error_ns).with_cost(cost)
     tell_findings(found)
     data = _page_data(read, tables, found, clock_error_ns)
     facts = {**(known or {}), **data.facts}
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
     data = replace(data, title=title, facts=facts, refused=refused, windows=windows)
     data = replace(data, clean=clean or data.clean)
-    html = page(data).encode()
+    html = render_page(data).encode()
     write_atomically(output, html)
-    return _summary(output, data, len(html))
+    return _summarise_page(output, data, len(html))
 
 
 def _page_data(
@@ -146,7 +146,7 @@ def _page_data(
     clock_error_ns: int,
 ) -> PageData:
     """What the reports themselves tell."""
-    ranks = flat([answer[0] for answer in read])
+    ranks = join_pictures([answer[0] for answer in read])
     states = [rank.states for answer in read for rank in answer[1].ranks]
     return PageData(
         title="",
@@ -162,15 +162,15 @@ def _page_data(
 
 
 def _tables(
-    sources: Sequence[Source], answers: Sequence[Answer], tell: Tell
+    sources: Sequence[ReportSource], answers: Sequence[Answer], tell: Tell
 ) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
     """The tables of the reports that were read, and why the others were not."""
     tabled = list(dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED))))
     parts = [Partials(a[OWN:]) if isinstance(a, Partials) else a for a in answers]
-    found = merged(sources, tabled, parts)
-    refused = [error for _, error in found.refused]
+    analysed = merge_answers(sources, tabled, parts)
+    refused = [error for _, error in analysed.refused]
     tell_omissions(refused, len(sources), len(sources) - len(refused), tell)
-    return found.tables, refused
+    return analysed.tables, refused
 
 
 def page_analyses(reports: int) -> list[Analysis]:
@@ -190,62 +190,82 @@ def _no_table(_parts: Sequence[object]) -> Table:
     return Table("", (), ())
 
 
-def page(data: PageData) -> str:
+def render_page(data: PageData) -> str:
     """The page's text: the same data give the same bytes."""
-    said = partial(data.clean.text, everywhere=True)
-    tables = {name: _cleaned(table, data.clean) for name, table in data.tables.items()}
-    title, refused = text(said(data.title)), [said(str(error)) for error in data.refused]
+    clean_text = partial(data.clean.text, everywhere=True)
+    tables = {name: _redact_table(table, data.clean) for name, table in data.tables.items()}
+    title, refused = (
+        render_text(clean_text(data.title)),
+        [clean_text(str(error)) for error in data.refused],
+    )
     parts = (
-        *(tag("p", text(line), class_="warn") for line in refused),
-        sections.overview(tables, data.diagnosis.overview),
-        sections.findings(data.diagnosis, [*map(said, data.diagnosis.overview.to_lines())]),
+        *(render_tag("p", render_text(line), class_="warn") for line in refused),
+        sections.render_overview(tables, data.diagnosis.overview),
+        sections.render_findings(
+            data.diagnosis, [*map(clean_text, data.diagnosis.overview.to_lines())]
+        ),
         kernel_classes(tables["kernel_class_sum"]),
-        sections.breakdown(tables["temporal_breakdown"]),
-        sections.steps(tables["step_sum"], data.ranks),
+        sections.render_breakdown(tables["temporal_breakdown"]),
+        sections.render_steps(tables["step_sum"], data.ranks),
         flame(data.host, data.clean),
         gpu_counters(data.counters, tables["gpu_metric_sum"]),
         gpu_memory(data.counters, tables["gpu_memory_sum"]),
-        _timeline(data),
-        sections.kernels(tables["cuda_gpu_kern_sum"]),
-        sections.collectives(tables["comm_sum"], _cleaned(data.sizes, data.clean)),
+        _render_timeline(data),
+        sections.render_kernels(tables["cuda_gpu_kern_sum"]),
+        sections.render_collectives(tables["comm_sum"], _redact_table(data.sizes, data.clean)),
         sections.table_list([(tables[one.name], what) for one, what in FOLDED]),
-        section("run", "Run", "", facts({key: said(fact) for key, fact in data.facts.items()})),
+        render_section(
+            "run",
+            "Run",
+            "",
+            render_facts({key: clean_text(fact) for key, fact in data.facts.items()}),
+        ),
     )
     body = (
-        _header(title, data),
-        _navigation("".join(parts)),
+        _render_header(title, data),
+        _render_navigation("".join(parts)),
         "<main id=main>",
         *parts,
         "</main>",
-        tag("footer", "Made by gpu-profile from Nsight Systems reports."),
+        render_tag("footer", "Made by gpu-profile from Nsight Systems reports."),
     )
-    scripts = "".join(f"<script>{_asset(name)}</script>\n" for name in _SCRIPTS)
+    scripts = "".join(f"<script>{_read_asset(name)}</script>\n" for name in _SCRIPTS)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{title}</title>\n<link rel="icon" href="data:,">\n'
-        f"<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n"
+        f"<style>\n{_read_asset('page.css')}</style>\n</head>\n<body>\n"
         f'<div class="page">\n{"".join(body)}\n</div>\n{scripts}</body>\n</html>\n'
     )
 
 
-def _header(title: str, data: PageData) -> str:
+def _render_header(title: str, data: PageData) -> str:
     seen = data.facts.get("GPUs seen by a report", "")
     ranks = "1 rank" if len(data.ranks) == 1 else f"{len(data.ranks)} ranks"
     about = f"{ranks}, {seen}" if seen else ranks
     skip = '<a class="skip" href="#main">Skip to the content</a>'
-    return skip + tag("header", tag("h1", title), tag("p", text(about), class_="sub"), class_="top")
+    return skip + render_tag(
+        "header",
+        render_tag("h1", title),
+        render_tag("p", render_text(about), class_="sub"),
+        class_="top",
+    )
 
 
-def _navigation(main: str) -> str:
-    there = [(anchor, name) for anchor, name in _LINKS if f'id="{anchor}"' in main]
-    links = (tag("li", tag("a", text(name), href=f"#{anchor}")) for anchor, name in there)
-    return tag("nav", tag("ul", *links), aria_label="Parts of this page")
+def _render_navigation(main: str) -> str:
+    links_present = [(anchor, name) for anchor, name in _LINKS if f'id="{anchor}"' in main]
+    links = (
+        render_tag("li", render_tag("a", render_text(name), href=f"#{anchor}"))
+        for anchor, name in links_present
+    )
+    return render_tag("nav", render_tag("ul", *links), aria_label="Parts of this page")
 
 
-def _timeline(data: PageData) -> str:
+def _render_timeline(data: PageData) -> str:
     if not data.ranks:
-        return section("timeline", "Timeline", "Neither GPU work nor NVTX ranges in these reports.")
+        return render_section(
+            "timeline", "Timeline", "Neither GPU work nor NVTX ranges in these reports."
+        )
 
     def clean(name: str) -> str:
         return data.clean.text(shorten(name))
@@ -255,17 +275,17 @@ def _timeline(data: PageData) -> str:
         "A bin's height is the part of it that was busy; thin lines are the steps."
     )
     drawing = timeline_part(data.ranks, data.waits, clean, data.windows)
-    return section("timeline", "Timeline", intro, drawing)
+    return render_section("timeline", "Timeline", intro, drawing)
 
 
-def _cleaned(table: Table, clean: Redactor) -> Table:
+def _redact_table(table: Table, clean: Redactor) -> Table:
     """Names of kernels and ranges are the job's own and may hold anything."""
-    known: dict[str, str] = {}
+    clean_texts: dict[str, str] = {}
 
     def text_of(cell: str) -> str:
-        if cell not in known:
-            known[cell] = clean.text(shorten(cell))
-        return known[cell]
+        if cell not in clean_texts:
+            clean_texts[cell] = clean.text(shorten(cell))
+        return clean_texts[cell]
 
     return table.where(
         [tuple(text_of(c) if isinstance(c, str) else c for c in row) for row in table.rows]
@@ -277,11 +297,11 @@ def shorten(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return resources.files(__name__).joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _summary(output: Path, data: PageData, size: int) -> Table:
+def _summarise_page(output: Path, data: PageData, size: int) -> Table:
     columns = (
         *(Column("Page"), Column("Size", "bytes"), Column("Ranks")),
         *(Column("Findings"), Column("Refused Reports")),

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.page.events import RankPicture
-from gpu_profile.analysis.page.parts import duration, legend, percent, tag, text
+from gpu_profile.analysis.page.parts import (
+    format_duration,
+    format_percent,
+    render_legend,
+    render_tag,
+    render_text,
+)
 
 _LABEL_FROM = 0.11  # narrower parts have their label in the tooltip and the table only
 _THIN_FROM = 24
@@ -17,7 +23,7 @@ _LINES_UP_TO = 8
 
 
 @dataclass(frozen=True)
-class Part:
+class BarPart:
     """A part of a bar: its CSS class, full label, short label inside the bar, and amount."""
 
     name: str
@@ -29,7 +35,7 @@ class Part:
 @dataclass(frozen=True)
 class Bar:
     label: str
-    parts: tuple[Part, ...]
+    parts: tuple[BarPart, ...]
     remark: str = ""
 
     @property
@@ -37,51 +43,61 @@ class Bar:
         return sum(part.value for part in self.parts)
 
 
-def stacked(bars: Sequence[Bar], whole: float | None = None) -> str:
+def draw_stacked(bars: Sequence[Bar], total: float | None = None) -> str:
     """Bars of parts; each fills its line, or its part of `whole` where that is given."""
     used = {part.name: part.label for bar in bars for part in bar.parts if part.value > 0}
     thin = " thin" if len(bars) > _THIN_FROM else ""
-    rows = [_bar(bar, whole or bar.total) for bar in bars if bar.total]
-    return legend(used.items()) + tag("div", *rows, class_=f"bars{thin}")
+    rows = [_draw_bar(bar, total or bar.total) for bar in bars if bar.total]
+    return render_legend(used.items()) + render_tag("div", *rows, class_=f"bars{thin}")
 
 
-def _bar(bar: Bar, whole: float) -> str:
+def _draw_bar(bar: Bar, total: float) -> str:
     parts = [part for part in bar.parts if part.value > 0]
-    said = ", ".join(f"{part.label.lower()} {_amount(part, bar)}" for part in parts)
+    label = ", ".join(f"{part.label.lower()} {_format_amount(part, bar)}" for part in parts)
     cells = (
-        tag(
+        render_tag(
             "span",
-            text(f"{part.short} {part.value / bar.total:.0%}")
-            if part.value / whole >= _LABEL_FROM
+            render_text(f"{part.short} {part.value / bar.total:.0%}")
+            if part.value / total >= _LABEL_FROM
             else "",
             class_=f"part {part.name}",
-            style=f"width:{100 * part.value / whole:.3f}%",
-            title=f"{bar.label}: {part.label}, {_amount(part, bar)}",
+            style=f"width:{100 * part.value / total:.3f}%",
+            title=f"{bar.label}: {part.label}, {_format_amount(part, bar)}",
         )
         for part in parts
     )
-    track = tag("span", *cells, class_="track", role="img", aria_label=f"{bar.label}: {said}")
-    name = tag("span", text(bar.label), class_="name")
-    return tag("div", name, track, tag("span", text(bar.remark), class_="remark"), class_="bar")
+    track = render_tag(
+        "span", *cells, class_="track", role="img", aria_label=f"{bar.label}: {label}"
+    )
+    name = render_tag("span", render_text(bar.label), class_="name")
+    return render_tag(
+        "div",
+        name,
+        track,
+        render_tag("span", render_text(bar.remark), class_="remark"),
+        class_="bar",
+    )
 
 
-def _amount(part: Part, bar: Bar) -> str:
-    return f"{duration(part.value)} ({percent(part.value / bar.total)})"
+def _format_amount(part: BarPart, bar: Bar) -> str:
+    return f"{format_duration(part.value)} ({format_percent(part.value / bar.total)})"
 
 
-def ranking(rows: Sequence[tuple[str, float, str]], what: str) -> str:
+def draw_ranking(rows: Sequence[tuple[str, float, str]], what: str) -> str:
     """(name, amount, remark), longest first: plain bars under their names."""
     most = max((amount for _, amount, _ in rows), default=0) or 1
     items = (
-        tag(
+        render_tag(
             "li",
-            tag("span", text(name), class_="long", title=name, tabindex=0),
-            tag("span", text(remark), class_="remark"),
-            tag("span", tag("i", style=f"width:{100 * amount / most:.2f}%"), class_="rule"),
+            render_tag("span", render_text(name), class_="long", title=name, tabindex=0),
+            render_tag("span", render_text(remark), class_="remark"),
+            render_tag(
+                "span", render_tag("i", style=f"width:{100 * amount / most:.2f}%"), class_="rule"
+            ),
         )
         for name, amount, remark in rows
     )
-    return tag("ol", *items, class_="ranking", aria_label=what)
+    return render_tag("ol", *items, class_="ranking", aria_label=what)
 
 
 def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
@@ -95,7 +111,7 @@ def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
     levels = ticks(0 if least < most / 3 else least - (most - least) / 2, most)
     low, high = levels[0], max(levels[-1], most * 1.001)
     longest = max(map(len, series.values()))
-    drawn = _drawn(series)
+    drawn = _select_drawn(series)
     place = _Place(longest, low, high)
     lines = "".join(
         f'<polyline class="line s{index % 8}" points="{place.points(values)}"/>'
@@ -103,24 +119,29 @@ def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
     )
     grid = "".join(f'<line class="grid" x1="0" x2="1000" {place.level(tick)}/>' for tick in levels)
     labels = [
-        tag("span", text(f"{tick:g} ms"), class_="y", style=f"top:{place.top(tick):.2f}%")
+        render_tag(
+            "span", render_text(f"{tick:g} ms"), class_="y", style=f"top:{place.top(tick):.2f}%"
+        )
         for tick in levels
     ]
     shade = f'<rect class="dropped" x="0" y="0" height="300" width="{place.x(dropped):.1f}"/>'
     svg = (
         '<svg viewBox="0 0 1000 300" preserveAspectRatio="none" role="img" '
-        f'aria-label="{text(_said(series))}">{shade if dropped else ""}{grid}{lines}</svg>'
+        f'aria-label="{render_text(_describe_series(series))}">'
+        f"{shade if dropped else ''}{grid}{lines}</svg>"
     )
     entries = [(f"line s{index % 8}", label) for index, (label, _) in enumerate(drawn)]
     if dropped:
         entries.append(("dropped", f"warm-up, left out of the figures ({dropped})"))
-    ends = tag("div", tag("span", "step 1"), tag("span", f"step {longest}"), class_="x")
-    return legend(entries) + tag(
-        "div", tag("div", *labels, svg, class_="plot"), ends, class_="chart"
+    ends = render_tag(
+        "div", render_tag("span", "step 1"), render_tag("span", f"step {longest}"), class_="x"
+    )
+    return render_legend(entries) + render_tag(
+        "div", render_tag("div", *labels, svg, class_="plot"), ends, class_="chart"
     )
 
 
-def _drawn(series: dict[int, np.ndarray]) -> list[tuple[str, np.ndarray]]:
+def _select_drawn(series: dict[int, np.ndarray]) -> list[tuple[str, np.ndarray]]:
     if len(series) <= _LINES_UP_TO:
         return [(f"rank {rank}", values) for rank, values in series.items()]
     count = min(map(len, series.values()))
@@ -169,11 +190,11 @@ def ticks(low: float, high: float) -> list[float]:
     ]
 
 
-def _said(series: dict[int, np.ndarray]) -> str:
+def _describe_series(series: dict[int, np.ndarray]) -> str:
     middles = ", ".join(
         f"rank {rank} {np.median(values):.2f} ms" for rank, values in list(series.items())[:16]
     )
     return f"Step times; the median of each rank: {middles}"
 
 
-__all__ = ["Bar", "Part", "ranking", "stacked", "step_lines", "ticks"]
+__all__ = ["Bar", "BarPart", "draw_ranking", "draw_stacked", "step_lines", "ticks"]

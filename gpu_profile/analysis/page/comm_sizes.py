@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
-from gpu_profile.analysis.activity.states import RankSplit, RankStates, split
+from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.comm_kernels import KINDS
 from gpu_profile.table import Cell, Column, Table
@@ -29,14 +29,14 @@ def comm_sizes(parts: Iterable[RankStates], clock_error_ns: int = 0) -> Table:
     The transfer is counted from when the last rank had arrived; the median over all ranks
     stands for the size. Bus bandwidth: see message_sizes.bus_bandwidth.
     """
-    known: Known = {}
-    for one in split(list(parts), clock_error_ns):
-        _add(known, one)
-    rows = [row for key in sorted(known) for row in _rows(*key, known[key])]
+    sizes: Known = {}
+    for one in split_exposed(list(parts), clock_error_ns):
+        _add_size(sizes, one)
+    rows = [row for key in sorted(sizes) for row in _build_rows(*key, sizes[key])]
     return Table("comm_sizes", COLUMNS, tuple(rows))
 
 
-def _add(known: Known, one: RankSplit) -> None:
+def _add_size(sizes: Known, one: RankSplit) -> None:
     own, matched = one.states.collectives, one.arrivals.matched & (one.states.collectives.bytes > 0)
     for code, name in enumerate(own.names):
         alike = matched & (own.name == code)
@@ -46,10 +46,10 @@ def _add(known: Known, one: RankSplit) -> None:
                 start, end = own.start[mine], own.end[mine]
                 moved = end - np.clip(one.arrivals.last[mine], start, end)
                 key = (name, KINDS[kind], int(ranks))
-                known.setdefault(key, []).append((own.bytes[mine], moved))
+                sizes.setdefault(key, []).append((own.bytes[mine], moved))
 
 
-def _rows(
+def _build_rows(
     name: str, kind: str, ranks: int, parts: list[tuple[IntArray, IntArray]]
 ) -> list[tuple[Cell, ...]]:
     size, moved = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -57,10 +57,12 @@ def _rows(
     if len(np.unique(size)) > _MOST_SIZES:
         group = 2 ** np.floor(np.log2(size)).astype(np.int64)
     chosen = [group == one for one in np.unique(group)]
-    return [_row(name, kind, ranks, size[mine], moved[mine]) for mine in chosen]
+    return [_build_row(name, kind, ranks, size[mine], moved[mine]) for mine in chosen]
 
 
-def _row(name: str, kind: str, ranks: int, size: IntArray, moved: IntArray) -> tuple[Cell, ...]:
+def _build_row(
+    name: str, kind: str, ranks: int, size: IntArray, moved: IntArray
+) -> tuple[Cell, ...]:
     typical, middle = int(np.median(size)), float(np.median(moved))
     bandwidth = bus_bandwidth(typical, max(1, round(middle)), ranks, kind)
     return (

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.page.charts import ticks
-from gpu_profile.analysis.page.parts import legend, tag, text
+from gpu_profile.analysis.page.parts import render_legend, render_tag, render_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,17 +35,21 @@ def curves(lines: Sequence[Curve], unit: str, low: float, high: float = 0.0) -> 
         for y in heights.values()
     )
     labels = [
-        tag("span", text(f"{tick:g} {unit}"), class_="y", style=f"top:{y:.2f}%")
+        render_tag("span", render_text(f"{tick:g} {unit}"), class_="y", style=f"top:{y:.2f}%")
         for tick, y in heights.items()
     ]
     names = ", ".join(f"{line.name} up to {line.value.max():.3g} {unit}" for line in lines)
     svg = (
         '<svg viewBox="0 0 1000 300" preserveAspectRatio="none" role="img" '
-        f'aria-label="{text(names)}">{grid}{drawn}</svg>'
+        f'aria-label="{render_text(names)}">{grid}{drawn}</svg>'
     )
-    keys = legend([(f"line s{index % 8}", line.name) for index, line in enumerate(lines)])
-    ends = tag("div", tag("span", f"{first:.2f} s"), tag("span", f"{last:.2f} s"), class_="x")
-    return keys + tag("div", tag("div", *labels, svg, class_="plot low"), ends, class_="chart")
+    keys = render_legend([(f"line s{index % 8}", line.name) for index, line in enumerate(lines)])
+    ends = render_tag(
+        "div", render_tag("span", f"{first:.2f} s"), render_tag("span", f"{last:.2f} s"), class_="x"
+    )
+    return keys + render_tag(
+        "div", render_tag("div", *labels, svg, class_="plot low"), ends, class_="chart"
+    )
 
 
 def _most(lines: Sequence[Curve]) -> float:

@@ -15,8 +15,8 @@ from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load import COMMON
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.arrays.columns import coded
-from gpu_profile.analysis.arrays.nesting import nested
+from gpu_profile.analysis.arrays.columns import encode_column
+from gpu_profile.analysis.arrays.nesting import nest_intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, RUNTIME
@@ -80,20 +80,20 @@ class RankPicture:
     total_events: int
 
 
-def pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
+def draw_pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
     """One a rank of the report; they share the report's budget."""
     for table, columns in _AGAIN.items():
         database.keep(table, *columns)
     ranks = activities_of(database, scope)
     each = Budget(budget.events // max(1, len(ranks)), budget.bins // max(1, len(ranks)))
-    return [_picture(activity, scope.offset_ns, each) for activity in ranks]
+    return [_draw_picture(activity, scope.offset_ns, each) for activity in ranks]
 
 
-def _picture(activity: Activity, offset: int, budget: Budget) -> RankPicture:
+def _draw_picture(activity: Activity, offset: int, budget: Budget) -> RankPicture:
     ops, steps = activity.ops, find_steps(activity)
     start, end = int(ops.start[0]), int(ops.end.max())
-    width = _width(start, end, budget.bins)
-    low, high = _stretch(activity, steps.start, budget.events)
+    width = _compute_bin_width(start, end, budget.bins)
+    low, high = _select_stretch(activity, steps.start, budget.events)
     chosen = np.flatnonzero((ops.start >= low) & (ops.end <= high))
     ranges, left_out = ranges_of(activity.ranges, offset)
     return RankPicture(
@@ -103,10 +103,10 @@ def _picture(activity: Activity, offset: int, budget: Budget) -> RankPicture:
         end=end + offset,
         width=width,
         first=(start + offset) // width,
-        busy=_busy(activity, offset, width),
+        busy=_measure_busy(activity, offset, width),
         exact_start=low + offset,
         exact_end=high + offset,
-        events=_marks(activity, chosen, offset),
+        events=_make_marks(activity, chosen, offset),
         ranges=ranges,
         ranges_left_out=left_out,
         steps_start=steps.start + offset,
@@ -115,7 +115,7 @@ def _picture(activity: Activity, offset: int, budget: Budget) -> RankPicture:
     )
 
 
-def _width(start: int, end: int, bins: int) -> int:
+def _compute_bin_width(start: int, end: int, bins: int) -> int:
     """The shortest power of two, so that all ranks' bins have common edges."""
     width = 1024
     while (end - start) // width >= max(bins, 64):
@@ -123,7 +123,7 @@ def _width(start: int, end: int, bins: int) -> int:
     return width
 
 
-def _busy(activity: Activity, offset: int, width: int) -> NDArray[np.uint8]:
+def _measure_busy(activity: Activity, offset: int, width: int) -> NDArray[np.uint8]:
     ops = activity.ops
     first = (int(ops.start[0]) + offset) // width
     last = (int(ops.end.max()) + offset) // width
@@ -134,7 +134,7 @@ def _busy(activity: Activity, offset: int, width: int) -> NDArray[np.uint8]:
     return share
 
 
-def _stretch(activity: Activity, steps: IntArray, events: int) -> tuple[int, int]:
+def _select_stretch(activity: Activity, steps: IntArray, events: int) -> tuple[int, int]:
     """The time whose operations are kept: all, else whole steps around the middle one."""
     ops = activity.ops
     if len(ops.start) <= events:
@@ -148,9 +148,9 @@ def _stretch(activity: Activity, steps: IntArray, events: int) -> tuple[int, int
     return int(ops.start[low]), int(ops.end[low : low + events].max())
 
 
-def _marks(activity: Activity, rows: IntArray, offset: int) -> Marks:
+def _make_marks(activity: Activity, rows: IntArray, offset: int) -> Marks:
     ops = activity.ops
-    name, codes = coded(ops.name[rows])
+    name, codes = encode_column(ops.name[rows])
     lane = _LANE_OF[ops.kind[rows]]
     names = tuple(activity.names[int(code)] for code in codes)
     start, end = ops.start[rows] + offset, ops.end[rows] + offset
@@ -167,16 +167,16 @@ def ranges_of(process: Ranges, offset: int) -> tuple[Marks, int]:
         empty = np.empty(0, np.int64)
         return Marks(empty, empty, empty, empty, ()), 0
     mine = closed[ranges.thread[closed] == threads[np.argmax(counts)]]
-    depth, _ = nested(ranges.start[mine], ranges.end[mine])
+    depth, _ = nest_intervals(ranges.start[mine], ranges.end[mine])
     shallow = mine[depth < _DEEPEST]
     depth = depth[depth < _DEEPEST]
     longest = np.argsort(ranges.start[shallow] - ranges.end[shallow], kind="stable")
-    kept = np.sort(longest[:_MOST_RANGES])
-    rows = shallow[kept]
-    name, codes = coded(ranges.name[rows])
+    kept_rows = np.sort(longest[:_MOST_RANGES])
+    rows = shallow[kept_rows]
+    name, codes = encode_column(ranges.name[rows])
     names = tuple(ranges.names[int(code)] for code in codes)
     times = (ranges.start[rows] + offset, ranges.end[rows] + offset)
-    marks = Marks(*times, name, depth[kept], names)
+    marks = Marks(*times, name, depth[kept_rows], names)
     return marks, len(closed) - len(rows)
 
 
@@ -185,6 +185,6 @@ def budget_of(reports: int, events: int, bins: int) -> Budget:
     return Budget(max(200, events // max(1, reports)), max(256, bins // max(1, reports)))
 
 
-def flat(parts: Sequence[Sequence[RankPicture]]) -> list[RankPicture]:
+def join_pictures(parts: Sequence[Sequence[RankPicture]]) -> list[RankPicture]:
     """All ranks, in rank order."""
     return sorted((one for part in parts for one in part), key=lambda one: (one.rank, one.device))

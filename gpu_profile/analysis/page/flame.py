@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.host.samples import HostSamples, samples_of
-from gpu_profile.analysis.page.parts import folded, legend, percent, section, tag, text
+from gpu_profile.analysis.page.parts import (
+    format_percent,
+    render_folded,
+    render_legend,
+    render_section,
+    render_tag,
+    render_text,
+)
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
@@ -50,9 +57,11 @@ def flame(parts: Sequence[HostSamples], clean: Redactor, most: int = 8) -> str:
         "Samples of the threads that launch GPU work, after start-up. A box is a "
         "function, what it called lies under it, and its width is its part of the samples."
     )
-    keys = legend((("f-idle", "while the GPU idled because of the host"), ("f-busy", "otherwise")))
+    keys = render_legend(
+        (("f-idle", "while the GPU idled because of the host"), ("f-busy", "otherwise"))
+    )
     graphs = [_graph(rank, clean, len(ranks) > 1, index == 0) for index, rank in enumerate(ranks)]
-    return section("host", "What the host did", intro, keys, *graphs)
+    return render_section("host", "What the host did", intro, keys, *graphs)
 
 
 def _graph(rank: HostSamples, clean: Redactor, several: bool, first: bool) -> str:
@@ -64,7 +73,7 @@ def _graph(rank: HostSamples, clean: Redactor, several: bool, first: bool) -> st
     boxes = list(_boxes(root, root.samples, 0, 0))[:_MOST_BOXES]
     depth = 1 + max((row for row, _ in boxes), default=0)
     about = f"rank {rank.rank}: {root.samples:,} {rank.kind} samples"
-    drawing = tag(
+    drawing = render_tag(
         "div",
         *(box for _, box in boxes),
         class_="flame",
@@ -72,23 +81,24 @@ def _graph(rank: HostSamples, clean: Redactor, several: bool, first: bool) -> st
         aria_label=f"Flame graph of {about}",
         style=f"height:{depth * _ROW_PX}px",
     )
-    return folded(about, drawing, open_=first) if several else drawing
+    return render_folded(about, drawing, open_=first) if several else drawing
 
 
-def _boxes(node: _Node, whole: int, row: int, left: int) -> Iterator[tuple[int, str]]:
+def _boxes(node: _Node, total: int, row: int, offset: int) -> Iterator[tuple[int, str]]:
     """(row, box) of what the node called, widest first."""
     for name, inner in sorted(node.inner.items(), key=lambda pair: (-pair[1].samples, pair[0])):
-        share = inner.samples / whole
+        share = inner.samples / total
         if share >= _LEAST:
-            yield row, _box(name, inner, share, row, left / whole)
-            yield from _boxes(inner, whole, row + 1, left)
-        left += inner.samples
+            yield row, _box(name, inner, share, row, offset / total)
+            yield from _boxes(inner, total, row + 1, offset)
+        offset += inner.samples
 
 
-def _box(name: str, node: _Node, share: float, row: int, left: float) -> str:
+def _box(name: str, node: _Node, share: float, row: int, offset: float) -> str:
     idle = node.idle / node.samples
-    title = f"{name}: {node.samples:,} samples, {percent(share)}; {percent(idle)} while GPU idle"
-    style = f"left:{100 * left:.3f}%;width:{100 * share:.3f}%;top:{row * _ROW_PX}px"
+    shares = f"{format_percent(share)}; {format_percent(idle)} while GPU idle"
+    title = f"{name}: {node.samples:,} samples, {shares}"
+    style = f"left:{100 * offset:.3f}%;width:{100 * share:.3f}%;top:{row * _ROW_PX}px"
     shade = f"--idle-part:{100 * idle:.0f}%"
-    label = text(name) if share >= _LABEL_FROM else ""
-    return tag("span", label, style=f"{style};{shade}", title=title)
+    label = render_text(name) if share >= _LABEL_FROM else ""
+    return render_tag("span", label, style=f"{style};{shade}", title=title)

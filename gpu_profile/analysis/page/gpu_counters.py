@@ -11,7 +11,13 @@ from gpu_profile.analysis.counters import gpu_metrics as metrics
 from gpu_profile.analysis.counters.gpu_memory import on_device
 from gpu_profile.analysis.our_tables.gpu_metric_sum import steady_span
 from gpu_profile.analysis.page.curves import Curve, curves
-from gpu_profile.analysis.page.parts import data_table, folded, section, tag, text
+from gpu_profile.analysis.page.parts import (
+    data_table,
+    render_folded,
+    render_section,
+    render_tag,
+    render_text,
+)
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.table import Table
@@ -38,9 +44,9 @@ class GpuCounters:
 
 def counters_part(database: Database, scope: Scope) -> GpuCounters:
     """Small enough for a page: 300 means a metric, 600 points a memory curve."""
-    span, found = steady_span(database, scope), metrics.load_metrics(database)
-    gpus = sorted({metric.gpu for metric in found})[:_MOST_GPUS]
-    drawn = tuple((gpu, _metric_curves(found, gpu, span, scope.offset_ns)) for gpu in gpus)
+    span, gpu_metrics = steady_span(database, scope), metrics.load_metrics(database)
+    gpus = sorted({metric.gpu for metric in gpu_metrics})[:_MOST_GPUS]
+    drawn = tuple((gpu, _metric_curves(gpu_metrics, gpu, span, scope.offset_ns)) for gpu in gpus)
     memory = []
     for rank in activities_of(database, scope)[:_MOST_RANKS]:
         time, size = on_device(database, rank.process, rank.device)
@@ -50,9 +56,11 @@ def counters_part(database: Database, scope: Scope) -> GpuCounters:
 
 
 def _metric_curves(
-    found: tuple[metrics.Metric, ...], gpu: int, span: tuple[int, int], offset: int
+    gpu_metrics: tuple[metrics.Metric, ...], gpu: int, span: tuple[int, int], offset: int
 ) -> tuple[Curve, ...]:
-    chosen = {name: metrics.metric_of(found, gpu, pattern) for name, pattern in _DRAWN.items()}
+    chosen = {
+        name: metrics.metric_of(gpu_metrics, gpu, pattern) for name, pattern in _DRAWN.items()
+    }
     curves_found = []
     for name, metric in chosen.items():
         part = metric.between(*span) if metric else None
@@ -83,7 +91,7 @@ def _memory_curve(name: str, time: NDArray[np.int64], size: NDArray[np.int64]) -
 def gpu_counters(parts: Sequence[GpuCounters], table: Table) -> str:
     """A chart a GPU that was sampled, with the metrics as a table; nothing without sampling."""
     charts = [
-        tag("h3", text(f"GPU {gpu}")) + curves(lines, "%", low=0.0, high=100.0)
+        render_tag("h3", render_text(f"GPU {gpu}")) + curves(lines, "%", low=0.0, high=100.0)
         for part in parts
         for gpu, lines in part.gpus
     ][:_MOST_GPUS]
@@ -93,8 +101,8 @@ def gpu_counters(parts: Sequence[GpuCounters], table: Table) -> str:
         "Sampled in hardware, after start-up; means of short stretches. Occupancy is the "
         "warps in flight against the most that fit; matrix products in float32 use no tensor cores."
     )
-    numbers = folded("All metrics as a table", data_table(table, "GPU metrics"))
-    return section("metrics", "How much of the GPU was used", intro, *charts, numbers)
+    numbers = render_folded("All metrics as a table", data_table(table, "GPU metrics"))
+    return render_section("metrics", "How much of the GPU was used", intro, *charts, numbers)
 
 
 def gpu_memory(parts: Sequence[GpuCounters], table: Table) -> str:
@@ -108,5 +116,5 @@ def gpu_memory(parts: Sequence[GpuCounters], table: Table) -> str:
         f"What processes reserved on their GPUs. The peak is {peak.value[most]:,.2f} GB, of "
         f"{peak.name}, at {peak.time[most]:.2f} s. PyTorch hands out parts of what it reserved."
     )
-    numbers = folded("The same as a table", data_table(table, "Reserved GPU memory"))
-    return section("memory", "GPU memory", intro, curves(lines, "GB", low=0.0), numbers)
+    numbers = render_folded("The same as a table", data_table(table, "Reserved GPU memory"))
+    return render_section("memory", "GPU memory", intro, curves(lines, "GB", low=0.0), numbers)

@@ -13,7 +13,14 @@ from gpu_profile.analysis.activity.step_ranges import named_steps
 from gpu_profile.analysis.nsys_tables import mpi_event_sum as mpi
 from gpu_profile.analysis.nsys_tables import nvtx_sum as nvtx
 from gpu_profile.analysis.nsys_tables import osrt_sum as osrt
-from gpu_profile.analysis.page.events import LANES, Budget, Marks, RankPicture, pictures, ranges_of
+from gpu_profile.analysis.page.events import (
+    LANES,
+    Budget,
+    Marks,
+    RankPicture,
+    draw_pictures,
+    ranges_of,
+)
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -26,15 +33,15 @@ _NO_MARKS = Marks(_NONE, _NONE, _NONE, _NONE, ())
 
 def all_pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
     """One a rank of the report: of its GPU work, or of its NVTX ranges where there is none."""
-    return pictures(database, scope, budget) or host_pictures(database, scope)
+    return draw_pictures(database, scope, budget) or host_pictures(database, scope)
 
 
 def host_pictures(database: Database, scope: Scope) -> list[RankPicture]:
-    found = host_ranges_of(database, scope)
-    return [_picture(rank, ranges, scope.offset_ns) for rank, ranges in found]
+    ranges_by_rank = host_ranges_of(database, scope)
+    return [_draw_host_picture(rank, ranges, scope.offset_ns) for rank, ranges in ranges_by_rank]
 
 
-def _picture(rank: int, ranges: Ranges, offset: int) -> RankPicture:
+def _draw_host_picture(rank: int, ranges: Ranges, offset: int) -> RankPicture:
     start, end = int(ranges.start.min()) + offset, int(ranges.end.max()) + offset
     _, *steps = named_steps(ranges) or ("", _NONE, _NONE)
     marks, left_out = ranges_of(ranges, offset)
@@ -61,17 +68,17 @@ def _only_of_hosts(analysis: Analysis) -> Analysis:
     """The table over those reports that hold no GPU work, which the page's others are silent of."""
     return replace(
         analysis,
-        partial=partial(_partial, analysis=analysis),
-        merge=partial(_merge, analysis=analysis),
+        partial=partial(_collect_partial, analysis=analysis),
+        merge=partial(_merge_partials, analysis=analysis),
     )
 
 
-def _partial(database: Database, scope: Scope, analysis: Analysis) -> Any:  # noqa: ANN401
+def _collect_partial(database: Database, scope: Scope, analysis: Analysis) -> Any:  # noqa: ANN401
     busy = database.count(KERNEL) or database.count(MEMCPY)
     return None if busy else analysis.partial(database, scope)
 
 
-def _merge(parts: Sequence[Any], analysis: Analysis) -> Table:
+def _merge_partials(parts: Sequence[Any], analysis: Analysis) -> Table:
     return analysis.merge([part for part in parts if part is not None])
 
 

@@ -3,8 +3,13 @@
 from dataclasses import replace
 
 from gpu_profile.analysis.our_tables.kernel_class_sum import KERNEL_CLASS_SUM
-from gpu_profile.analysis.page.charts import Bar, Part, stacked
-from gpu_profile.analysis.page.parts import data_table, duration, folded, section
+from gpu_profile.analysis.page.charts import Bar, BarPart, draw_stacked
+from gpu_profile.analysis.page.parts import (
+    data_table,
+    format_duration,
+    render_folded,
+    render_section,
+)
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.summary import Grouped
@@ -12,8 +17,8 @@ from gpu_profile.table import Cell, Table
 
 
 def _by_rank(database: Database, scope: Scope) -> Grouped:
-    found: Grouped = KERNEL_CLASS_SUM.partial(database, replace(scope, by="rank"))
-    return found
+    samples: Grouped = KERNEL_CLASS_SUM.partial(database, replace(scope, by="rank"))
+    return samples
 
 
 CLASSES_BY_RANK = replace(KERNEL_CLASS_SUM, partial=_by_rank)
@@ -36,12 +41,12 @@ def kernel_classes(table: Table) -> str:
         "Kernel time summed by what the kernels' names say they do; communication includes "
         "waiting for other ranks."
     )
-    whole = max(bar.total for bar in bars)
-    numbers = folded("The same as a table", data_table(table, "Kernel time by class, in ns"))
-    chart = stacked(bars, whole)
-    return section("classes", "GPU time by kind of work", intro, chart, numbers)
+    longest = max(bar.total for bar in bars)
+    numbers = render_folded("The same as a table", data_table(table, "Kernel time by class, in ns"))
+    chart = draw_stacked(bars, longest)
+    return render_section("classes", "GPU time by kind of work", intro, chart, numbers)
 
 
 def _bar(rank: Cell, parts: list[tuple[str, int]]) -> Bar:
-    shown = (Part(f"k-{kind.replace(' ', '-').lower()}", kind, kind, ns) for kind, ns in parts)
-    return Bar(f"rank {rank}", tuple(shown), duration(sum(ns for _, ns in parts)))
+    shown = (BarPart(f"k-{kind.replace(' ', '-').lower()}", kind, kind, ns) for kind, ns in parts)
+    return Bar(f"rank {rank}", tuple(shown), format_duration(sum(ns for _, ns in parts)))

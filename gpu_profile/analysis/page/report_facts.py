@@ -12,7 +12,7 @@ _SYSTEM = ("NvDriverVersion", "CudaDriverVersion", "CpuDescription", "OsDescript
 
 
 @dataclass(frozen=True)
-class ReportFacts:
+class PageReport:
     """Of one report; `system` holds only the names in _SYSTEM."""
 
     nsys: str
@@ -21,7 +21,7 @@ class ReportFacts:
     events: Mapping[str, int]
 
 
-def report_facts(database: Database, _scope: Scope) -> ReportFacts:
+def report_facts(database: Database, _scope: Scope) -> PageReport:
     """One report's part."""
     only = {
         str(name): str(value)
@@ -31,36 +31,38 @@ def report_facts(database: Database, _scope: Scope) -> ReportFacts:
     gpus = tuple(str(row[0]) for row in database.rows("TARGET_INFO_GPU", "name") if row[0])
     events = {table: database.count(table) for table in (KERNEL, RUNTIME, NVTX)}
     version = database.export_facts.get("EXPORT_PRODUCT_VERSION", "")
-    return ReportFacts(version, gpus, only, events)
+    return PageReport(version, gpus, only, events)
 
 
-def run_facts(parts: Sequence[ReportFacts], ranks: int, clock_error_ns: int = 0) -> dict[str, str]:
+def run_facts(parts: Sequence[PageReport], ranks: int, clock_error_ns: int = 0) -> dict[str, str]:
     """The facts of all reports as one short list."""
-    found = {"Ranks": f"{ranks}", "Reports": f"{len(parts)}"}
-    found["GPUs seen by a report"] = _several(_counted(part.gpus) for part in parts)
-    found["nsys"] = _several(part.nsys for part in parts)
-    found["Driver"] = _several(part.system.get("NvDriverVersion", "") for part in parts)
-    found["CUDA"] = _several(_cuda(part.system.get("CudaDriverVersion", "")) for part in parts)
-    found["CPU"] = _several(part.system.get("CpuDescription", "") for part in parts)
-    found["System"] = _several(part.system.get("OsDescription", "") for part in parts)
-    found["Clock error"] = f"{clock_error_ns / 1e3:.1f} us" if clock_error_ns else ""
+    facts = {"Ranks": f"{ranks}", "Reports": f"{len(parts)}"}
+    facts["GPUs seen by a report"] = _join_values(_format_counts(part.gpus) for part in parts)
+    facts["nsys"] = _join_values(part.nsys for part in parts)
+    facts["Driver"] = _join_values(part.system.get("NvDriverVersion", "") for part in parts)
+    facts["CUDA"] = _join_values(
+        _format_cuda_version(part.system.get("CudaDriverVersion", "")) for part in parts
+    )
+    facts["CPU"] = _join_values(part.system.get("CpuDescription", "") for part in parts)
+    facts["System"] = _join_values(part.system.get("OsDescription", "") for part in parts)
+    facts["Clock error"] = f"{clock_error_ns / 1e3:.1f} us" if clock_error_ns else ""
     total = {table: sum(part.events[table] for part in parts) for table in (KERNEL, RUNTIME, NVTX)}
-    found["Events"] = (
+    facts["Events"] = (
         f"{total[KERNEL]:,} kernels, {total[RUNTIME]:,} API calls, {total[NVTX]:,} NVTX"
     )
-    return found
+    return facts
 
 
-def _counted(names: Sequence[str]) -> str:
+def _format_counts(names: Sequence[str]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in sorted(Counter(names).items()))
 
 
-def _several(values: object) -> str:
+def _join_values(values: object) -> str:
     assert hasattr(values, "__iter__")
     return "; ".join(dict.fromkeys(value for value in values if value))
 
 
-def _cuda(number: str) -> str:
+def _format_cuda_version(number: str) -> str:
     """13000 is CUDA 13.0 (cuDriverGetVersion's encoding)."""
     if not number.isdigit():
         return number

@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gpu_profile.analysis.activity.states import RankStates, split
+from gpu_profile.analysis.activity.states import RankStates, split_exposed
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.page.events import LANES, Marks, RankPicture
 from gpu_profile.analysis.page.pack import Packer
-from gpu_profile.analysis.page.parts import legend, tag
+from gpu_profile.analysis.page.parts import render_legend, render_tag
 
 _RANKS_AT_ONCE = 32
 
@@ -30,31 +30,31 @@ class _Names:
 
 
 @dataclass(frozen=True, eq=False)
-class Waits:
+class RankWaits:
     """When a rank sat in a collective until the last one had come: sorted, in the run's clock."""
 
     start: IntArray
     end: IntArray
 
 
-_NO_WAITS = Waits(np.empty(0, np.int64), np.empty(0, np.int64))
+_NO_WAITS = RankWaits(np.empty(0, np.int64), np.empty(0, np.int64))
 Edges: TypeAlias = Sequence[tuple[int, int, int]]
 """(number, start, end) of the windows."""
-WaitsOf: TypeAlias = Mapping[tuple[int, int], Waits]
+WaitsOf: TypeAlias = Mapping[tuple[int, int], RankWaits]
 """By rank and device."""
 
 
 def waits_of(parts: Iterable[RankStates], clock_error_ns: int, most: int) -> WaitsOf:
     """Those of each rank; the longest ones where there are more than `most`."""
-    found = {}
-    for one in split(list(parts), clock_error_ns):
+    waits = {}
+    for one in split_exposed(list(parts), clock_error_ns):
         own, matched = one.states.collectives, one.arrivals.matched
         start = own.start[matched]
         end = np.clip(one.arrivals.last[matched], start, own.end[matched])
         longest = np.argsort(start - end, kind="stable")[:most]
         rows = np.sort(longest[end[longest] > start[longest]])
-        found[one.states.rank, one.states.device] = Waits(start[rows], end[rows])
-    return found
+        waits[one.states.rank, one.states.device] = RankWaits(start[rows], end[rows])
+    return waits
 
 
 def timeline_data(
@@ -76,8 +76,10 @@ def timeline_data(
         ],
         "ranks": [
             {
-                **_rank(rank, origin, packer, names),
-                "waits": _waits(waits.get((rank.rank, rank.device), _NO_WAITS), origin, packer),
+                **_encode_rank(rank, origin, packer, names),
+                "waits": _encode_waits(
+                    waits.get((rank.rank, rank.device), _NO_WAITS), origin, packer
+                ),
             }
             for rank in ranks
         ],
@@ -86,17 +88,19 @@ def timeline_data(
     return json.dumps(facts, separators=(",", ":")), packer.base64()
 
 
-def _rank(rank: RankPicture, origin: int, packer: Packer, names: _Names) -> dict[str, object]:
-    whole = rank.exact_start <= rank.start and rank.exact_end >= rank.end
+def _encode_rank(
+    rank: RankPicture, origin: int, packer: Packer, names: _Names
+) -> dict[str, object]:
+    is_complete = rank.exact_start <= rank.start and rank.exact_end >= rank.end
     return {
         "rank": rank.rank,
         "width": rank.width,
         "first": rank.first * rank.width - origin,
         "busy": packer.add(rank.busy.ravel()),
-        "exact": [rank.exact_start - origin, rank.exact_end - origin, int(whole)],
-        "events": _marks(rank.events, origin, packer, names),
+        "exact": [rank.exact_start - origin, rank.exact_end - origin, int(is_complete)],
+        "events": _encode_marks(rank.events, origin, packer, names),
         "depth": int(rank.ranges.lane.max()) + 1 if len(rank.ranges.lane) else 0,
-        "nvtx": _marks(rank.ranges, origin, packer, names),
+        "nvtx": _encode_marks(rank.ranges, origin, packer, names),
         "steps": {
             "start": packer.add(np.maximum(rank.steps_start - origin, 0)),
             "end": packer.add(np.maximum(rank.steps_end - origin, 0)),
@@ -104,14 +108,14 @@ def _rank(rank: RankPicture, origin: int, packer: Packer, names: _Names) -> dict
     }
 
 
-def _waits(waits: Waits, origin: int, packer: Packer) -> dict[str, object]:
+def _encode_waits(waits: RankWaits, origin: int, packer: Packer) -> dict[str, object]:
     return {
         "start": packer.add(np.maximum(waits.start - origin, 0)),
         "length": packer.add(waits.end - waits.start),
     }
 
 
-def _marks(marks: Marks, origin: int, packer: Packer, names: _Names) -> dict[str, object]:
+def _encode_marks(marks: Marks, origin: int, packer: Packer, names: _Names) -> dict[str, object]:
     first = int(marks.start[0]) if len(marks.start) else origin
     return {
         "first": first - origin,
@@ -132,11 +136,11 @@ def timeline_part(
     facts, block = timeline_data(ranks, waits, clean, windows)
     return (
         _CONTROLS
-        + (legend(_LEGEND) if _on_gpus(ranks) else "")
+        + (render_legend(_LEGEND) if _on_gpus(ranks) else "")
         + _DRAWING
-        + _note(ranks)
-        + _data("application/json", "facts", facts)
-        + _data("text/plain", "data", block)
+        + _format_note(ranks)
+        + _render_data("application/json", "facts", facts)
+        + _render_data("text/plain", "data", block)
     )
 
 
@@ -144,23 +148,23 @@ def _on_gpus(ranks: Sequence[RankPicture]) -> bool:
     return any(rank.total_events for rank in ranks)
 
 
-def _data(kind: str, name: str, content: str) -> str:
+def _render_data(kind: str, name: str, content: str) -> str:
     escaped = content.replace("<", "\\u003c")
     return f'<script type="{kind}" id="timeline-{name}">{escaped}</script>\n'
 
 
-def _note(ranks: Sequence[RankPicture]) -> str:
-    kept = sum(len(rank.events.start) for rank in ranks)
+def _format_note(ranks: Sequence[RankPicture]) -> str:
+    count = sum(len(rank.events.start) for rank in ranks)
     total = sum(rank.total_events for rank in ranks)
     left_out = sum(rank.ranges_left_out for rank in ranks)
-    said = f"{kept:,} of {total:,} GPU operations are kept one by one"
+    sentence = f"{count:,} of {total:,} GPU operations are kept one by one"
     if not total:
-        said = "No GPU work in these reports: NVTX ranges only"
-    if kept < total:
-        said += ", in the framed stretch; elsewhere their time is summed in bins"
+        sentence = "No GPU work in these reports: NVTX ranges only"
+    if count < total:
+        sentence += ", in the framed stretch; elsewhere their time is summed in bins"
     if left_out:
-        said += f"; {left_out:,} short or deeply nested NVTX ranges are left out"
-    return tag("p", said + ". All of them: invoke timeline.", class_="note")
+        sentence += f"; {left_out:,} short or deeply nested NVTX ranges are left out"
+    return render_tag("p", sentence + ". All of them: invoke timeline.", class_="note")
 
 
 _LEGEND = (

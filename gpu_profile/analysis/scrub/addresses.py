@@ -56,8 +56,8 @@ def hide_addresses(text: str, *, everywhere: bool = False) -> str:
     return text
 
 
-def _hide_ipv6(found: re.Match[str]) -> str:
-    return HOST if is_machine_ipv6(found[0]) else found[0]
+def _hide_ipv6(match: re.Match[str]) -> str:
+    return HOST if is_machine_ipv6(match[0]) else match[0]
 
 
 def is_machine_ipv6(text: str) -> bool:
@@ -66,7 +66,7 @@ def is_machine_ipv6(text: str) -> bool:
         address = ipaddress.IPv6Address(text)
     except ValueError:
         return False
-    whole = text.count(":") == 7 and "::" not in text
+    is_full_length = text.count(":") == 7 and "::" not in text
     return not address.is_loopback and (
-        whole or bool(re.match(r"(?i)(?:fe[89ab]|f[cd]|[23][0-9a-f])[0-9a-f]{1,2}:", text))
+        is_full_length or bool(re.match(r"(?i)(?:fe[89ab]|f[cd]|[23][0-9a-f])[0-9a-f]{1,2}:", text))
     )

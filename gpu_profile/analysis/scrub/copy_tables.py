@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.scrub.rules import NAMED_TABLES, SYSTEM_TABLE, Wish, clean_value
-from gpu_profile.analysis.scrub.strings import collect, condition
+from gpu_profile.analysis.scrub.strings import collect_strings, make_condition
 
 _PLAIN_NAME = re.compile(r"\w{1,128}", re.ASCII)
 _PLAIN_TYPE = re.compile(r"[A-Za-z0-9 (),_]{0,40}")
@@ -37,14 +37,14 @@ def open_pair(source: Path, target: Path) -> sqlite3.Connection:
 
 def copy_tables(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> Copied:
     """Copy every plain table of `source` into `main`, its texts and blobs redacted."""
-    _register(pair, wish, clean)
+    _register_functions(pair, wish, clean)
     every = pair.execute(
         "SELECT name, sql FROM source.sqlite_master WHERE type = 'table' "
         "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY rowid"
     ).fetchall()
     plain = [name for name, sql in every if _is_plain(name, str(sql))]
-    columns = {table: {name for name, _, _ in _columns(pair, table)} for table in plain}
-    collect(pair, columns, wish)
+    columns = {table: {name for name, _, _ in _list_columns(pair, table)} for table in plain}
+    collect_strings(pair, columns, wish)
     rows = 0
     for table in plain:
         pair.execute("BEGIN")
@@ -53,7 +53,7 @@ def copy_tables(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> Copied
     return Copied(len(plain), rows, len(every) - len(plain))
 
 
-def _register(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> None:
+def _register_functions(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> None:
     @lru_cache(maxsize=1 << 16)
     def scrub_text(raw: bytes) -> str:
         return clean.text(raw.decode("utf-8", "replace"))
@@ -75,19 +75,19 @@ def _is_plain(name: str, sql: str) -> bool:
     return bool(_PLAIN_NAME.fullmatch(name)) and not virtual
 
 
-def _columns(pair: sqlite3.Connection, table: str) -> list[tuple[str, str, bool]]:
+def _list_columns(pair: sqlite3.Connection, table: str) -> list[tuple[str, str, bool]]:
     """(name, declared type, is the only primary key) of the columns that are stored."""
-    found = pair.execute(f'PRAGMA source.table_info("{table}")').fetchall()
-    keys = sum(1 for row in found if row[5])
+    rows = pair.execute(f'PRAGMA source.table_info("{table}")').fetchall()
+    keys = sum(1 for row in rows if row[5])
     return [
         (row[1], row[2] if _PLAIN_TYPE.fullmatch(row[2]) else "", bool(row[5]) and keys == 1)
-        for row in found
+        for row in rows
         if _PLAIN_NAME.fullmatch(row[1])
     ]
 
 
 def _copy_table(pair: sqlite3.Connection, table: str, wish: Wish) -> int:
-    columns = _columns(pair, table)
+    columns = _list_columns(pair, table)
     declared = ", ".join(
         f'"{name}" {kind}' + (" PRIMARY KEY" if key and kind.upper() == "INTEGER" else "")
         for name, kind, key in columns
@@ -95,9 +95,9 @@ def _copy_table(pair: sqlite3.Connection, table: str, wish: Wish) -> int:
     pair.execute(f'CREATE TABLE main."{table}" ({declared})')
     texts = _text_columns(pair, table, [name for name, _, _ in columns])
     values = ", ".join(
-        _expression(table, name) if name in texts else f'"{name}"' for name, _, _ in columns
+        _make_expression(table, name) if name in texts else f'"{name}"' for name, _, _ in columns
     )
-    where = condition(table, wish, {name for name, _, _ in columns})
+    where = make_condition(table, wish, {name for name, _, _ in columns})
     names = ", ".join(f'"{name}"' for name, _, _ in columns)
     query = f'INSERT INTO main."{table}" ({names}) SELECT {values} FROM source."{table}"{where}'
     return pair.execute(query).rowcount
@@ -105,12 +105,12 @@ def _copy_table(pair: sqlite3.Connection, table: str, wish: Wish) -> int:
 
 def _text_columns(pair: sqlite3.Connection, table: str, names: list[str]) -> set[str]:
     """SQLite lets any column hold text, whatever its declared type says."""
-    asked = ", ".join(f"max(typeof(\"{name}\") IN ('text', 'blob'))" for name in names)
-    found = pair.execute(f'SELECT {asked} FROM source."{table}"').fetchone()
-    return {name for name, has in zip(names, found, strict=True) if has}
+    expressions = ", ".join(f"max(typeof(\"{name}\") IN ('text', 'blob'))" for name in names)
+    types = pair.execute(f'SELECT {expressions} FROM source."{table}"').fetchone()
+    return {name for name, has in zip(names, types, strict=True) if has}
 
 
-def _expression(table: str, name: str) -> str:
+def _make_expression(table: str, name: str) -> str:
     """Text goes by as bytes: what is not UTF-8 would otherwise stop the copy."""
     text = f'scrub_text(CAST("{name}" AS BLOB))'
     if table in (*NAMED_TABLES, SYSTEM_TABLE) and name == "value":

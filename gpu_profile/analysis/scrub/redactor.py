@@ -69,7 +69,7 @@ class Redactor:
         for pattern in FREE_TEXT:
             value = pattern.sub(rf"\1{SECRET}", value)
         if self.paths and ("/" in value or "\\" in value):
-            value = (self._anywhere if everywhere else self._rooted).sub(_shorten, value)
+            value = (self._anywhere if everywhere else self._rooted).sub(_strip_folders, value)
         if self.hosts:
             value = hide_addresses(value, everywhere=everywhere)
             for stem in self._stems:
@@ -85,7 +85,7 @@ class Redactor:
         """Like `text`, length kept: a binary payload is read by offsets."""
         text = value.decode("latin-1")
         for pattern in (CREDENTIAL, *(pattern for _, pattern in self._literals), self._rooted):
-            text = pattern.sub(lambda found: "*" * len(found[0]), text)
+            text = pattern.sub(lambda match: "*" * len(match[0]), text)
         return text.encode("latin-1")
 
     def leaks(self, value: str) -> str:
@@ -104,12 +104,16 @@ class Redactor:
     @cached_property
     def _stems(self) -> tuple[re.Pattern[str], ...]:
         """Neighbours of known hosts: `gpunode08` and `gpunode[01-08]` beside gpunode07."""
-        found = {re.fullmatch(r"([A-Za-z][A-Za-z_-]{2,})\d+", name) for name in self.host_names}
-        stems = sorted({match[1] for match in found if match})
+        name_matches = {
+            re.fullmatch(r"([A-Za-z][A-Za-z_-]{2,})\d+", name) for name in self.host_names
+        }
+        stems = sorted({match[1] for match in name_matches if match})
         number = r"(?:\d+|\[\d+(?:[-,]\d+)*\])"
-        known = "|".join(rf"{re.escape(name)}(?![\w-])" for name in self.host_names) or "(?!)"
+        host_pattern = (
+            "|".join(rf"{re.escape(name)}(?![\w-])" for name in self.host_names) or "(?!)"
+        )
         return tuple(
-            re.compile(rf"(?i)(?<![\w-])(?!{known}){re.escape(stem)}{number}(?![\w-])")
+            re.compile(rf"(?i)(?<![\w-])(?!{host_pattern}){re.escape(stem)}{number}(?![\w-])")
             for stem in stems
         )
 
@@ -131,14 +135,14 @@ class Redactor:
         return re.compile(f"{self._rooted.pattern}|{_ANY_PATH}")
 
 
-def _shorten(found: re.Match[str]) -> str:
+def _strip_folders(match: re.Match[str]) -> str:
     """Keep the last name of a path where it is a program's or a file's, not a folder's."""
-    name = re.split(r"[/\\]", found[0].rstrip("/\\"))[-1]
+    name = re.split(r"[/\\]", match[0].rstrip("/\\"))[-1]
     return f"{PATH}/{name}" if _FILE.match(name) else PATH
 
 
 def first_folders(texts: Iterable[str]) -> frozenset[str]:
     """The first folder of every absolute path in the texts."""
     return frozenset(
-        found[1] for text in texts for found in re.finditer(r"(?<![\w.<>/])/([\w.+@-]{2,})/", text)
+        match[1] for text in texts for match in re.finditer(r"(?<![\w.<>/])/([\w.+@-]{2,})/", text)
     )

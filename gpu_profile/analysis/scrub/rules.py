@@ -17,7 +17,7 @@ from gpu_profile.analysis.scrub.redactor import (
     Redactor,
     first_folders,
 )
-from gpu_profile.redact import argv, is_secret
+from gpu_profile.redact import is_secret, redact_argv
 
 KINDS = ("environment", "arguments", "output", "paths", "users", "hosts", "processes")
 NAMED_TABLES = ("META_DATA_CAPTURE", "META_DATA_EXPORT", "EXPORT_META_DATA")
@@ -74,7 +74,7 @@ class Wish:
 
 
 @dataclass
-class Found:
+class ReportNames:
     """What was read out of one report's own description."""
 
     texts: list[str] = field(default_factory=list)
@@ -88,45 +88,49 @@ def kind_of(name: str) -> str:
     return next((kind for kind, pattern in _NAMED_RULES if pattern.search(name)), "")
 
 
-def variables(value: str) -> dict[str, str]:
+def parse_variables(value: str) -> dict[str, str]:
     """Environment variables out of a value, whichever way it holds them."""
-    found = (_PAIR.match(piece) for piece in _BETWEEN.split(value))
-    return {pair[1]: pair[2].strip() for pair in found if pair}
+    matches = (_PAIR.match(piece) for piece in _BETWEEN.split(value))
+    return {pair[1]: pair[2].strip() for pair in matches if pair}
 
 
-def survey(source: sqlite3.Connection) -> Found:
+def collect_names(source: sqlite3.Connection) -> ReportNames:
     """Hosts, users, secrets and paths that the report's own description names."""
-    found = Found()
+    names = ReportNames()
     for name, value in _named_rows(source):
-        found.texts.append(value)
-        found.users.update(_HOME.findall(value))
+        names.texts.append(value)
+        names.users.update(_HOME.findall(value))
         kind = kind_of(name)
         if kind == "environment":
-            _survey_environment(variables(value), found)
+            _survey_environment(parse_variables(value), names)
         elif kind == "hosts":
-            found.hosts.add(value)
+            names.hosts.add(value)
         elif kind == "users":
-            found.users.add(value)
-    found.secrets.update(_secret_arguments(list(_named_rows(source))))
-    return found
+            names.users.add(value)
+    names.secrets.update(_secret_arguments(list(_named_rows(source))))
+    return names
 
 
-def redactor(founds: Iterable[Found], wish: Wish) -> Redactor:
+def make_redactor(founds: Iterable[ReportNames], wish: Wish) -> Redactor:
     """One redactor for all reports of a run: the same host gets the same name everywhere."""
     everything = list(founds)
-    hosts = sorted({host for found in everything for host in found.hosts} | set(wish.hosts))
-    users = sorted({user for found in everything for user in found.users} | set(wish.users))
-    secrets = sorted({secret for found in everything for secret in found.secrets})
+    hosts = sorted(
+        {host for report_names in everything for host in report_names.hosts} | set(wish.hosts)
+    )
+    users = sorted(
+        {user for report_names in everything for user in report_names.users} | set(wish.users)
+    )
+    secrets = sorted({secret for report_names in everything for secret in report_names.secrets})
     literals = [
         Literal(secret, SECRET, word=False) for secret in secrets if len(secret) >= _SHORTEST_SECRET
     ]
     literals += [Literal(text, "<removed>", word=False) for text in wish.also]
     names = _stand_ins(hosts)
     if wish.drops("hosts"):
-        literals += [_literal(host, name) for host, name in names.items() if _telling(host)]
+        literals += [_literal(host, name) for host, name in names.items() if _is_telling(host)]
     if wish.drops("users"):
-        literals += [_literal(user, "<user>") for user in users if _telling(user)]
-    roots = first_folders(text for found in everything for text in found.texts)
+        literals += [_literal(user, "<user>") for user in users if _is_telling(user)]
+    roots = first_folders(text for report_names in everything for text in report_names.texts)
     return Redactor(tuple(literals), names, roots | ROOTS, wish.drops("paths"), wish.drops("hosts"))
 
 
@@ -147,29 +151,29 @@ def clean_value(name: str, value: str, wish: Wish, clean: Redactor) -> str:
 
 
 def _clean_environment(value: str, wish: Wish, clean: Redactor) -> str:
-    kept = {
+    clean_variables = {
         name: text if name in wish.keep else text if text.isdigit() else ""
-        for name, text in variables(value).items()
+        for name, text in parse_variables(value).items()
         if name in wish.variables
     }
-    return ";".join(f"{name}={clean.text(text)}" for name, text in kept.items() if text)
+    return ";".join(f"{name}={clean.text(text)}" for name, text in clean_variables.items() if text)
 
 
-def _survey_environment(environment: dict[str, str], found: Found) -> None:
+def _survey_environment(environment: dict[str, str], names: ReportNames) -> None:
     for name, value in environment.items():
         if name in _USER_VARIABLES:
-            found.users.add(value)
+            names.users.add(value)
         elif name in _HOST_VARIABLES:
-            found.hosts.add(value)
+            names.hosts.add(value)
         elif is_secret(name) and not value.isdigit():
-            found.secrets.add(value)
+            names.secrets.add(value)
 
 
 def _secret_arguments(rows: list[tuple[str, str]]) -> Iterator[str]:
     """The argument behind `--token`, `-p` and their like, which stands in a row of its own."""
     for (name, flag), (_, value) in itertools.pairwise(rows):
         is_flag = kind_of(name) == "arguments" and _SECRET_FLAG.match(flag)
-        if is_flag and argv((flag, value)) != (flag, value):
+        if is_flag and redact_argv((flag, value)) != (flag, value):
             yield value.partition(":")[2] if flag in ("-u", "--user") else value
 
 
@@ -197,17 +201,19 @@ def _literal(word: str, stand_in: str) -> Literal:
     return Literal(word, stand_in, short=len(word) < _SHORTEST_ANYWHERE)
 
 
-def _telling(word: str) -> bool:
+def _is_telling(word: str) -> bool:
     return len(word) >= 2 and word.lower() not in _EVERYDAY and not word.startswith("127.")
 
 
-def original_names(founds: Iterable[Found], wish: Wish) -> frozenset[str]:
+def original_names(founds: Iterable[ReportNames], wish: Wish) -> frozenset[str]:
     """Hosts, users and credentials that no copy may hold, each as it is and as its first part."""
     names: set[str] = set()
-    for found in founds:
-        names |= {secret for secret in found.secrets if len(secret) >= _SHORTEST_SECRET}
+    for report_names in founds:
+        names |= {secret for secret in report_names.secrets if len(secret) >= _SHORTEST_SECRET}
         if wish.drops("hosts"):
-            names |= {part for host in found.hosts for part in (host, host.partition(".")[0])}
+            names |= {
+                part for host in report_names.hosts for part in (host, host.partition(".")[0])
+            }
         if wish.drops("users"):
-            names |= found.users
-    return frozenset(name for name in names if _telling(name) and not name.isdigit())
+            names |= report_names.users
+    return frozenset(name for name in names if _is_telling(name) and not name.isdigit())

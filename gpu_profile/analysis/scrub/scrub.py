@@ -18,16 +18,16 @@ from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.scrub.rules import (
     KINDS,
     RANK_VARIABLES,
-    Found,
+    ReportNames,
     Wish,
+    collect_names,
+    make_redactor,
     original_names,
-    redactor,
-    survey,
 )
 from gpu_profile.analysis.scrub.second_search import search_copy
-from gpu_profile.analysis.scrub.verify import verify
-from gpu_profile.analysis.store.gzip_file import unpack
-from gpu_profile.analysis.store.sqlite import check_file, damaged
+from gpu_profile.analysis.scrub.verify import verify_copy
+from gpu_profile.analysis.store.gzip_file import extract_gzip
+from gpu_profile.analysis.store.sqlite import check_file, make_damaged_error
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.files import check_target
 from gpu_profile.table import Cell, Column, Table
@@ -56,15 +56,15 @@ def wish_of(
     """
     for word in keep:
         if word not in KINDS and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", word):
-            known = ", ".join(KINDS)
-            raise SettingsError(f"--keep {word} is unknown", f"Kinds are {known}; or a VARIABLE")
+            kinds = ", ".join(KINDS)
+            raise SettingsError(f"--keep {word} is unknown", f"Kinds are {kinds}; or a VARIABLE")
     for text in also:
         if len(text) < 3:
             raise SettingsError("--also needs at least 3 characters", "Give the whole string")
     return Wish(frozenset(keep), tuple(sorted(set(also))), tuple(hosts), tuple(users))
 
 
-def scrub(
+def scrub_reports(
     reports: Sequence[Path],
     output: Path,
     wish: Wish | None = None,
@@ -79,24 +79,24 @@ def scrub(
     if not reports:
         raise SettingsError("no report to scrub", "Give --run or --report")
     wish = wish or Wish()
-    founds = [_survey(report) for report in reports]
-    clean, names = redactor(founds, wish), original_names(founds, wish)
+    founds = [_read_description(report) for report in reports]
+    clean, names = make_redactor(founds, wish), original_names(founds, wish)
     rows = []
-    for report, target in zip(reports, _targets(reports, output), strict=True):
+    for report, target in zip(reports, _list_targets(reports, output), strict=True):
         tell(f"scrubbing {report.name}")
         rows.append(_scrub_one(report, target, wish, clean, names))
     return Table("scrub", _COLUMNS, tuple(rows))
 
 
-def _survey(report: Path) -> Found:
-    with _plain(report) as plain, closing(_reader(plain)) as source:
+def _read_description(report: Path) -> ReportNames:
+    with _open_plain(report) as plain, closing(_open_reader(plain)) as source:
         try:
-            return survey(source)
+            return collect_names(source)
         except sqlite3.DatabaseError as error:
-            raise damaged(report, error) from error
+            raise make_damaged_error(report, error) from error
 
 
-def _reader(plain: Path) -> sqlite3.Connection:
+def _open_reader(plain: Path) -> sqlite3.Connection:
     reader = sqlite3.connect(f"{plain.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     reader.text_factory = lambda raw: raw.decode("utf-8", "replace")
     return reader
@@ -107,7 +107,7 @@ def is_file(output: Path) -> bool:
     return output.name.endswith((".sqlite", ".sqlite.gz"))
 
 
-def _targets(reports: Sequence[Path], output: Path) -> list[Path]:
+def _list_targets(reports: Sequence[Path], output: Path) -> list[Path]:
     if is_file(output) and len(reports) > 1:
         raise SettingsError(f"{output} is one file for {len(reports)} reports", "Give a folder")
     if is_file(output):
@@ -132,30 +132,30 @@ def _scrub_one(
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".scrub-", dir=target.parent) as folder:
         copy = Path(folder) / "copy.sqlite"
-        with _plain(report) as plain:
-            copied = _copy(report, plain, copy, wish, clean)
-        if what := verify(copy, clean) or search_copy(copy, names):
+        with _open_plain(report) as plain:
+            copied = _copy_report(report, plain, copy, wish, clean)
+        if what := verify_copy(copy, clean) or search_copy(copy, names):
             raise ReportError(
                 f"the scrubbed copy of {report} still held {what}, so it was removed",
                 "Give the string with --also, or report it as a bug of gpu-profile",
             )
         size = copy.stat().st_size
         if target.suffix == ".gz":
-            copy = _pack(copy)
+            copy = _compress_copy(copy)
         copy.replace(target)
     return (report.name, str(target), copied.tables, copied.rows, copied.left_out, size, "yes")
 
 
-def _copy(report: Path, plain: Path, copy: Path, wish: Wish, clean: Redactor) -> Copied:
+def _copy_report(report: Path, plain: Path, copy: Path, wish: Wish, clean: Redactor) -> Copied:
     try:
         with closing(open_pair(plain, copy)) as pair:
             return copy_tables(pair, wish, clean)
     except sqlite3.DatabaseError as error:
-        raise damaged(report, error) from error
+        raise make_damaged_error(report, error) from error
 
 
 @contextmanager
-def _plain(report: Path) -> Iterator[Path]:
+def _open_plain(report: Path) -> Iterator[Path]:
     """The report as an uncompressed file, checked; a .gz is unpacked for the time being."""
     if report.is_dir() or not report.exists():
         what = "is a folder" if report.is_dir() else "does not exist"
@@ -165,12 +165,12 @@ def _plain(report: Path) -> Iterator[Path]:
         yield report
         return
     with tempfile.TemporaryDirectory(prefix="gpu-profile-") as folder:
-        plain = unpack(report, Path(folder))
+        plain = extract_gzip(report, Path(folder))
         check_file(plain, report)
         yield plain
 
 
-def _pack(copy: Path) -> Path:
+def _compress_copy(copy: Path) -> Path:
     """Compressed without name and time: the same report gives the same bytes."""
     packed = copy.with_suffix(".sqlite.gz")
     with (
@@ -182,4 +182,4 @@ def _pack(copy: Path) -> Path:
     return packed
 
 
-__all__ = ["KINDS", "RANK_VARIABLES", "Wish", "scrub", "wish_of"]
+__all__ = ["KINDS", "RANK_VARIABLES", "Wish", "scrub_reports", "wish_of"]

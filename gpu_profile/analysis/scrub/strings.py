@@ -20,7 +20,7 @@ _KNOWN = frozenset((*_KNOWN_WORDS.split(), "filenameId", "contentId"))
 Columns = dict[str, set[str]]
 
 
-def collect(pair: sqlite3.Connection, columns: Columns, wish: Wish) -> None:
+def collect_strings(pair: sqlite3.Connection, columns: Columns, wish: Wish) -> None:
     """Fill temp.own, the processes with events, and temp.kept, the strings that stay."""
     pair.execute("CREATE TEMP TABLE own (id INTEGER PRIMARY KEY)")
     pair.execute("CREATE TEMP TABLE kept (id INTEGER PRIMARY KEY)")
@@ -31,7 +31,7 @@ def collect(pair: sqlite3.Connection, columns: Columns, wish: Wish) -> None:
                 pair.execute(f'INSERT OR IGNORE INTO temp.own {query} WHERE "{name}" NOTNULL')
     for table, names in columns.items():
         for name in sorted(_string_columns(pair, table) & names):
-            rows = f'FROM source."{table}"{condition(table, wish, names)}'
+            rows = f'FROM source."{table}"{make_condition(table, wish, names)}'
             pair.execute(f'INSERT OR IGNORE INTO temp.kept SELECT DISTINCT "{name}" {rows}')
     for table in OUTPUT_TABLES:
         if "contentId" in columns.get(table, ()) and wish.drops("output"):
@@ -39,7 +39,7 @@ def collect(pair: sqlite3.Connection, columns: Columns, wish: Wish) -> None:
             pair.execute(f"DELETE FROM temp.kept WHERE id IN ({output})")
 
 
-def condition(table: str, wish: Wish, columns: set[str]) -> str:
+def make_condition(table: str, wish: Wish, columns: set[str]) -> str:
     """Which rows stay: of a machine's processes only those with events."""
     column = MACHINE.get(table)
     if column not in columns or not wish.drops("processes"):

@@ -14,7 +14,7 @@ _CHUNK = 16 << 20
 _OVERLAP = 8 << 10  # no shape that matters is longer before it is recognised
 
 
-def verify(path: Path, clean: Redactor) -> str:
+def verify_copy(path: Path, clean: Redactor) -> str:
     """What is still in the file, in words and where; "" when nothing is."""
     return _in_values(path, clean) or _in_bytes(path, clean)
 
@@ -24,7 +24,7 @@ def _in_values(path: Path, clean: Redactor) -> str:
     leaks = lru_cache(maxsize=1 << 16)(clean.leaks)
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True)) as copy:
-        for table, column in _columns(copy):
+        for table, column in _list_columns(copy):
             query = f'SELECT "{column}" FROM "{table}" WHERE typeof("{column}") = \'text\''
             for (text,) in copy.execute(query):
                 if what := leaks(text):
@@ -32,7 +32,7 @@ def _in_values(path: Path, clean: Redactor) -> str:
     return ""
 
 
-def _columns(copy: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+def _list_columns(copy: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     tables = copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     for (table,) in tables:
         for row in copy.execute(f'PRAGMA table_info("{table}")').fetchall():
@@ -53,22 +53,22 @@ def _in_chunk(chunk: bytes, clean: Redactor) -> str:
     for shape in CREDENTIALS:
         pattern = re.compile(shape.pattern.encode())
         for needle in shape.needles:
-            if any(pattern.search(chunk, at, at + _OVERLAP) for at in _places(chunk, needle)):
+            if any(pattern.search(chunk, at, at + _OVERLAP) for at in _find_places(chunk, needle)):
                 return shape.name
     lowered = chunk.lower()
     for literal in clean.literals:
         needle = literal.value if not literal.word else literal.value.lower()
         pattern = re.compile(literal.pattern.encode())
         text = lowered if literal.word else chunk
-        if any(pattern.match(chunk, at) for at in _places(text, needle)):
+        if any(pattern.match(chunk, at) for at in _find_places(text, needle)):
             return "a user, host or given string"
     return ""
 
 
-def _places(chunk: bytes, needle: str) -> Iterator[int]:
+def _find_places(chunk: bytes, needle: str) -> Iterator[int]:
     """Where a needle stands; finding it is many times cheaper than matching its pattern."""
-    wanted = needle.encode()
-    at = chunk.find(wanted)
+    needle_bytes = needle.encode()
+    at = chunk.find(needle_bytes)
     while at >= 0:
         yield at
-        at = chunk.find(wanted, at + 1)
+        at = chunk.find(needle_bytes, at + 1)

@@ -58,14 +58,14 @@ def find_anchors(launches: Launches) -> list[Anchor]:
     """Features that part the sample into like stretches, the most frequent first."""
     begin = sample_start(launches)
     content, codes = launches.content, launches.ngrams
-    found = []
+    anchors = []
     for length, code, place in _features(codes, begin):
         if np.median(np.diff(place)) < 2 and not launches.graph[place].all():
             continue  # one kernel over and over: a benchmark, an initialisation, no step
         anchor = judge_anchor(content, length, code, place, len(launches) - begin)
         if anchor is not None:
-            found.append(anchor)
-    return sorted(found, key=lambda anchor: (-anchor.count, -anchor.cover))
+            anchors.append(anchor)
+    return sorted(anchors, key=lambda anchor: (-anchor.count, -anchor.cover))
 
 
 def judge_anchor(

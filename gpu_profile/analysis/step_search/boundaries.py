@@ -77,10 +77,10 @@ def steps_by_optimizer(launches: Launches, cycles: Cycles) -> Repetition:
     offset = 1 + _tail(launches, last, size)
     target = last + offset - size
     first = _openings(launches, last[:-1] + offset, target, np.r_[-1, last[:-1]], last)
-    kept = first >= 0
+    has_launch = first >= 0
     # Where the opening is not found, as in a step with a log at its beginning.
     default = np.r_[-1, last[:-1] + offset]
-    first = np.where(kept, first, default)
+    first = np.where(has_launch, first, default)
     begin = 0 if first[0] >= 0 else 1
     return Repetition(first[begin:], int(last[-1]) + 1, float(cycles.alike.mean()), size)
 
@@ -192,20 +192,20 @@ def _group(flags: Flags) -> tuple[int, int] | None:
 
 
 def _openings(
-    launches: Launches, known: IntArray, target: IntArray, low: IntArray, high: IntArray
+    launches: Launches, is_opening: IntArray, target: IntArray, low: IntArray, high: IntArray
 ) -> IntArray:
     """For each step the place between `low` and `high` that is nearest to its `target` and where
     the launches are those that most steps (whose firsts are `known`) begin with; or -1."""
-    found = np.full(len(target), -1)
+    openings = np.full(len(target), -1)
     for length in OPENINGS:
         code = launches.ngrams[length]
-        values, counts = np.unique(code[known[known < len(code)]], return_counts=True)
+        values, counts = np.unique(code[is_opening[is_opening < len(code)]], return_counts=True)
         if not len(values):
             break
         places = np.flatnonzero(code == values[np.argmax(counts)])
-        for row in np.flatnonzero(found < 0):
+        for row in np.flatnonzero(openings < 0):
             edges = np.searchsorted(places, (low[row] + 1, high[row]))
             inside = places[edges[0] : edges[1]]
             if len(inside):
-                found[row] = int(inside[np.argmin(np.abs(inside - target[row]))])
-    return found
+                openings[row] = int(inside[np.argmin(np.abs(inside - target[row]))])
+    return openings

@@ -53,14 +53,14 @@ def ngram_codes(token: IntArray) -> Mapping[int, NDArray[np.uint64]]:
     with np.errstate(over="ignore"):
         code = (token.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         code ^= code >> np.uint64(29)
-        found = {1: code}
+        codes_by_length = {1: code}
         for length in NGRAMS[1:]:
             half = length // 2
             later = np.r_[code[half:], np.zeros(min(half, len(code)), np.uint64)]
             code = code * np.uint64(0xBF58476D1CE4E5B9) + later
             code ^= code >> np.uint64(31)
-            found[length] = code
-    return found
+            codes_by_length[length] = code
+    return codes_by_length
 
 
 class Content:

@@ -46,10 +46,10 @@ def find_repetition(launches: Launches) -> Repetition | str:
         return "stretches of launches hold the same kernels, but in no order, or no whole step"
     cycles = find_cycles(launches, chosen)
     by_optimizer = _spread_over(launches, launches.optimizer) is not None
-    found = (steps_by_optimizer if by_optimizer else steps_by_pause)(launches, cycles)
-    if len(found.first) < FEWEST:
-        return f"the launches repeat {len(found.first)} times, and fewer than {FEWEST} tell nothing"
-    return found
+    steps = (steps_by_optimizer if by_optimizer else steps_by_pause)(launches, cycles)
+    if len(steps.first) < FEWEST:
+        return f"the launches repeat {len(steps.first)} times, and fewer than {FEWEST} tell nothing"
+    return steps
 
 
 def _choose(launches: Launches, anchors: list[Anchor]) -> Anchor | None:
@@ -59,12 +59,12 @@ def _choose(launches: Launches, anchors: list[Anchor]) -> Anchor | None:
     for _, same in groupby(anchors, key=lambda anchor: anchor.count):
         best = max(same, key=lambda one: (round(one.cover, 2), one.alike.mean(), -one.length))
         if optimizer is not None:
-            whole = _all_hold(best, optimizer)
+            is_complete = _all_hold(best, optimizer)
         else:
-            whole = _is_whole(launches, best)
+            is_complete = _is_whole(launches, best)
             if _is_better(best, best_alike) and _in_order(codes, best):
                 best_alike = best
-        if whole and _in_order(codes, best):
+        if is_complete and _in_order(codes, best):
             return best
     return best_alike
 

@@ -18,7 +18,7 @@ from types import TracebackType
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import present, time_order
+from gpu_profile.analysis.arrays.columns import list_distinct, time_order
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.parquet import ParquetStore
@@ -54,7 +54,7 @@ class Database:
         Raises ReportError for what is missing, empty, truncated, foreign, half-written or of
         another major schema; ToolError for a Parquet folder without pyarrow.
         """
-        store = _store(Path(path), most_bytes)
+        store = _open_store(Path(path), most_bytes)
         try:
             _check_schema(database := cls(store))
         except ReportError:
@@ -139,8 +139,8 @@ class Database:
         """
         present = self._present(table, columns)
         arrays = self._integers(table, present, only or {}) if present else []
-        found = dict(zip(present, arrays, strict=True))
-        result = _filled(columns, found, len(arrays[0]) if arrays else 0)
+        loaded = dict(zip(present, arrays, strict=True))
+        result = _fill_columns(columns, loaded, len(arrays[0]) if arrays else 0)
         return sort_columns(result, "start", "end") if sort else result
 
     def parts(
@@ -152,23 +152,23 @@ class Database:
             yield self.load(table, *columns, only=only, sort=False)
             return
         for arrays in self._store.parts(table, present, only or {}):
-            yield _filled(columns, dict(zip(present, arrays, strict=True)), len(arrays[0]))
+            yield _fill_columns(columns, dict(zip(present, arrays, strict=True)), len(arrays[0]))
 
     def keep(self, table: str, *columns: str) -> None:
         """Read these (those that are there) now, in one go, for all that load them from now on."""
-        found = [name for name in columns if self.has(table, name)]
-        arrays = self._store.integers(table, found, {}) if found else []
+        columns_present = [name for name in columns if self.has(table, name)]
+        arrays = self._store.integers(table, columns_present, {}) if columns_present else []
         for array in arrays:
             array.flags.writeable = False
-        self._kept[table] = dict(zip(found, arrays, strict=True))
+        self._kept[table] = dict(zip(columns_present, arrays, strict=True))
 
     def _integers(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> list[IntArray]:
-        kept, parts = self._kept.get(table, {}), [name.split("-") for name in columns]
-        if only or not kept.keys() >= {name for part in parts for name in part}:
+        cached, parts = self._kept.get(table, {}), [name.split("-") for name in columns]
+        if only or not cached.keys() >= {name for part in parts for name in part}:
             return self._store.integers(table, columns, only)
-        return [subtract(kept[a], kept[b[0]]) if b else kept[a] for a, *b in parts]
+        return [subtract(cached[a], cached[b[0]]) if b else cached[a] for a, *b in parts]
 
     def rows(
         self, table: str, *columns: str, only: Mapping[str, Iterable[int]] | None = None
@@ -196,7 +196,7 @@ class Database:
 
     def names(self, ids: IntArray) -> dict[int, str]:
         """StringIds' texts of the ids given (other strings, such as stdout, are never read)."""
-        unique = present(ids)
+        unique = list_distinct(ids)
         unknown = [value for value in unique if value not in self._names]
         for first in range(0, len(unknown), 1000):
             only = {"id": unknown[first : first + 1000]}
@@ -226,13 +226,13 @@ class Database:
         return [name for name in plain if self.has(table, *name.split("-"))]
 
 
-def _filled(columns: Sequence[str], found: Columns, length: int) -> Columns:
+def _fill_columns(columns: Sequence[str], loaded: Columns, length: int) -> Columns:
     names = [name.rstrip("?") for name in columns]
-    absent = {name for name in names if name not in found}
-    return {name: np.full(length, MISSING) if name in absent else found[name] for name in names}
+    absent = {name for name in names if name not in loaded}
+    return {name: np.full(length, MISSING) if name in absent else loaded[name] for name in names}
 
 
-def _store(path: Path, most_bytes: int) -> Store:
+def _open_store(path: Path, most_bytes: int) -> Store:
     if path.is_dir():
         return ParquetStore(path)
     if not path.exists():
@@ -259,8 +259,8 @@ def _has_facts(database: Database) -> bool:
 
 def sort_columns(columns: Columns, *keys: str) -> Columns:
     """The same rows sorted by the keys that are there, first key first; stable."""
-    found = [columns[key] for key in keys if key in columns]
-    if not found:
+    keys_present = [columns[key] for key in keys if key in columns]
+    if not keys_present:
         return columns
-    order = time_order(found[0], found[-1])
+    order = time_order(keys_present[0], keys_present[-1])
     return columns if order is None else {name: col[order] for name, col in columns.items()}

@@ -16,7 +16,7 @@ _ROOM = "Make room, or name another place by TMPDIR"
 _SPARE_BYTES = 64 << 20  # a hostile .gz must not fill the disk
 
 
-def unpack(packed: Path, folder: Path, most_bytes: int = MOST_BYTES) -> Path:
+def extract_gzip(packed: Path, folder: Path, most_bytes: int = MOST_BYTES) -> Path:
     """The plain file in `folder`.
 
     Raises ReportError where it is broken, has no room there, or is larger than `most_bytes`.
@@ -24,7 +24,7 @@ def unpack(packed: Path, folder: Path, most_bytes: int = MOST_BYTES) -> Path:
     plain = folder / packed.stem
     try:
         with gzip.open(packed) as source, plain.open("wb") as target:
-            _copy(source, target, packed, most_bytes)
+            _copy_bounded(source, target, packed, most_bytes)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ReportError(f"{packed} is truncated or no gzip file: {error}", AGAIN) from error
     except OSError as error:
@@ -37,7 +37,7 @@ def unpack(packed: Path, folder: Path, most_bytes: int = MOST_BYTES) -> Path:
     return plain
 
 
-def _copy(source: gzip.GzipFile, target: IO[bytes], packed: Path, most_bytes: int) -> None:
+def _copy_bounded(source: gzip.GzipFile, target: IO[bytes], packed: Path, most_bytes: int) -> None:
     """Counted while unpacking: the size that a .gz names of itself is modulo 4 GB, and a claim."""
     done = 0
     while chunk := source.read(1 << 22):

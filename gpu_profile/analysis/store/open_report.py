@@ -20,7 +20,7 @@ def is_url(place: str) -> bool:
 
 
 @contextmanager
-def opened(place: str, most_bytes: int = MOST_BYTES) -> Iterator[Database]:
+def open_report(place: str, most_bytes: int = MOST_BYTES) -> Iterator[Database]:
     """Raises ReportError where there is no such report, ToolError where its kind of URL needs
     more than is installed."""
     if not is_url(place):

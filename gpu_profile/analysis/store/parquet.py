@@ -18,14 +18,14 @@ class ParquetStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.notes: list[str] = []
-        self._parquet = _pyarrow(path)
+        self._parquet = _import_pyarrow(path)
         self._files = {file.stem: file for file in sorted(path.glob("*.parquet"))}
         if not self._files:
             raise ReportError(f"{path} holds no .parquet file", "Give the folder nsys exported")
         try:
             self.tables = {name: self._columns(file) for name, file in self._files.items()}
         except (OSError, ValueError) as error:
-            raise _damaged(path, error) from error
+            raise _make_damaged_error(path, error) from error
 
     def _columns(self, file: Path) -> tuple[str, ...]:
         return tuple(self._parquet.read_schema(file).names)
@@ -43,7 +43,7 @@ class ParquetStore:
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> list[IntArray]:
         data = self._read(table, columns, only)
-        return [_difference(data, name) for name in columns]
+        return [_compute_difference(data, name) for name in columns]
 
     def parts(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
@@ -57,20 +57,20 @@ class ParquetStore:
         return list(zip(*(data.column(name).to_pylist() for name in columns), strict=True))
 
     def _read(self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]) -> Any:  # noqa: ANN401
-        wanted = sorted({part for name in columns for part in name.split("-")})
+        names = sorted({part for name in columns for part in name.split("-")})
         filters = [(name, "in", list(values)) for name, values in only.items()] or None
         try:
-            return self._parquet.read_table(self._files[table], columns=wanted, filters=filters)
+            return self._parquet.read_table(self._files[table], columns=names, filters=filters)
         except (OSError, ValueError) as error:
-            raise _damaged(self.path, error) from error
+            raise _make_damaged_error(self.path, error) from error
 
 
-def _damaged(path: Path, error: Exception) -> ReportError:
-    said = " ".join(str(error).split())
-    return ReportError(f"{path} is damaged: {said}", "Export it again")
+def _make_damaged_error(path: Path, error: Exception) -> ReportError:
+    reason = " ".join(str(error).split())
+    return ReportError(f"{path} is damaged: {reason}", "Export it again")
 
 
-def _pyarrow(path: Path) -> Any:  # noqa: ANN401
+def _import_pyarrow(path: Path) -> Any:  # noqa: ANN401
     try:
         import pyarrow.parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
@@ -81,11 +81,11 @@ def _pyarrow(path: Path) -> Any:  # noqa: ANN401
     return pyarrow.parquet
 
 
-def _difference(data: Any, name: str) -> IntArray:  # noqa: ANN401
-    left, *right = (_column(data, part) for part in name.split("-"))
-    return subtract(left, right[0]) if right else left
+def _compute_difference(data: Any, name: str) -> IntArray:  # noqa: ANN401
+    minuend, *right = (_convert_column(data, part) for part in name.split("-"))
+    return subtract(minuend, right[0]) if right else minuend
 
 
-def _column(data: Any, name: str) -> IntArray:  # noqa: ANN401
+def _convert_column(data: Any, name: str) -> IntArray:  # noqa: ANN401
     filled = data.column(name).cast("int64").fill_null(MISSING)
     return np.asarray(filled.to_numpy(), dtype=np.int64)

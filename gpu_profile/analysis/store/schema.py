@@ -32,11 +32,11 @@ NVTX_PUSH_POP, NVTX_START_END, NVTX_MARK, NVTX_DOMAIN = 59, 60, 34, 75
 MISSING = int(np.iinfo(np.int64).min)  # what NULL and an absent optional column read as
 
 
-def subtract(left: IntArray, right: IntArray) -> IntArray:
+def subtract(minuend: IntArray, right: IntArray) -> IntArray:
     """left - right, and MISSING where either is: NULL - 5 is NULL."""
-    difference = left - right
-    if len(left) and MISSING in (left.min(), right.min()):
-        difference[(left == MISSING) | (right == MISSING)] = MISSING
+    difference = minuend - right
+    if len(minuend) and MISSING in (minuend.min(), right.min()):
+        difference[(minuend == MISSING) | (right == MISSING)] = MISSING
     return difference
 
 

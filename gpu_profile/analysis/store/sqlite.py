@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.gzip_file import AGAIN, MOST_BYTES, unpack
+from gpu_profile.analysis.store.gzip_file import AGAIN, MOST_BYTES, extract_gzip
 from gpu_profile.analysis.store.schema import MISSING, subtract
 from gpu_profile.analysis.store.sqlite_cells import Damaged, Unsupported
 from gpu_profile.analysis.store.sqlite_pages import PageReader
@@ -52,15 +52,15 @@ class SqliteStore:
             self._temporary = TemporaryFolder()
         try:
             folder = self._temporary and Path(self._temporary.name)
-            plain = unpack(path, folder, most_bytes) if folder else path
+            plain = extract_gzip(path, folder, most_bytes) if folder else path
             check_file(plain, path)
-            self._connection = _connect(plain, self.notes)
+            self._connection = _open_connection(plain, self.notes)
             self._pages = PageReader(plain, int(self._one("PRAGMA page_count")[0]))
             self._pages.count(SCHEMA_ROOT)
             self._infos = self._probe()
         except (sqlite3.DatabaseError, Damaged, Unsupported, RecursionError) as error:
             self._drop_temporary()
-            raise damaged(path, error) from error
+            raise make_damaged_error(path, error) from error
         except ReportError:
             self._drop_temporary()
             raise
@@ -104,7 +104,7 @@ class SqliteStore:
         try:
             return self._pages.count(self._infos[table].root)
         except (Damaged, Unsupported) as error:
-            raise damaged(self.path, error) from error
+            raise make_damaged_error(self.path, error) from error
 
     def integers(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
@@ -116,7 +116,7 @@ class SqliteStore:
         except Unsupported:
             return self._from_sql(table, columns, only)
         except Damaged as error:
-            raise damaged(self.path, error) from error
+            raise make_damaged_error(self.path, error) from error
 
     def parts(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
@@ -131,7 +131,7 @@ class SqliteStore:
         except Unsupported:
             yield [array[done:] for array in self._from_sql(table, columns, only)]
         except Damaged as error:
-            raise damaged(self.path, error) from error
+            raise make_damaged_error(self.path, error) from error
 
     def _from_pages(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
@@ -160,10 +160,15 @@ class SqliteStore:
             integers_of(rows, names, self._refuse_cell(table))
             for rows in self._batches(table, cells, only)
         ]
-        whole = np.concatenate([np.empty((0, len(names)), np.int64), *parts])
-        found = {name: np.ascontiguousarray(whole[:, at]) for at, name in enumerate(names)}
+        values = np.concatenate([np.empty((0, len(names)), np.int64), *parts])
+        columns_by_name = {
+            name: np.ascontiguousarray(values[:, at]) for at, name in enumerate(names)
+        }
         pairs = [name.split("-") for name in columns]
-        return [subtract(found[a], found[b[0]]) if b else found[a] for a, *b in pairs]
+        return [
+            subtract(columns_by_name[a], columns_by_name[b[0]]) if b else columns_by_name[a]
+            for a, *b in pairs
+        ]
 
     def _refuse_cell(self, table: str) -> Callable[[str, object], ReportError]:
         def refuse(column: str, cell: object) -> ReportError:
@@ -184,14 +189,14 @@ class SqliteStore:
         self, table: str, cells: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> Iterator[list[tuple[Value, ...]]]:
         """Rows in the file's order, BATCH at a time. Raises ReportError where SQLite refuses."""
-        query = f"SELECT {', '.join(cells)} FROM {quoted(table)} WHERE 1{_condition(only)}"
+        query = f"SELECT {', '.join(cells)} FROM {quoted(table)} WHERE 1{_make_condition(only)}"
         self._check_pages(table)
         try:
             cursor = self._connection.execute(f"{query} ORDER BY rowid")
             while rows := cursor.fetchmany(BATCH):
                 yield rows
         except sqlite3.DatabaseError as error:
-            raise damaged(self.path, error) from error
+            raise make_damaged_error(self.path, error) from error
 
     def _check_pages(self, table: str) -> None:
         """Once a table: SQLite follows pages that point at each other without end."""
@@ -229,7 +234,7 @@ def _whole(name: str, cell: Value, refuse: Callable[[str, object], ReportError])
     return cell
 
 
-def _connect(path: Path, notes: list[str]) -> sqlite3.Connection:
+def _open_connection(path: Path, notes: list[str]) -> sqlite3.Connection:
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
     if hasattr(connection, "setlimit"):  # Python 3.11
@@ -255,14 +260,14 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _condition(only: Mapping[str, Iterable[int]]) -> str:
+def _make_condition(only: Mapping[str, Iterable[int]]) -> str:
     return "".join(
         f" AND {quoted(name)} IN ({','.join(str(int(value)) for value in values)})"
         for name, values in only.items()
     )
 
 
-def damaged(path: Path, error: Exception) -> ReportError:
+def make_damaged_error(path: Path, error: Exception) -> ReportError:
     return ReportError(f"{path} is damaged: {error}", AGAIN)
 
 

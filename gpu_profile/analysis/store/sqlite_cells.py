@@ -54,7 +54,7 @@ class Layout:
     mask: IntArray
 
 
-def decode(pages: Bytes, wanted: Sequence[int], usable: int) -> dict[int, IntArray]:
+def decode_columns(pages: Bytes, columns: Sequence[int], usable: int) -> dict[int, IntArray]:
     """The wanted columns of all cells of these leaf pages.
 
     Raises Unsupported for anything that SQLite might read in another way, or call malformed.
@@ -62,31 +62,31 @@ def decode(pages: Bytes, wanted: Sequence[int], usable: int) -> dict[int, IntArr
     if (pages[:, 0] != LEAF).any():
         raise Unsupported("a damaged table")
     data = np.ndarray(pages.size + SLACK, np.uint8, pages.base)
-    place = _cells(pages, usable)
+    place = _find_cells(pages, usable)
     if not len(place):
-        return {column: np.empty(0, np.int64) for column in wanted}
-    layout = _layout(data[place[0] : place[0] + WINDOW], wanted)
-    windows = _windows(data, place, layout, wanted[-1])
-    same = _alike(windows, layout.mask)
+        return {column: np.empty(0, np.int64) for column in columns}
+    layout = _parse_layout(data[place[0] : place[0] + WINDOW], columns)
+    windows = _extract_windows(data, place, layout, columns[-1])
+    same = _match_first(windows, layout.mask)
     used = place & pages.shape[1] - 1  # a page has 2^n bytes
     if same.all():  # so it is in nearly every block
-        return _decoded(data, place, used, windows, layout, usable)
+        return _decode_layout(data, place, used, windows, layout, usable)
     rows = np.arange(len(place))
-    result = {column: np.empty(len(place), np.int64) for column in wanted}
+    result = {column: np.empty(len(place), np.int64) for column in columns}
     for _ in range(MOST_LAYOUTS):  # rows of one layout at a time: there are few
         mine = rows[same]
-        found = _decoded(data, place[mine], used[mine], windows[same], layout, usable)
-        for column, values in found.items():
+        decoded = _decode_layout(data, place[mine], used[mine], windows[same], layout, usable)
+        for column, values in decoded.items():
             result[column][mine] = values
         rows, windows = rows[~same], windows[~same]
         if not len(rows):
             return result
-        layout = _layout(windows[0].view(np.uint8), wanted)
-        same = _alike(windows, layout.mask)
+        layout = _parse_layout(windows[0].view(np.uint8), columns)
+        same = _match_first(windows, layout.mask)
     raise Unsupported("rows of many layouts")
 
 
-def _decoded(
+def _decode_layout(
     data: Bytes, place: IntArray, used: IntArray, window: IntArray, layout: Layout, usable: int
 ) -> dict[int, IntArray]:
     """The columns of cells of one layout, whose first bytes are `window`. `used`: the bytes of
@@ -98,10 +98,10 @@ def _decoded(
     if int((used + payload).max()) + layout.header > usable:  # the header is behind both lengths
         raise Unsupported("a cell that goes out of its page")
     *_, last = layout.columns
-    kinds = _kinds(head[:, layout.header + 1 + last])
+    kinds = _read_serial_types(head[:, layout.header + 1 + last])
     _check_values(payload, layout, kinds)
     return {
-        column: _values(data, place, window, kinds if column == last else kind, offset)
+        column: _read_integers(data, place, window, kinds if column == last else kind, offset)
         for column, (kind, offset) in layout.columns.items()
     }
 
@@ -118,7 +118,7 @@ def _check_values(payload: Lengths, layout: Layout, kinds: Bytes | int) -> None:
         raise Unsupported("a row whose values are longer than itself")
 
 
-def _cells(pages: Bytes, usable: int) -> IntArray:
+def _find_cells(pages: Bytes, usable: int) -> IntArray:
     """Where each cell starts, counted from the first page's start."""
     size = pages.shape[1]
     counts = pages[:, 3].astype(np.int64) << 8 | pages[:, 4]
@@ -131,8 +131,8 @@ def _cells(pages: Bytes, usable: int) -> IntArray:
     if most and int(pointers.max(where=within, initial=0)) > usable - 4:
         raise Unsupported("a cell that goes out of its page")
     starts = np.arange(len(pages))[:, None] * size + pointers
-    found: IntArray = starts[within]
-    return found
+    cell_starts: IntArray = starts[within]
+    return cell_starts
 
 
 def _two_bytes(head: Bytes) -> Lengths:
@@ -140,7 +140,7 @@ def _two_bytes(head: Bytes) -> Lengths:
     return (head[:, 0].astype(np.int32) & ~MORE) << 7 | head[:, 1]
 
 
-def _windows(data: Bytes, place: IntArray, first: Layout, last: int) -> IntArray:
+def _extract_windows(data: Bytes, place: IntArray, first: Layout, last: int) -> IntArray:
     """Each cell's first bytes, shape (cells, words of 8): the header up to the last column, and
     of the values what the first cell needs. Gathered once: a column of it is then read in
     passing."""
@@ -150,11 +150,11 @@ def _windows(data: Bytes, place: IntArray, first: Layout, last: int) -> IntArray
     return view[place].view(np.int64).reshape(-1, size // 8)
 
 
-def _layout(start: Bytes, wanted: Sequence[int]) -> Layout:
+def _parse_layout(start: Bytes, column_numbers: Sequence[int]) -> Layout:
     """How a cell that begins with these bytes, and those alike, are laid out."""
-    cell, columns = start.tobytes(), wanted[-1] + 1
-    size = _length(cell, 0)
-    header = size + _length(cell, size)
+    cell, columns = start.tobytes(), column_numbers[-1] + 1
+    size = _measure_varint(cell, 0)
+    header = size + _measure_varint(cell, size)
     head = cell[header : header + columns + 1]
     if size > 2 or PREFIX + columns + 1 > WINDOW:
         raise Unsupported("rows that go on in other pages, or too many columns")
@@ -164,26 +164,26 @@ def _layout(start: Bytes, wanted: Sequence[int]) -> Layout:
     for place in range(min(header, size + 8)):  # a ninth byte of a rowid is all value
         mask[place] = MORE
     mask[header : header + columns] = b"\xff" * columns  # the last one's size moves nobody
-    offset, found = header + head[0], {}
+    offset, places = header + head[0], {}
     for column, kind in enumerate(head[1:]):
-        if column in wanted:
+        if column in column_numbers:
             if kind == REAL or kind > ZERO + 1:
                 raise Unsupported("a column that does not hold integers only")
-            found[column] = (kind, offset)
+            places[column] = (kind, offset)
         elif kind in RESERVED:
             raise Unsupported("a damaged row")
         elif kind in (ZERO, ZERO + 1):
             mask[header + column + 1] = 0xFE  # 0 or 1, which take no space and nobody asks for
         offset += SIZES[kind] if kind < len(SIZES) else (kind - TEXT) // 2
-    return Layout(size, header, head[0] == columns + 1, found, np.frombuffer(mask, np.int64))
+    return Layout(size, header, head[0] == columns + 1, places, np.frombuffer(mask, np.int64))
 
 
-def _length(cell: bytes, place: int) -> int:
+def _measure_varint(cell: bytes, place: int) -> int:
     """How many bytes the variable-length integer has that begins there."""
     return next((count for count in range(1, 9) if cell[place + count - 1] < MORE), 9)
 
 
-def _alike(windows: IntArray, mask: IntArray) -> NDArray[np.bool_]:
+def _match_first(windows: IntArray, mask: IntArray) -> NDArray[np.bool_]:
     """Which cells begin like the first one."""
     differ = (windows[:, 0] ^ windows[0, 0]) & mask[0]
     for word, bits in enumerate(mask[1:], 1):
@@ -191,7 +191,7 @@ def _alike(windows: IntArray, mask: IntArray) -> NDArray[np.bool_]:
     return np.asarray(differ == 0)
 
 
-def _kinds(column: Bytes) -> Bytes | int:
+def _read_serial_types(column: Bytes) -> Bytes | int:
     """The serial types of a column by row, or the one that all have."""
     kinds = np.ascontiguousarray(column)
     if np.any((kinds == REAL) | (kinds > ZERO + 1)):
@@ -199,7 +199,7 @@ def _kinds(column: Bytes) -> Bytes | int:
     return int(kinds[0]) if (kinds == kinds[0]).all() else kinds
 
 
-def _values(
+def _read_integers(
     data: Bytes, place: IntArray, window: IntArray, kind: Bytes | int, offset: int
 ) -> IntArray:
     """The integers of these serial types (of one, or of one a row) at one offset in their cells."""
@@ -207,12 +207,12 @@ def _values(
         return np.full(len(place), CONSTANT[kind])
     size = window.shape[1] * 8
     if offset + 8 <= size:
-        found = np.ndarray((len(window),), ">i8", window, offset, (size,)).astype(np.int64)
+        integers = np.ndarray((len(window),), ">i8", window, offset, (size,)).astype(np.int64)
     else:
         view = np.ndarray((len(data) - 8,), "V8", data, 0, (1,))
-        found = view[place + offset].view(">i8").astype(np.int64)
-    found >>= SHIFT_OF[kind]
+        integers = view[place + offset].view(">i8").astype(np.int64)
+    integers >>= SHIFT_OF[kind]
     if not isinstance(kind, int):
         for constant, value in CONSTANT.items():
-            found[kind == constant] = value
-    return found
+            integers[kind == constant] = value
+    return integers

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import among
+from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store import threads
 from gpu_profile.analysis.store.schema import subtract
@@ -34,7 +34,7 @@ from gpu_profile.analysis.store.sqlite_cells import (
     Bytes,
     Damaged,
     Unsupported,
-    decode,
+    decode_columns,
 )
 
 BLOCK = 512  # pages decoded together: 2 MiB, about what a processor's cache holds
@@ -64,8 +64,8 @@ class PageReader:
         """All pages, shape (pages, bytes). A mapping's touched pages count as our memory for as
         long as it lives, so it lives for one block only."""
         file = np.asarray(np.memmap(self._path, np.uint8, "r"))
-        whole = len(file) // self._size
-        return file[: whole * self._size].reshape(whole, self._size)
+        page_count = len(file) // self._size
+        return file[: page_count * self._size].reshape(page_count, self._size)
 
     def integers(
         self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
@@ -76,15 +76,15 @@ class PageReader:
         `only` keeps the rows whose column (by index) holds one of the values.
         """
         blocks, decoded = self._plan(root, columns, only)
-        with closing(_ahead(decoded, blocks)) as ahead:
-            return _joined(ahead, len(columns), len(blocks))
+        with closing(_read_ahead(decoded, blocks)) as ahead:
+            return _join_parts(ahead, len(columns), len(blocks))
 
     def parts(
         self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
     ) -> Iterator[list[IntArray]]:
         """The same, some blocks at a time; the next ones are decoded meanwhile."""
         blocks, decoded = self._plan(root, columns, only)
-        with closing(_ahead(decoded, blocks)) as ahead:
+        with closing(_read_ahead(decoded, blocks)) as ahead:
             while some := list(islice(ahead, PART // min(2, threads.COUNT))):
                 yield [np.concatenate(arrays) for arrays in zip(*some, strict=True)]
 
@@ -92,13 +92,13 @@ class PageReader:
         self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
     ) -> tuple[list[IntArray], Callable[[IntArray], list[IntArray]]]:
         """The blocks of leaf pages, and what decodes one of them."""
-        wanted = sorted({*only, *(index for column in columns for index in column)})
+        column_numbers = sorted({*only, *(index for column in columns for index in column)})
         leaves = self._leaves(root)
 
         def decoded(block: IntArray) -> list[IntArray]:
-            values = decode(self._block(block), wanted, self._usable)
-            found = [subtract(values[a], values[b[0]]) if b else values[a] for a, *b in columns]
-            return _filtered(found, values, only)
+            values = decode_columns(self._block(block), column_numbers, self._usable)
+            arrays = [subtract(values[a], values[b[0]]) if b else values[a] for a, *b in columns]
+            return _filter_rows(arrays, values, only)
 
         # Threads take turns at the interpreter's lock: with larger blocks less often.
         size = BLOCK * min(2, threads.COUNT)
@@ -183,7 +183,7 @@ def _start(page: int) -> int:
     return 0 if page else 100
 
 
-def _ahead(
+def _read_ahead(
     function: Callable[[IntArray], list[IntArray]], blocks: list[IntArray]
 ) -> Generator[list[IntArray], None, None]:
     """The results in order, of which only a few wait in memory to be taken."""
@@ -200,35 +200,35 @@ def _ahead(
             yield pending.popleft().result()
 
 
-def _joined(parts: Iterator[list[IntArray]], columns: int, count: int) -> list[IntArray]:
+def _join_parts(parts: Iterator[list[IntArray]], columns: int, count: int) -> list[IntArray]:
     """The parts end to end. What they will need is reserved at the first one: memory that is not
     written to costs nothing, where joining at the end would need everything twice."""
-    whole, used = [np.empty(0, np.int64)] * columns, 0
+    arrays, used = [np.empty(0, np.int64)] * columns, 0
     for part in parts:
         length = len(part[0])
-        if used + length > len(whole[0]):
+        if used + length > len(arrays[0]):
             reserve = (used + length) * max(2, count + 1 if not used else 2)
-            whole = [_longer(array[:used], reserve) for array in whole]
-        for array, values in zip(whole, part, strict=True):
+            arrays = [_extend_array(array[:used], reserve) for array in arrays]
+        for array, values in zip(arrays, part, strict=True):
             array[used : used + length] = values
         used += length
-    return [array[:used] for array in whole]
+    return [array[:used] for array in arrays]
 
 
-def _longer(array: IntArray, more: int) -> IntArray:
+def _extend_array(array: IntArray, more: int) -> IntArray:
     longer = np.empty(len(array) + more, np.int64)
     longer[: len(array)] = array
     return longer
 
 
-def _filtered(
-    found: list[IntArray], values: Mapping[int, IntArray], only: Mapping[int, Iterable[int]]
+def _filter_rows(
+    arrays: list[IntArray], values: Mapping[int, IntArray], only: Mapping[int, Iterable[int]]
 ) -> list[IntArray]:
     """The rows whose column (by index) holds one of the values."""
     if not only:
-        return found
+        return arrays
     keep = np.logical_and.reduce(
-        [among(values[column], allowed) for column, allowed in only.items()]
+        [is_among(values[column], allowed) for column, allowed in only.items()]
     )
     rows = np.flatnonzero(keep)
-    return found if len(rows) == len(keep) else [array[rows] for array in found]
+    return arrays if len(rows) == len(keep) else [array[rows] for array in arrays]

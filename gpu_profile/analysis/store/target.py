@@ -3,7 +3,7 @@
 from gpu_profile.analysis.store.database import Database
 
 
-def hostname(database: Database) -> str:
+def read_hostname(database: Database) -> str:
     for name, value in database.rows("TARGET_INFO_SYSTEM_ENV", "name", "value"):
         if name == "Hostname":
             return str(value)

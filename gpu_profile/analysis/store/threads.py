@@ -5,7 +5,7 @@ import os
 COUNT = min(8, os.cpu_count() or 1)
 
 
-def share(processes: int) -> None:
+def restrict_to_share(processes: int) -> None:
     """Take this process's part of the cores."""
     global COUNT
     COUNT = max(1, min(8, (os.cpu_count() or 1) // processes))

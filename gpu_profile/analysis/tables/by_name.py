@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from gpu_profile.analysis.tables.analysis import Analysis
 
 
-class Named(Mapping[str, "Analysis"]):
+class AnalysisByName(Mapping[str, "Analysis"]):
     """`places`: where each analysis stands, as "module.NAME" of this package."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
@@ -16,8 +16,8 @@ class Named(Mapping[str, "Analysis"]):
 
     def __getitem__(self, name: str) -> "Analysis":
         module, _, constant = self._places[name].rpartition(".")
-        found: Analysis = getattr(import_module(f"gpu_profile.analysis.{module}"), constant)
-        return found
+        analysis: Analysis = getattr(import_module(f"gpu_profile.analysis.{module}"), constant)
+        return analysis
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -29,7 +29,7 @@ class Named(Mapping[str, "Analysis"]):
         return name in self._places
 
 
-ANALYSES = Named(
+ANALYSES = AnalysisByName(
     {
         "cuda_gpu_kern_sum": "nsys_tables.cuda_gpu_kern_sum.KERNELS",
         "cuda_gpu_kern_gb_sum": "nsys_tables.cuda_gpu_kern_sum.LAUNCHES",
@@ -51,7 +51,7 @@ ANALYSES = Named(
 )
 
 
-OURS = Named(
+OURS = AnalysisByName(
     {
         "temporal_breakdown": "our_tables.temporal_breakdown.TEMPORAL_BREAKDOWN",
         "step_sum": "our_tables.step_sum.STEP_SUM",

@@ -113,8 +113,8 @@ def comm_kernel(name: str) -> CommKernel | None:
 
 def comm_kind(name: str) -> str:
     """The kind of a communication kernel; OTHER for any other name."""
-    found = comm_kernel(name)
-    return found.kind if found else OTHER
+    kernel = comm_kernel(name)
+    return kernel.kind if kernel else OTHER
 
 
 def _kind(family: str, function: str) -> str:

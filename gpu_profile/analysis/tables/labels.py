@@ -29,15 +29,15 @@ COPIES = (
 )
 
 
-def labels(database: Database, found: list[tuple[int, ...]]) -> list[Key]:
+def label_ids(database: Database, ids: list[tuple[int, ...]]) -> list[Key]:
     """The text of each (id,)."""
-    texts = database.names(np.array([name for (name,) in found], np.int64))
-    return [(texts[name],) for (name,) in found]
+    texts = database.names(np.array([name for (name,) in ids], np.int64))
+    return [(texts[name],) for (name,) in ids]
 
 
-def api_labels(database: Database, found: list[tuple[int, ...]]) -> list[Key]:
+def api_labels(database: Database, ids: list[tuple[int, ...]]) -> list[Key]:
     """The name of each API function (id,), as nsys prints it."""
-    return [(API_VERSION.sub("", str(text)),) for (text,) in labels(database, found)]
+    return [(API_VERSION.sub("", str(text)),) for (text,) in label_ids(database, ids)]
 
 
 def copy_label(kind: int) -> str:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.arrays.columns import coded
+from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.table import Cell
 
@@ -45,32 +45,32 @@ class Summary:
         return self.total / self.count
 
 
-def distinct(*columns: IntArray) -> tuple[IntArray, list[tuple[int, ...]]]:
+def encode_rows(*columns: IntArray) -> tuple[IntArray, list[tuple[int, ...]]]:
     """Codes of the rows' combinations, and the combinations by code (in ascending order)."""
-    codes, found = coded(columns[0])
-    combinations: list[tuple[int, ...]] = [(int(value),) for value in found]
+    codes, column_values = encode_column(columns[0])
+    combinations: list[tuple[int, ...]] = [(int(value),) for value in column_values]
     for column in columns[1:]:
-        inner, values = coded(column)
-        codes, found = coded(codes * len(values) + inner)
-        pairs = (divmod(int(both), len(values)) for both in found)
+        inner, values = encode_column(column)
+        codes, column_values = encode_column(codes * len(values) + inner)
+        pairs = (divmod(int(both), len(values)) for both in column_values)
         combinations = [(*combinations[first], int(values[second])) for first, second in pairs]
     return codes, combinations
 
 
-def collect(keys: Sequence[Key], code: IntArray, value: IntArray) -> Samples:
+def count_values(keys: Sequence[Key], code: IntArray, value: IntArray) -> Samples:
     """Count the values; equal keys under several codes become one."""
     place: dict[Key, int] = {}
     merged = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
     if len(place) < len(keys):
         code = merged[code]
-    found = _packed(tuple(place), code, value)
-    if found is not None:
-        return found
+    samples = _count_packed(tuple(place), code, value)
+    if samples is not None:
+        return samples
     order = np.lexsort((value, code))
-    return _counted(tuple(place), code[order], value[order], np.ones(len(code), np.int64))
+    return _merge_equal(tuple(place), code[order], value[order], np.ones(len(code), np.int64))
 
 
-def _packed(keys: tuple[Key, ...], code: IntArray, value: IntArray) -> Samples | None:
+def _count_packed(keys: tuple[Key, ...], code: IntArray, value: IntArray) -> Samples | None:
     """Counted as one integer of code and value, where both fit: much faster, in less memory."""
     if not len(value):
         return Samples(keys, code, value, value)
@@ -81,10 +81,10 @@ def _packed(keys: tuple[Key, ...], code: IntArray, value: IntArray) -> Samples |
     first = np.ones(len(packed), bool)
     np.not_equal(packed[1:], packed[:-1], out=first[1:])
     starts = np.flatnonzero(first)
-    found = packed[starts]
+    values = packed[starts]
     counts = np.diff(starts, append=len(packed))
     bits = int(value.max()).bit_length()
-    return Samples(keys, found >> bits, found & ((1 << bits) - 1), counts)
+    return Samples(keys, values >> bits, values & ((1 << bits) - 1), counts)
 
 
 def _one_number(code: IntArray, value: IntArray) -> IntArray | None:
@@ -99,7 +99,9 @@ def _one_number(code: IntArray, value: IntArray) -> IntArray | None:
     return packed
 
 
-def _counted(keys: tuple[Key, ...], code: IntArray, value: IntArray, count: IntArray) -> Samples:
+def _merge_equal(
+    keys: tuple[Key, ...], code: IntArray, value: IntArray, count: IntArray
+) -> Samples:
     """Sorted rows with equal code and value made one."""
     first = np.ones(len(code), bool)
     first[1:] = (code[1:] != code[:-1]) | (value[1:] != value[:-1])
@@ -108,31 +110,31 @@ def _counted(keys: tuple[Key, ...], code: IntArray, value: IntArray, count: IntA
     return Samples(keys, code[starts], value[starts], counts)
 
 
-def pool(parts: Iterable[Samples]) -> Samples:
+def pool_samples(parts: Iterable[Samples]) -> Samples:
     """All parts as one; the result does not depend on their order or on how they were cut."""
-    found = list(parts)
-    keys = tuple(sorted({key for part in found for key in part.keys}, key=sortable))
+    samples = list(parts)
+    keys = tuple(sorted({key for part in samples for key in part.keys}, key=make_sortable))
     place = {key: index for index, key in enumerate(keys)}
-    if not found:
+    if not samples:
         return Samples((), *(np.empty(0, np.int64) for _ in range(3)))
-    code = np.concatenate([_recoded(part, place) for part in found])
-    value = np.concatenate([part.value for part in found])
-    count = np.concatenate([part.count for part in found])
+    code = np.concatenate([_encode_again(part, place) for part in samples])
+    value = np.concatenate([part.value for part in samples])
+    count = np.concatenate([part.count for part in samples])
     packed = _one_number(code, value)
     order = np.lexsort((value, code)) if packed is None else np.argsort(packed)
-    return _counted(keys, code[order], value[order], count[order])
+    return _merge_equal(keys, code[order], value[order], count[order])
 
 
-def _recoded(part: Samples, place: dict[Key, int]) -> IntArray:
+def _encode_again(part: Samples, place: dict[Key, int]) -> IntArray:
     return np.array([place[key] for key in part.keys], np.int64)[part.code]
 
 
-def sortable(key: Key) -> tuple[tuple[bool, Cell], ...]:
+def make_sortable(key: Key) -> tuple[tuple[bool, Cell], ...]:
     """A key to sort keys by, where cells may be None: these first."""
     return tuple((cell is not None, "" if cell is None else cell) for cell in key)
 
 
-def summaries(samples: Samples) -> list[Summary]:
+def summarise_samples(samples: Samples) -> list[Summary]:
     """Each key that has values, in the keys' order."""
     starts = np.flatnonzero(np.diff(samples.code, prepend=-1))
     if not len(starts):
@@ -143,7 +145,7 @@ def summaries(samples: Samples) -> list[Summary]:
     off_mean = samples.value - np.repeat(totals / counts, lengths)
     squares = np.add.reduceat(samples.count * off_mean**2, starts)
     stdevs = np.sqrt(squares / np.maximum(counts - 1, 1))
-    medians = quantiles(samples, 0.5)
+    medians = compute_quantiles(samples, 0.5)
     maxima = samples.value[starts + lengths - 1]
     numbers = (counts, totals, medians, samples.value[starts], maxima, stdevs)
     codes = samples.code[starts].tolist()
@@ -153,7 +155,7 @@ def summaries(samples: Samples) -> list[Summary]:
     return [Summary(samples.keys[code], *row) for code, row in zip(codes, rows, strict=True)]
 
 
-def quantiles(samples: Samples, share: float) -> NDArray[np.float64]:
+def compute_quantiles(samples: Samples, share: float) -> NDArray[np.float64]:
     """Each key's quantile, linear between the two neighbours (0.5: the mean of the middle two)."""
     starts = np.flatnonzero(np.diff(samples.code, prepend=-1))
     if not len(starts):

@@ -14,10 +14,10 @@ from gpu_profile.analysis.tables.statistics import (
     Key,
     Samples,
     Summary,
-    collect,
-    distinct,
-    pool,
-    summaries,
+    count_values,
+    encode_rows,
+    pool_samples,
+    summarise_samples,
 )
 from gpu_profile.table import Cell, Column, Table
 
@@ -43,7 +43,7 @@ class Grouped:
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableShape:
     """A table's columns: (share of the total), total, count, five statistics, then the key.
 
     `scale` multiplies the values (sizes are counted in bytes and shown in MB). Rows of one total
@@ -68,26 +68,26 @@ class Shape:
         return (*share, total, Column(self.count), *statistics, *self.key)
 
 
-def needed(scope: Scope, columns: Sequence[str]) -> tuple[str, ...]:
+def list_needed(scope: Scope, columns: Sequence[str]) -> tuple[str, ...]:
     """The columns to load for the scope's grouping, out of GPU_COLUMNS or HOST_COLUMNS."""
     return tuple(columns[: len(GROUPS[scope.by])])
 
 
-def group(rows: Columns, scope: Scope, columns: Sequence[str]) -> list[IntArray]:
+def list_group_columns(rows: Columns, scope: Scope, columns: Sequence[str]) -> list[IntArray]:
     """The grouping columns of loaded rows: the rank, then device and stream as recorded."""
-    found = [rows[name] for name in needed(scope, columns)]
-    if found:
-        found[0] = ranks_of(pid_of(found[0]), scope)
-    return found
+    columns_loaded = [rows[name] for name in list_needed(scope, columns)]
+    if columns_loaded:
+        columns_loaded[0] = ranks_of(pid_of(columns_loaded[0]), scope)
+    return columns_loaded
 
 
 def ranks_of(pids: IntArray, scope: Scope) -> IntArray:
-    codes, found = distinct(pids)
-    ranks = [scope.ranks.get(pid, UNKNOWN_RANK) for (pid,) in found]
+    codes, pid_values = encode_rows(pids)
+    ranks = [scope.ranks.get(pid, UNKNOWN_RANK) for (pid,) in pid_values]
     return np.array(ranks, np.int64)[codes]
 
 
-def grouped(
+def group_samples(
     rows: Columns,
     scope: Scope,
     value: IntArray,
@@ -96,17 +96,18 @@ def grouped(
     label: Callable[[list[tuple[int, ...]]], list[Key]],
 ) -> Grouped:
     """Samples of `value` by group and name; `label` turns combinations of names into key cells."""
-    groups = group(rows, scope, columns)
-    codes, found = distinct(*groups, *names)
+    groups = list_group_columns(rows, scope, columns)
+    codes, combinations = encode_rows(*groups, *names)
     cut = len(groups)
-    labels = label([combination[cut:] for combination in found])
+    labels = label([combination[cut:] for combination in combinations])
     keys: list[Key] = [
-        (*combination[:cut], *cells) for combination, cells in zip(found, labels, strict=True)
+        (*combination[:cut], *cells)
+        for combination, cells in zip(combinations, labels, strict=True)
     ]
-    return Grouped(scope.by, collect(keys, codes, value))
+    return Grouped(scope.by, count_values(keys, codes, value))
 
 
-def counted(
+def count_table(
     database: Database,
     scope: Scope,
     table: str,
@@ -116,59 +117,61 @@ def counted(
     only: Mapping[str, Iterable[int]] | None = None,
 ) -> Grouped:
     """Samples of a table's durations by group and names, some of its rows at a time."""
-    wanted = ("end-start", *names, *needed(scope, columns))
-    found = [
-        grouped(rows, scope, rows["end-start"], columns, [rows[name] for name in names], label)
-        for rows in database.parts(table, *wanted, only=only)
+    loaded_columns = ("end-start", *names, *list_needed(scope, columns))
+    parts = [
+        group_samples(
+            rows, scope, rows["end-start"], columns, [rows[name] for name in names], label
+        )
+        for rows in database.parts(table, *loaded_columns, only=only)
     ]
-    if len(found) == 1:
-        return found[0]
-    return Grouped(scope.by, pool(part.samples for part in found))
+    if len(parts) == 1:
+        return parts[0]
+    return Grouped(scope.by, pool_samples(part.samples for part in parts))
 
 
-def merge(shape: Shape, parts: Sequence[Grouped]) -> Table:
+def merge_summary(shape: TableShape, parts: Sequence[Grouped]) -> Table:
     """The table of all parts: longest total first, within each group where there are groups."""
     by = parts[0].by if parts else ""
-    rows = summaries(pool(part.samples for part in parts))
+    rows = summarise_samples(pool_samples(part.samples for part in parts))
     width = len(GROUPS[by])
     totals: dict[Key, int] = {}
     for row in rows:
         totals[row.key[:width]] = totals.get(row.key[:width], 0) + row.total
-    ordered = sorted(rows, key=lambda row: _order(shape, row, width))
+    ordered = sorted(rows, key=lambda row: _sort_key(shape, row, width))
     cells = (
-        (*row.key[:width], *_cells(shape, row, totals[row.key[:width]]), *row.key[width:])
+        (*row.key[:width], *_build_cells(shape, row, totals[row.key[:width]]), *row.key[width:])
         for row in ordered
     )
     return Table(shape.title, (*GROUPS[by], *shape.columns), tuple(cells))
 
 
-def _order(shape: Shape, row: Summary, width: int) -> tuple[Cell | tuple[str, ...], ...]:
+def _sort_key(shape: TableShape, row: Summary, width: int) -> tuple[Cell | tuple[str, ...], ...]:
     before = (row.count, str(row.key[-1])) if shape.fewer_first else ()
     return (*row.key[:width], -row.total, *before, tuple(map(str, row.key[width:])))
 
 
-def _cells(shape: Shape, row: Summary, total: int) -> Iterable[Cell]:
+def _build_cells(shape: TableShape, row: Summary, total: int) -> Iterable[Cell]:
     if shape.unit == "ns":
         share = 100 * row.total / total if total else 0.0
-        return (share, row.total, row.count, *statistics(row))
+        return (share, row.total, row.count, *compute_statistics(row))
     numbers = (row.mean, row.median, row.minimum, row.maximum, row.stdev)
     return (row.total * shape.scale, row.count, *(number * shape.scale for number in numbers))
 
 
-def statistics(row: Summary) -> tuple[float, float, int, int, float]:
+def compute_statistics(row: Summary) -> tuple[float, float, int, int, float]:
     """Avg, Med, Min, Max, StdDev."""
     return row.mean, row.median, row.minimum, row.maximum, row.stdev
 
 
-def summary(
-    shape: Shape, part: Callable[[Database, Scope], Grouped], by: tuple[str, ...]
+def make_summary(
+    shape: TableShape, part: Callable[[Database, Scope], Grouped], by: tuple[str, ...]
 ) -> Analysis:
-    return Analysis(shape.title, part, partial(merge, shape), by)
+    return Analysis(shape.title, part, partial(merge_summary, shape), by)
 
 
-def together(
+def merge_sources(
     parts: Sequence[Callable[[Database, Scope], Grouped]], database: Database, scope: Scope
 ) -> Grouped:
     """Several sources in one table."""
-    found = [part(database, scope).samples for part in parts]
-    return Grouped(scope.by, pool(found))
+    samples = [part(database, scope).samples for part in parts]
+    return Grouped(scope.by, pool_samples(samples))

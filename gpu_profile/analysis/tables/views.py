@@ -7,25 +7,25 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.table import Cell, Table
 
 
-def filtered(table: Table, pattern: str) -> Table:
+def filter_rows(table: Table, pattern: str) -> Table:
     """The rows in which a text matches the regular expression (case does not matter).
 
     Shares stay those of the whole table. Raises SettingsError for a broken expression.
     """
     try:
-        wanted = re.compile(pattern, re.IGNORECASE)
+        expression = re.compile(pattern, re.IGNORECASE)
     except re.error as error:
         hint = "It is a regular expression: escape ( [ * + ? . with \\"
         raise SettingsError(f"--filter {pattern!r} cannot be read: {error}", hint) from error
-    keep = [row for row in table.rows if any(wanted.search(text) for text in _texts(row))]
+    keep = [row for row in table.rows if any(expression.search(text) for text in _list_texts(row))]
     return table.where(keep)
 
 
-def _texts(row: tuple[Cell, ...]) -> list[str]:
+def _list_texts(row: tuple[Cell, ...]) -> list[str]:
     return [cell for cell in row if isinstance(cell, str)]
 
 
-def top(table: Table, count: int, by: str = "") -> Table:
+def select_top(table: Table, count: int, by: str = "") -> Table:
     """The first rows, of each group where the table is grouped."""
     if count < 0:
         raise SettingsError(f"--top {count} is less than none", "Give a number of rows, 0 for all")
@@ -37,8 +37,8 @@ def top(table: Table, count: int, by: str = "") -> Table:
     return table.where(keep)
 
 
-def check_by(by: str, known: tuple[str, ...], name: str) -> None:
+def check_by(by: str, groupings: tuple[str, ...], name: str) -> None:
     """Refuse a grouping that the analysis does not know."""
-    if by and by not in known:
-        hint = f"Use --by {' or '.join(known)}" if known else "Leave --by out"
+    if by and by not in groupings:
+        hint = f"Use --by {' or '.join(groupings)}" if groupings else "Leave --by out"
         raise SettingsError(f"{name} cannot be split by {by}", hint)

@@ -23,38 +23,38 @@ class Series:
     value: NDArray[np.float64]
 
 
-def counters(activity: Activity) -> Iterator[Series]:
+def make_counters(activity: Activity) -> Iterator[Series]:
     """The curves that follow from one rank's events."""
     ops = activity.ops
     if len(ops.start):
-        yield _thinned(_queued(activity))
+        yield _sample_series(_count_queued(activity))
     copies = ops.kind == COPY
     if copies.any():
-        yield _thinned(_rate(ops.start[copies], ops.end[copies], ops.bytes[copies]))
+        yield _sample_series(_compute_rate(ops.start[copies], ops.end[copies], ops.bytes[copies]))
 
 
-def _queued(activity: Activity) -> Series:
+def _count_queued(activity: Activity) -> Series:
     """Operations asked for by the host that the GPU has not begun."""
-    asked = np.minimum(activity.launched, activity.ops.start)
-    time = np.concatenate((asked, activity.ops.start))
-    change = np.repeat(np.array([1, -1]), len(asked))
-    return _summed("GPU operations queued", "operations", time, change.astype(float))
+    issue_time = np.minimum(activity.launched, activity.ops.start)
+    time = np.concatenate((issue_time, activity.ops.start))
+    change = np.repeat(np.array([1, -1]), len(issue_time))
+    return _sum_changes("GPU operations queued", "operations", time, change.astype(float))
 
 
-def _rate(start: IntArray, end: IntArray, size: IntArray) -> Series:
+def _compute_rate(start: IntArray, end: IntArray, size: IntArray) -> Series:
     rate = size / np.maximum(end - start, 1)  # bytes a ns are GB/s
     time = np.concatenate((start, end))
-    return _summed("GPU copy bandwidth", "GB/s", time, np.concatenate((rate, -rate)))
+    return _sum_changes("GPU copy bandwidth", "GB/s", time, np.concatenate((rate, -rate)))
 
 
-def _summed(title: str, unit: str, time: IntArray, change: NDArray[np.float64]) -> Series:
+def _sum_changes(title: str, unit: str, time: IntArray, change: NDArray[np.float64]) -> Series:
     order = np.argsort(time, kind="stable")
     time, value = time[order], np.cumsum(change[order])
     last = np.flatnonzero(np.r_[time[1:] != time[:-1], True])
     return Series(title, unit, time[last], np.round(value[last], 6) + 0.0)
 
 
-def _thinned(series: Series) -> Series:
+def _sample_series(series: Series) -> Series:
     """Every n-th point and the last; the value there is exact."""
     every = -(-len(series.time) // _MOST_POINTS)
     rows = np.unique(np.r_[np.arange(0, len(series.time), every), len(series.time) - 1])
@@ -69,12 +69,12 @@ def gpu_metrics(database: Database) -> list[Series]:
     columns = database.load("GPU_METRICS", "timestamp", "typeId", "metricId", "value")
     rows = database.rows("TARGET_INFO_GPU_METRICS", "metricId", "metricName")
     titles = {int(str(metric)): str(name) for metric, name in rows if metric is not None}
-    found = []
+    series = []
     for kind in np.unique(columns["typeId"]):
         for metric in np.unique(columns["metricId"][columns["typeId"] == kind]):
             mine = (columns["typeId"] == kind) & (columns["metricId"] == metric)
             order = np.argsort(columns["timestamp"][mine], kind="stable")
             title = f"GPU {int(kind) & 0xFF}: {titles.get(int(metric), f'metric {int(metric)}')}"
             time, value = columns["timestamp"][mine][order], columns["value"][mine][order]
-            found.append(Series(title, "%", time, value.astype(float)))
-    return found
+            series.append(Series(title, "%", time, value.astype(float)))
+    return series

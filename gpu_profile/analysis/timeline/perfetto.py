@@ -54,8 +54,8 @@ class TraceWriter:
         self._file = gzip.GzipFile("", "wb", 4, file, mtime=0)
         self._names: dict[str, int] = {}
         self._tracks = 0
-        cleared = _number(13, 1)  # sequence_flags: the interned names start here
-        self._file.write(_message(1, _SEQUENCE + cleared))
+        cleared = _encode_number_field(13, 1)  # sequence_flags: the interned names start here
+        self._file.write(_encode_message(1, _SEQUENCE + cleared))
 
     def __enter__(self) -> "TraceWriter":
         return self
@@ -71,46 +71,60 @@ class TraceWriter:
     def process(self, name: str) -> int:
         """A group of tracks; its number. Its "pid" is ours: real ones repeat between hosts."""
         number = self._next_track()
-        process = _number(1, number) + _text(6, name)
-        return self._describe(number, _message(3, process) + _number(11, 3))
+        process = _encode_number_field(1, number) + _encode_text(6, name)
+        return self._describe(number, _encode_message(3, process) + _encode_number_field(11, 3))
 
     def track(self, name: str, parent: int, unit: str | None = None) -> int:
         """A track of slices, or, with a unit, of a counter; shown in the order of calls."""
         number = self._next_track()
-        fields = _text(2, name) + _number(5, parent) + _number(12, number)
+        fields = (
+            _encode_text(2, name)
+            + _encode_number_field(5, parent)
+            + _encode_number_field(12, number)
+        )
         if unit is not None:
-            fields += _message(8, _text(6, unit))
+            fields += _encode_message(8, _encode_text(6, unit))
         return self._describe(number, fields)
 
     def names(self, texts: Iterable[str]) -> dict[str, int]:
         """The numbers of names, written into the trace where they are new."""
-        found = {}
+        numbers = {}
         fresh = []
         for text in texts:
             if text not in self._names:
                 self._names[text] = len(self._names) + 1
-                fresh.append(_message(2, _number(1, self._names[text]) + _text(2, text)))
-            found[text] = self._names[text]
+                fresh.append(
+                    _encode_message(
+                        2, _encode_number_field(1, self._names[text]) + _encode_text(2, text)
+                    )
+                )
+            numbers[text] = self._names[text]
         if fresh:
-            flags = _number(13, 2)
-            self._file.write(_message(1, _SEQUENCE + flags + _message(12, b"".join(fresh))))
-        return found
+            flags = _encode_number_field(13, 2)
+            self._file.write(
+                _encode_message(1, _SEQUENCE + flags + _encode_message(12, b"".join(fresh)))
+            )
+        return numbers
 
     def write(self, track: int, events: Events) -> None:
         """The events of one track, block by block."""
         for first in range(0, len(events.time), _BLOCK):
-            self._file.write(_packets(track, events, slice(first, first + _BLOCK)))
+            self._file.write(_encode_packets(track, events, slice(first, first + _BLOCK)))
 
     def _next_track(self) -> int:
         self._tracks += 1
         return self._tracks
 
     def _describe(self, number: int, fields: bytes) -> int:
-        self._file.write(_message(1, _SEQUENCE + _message(60, _number(1, number) + fields)))
+        self._file.write(
+            _encode_message(
+                1, _SEQUENCE + _encode_message(60, _encode_number_field(1, number) + fields)
+            )
+        )
         return number
 
 
-def _packets(track: int, events: Events, rows: slice) -> bytes:
+def _encode_packets(track: int, events: Events, rows: slice) -> bytes:
     kind, flow = events.kind[rows], events.flow[rows]
     has_flow = flow != NO_FLOW
     length = np.select([kind == key for key in _LENGTH], list(_LENGTH.values()))
@@ -119,25 +133,25 @@ def _packets(track: int, events: Events, rows: slice) -> bytes:
     packets[:, (0, 2, 12, 13, 14, 15, 16)] = (0x0A, 0x40, 0x50, 1, 0x68, 2, 0x5A)
     packets[:, 1], packets[:, 17] = length - 2, length - 18
     packets[:, 18], packets[:, 19], packets[:, 20], packets[:, 26] = 0x48, kind, 0x58, 0x50
-    _varint(packets, _TIME, 9, events.time[rows] + _TIME_SHIFT)
-    _varint(packets, _TRACK, 5, np.full(len(kind), track))
-    _varint(packets, _NAME, 4, events.name[rows])
+    _encode_varint(packets, _TIME, 9, events.time[rows] + _TIME_SHIFT)
+    _encode_varint(packets, _TRACK, 5, np.full(len(kind), track))
+    _encode_varint(packets, _NAME, 4, events.name[rows])
     packets[:, _EXTRA : _EXTRA + 2] = (0x81, 3) if events.arrives else (0xF9, 2)
     packets[:, _EXTRA + 2 : _EXTRA + 10] = flow.astype("<u8").view(np.uint8).reshape(-1, 8)
     if events.value is not None:
         packets[:, 26:28] = (0xE1, 2)
         packets[:, 28:36] = events.value[rows].astype("<f8").view(np.uint8).reshape(-1, 8)
-    kept: NDArray[np.uint8] = packets[np.arange(41) < length[:, None]]
-    return kept.tobytes()
+    packet_bytes: NDArray[np.uint8] = packets[np.arange(41) < length[:, None]]
+    return packet_bytes.tobytes()
 
 
-def _varint(packets: NDArray[np.uint8], at: int, width: int, values: IntArray) -> None:
+def _encode_varint(packets: NDArray[np.uint8], at: int, width: int, values: IntArray) -> None:
     for place in range(width):
         more = 0x80 if place < width - 1 else 0
         packets[:, at + place] = ((values >> (7 * place)) & 0x7F) | more
 
 
-def _plain(value: int) -> bytes:
+def _encode_number(value: int) -> bytes:
     parts = bytearray()
     while value > 0x7F:
         parts.append(value & 0x7F | 0x80)
@@ -146,13 +160,13 @@ def _plain(value: int) -> bytes:
     return bytes(parts)
 
 
-def _number(field: int, value: int) -> bytes:
-    return _plain(field << 3) + _plain(value)
+def _encode_number_field(field: int, value: int) -> bytes:
+    return _encode_number(field << 3) + _encode_number(value)
 
 
-def _message(field: int, content: bytes) -> bytes:
-    return _plain(field << 3 | 2) + _plain(len(content)) + content
+def _encode_message(field: int, content: bytes) -> bytes:
+    return _encode_number(field << 3 | 2) + _encode_number(len(content)) + content
 
 
-def _text(field: int, value: str) -> bytes:
-    return _message(field, value.encode("utf-8", "replace"))
+def _encode_text(field: int, value: str) -> bytes:
+    return _encode_message(field, value.encode("utf-8", "replace"))

@@ -22,9 +22,9 @@ from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.tables.analysis import Scope
-from gpu_profile.analysis.timeline.counters import Series, counters, gpu_metrics
+from gpu_profile.analysis.timeline.counters import Series, gpu_metrics, make_counters
 from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
-from gpu_profile.analysis.timeline.tracks import lanes, nests, ordered
+from gpu_profile.analysis.timeline.tracks import assign_lanes, is_nested, sort_edges
 from gpu_profile.errors import GpuProfileError, ReportError
 from gpu_profile.files import open_draft
 from gpu_profile.table import Cell, Column, Table
@@ -54,7 +54,7 @@ class _Count:
     values: int = 0
 
 
-def timeline(
+def write_timeline(
     reports: Sequence[tuple[str, Scope]],
     output: Path,
     clean: Redactor | None = None,
@@ -133,16 +133,16 @@ class _Report:
         for index, activity in enumerate(group):
             count = _Count()
             parent = self._trace.process(f"rank {activity.rank}, GPU {activity.device}")
-            tracks = list(_streams(activity, flows[index]))
+            tracks = list(_list_streams(activity, flows[index]))
             if index == 0:
                 tracks = [
-                    *self._ranges(activity.ranges, _last(activity)),
+                    *self._ranges(activity.ranges, _find_last_time(activity)),
                     *self._calls(activity, linked, flow_base),
                     *tracks,
                 ]
             for slices in tracks:
                 self._slices(parent, slices, activity.names, count)
-            for series in counters(activity):
+            for series in make_counters(activity):
                 count.values += self._counter(parent, series)
             count.flows = int(np.count_nonzero(flows[index]))
             yield (
@@ -175,10 +175,10 @@ class _Report:
             yield Slices(title, calls.start[mine], calls.end[mine], calls.name[mine], flow[mine])
 
     def _slices(self, parent: int, slices: Slices, names: Mapping[int, str], count: _Count) -> None:
-        order = ordered(slices.start, slices.end)
+        order = sort_edges(slices.start, slices.end)
         lane = np.zeros(1, np.int64)
-        if not nests(order):
-            lane = lanes(slices.start, slices.end)
+        if not is_nested(order):
+            lane = assign_lanes(slices.start, slices.end)
         code = slices.name
         if not slices.title.startswith("NVTX"):
             code = self._resolve(slices.name, names)
@@ -191,7 +191,7 @@ class _Report:
         count.slices += len(slices.start)
 
     def _events(self, slices: Slices, code: IntArray, rows: IntArray) -> Events:
-        order = ordered(slices.start[rows], slices.end[rows])
+        order = sort_edges(slices.start[rows], slices.end[rows])
         row = rows[order.row]
         flow = np.where(order.kind == BEGIN, slices.flow[row], NO_FLOW)
         time = order.time + self._scope.offset_ns
@@ -224,16 +224,16 @@ class _Report:
 def _op_flows(activity: Activity, base: int, linked: IntArray) -> IntArray:
     """Flow ids of operations: the first one of each call (a graph's launch has many)."""
     ops = activity.ops
-    known = np.flatnonzero(ops.call != NO_CALL)
-    calls, first = np.unique(ops.call[known], return_index=True)
+    with_call = np.flatnonzero(ops.call != NO_CALL)
+    calls, first = np.unique(ops.call[with_call], return_index=True)
     fresh = ~linked[calls]
     linked[calls] = True
     flow = np.full(len(ops.start), NO_FLOW)
-    flow[known[first[fresh]]] = base + calls[fresh] + 1
+    flow[with_call[first[fresh]]] = base + calls[fresh] + 1
     return flow
 
 
-def _streams(activity: Activity, flow: IntArray) -> Iterator[Slices]:
+def _list_streams(activity: Activity, flow: IntArray) -> Iterator[Slices]:
     ops = activity.ops
     for stream in np.unique(ops.stream):
         mine = np.flatnonzero(ops.stream == stream)
@@ -249,6 +249,6 @@ def _thread_names(database: Database) -> dict[int, str]:
     return {int(str(thread)): names[int(str(name))] for thread, name in rows if thread and name}
 
 
-def _last(activity: Activity) -> int:
+def _find_last_time(activity: Activity) -> int:
     times = (activity.ops.end, activity.calls.end, activity.ranges.start)
     return max(int(column.max(initial=0)) for column in times)

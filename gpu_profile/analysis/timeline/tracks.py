@@ -18,7 +18,7 @@ class Order:
     time: IntArray
 
 
-def ordered(start: IntArray, end: IntArray) -> Order:
+def sort_edges(start: IntArray, end: IntArray) -> Order:
     """Begins and ends by time; at one time ends come first, inner ones before outer ones.
 
     An interval without length is one INSTANT.
@@ -38,7 +38,7 @@ def ordered(start: IntArray, end: IntArray) -> Order:
     return Order(row[order], kind[order], time[order])
 
 
-def nests(order: Order) -> bool:
+def is_nested(order: Order) -> bool:
     """Whether every end closes the interval opened last."""
     change = np.select([order.kind == BEGIN, order.kind == END], [1, -1])
     depth = np.cumsum(change) + (order.kind == END)
@@ -47,7 +47,7 @@ def nests(order: Order) -> bool:
     return bool(np.all(order.row[level[::2]] == order.row[level[1::2]]))
 
 
-def lanes(start: IntArray, end: IntArray) -> IntArray:
+def assign_lanes(start: IntArray, end: IntArray) -> IntArray:
     """The lane of each interval (sorted by start) such that no two of a lane overlap."""
     result = np.zeros(len(start), np.int64)
     busy: list[tuple[int, int]] = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_profile.command import Command, Result, command
+from gpu_profile.command import Command, Result, make_command
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus
@@ -19,7 +19,7 @@ SAMPLES = CONTAINER_ROOT / "samples"
 """Our sample programs: `/train.py` in an image, beside job.py elsewhere."""
 
 
-def scripts_of(folder: Path) -> tuple[str, ...]:
+def list_scripts(folder: Path) -> tuple[str, ...]:
     """The names of a folder's Python files, in order: `find_nsys.py`, `job.py`, …"""
     return tuple(sorted(path.name for path in folder.glob("*.py")))
 
@@ -43,14 +43,14 @@ class Agent:
     root: Path = AGENT
 
     def call(self, script: str, *argv: str, stdin: str = "") -> Command:
-        return command(self.python, str(self.root / script), *argv, stdin=stdin)
+        return make_command(self.python, str(self.root / script), *argv, stdin=stdin)
 
     def text(self, script: str) -> str:
         """A script for another machine's Python, which needs none of the others."""
         return (self.root / script).read_text(encoding="utf-8")
 
 
-def spec(
+def render_spec(
     job: Job, plan: NsysPlan, directory: str, *, cwd: str = "", nsys: str = "", env: bool = True
 ) -> str:
     """What `job.py start` reads. Not without `env`, it holds the job's variables' values."""
@@ -64,7 +64,7 @@ def spec(
     return json.dumps(words, indent=2) + "\n"
 
 
-def checked(result: Result, doing: str) -> Result:
+def check_agent_result(result: Result, doing: str) -> Result:
     """Raise what a refusal of job.py, or a machine without Python, means."""
     if result.returncode:
         what, kind = f"{doing}: {result.said}", _REFUSALS.get(result.returncode)
@@ -74,25 +74,25 @@ def checked(result: Result, doing: str) -> Result:
     return result
 
 
-def answer(result: Result, doing: str) -> Any:  # noqa: ANN401 - JSON
+def parse_answer(result: Result, doing: str) -> Any:  # noqa: ANN401 - JSON
     """The JSON of job.py's last line."""
-    lines = checked(result, doing).stdout.strip().splitlines()
+    lines = check_agent_result(result, doing).stdout.strip().splitlines()
     try:
         return json.loads(lines[-1])
     except (IndexError, ValueError) as error:
-        said = lines[-1][:200] if lines else "nothing"
+        last_line = lines[-1][:200] if lines else "nothing"
         raise ToolError(
-            f"{doing}: the answer was {said!r}", "Is it Python 3.8 or newer?"
+            f"{doing}: the answer was {last_line!r}", "Is it Python 3.8 or newer?"
         ) from error
 
 
-def facts(result: Result, doing: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = answer(result, doing)
-    return found
+def parse_facts(result: Result, doing: str) -> Mapping[str, Any]:
+    document: Mapping[str, Any] = parse_answer(result, doing)
+    return document
 
 
 def parse_status(result: Result) -> JobStatus:
-    state = answer(result, "asking for the job")
+    state = parse_answer(result, "asking for the job")
     return JobStatus(
         state=STATES.get(state["state"], JobState.UNKNOWN),
         reason=state.get("reason", ""),

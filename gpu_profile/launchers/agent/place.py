@@ -28,7 +28,7 @@ def below_home(path: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class RemoteHost:
     """Where commands run: on `host`, or here where it is empty."""
 
     host: str = ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.job import Job
-from gpu_profile.launcher import nameless, told
+from gpu_profile.launcher import make_no_identity, read_answer
 from gpu_profile.launchers.agent import job_directory as jobdir
 
 
@@ -32,21 +32,21 @@ class Scripted(ABC):
 
     def gpus(self) -> Steps[int | None]:
         result = yield self.script("machine_facts.py", "--gpus")
-        return int(jobdir.answer(self.heard(result), "counting GPUs"))
+        return int(jobdir.parse_answer(self.heard(result), "counting GPUs"))
 
     def facts(self) -> Steps[Mapping[str, Any]]:
         result = yield self.script("machine_facts.py", f"--directory={self.runs}")
-        return jobdir.facts(self.heard(result), "looking at the machine")
+        return jobdir.parse_facts(self.heard(result), "looking at the machine")
 
     def copies(self) -> Steps[Mapping[str, Any]]:
         result = yield self.find_nsys("--json")
-        return jobdir.facts(self.heard(result), "looking for nsys")
+        return jobdir.parse_facts(self.heard(result), "looking for nsys")
 
     def identity(self) -> Steps[str]:
-        return nameless()
+        return make_no_identity()
 
     def probe(self, job: Job) -> Steps[str]:
-        return told(self.heard((yield self.find_nsys("profile", "--help"))))
+        return read_answer(self.heard((yield self.find_nsys("profile", "--help"))))
 
     def find_nsys(self, *argv: str) -> Command:
         """The nsys of a job there, called with these words."""

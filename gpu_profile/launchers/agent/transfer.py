@@ -8,8 +8,14 @@ from pathlib import Path, PurePosixPath
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ReportError
-from gpu_profile.launchers.agent.job_directory import SAMPLES, Agent, answer, checked, scripts_of
-from gpu_profile.launchers.agent.place import Place
+from gpu_profile.launchers.agent.job_directory import (
+    SAMPLES,
+    Agent,
+    check_agent_result,
+    list_scripts,
+    parse_answer,
+)
+from gpu_profile.launchers.agent.place import RemoteHost
 
 _NOT_SYNCED = ("--exclude=.git", "--exclude=.venv", "--exclude=__pycache__")
 _STAGE = ".fetch"
@@ -21,7 +27,7 @@ _NO_RSYNC = re.compile(r"not found|not recognized|unknown option|protocol versio
 class Transfer:
     """`rsync`: whether this side has it."""
 
-    place: Place
+    place: RemoteHost
     agent: Agent
     rsync: bool
 
@@ -33,14 +39,14 @@ class Transfer:
         """
         pack = (
             *("tar", "-cf", "-"),
-            *("-C", str(self.agent.root), *scripts_of(self.agent.root)),
-            *("-C", str(SAMPLES), *scripts_of(SAMPLES)),
+            *("-C", str(self.agent.root), *list_scripts(self.agent.root)),
+            *("-C", str(SAMPLES), *list_scripts(SAMPLES)),
         )
         packed = yield Command(argv=pack, stdout_file=archive)
         self.place.checked(packed, f"packing {self.agent.root}")
-        there, above = shlex.quote(directory), shlex.quote(str(PurePosixPath(directory).parent))
+        target, above = shlex.quote(directory), shlex.quote(str(PurePosixPath(directory).parent))
         ours = f" && {{ {own_directory(above)}; }}" if shared else ""
-        unpack = f"mkdir {there} && tar -xof - -C {there}"
+        unpack = f"mkdir {target} && tar -xof - -C {target}"
         line = f"umask 077 && mkdir -p {above}{ours} && {unpack}"
         sent = yield self.place.shell(line, stdin_file=archive)
         self.place.checked(sent, f"copying to {directory}")
@@ -51,8 +57,8 @@ class Transfer:
         doing = f"copying {source} to {directory}"
         if self.rsync and self.place.host:
             self.place.checked((yield self.place.shell(f"mkdir -p {quoted}")), doing)
-            there = f"{self.place.host}:{directory}/"
-            result = yield self._rsync("--archive", *_NOT_SYNCED, "--", f"{source}/", there)
+            target = f"{self.place.host}:{directory}/"
+            result = yield self._rsync("--archive", *_NOT_SYNCED, "--", f"{source}/", target)
             if not _NO_RSYNC.search(result.stderr):
                 self.place.checked(result, doing)
                 return
@@ -69,14 +75,16 @@ class Transfer:
         """
         if not self.place.host:
             copied = yield self.agent.call("job.py", "copy", directory, str(to))
-            checked(copied, f"copying the reports from {directory}")
+            check_agent_result(copied, f"copying the reports from {directory}")
             return
-        there = shlex.quote(directory)
-        names = f"{own_directory(there)}; exec python3 {there}/job.py names {there}"
-        listed = yield self.place.run("sh", "-c", f"test ! -e {there} || {{ {names}; }}")
+        source = shlex.quote(directory)
+        names = f"{own_directory(source)}; exec python3 {source}/job.py names {source}"
+        listed = yield self.place.run("sh", "-c", f"test ! -e {source} || {{ {names}; }}")
         if listed.returncode:
             raise self._not_fetched(listed, directory, again)
-        names_there = _names_in(answer(listed, f"listing {directory}") if listed.stdout else [])
+        names_there = _names_in(
+            parse_answer(listed, f"listing {directory}") if listed.stdout else []
+        )
         if not names_there:
             return
         done = self.rsync and (yield from self._by_rsync(names_there, directory, to, again))
@@ -130,8 +138,8 @@ def own_directory(quoted: str) -> str:
     `test -O` is in dash, bash, ksh, zsh and busybox. What lies in it is run as this user.
     """
     writable = f"find {quoted}/. -prune \\( -perm -020 -o -perm -002 \\)"
-    said = f"echo {quoted} is not a directory of this user alone >&2"
-    return f'test -O {quoted} && test -z "$({writable})" || {{ {said}; exit 2; }}'
+    refuse_line = f"echo {quoted} is not a directory of this user alone >&2"
+    return f'test -O {quoted} && test -z "$({writable})" || {{ {refuse_line}; exit 2; }}'
 
 
 def _names_in(listed: object) -> list[str]:

@@ -6,7 +6,13 @@ from pathlib import Path
 from gpu_profile.command import Steps
 from gpu_profile.errors import ReportError
 from gpu_profile.kubernetes import pods
-from gpu_profile.kubernetes.kubectl import Cluster, Object, checked, parsed, split_id
+from gpu_profile.kubernetes.kubectl import (
+    KubernetesCluster,
+    Object,
+    check_kubectl_result,
+    parse_object,
+    split_id,
+)
 from gpu_profile.launchers.kubernetes import copy_reports as copying
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.manifests import Manifest
@@ -15,7 +21,9 @@ from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 _WAIT_S = 300
 
 
-def manifest(job_id: str, image: str, options: PodOptions, claim: str, path: str) -> Manifest:
+def make_reader_manifest(
+    job_id: str, image: str, options: PodOptions, claim: str, path: str
+) -> Manifest:
     namespace, name = split_id(job_id)
     container: Manifest = {
         "name": "reader",
@@ -29,7 +37,7 @@ def manifest(job_id: str, image: str, options: PodOptions, claim: str, path: str
         "containers": [container],
         "volumes": [{"name": "reports", "persistentVolumeClaim": {"claimName": claim}}],
     }
-    manifests.place(spec, options)
+    manifests.place_pod(spec, options)
     security = manifests.container_security(options, privileged=False)
     if security:
         container["securityContext"] = security
@@ -41,8 +49,8 @@ def manifest(job_id: str, image: str, options: PodOptions, claim: str, path: str
     }
 
 
-def collect(
-    cluster: Cluster,
+def collect_from_claim(
+    cluster: KubernetesCluster,
     options: PodOptions,
     job_id: str,
     job: Object,
@@ -56,23 +64,23 @@ def collect(
     claim, directory = (str(notes[f"{manifests.PREFIX}/{key}"]) for key in ("claim", "reports"))
     # Pods that do not wait for the fetch may end while they are read.
     pod = next((pod for pod in found if lasting and pods.is_running(pod)), None)
-    made = pod is None
+    is_new_pod = pod is None
     if pod is None:
-        pod = yield from _start(cluster, options, job_id, found, claim, directory)
-    said = yield from copying.copy_reports(cluster, pod, directory, to)
-    if made:
+        pod = yield from _start_reader(cluster, options, job_id, found, claim, directory)
+    problem = yield from copying.copy_reports(cluster, pod, directory, to)
+    if is_new_pod:
         yield cluster.kubectl(
-            *("delete", "pod", pods.name(pod), "--wait=false"),
+            *("delete", "pod", pods.get_name(pod), "--wait=false"),
             namespace=pod["metadata"]["namespace"],
         )
-    if said:
+    if problem:
         raise ReportError(
-            f"not every report could be fetched: {said}", f"The claim {claim} has them"
+            f"not every report could be fetched: {problem}", f"The claim {claim} has them"
         )
 
 
-def _start(
-    cluster: Cluster,
+def _start_reader(
+    cluster: KubernetesCluster,
     options: PodOptions,
     job_id: str,
     found: Sequence[Object],
@@ -81,12 +89,12 @@ def _start(
 ) -> Steps[Object]:
     namespace, name = split_id(job_id)
     image = str(found[0]["spec"]["containers"][0]["image"]) if found else str(options.image)
-    pod = manifest(job_id, image, options, claim, directory.rpartition("/")[0])
-    checked((yield cluster.create(pod)), f"reading the claim {claim}")
+    pod = make_reader_manifest(job_id, image, options, claim, directory.rpartition("/")[0])
+    check_kubectl_result((yield cluster.create(pod)), f"reading the claim {claim}")
     ready = cluster.kubectl(
         *("wait", f"pod/{name}-reader", "--for=condition=Ready", f"--timeout={_WAIT_S}s"),
         namespace=namespace,
     )
-    checked((yield ready), f"reading the claim {claim}")
+    check_kubectl_result((yield ready), f"reading the claim {claim}")
     answer = yield cluster.get("pod", f"{name}-reader", namespace=namespace)
-    return parsed(answer, "asking for the reader")
+    return parse_object(answer, "asking for the reader")

@@ -11,8 +11,14 @@ from gpu_profile.command import Command, Steps
 from gpu_profile.errors import Interrupted, JobError, SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.kubernetes import pods
-from gpu_profile.kubernetes.kubectl import Cluster, Object, checked, parsed, split_id
-from gpu_profile.launcher import ImageFrom, JobStatus, nameless
+from gpu_profile.kubernetes.kubectl import (
+    KubernetesCluster,
+    Object,
+    check_kubectl_result,
+    parse_object,
+    split_id,
+)
+from gpu_profile.launcher import ImageFrom, JobStatus, make_no_identity
 from gpu_profile.launchers.kubernetes import claim_reader as reader
 from gpu_profile.launchers.kubernetes import copy_reports as copying
 from gpu_profile.launchers.kubernetes import manifests, state
@@ -38,13 +44,15 @@ class KubernetesJob(ABC):
     one_node: ClassVar[bool] = False
     kind: ClassVar[Kind]
     name: ClassVar[LauncherName]
-    cluster: Cluster
+    cluster: KubernetesCluster
     options: PodOptions
 
     @classmethod
     def from_settings(cls: type[T], settings: Settings) -> T:
         return cls(
-            cluster=Cluster(context=settings.kube_context, namespace=settings.kube_namespace),
+            cluster=KubernetesCluster(
+                context=settings.kube_context, namespace=settings.kube_namespace
+            ),
             options=PodOptions.from_settings(settings),
         )
 
@@ -77,31 +85,33 @@ class KubernetesJob(ABC):
                 "this user may not list nodes, so their GPUs are not known",
                 "Say --gpus-per-node N, or --instance TYPE",
             )
-        nodes = parsed(answer, "asking for the nodes' GPUs").get("items", ())
+        nodes = parse_object(answer, "asking for the nodes' GPUs").get("items", ())
         offered = [node["status"].get("allocatable", {}).get(GPU, 0) for node in nodes]
         return max(map(int, offered), default=0)
 
     def identity(self) -> Steps[str]:
-        return nameless()
+        return make_no_identity()
 
     def probe(self, job: Job) -> Steps[str]:
         """An injector brings its own nsys, with options of its own."""
         if self.options.injector:
             return nsys.TYPICAL_HELP
-        return (yield from probe.ask(self.cluster, job, self.options))
+        return (yield from probe.ask_for_help(self.cluster, job, self.options))
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         manifests.refuse_mounts(job)
         create = self.cluster.create(self.manifest(job, plan))
         try:
-            made = checked((yield create), f"starting {job.name}").stdout.strip()
+            created_name = check_kubectl_result(
+                (yield create), f"starting {job.name}"
+            ).stdout.strip()
         except KeyboardInterrupt:
             shown = f"`kubectl get {self.kind.resource} {job.name}` says whether it was made"
             raise Interrupted(f"interrupted while {job.name} was submitted", shown) from None
-        return made or f"{self.cluster.namespace}/{job.name}".lstrip("/")
+        return created_name or f"{self.cluster.namespace}/{job.name}".lstrip("/")
 
     def status(self, job_id: str) -> Steps[JobStatus]:
-        return state.status(self.cluster, self.kind, job_id)
+        return state.get_job_status(self.cluster, self.kind, job_id)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         namespace, name = split_id(job_id)
@@ -119,7 +129,7 @@ class KubernetesJob(ABC):
         """End the ranks, not the pods: they hold the reports. A job whose ranks cannot have
         started is suspended."""
         job = yield from state.get_own_job(self.cluster, self.kind, job_id)
-        finished = {self.kind.succeeded, self.kind.failed} & set(state.conditions(job))
+        finished = {self.kind.succeeded, self.kind.failed} & set(state.list_conditions(job))
         if finished and not self.kind.holds:
             return
         yield from self._patch(job_id, {"metadata": {"annotations": {state.STOPPED: "true"}}})
@@ -127,22 +137,28 @@ class KubernetesJob(ABC):
         if not any(map(pods.is_running, speakers)):
             yield from self._patch(job_id, {"spec": self.kind.suspend})
             return
-        yield from self._tell(job_id, state.annotation(job, "reports"))
+        yield from self._tell(job_id, state.get_annotation(job, "reports"))
 
     def _tell(self, job_id: str, directory: str) -> Steps[None]:
         """Every pod, and for a while those that are coming up: each starts ranks of its own."""
-        told = set[str]()
+        stopped_pods = set[str]()
         for _ in range(_COMING_S):
-            found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
-            running = [pod for pod in found if pods.is_running(pod) and pods.name(pod) not in told]
+            job_pods = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
+            running = [
+                pod
+                for pod in job_pods
+                if pods.is_running(pod) and pods.get_name(pod) not in stopped_pods
+            ]
             results = []
             for pod in running:
-                tell = copying.shell(self.cluster, pod, self.stop_script(), directory)
+                tell = copying.run_shell_in_pod(self.cluster, pod, self.stop_script(), directory)
                 results.append((yield tell))
             for result in results:
-                checked(result, f"{job_id} goes on, not every pod of it could be told to stop")
-            told |= set(map(pods.name, running))
-            if not any(pods.phase(pod) == "Pending" for pod in found):
+                check_kubectl_result(
+                    result, f"{job_id} goes on, not every pod of it could be told to stop"
+                )
+            stopped_pods |= set(map(pods.get_name, running))
+            if not any(pods.get_phase(pod) == "Pending" for pod in job_pods):
                 return
             yield self.cluster.pause(1)
 
@@ -152,25 +168,29 @@ class KubernetesJob(ABC):
             *("patch", self.kind.resource, name, "--type=merge", f"--patch={json.dumps(change)}"),
             namespace=namespace,
         )
-        checked((yield patch), f"stopping {job_id}")
+        check_kubectl_result((yield patch), f"stopping {job_id}")
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         job = yield from state.get_own_job(self.cluster, self.kind, job_id)
-        found = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
-        began, stopped = state.ran(job), state.annotation(job, "stopped")
-        gone = _gone(self.expected(job), found) if began and not stopped else ()
-        if stopped and self.kind.suspended in state.conditions(job):
-            found = ()  # stopped before its ranks were started
+        job_pods = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
+        began, stopped = state.has_run(job), state.get_annotation(job, "stopped")
+        missing_pods = (
+            _list_missing_pods(self.expected(job), job_pods) if began and not stopped else ()
+        )
+        if stopped and self.kind.suspended in state.list_conditions(job):
+            job_pods = ()  # stopped before its ranks were started
         elif not began or self.kind.holds:  # a pod that waits has recorded nothing
-            found = tuple(pod for pod in found if pods.phase(pod) != "Pending")
-        if state.annotation(job, "claim"):
+            job_pods = tuple(pod for pod in job_pods if pods.get_phase(pod) != "Pending")
+        if state.get_annotation(job, "claim"):
             lasting = not self.kind.holds
-            where = (self.cluster, self.options, job_id, job, found, to)
-            yield from reader.collect(*where, lasting=lasting)
+            where = (self.cluster, self.options, job_id, job, job_pods, to)
+            yield from reader.collect_from_claim(*where, lasting=lasting)
         else:
-            directory = state.annotation(job, "reports")
-            yield from copying.collect(self.cluster, found, directory, to, gone)
-        yield from self.check(job, found)
+            directory = state.get_annotation(job, "reports")
+            yield from copying.collect_from_pods(
+                self.cluster, job_pods, directory, to, missing_pods
+            )
+        yield from self.check(job, job_pods)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         """None: fetch brings the exports along, made where the job's own nsys is."""
@@ -183,10 +203,10 @@ class KubernetesJob(ABC):
         delete = self.cluster.kubectl(
             "delete", self.kind.resource, name, *words, namespace=namespace
         )
-        checked((yield delete), f"{job_id} is left there, its reports were fetched")
+        check_kubectl_result((yield delete), f"{job_id} is left there, its reports were fetched")
         for _ in range(_GONE_S):
-            there = yield self.cluster.get(self.kind.resource, name, namespace=namespace)
-            if there.returncode:
+            remaining = yield self.cluster.get(self.kind.resource, name, namespace=namespace)
+            if remaining.returncode:
                 return
             yield self.cluster.pause(1)
         raise JobError(
@@ -195,6 +215,8 @@ class KubernetesJob(ABC):
         )
 
 
-def _gone(expected: Sequence[str], found: Sequence[Object]) -> tuple[str, ...]:
-    there = {pods.name(pod) for pod in found}
-    return tuple(f"{name} is gone, its reports with it" for name in expected if name not in there)
+def _list_missing_pods(expected: Sequence[str], found: Sequence[Object]) -> tuple[str, ...]:
+    pod_names = {pods.get_name(pod) for pod in found}
+    return tuple(
+        f"{name} is gone, its reports with it" for name in expected if name not in pod_names
+    )

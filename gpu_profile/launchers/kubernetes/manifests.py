@@ -19,22 +19,24 @@ DIRECTORY = Path(__file__).resolve().parents[3] / "k8s"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
-def load(name: str) -> Manifest:
+def load_manifest(name: str) -> Manifest:
     """A manifest of k8s/, as data. YAML's anchors become copies, which edits keep apart."""
     document: Manifest = yaml.safe_load((DIRECTORY / name).read_text(encoding="utf-8"))
-    apart: Manifest = _apart(document)
+    apart: Manifest = _copy_node(document)
     return apart
 
 
-def _apart(node: Any) -> Any:  # noqa: ANN401 - any YAML
+def _copy_node(node: Any) -> Any:  # noqa: ANN401 - any YAML
     if isinstance(node, dict):
-        return {key: _apart(value) for key, value in node.items()}
+        return {key: _copy_node(value) for key, value in node.items()}
     if isinstance(node, list):
-        return [_apart(value) for value in node]
+        return [_copy_node(value) for value in node]
     return copy.copy(node)
 
 
-def describe(manifest: Manifest, job: Job, options: PodOptions, labels: Mapping[str, str]) -> None:
+def describe_job(
+    manifest: Manifest, job: Job, options: PodOptions, labels: Mapping[str, str]
+) -> None:
     """Name, labels, and what status and fetch need to know on any machine."""
     manifest["metadata"] = {
         "name": job.name,
@@ -66,7 +68,7 @@ def set_env(container: Manifest, values: Mapping[str, str]) -> None:
     container["env"] = list(merged.values())
 
 
-def place(spec: Manifest, options: PodOptions) -> None:
+def place_pod(spec: Manifest, options: PodOptions) -> None:
     """Where a pod may run, and as whom."""
     if options.node_selector:
         spec["nodeSelector"] = dict(options.node_selector)
@@ -127,7 +129,7 @@ def edit_mounts(container: Manifest, options: PodOptions, job: Job) -> None:
                 mount["subPath"] = job.name
 
 
-def inject(template: Manifest, options: PodOptions) -> None:
+def add_injection_label(template: Manifest, options: PodOptions) -> None:
     """The label that asks for injection, on a pod template."""
     if options.injector:
         key, value = options.injector.label
@@ -143,12 +145,12 @@ def edit_volumes(spec: Manifest, options: PodOptions) -> None:
             volume["emptyDir"]["sizeLimit"] = f"{options.instance.shm_gib}Gi"
 
 
-def spread(spec: Manifest, label: str, name: str) -> None:
+def spread_pods(spec: Manifest, label: str, name: str) -> None:
     """Point the template's spreading at this job's pods."""
     for constraint in spec["topologySpreadConstraints"]:
         constraint["labelSelector"]["matchLabels"] = {label: name}
 
 
-def exported(env: Iterable[str]) -> str:
+def list_exported(env: Iterable[str]) -> str:
     """The job's own variables, which reach ranks beside the launcher's allow-list."""
     return " ".join(sorted(env))

@@ -8,12 +8,12 @@ from gpu_profile.command import Steps
 from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.kubernetes import pods
-from gpu_profile.kubernetes.kubectl import Object, checked, checked_name, literal
+from gpu_profile.kubernetes.kubectl import Object, check_kubectl_result, checked_name, quote_literal
 from gpu_profile.launchers.kubernetes import copy_reports as copying
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import Manifest
-from gpu_profile.launchers.kubernetes.state import Kind, annotation, conditions
+from gpu_profile.launchers.kubernetes.state import Kind, get_annotation, list_conditions
 from gpu_profile.nsys.rank_wrapper import rank_arguments
 
 _JOB = "training.kubeflow.org/job-name"
@@ -52,8 +52,8 @@ class MpiJobLauncher(KubernetesJob):
                 "an injector does not see the ranks of an MPIJob: sshd starts them",
                 "Set KUBE_INJECTOR=none, or use --on pytorchjob",
             )
-        result = manifests.load("mpijob.yaml")
-        manifests.describe(result, job, self.options, {})
+        result = manifests.load_manifest("mpijob.yaml")
+        manifests.describe_job(result, job, self.options, {})
         result["spec"]["slotsPerWorker"] = ranks
         replicas = result["spec"]["mpiReplicaSpecs"]
         replicas["Worker"]["replicas"] = job.resources.nodes
@@ -63,8 +63,8 @@ class MpiJobLauncher(KubernetesJob):
 
     def _edit_worker(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
         container = spec["containers"][0]
-        manifests.place(spec, self.options)
-        manifests.spread(spec, _JOB, job.name)
+        manifests.place_pod(spec, self.options)
+        manifests.spread_pods(spec, _JOB, job.name)
         manifests.edit_container(container, self.options, job, privileged=plan.privileged)
         manifests.edit_worker(container, self.options, job)
         manifests.edit_volumes(spec, self.options)
@@ -72,17 +72,17 @@ class MpiJobLauncher(KubernetesJob):
     def _edit_launcher(self, spec: Manifest, job: Job, plan: NsysPlan, ranks: int) -> None:
         container = spec["containers"][0]
         output = self.options.directory(job.name)
-        manifests.place(spec, self.options)
+        manifests.place_pod(spec, self.options)
         manifests.edit_container(container, self.options, job)
         needed = {
             "WAIT_SECONDS": str(self.options.wait_s),
             "RANKS_PER_HOST": str(ranks),
             "REPORTS": output,
-            "EXPORT": manifests.exported(job.env),
+            "EXPORT": manifests.list_exported(job.env),
         }
         manifests.set_env(container, {**job.env, **needed})
         words = ("python3", "/profile.py", *rank_arguments(job, plan, output=output))
-        container["args"] = [job.name, *literal(words)]
+        container["args"] = [job.name, *quote_literal(words)]
 
     def expected(self, job: Object) -> tuple[str, ...]:
         name = job["metadata"]["name"]
@@ -94,16 +94,18 @@ class MpiJobLauncher(KubernetesJob):
 
     def check(self, job: Object, found: Sequence[Object]) -> Steps[None]:
         """Count the hosts of the marks that ranks left: an mpirun that uses fewer ends with 0."""
-        if self.kind.succeeded not in conditions(job):
+        if self.kind.succeeded not in list_conditions(job):
             return
-        directory, wanted, hosts = annotation(job, "reports"), self.expected(job), set()
+        directory, expected_pods, hosts = get_annotation(job, "reports"), self.expected(job), set()
         for pod in filter(pods.is_running, found):
-            asked = copying.asked(self.cluster, pod, _MARKS, directory)
-            listed = checked((yield from asked), f"counting the hosts of {job['metadata']['name']}")
+            marks = copying.ask_pod(self.cluster, pod, _MARKS, directory)
+            listed = check_kubectl_result(
+                (yield from marks), f"counting the hosts of {job['metadata']['name']}"
+            )
             hosts |= {mark.split(".", 3)[3] for mark in listed.stdout.split()}
-        if len(hosts) < len(wanted):
+        if len(hosts) < len(expected_pods):
             used = f"{', '.join(sorted(hosts))} alone" if hosts else "none"
             raise JobError(
-                f"of {len(wanted)} workers mpirun used {used}: {', '.join(wanted)}",
+                f"of {len(expected_pods)} workers mpirun used {used}: {', '.join(expected_pods)}",
                 "See that the image's mpirun reads --hostfile; the job was left for a look",
             )

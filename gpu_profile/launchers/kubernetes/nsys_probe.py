@@ -4,13 +4,18 @@ from gpu_profile.command import Result, Steps
 from gpu_profile.errors import GpuProfileError, JobError
 from gpu_profile.job import Job
 from gpu_profile.kubernetes import pods
-from gpu_profile.kubernetes.kubectl import Cluster, checked, checked_name, parsed
+from gpu_profile.kubernetes.kubectl import (
+    KubernetesCluster,
+    check_kubectl_result,
+    checked_name,
+    parse_object,
+)
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 
 
-def manifest(job: Job, options: PodOptions) -> Manifest:
+def make_probe_manifest(job: Job, options: PodOptions) -> Manifest:
     """A pod as the job's pods will be, so that what stops them stops it first, at once."""
     container: Manifest = {
         "name": "nsys",
@@ -25,7 +30,7 @@ def manifest(job: Job, options: PodOptions) -> Manifest:
         ],
         "containers": [container],
     }
-    manifests.place(spec, options)
+    manifests.place_pod(spec, options)
     manifests.edit_container(container, options, job)
     return {
         "apiVersion": "v1",
@@ -38,44 +43,44 @@ def manifest(job: Job, options: PodOptions) -> Manifest:
     }
 
 
-def ask(cluster: Cluster, job: Job, options: PodOptions) -> Steps[str]:
+def ask_for_help(cluster: KubernetesCluster, job: Job, options: PodOptions) -> Steps[str]:
     """What `nsys profile --help` prints. Raises JobError with the reason where no pod runs."""
     asking = f"asking {job.image or options.image} for its nsys"
-    create = checked((yield cluster.create(manifest(job, options))), asking)
+    create = check_kubectl_result((yield cluster.create(make_probe_manifest(job, options))), asking)
     name = create.stdout.strip().rpartition("/")[2] or f"{job.name}-probe"
     remove = cluster.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
     try:
-        reason = yield from _wait(cluster, name, options.wait_s)
-        said = yield cluster.kubectl("logs", name)
+        reason = yield from _wait_for_pod(cluster, name, options.wait_s)
+        logs = yield cluster.kubectl("logs", name)
         if not reason:
-            checked(said, asking)
+            check_kubectl_result(logs, asking)
     except (GpuProfileError, KeyboardInterrupt):
         yield remove
         raise
-    checked((yield remove), f"{name} is left there")
+    check_kubectl_result((yield remove), f"{name} is left there")
     if reason:
-        raise _unanswered(job, options, reason, said)
-    return said.stdout
+        raise _make_probe_error(job, options, reason, logs)
+    return logs.stdout
 
 
-def _unanswered(job: Job, options: PodOptions, reason: str, said: Result) -> JobError:
-    last = said.stdout.strip().splitlines()[-1:]
+def _make_probe_error(job: Job, options: PodOptions, reason: str, logs: Result) -> JobError:
+    last = logs.stdout.strip().splitlines()[-1:]
     return JobError(
         ": ".join([f"nsys in {job.image or options.image} cannot be asked", reason, *last]),
         "Check the image, and what the cluster lets run: `invoke doctor --on mpijob`",
     )
 
 
-def _wait(cluster: Cluster, name: str, seconds: int) -> Steps[str]:
+def _wait_for_pod(cluster: KubernetesCluster, name: str, seconds: int) -> Steps[str]:
     """Until the pod ended well; otherwise why not, as soon as that is certain."""
     trouble: pods.Trouble | None = None
     for _ in range(seconds + 1):
         answer = yield cluster.get("pod", name)
-        pod = parsed(answer, f"asking for {name}")
-        phase = pods.phase(pod) if pod else "Succeeded"
+        pod = parse_object(answer, f"asking for {name}")
+        phase = pods.get_phase(pod) if pod else "Succeeded"
         if phase in {"Succeeded", "Failed"}:
-            return "" if phase == "Succeeded" else pods.ending(pod) or "it failed"
-        trouble = pods.trouble(pod)
+            return "" if phase == "Succeeded" else pods.describe_ending(pod) or "it failed"
+        trouble = pods.find_trouble(pod)
         if trouble and trouble.hopeless:
             return trouble.reason
         yield cluster.pause(1)

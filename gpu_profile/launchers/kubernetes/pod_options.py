@@ -9,8 +9,8 @@ from typing import Any
 from gpu_profile.errors import SettingsError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job
-from gpu_profile.kubernetes.ec2_instances import Instance, instance
-from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, generation
+from gpu_profile.kubernetes.ec2_instances import Instance, find_instance
+from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, find_generation
 from gpu_profile.settings.settings import Settings
 
 _REPORTS = "/wd"
@@ -43,7 +43,7 @@ class PodOptions:
         claim, reports = parse_pvc(settings.kube_pvc)
         return cls(
             image=settings.image_ref,
-            instance=instance(settings.kube_instance) if settings.kube_instance else None,
+            instance=find_instance(settings.kube_instance) if settings.kube_instance else None,
             pvc=claim,
             reports=reports,
             queue=settings.kube_queue,
@@ -53,7 +53,7 @@ class PodOptions:
             priority_class=settings.kube_priority_class,
             service_account=settings.kube_service_account,
             run_as_user=parse_count("KUBE_RUN_AS_USER", settings.kube_run_as_user),
-            injector=_injector(settings.kube_injector),
+            injector=_find_injector(settings.kube_injector),
             wait_s=parse_count("KUBE_WAIT", settings.kube_wait),
             hold_s=parse_count("KUBE_HOLD", settings.kube_hold),
         )
@@ -67,10 +67,10 @@ class PodOptions:
 
         With a share of an instance's GPUs comes that share of its EFA devices and memory.
         """
-        asked = job.resources
-        gpus = asked.gpus_per_node or 0
+        requests = job.resources
+        gpus = requests.gpus_per_node or 0
         amounts: dict[str, str | int] = {"nvidia.com/gpu": gpus} if gpus else {}
-        efa, hugepages, memory = asked.efa_per_node, 0, asked.memory_gb
+        efa, hugepages, memory = requests.efa_per_node, 0, requests.memory_gb
         if self.instance and gpus:
             share = gpus / self.instance.gpus
             efa = efa or int(self.instance.efa * share)
@@ -82,15 +82,15 @@ class PodOptions:
             amounts["hugepages-2Mi"] = f"{hugepages}Mi"
         if memory:
             amounts["memory"] = f"{memory}Gi"
-        if asked.cpus_per_task:
-            amounts["cpu"] = asked.cpus_per_task * (asked.tasks_per_node or 1)
+        if requests.cpus_per_task:
+            amounts["cpu"] = requests.cpus_per_task * (requests.tasks_per_node or 1)
         elif hugepages and not memory:
             amounts["memory"] = "32000Mi"  # hugepages are refused without memory or CPU beside
         return {"limits": amounts, "requests": dict(amounts)} if amounts else {}
 
 
-def _injector(name: str) -> Generation | None:
-    return None if name == "none" else generation(name)
+def _find_injector(name: str) -> Generation | None:
+    return None if name == "none" else find_generation(name)
 
 
 def parse_pvc(text: str) -> tuple[str, str]:
@@ -113,32 +113,32 @@ def parse_selector(text: str) -> dict[str, str]:
 
 def parse_tolerations(text: str) -> tuple[dict[str, str], ...]:
     """`key[=value][:effect],…` as the API writes it."""
-    return tuple(_toleration(part.strip()) for part in text.split(",") if part.strip())
+    return tuple(_parse_toleration(part.strip()) for part in text.split(",") if part.strip())
 
 
-def _toleration(text: str) -> dict[str, str]:
+def _parse_toleration(text: str) -> dict[str, str]:
     match = _TOLERATION.fullmatch(text)
     if match is None or (match["effect"] or "NoSchedule") not in _EFFECTS:
         raise SettingsError(
             f"KUBE_TOLERATIONS {text!r} is no toleration",
             f"Use key[=value][:effect] with an effect of {', '.join(_EFFECTS)}",
         )
-    found = {"key": match["key"], "operator": "Exists"}
+    toleration = {"key": match["key"], "operator": "Exists"}
     if match["value"] is not None:
-        found |= {"operator": "Equal", "value": match["value"]}
-    return found | ({"effect": match["effect"]} if match["effect"] else {})
+        toleration |= {"operator": "Equal", "value": match["value"]}
+    return toleration | ({"effect": match["effect"]} if match["effect"] else {})
 
 
 def parse_affinity(text: str) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        found = json.loads(text)
+        affinity = json.loads(text)
     except ValueError as error:
         raise SettingsError(f"KUBE_AFFINITY is no JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(affinity, dict):
         raise SettingsError("KUBE_AFFINITY is no JSON object", 'Use {"nodeAffinity": {…}}')
-    return found
+    return affinity
 
 
 def parse_count(key: str, text: str) -> int:

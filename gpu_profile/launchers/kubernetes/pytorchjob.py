@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpu_profile.job import Job, LauncherName, NsysPlan
-from gpu_profile.kubernetes.kubectl import Object, checked_name, literal
+from gpu_profile.kubernetes.kubectl import Object, checked_name, quote_literal
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import Manifest
@@ -33,12 +33,12 @@ class PyTorchJobLauncher(KubernetesJob):
     def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
         nodes = job.resources.nodes
         checked_name(job.name, f"-worker-{nodes}")
-        result = manifests.load("pytorchjob.yaml")
-        manifests.describe(result, job, self.options, {})
+        result = manifests.load_manifest("pytorchjob.yaml")
+        manifests.describe_job(result, job, self.options, {})
         result["spec"]["nprocPerNode"] = str(job.resources.tasks_per_node or 1)
         replicas = result["spec"]["pytorchReplicaSpecs"]
         for replica in replicas.values():
-            manifests.inject(replica["template"], self.options)
+            manifests.add_injection_label(replica["template"], self.options)
             self._edit(replica["template"]["spec"], job, plan)
         replicas["Worker"]["replicas"] = nodes - 1
         if nodes == 1:
@@ -47,13 +47,13 @@ class PyTorchJobLauncher(KubernetesJob):
 
     def _edit(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
         container = spec["containers"][0]
-        manifests.place(spec, self.options)
-        manifests.spread(spec, _JOB, job.name)
+        manifests.place_pod(spec, self.options)
+        manifests.spread_pods(spec, _JOB, job.name)
         manifests.edit_container(container, self.options, job, privileged=plan.privileged)
         manifests.edit_worker(container, self.options, job)
         manifests.edit_volumes(spec, self.options)
         manifests.set_env(container, node_env(job, self.options))
-        container["args"] = [job.name, *literal(node_words(job, plan, self.options))]
+        container["args"] = [job.name, *quote_literal(node_words(job, plan, self.options))]
 
     def expected(self, job: Object) -> tuple[str, ...]:
         name, replicas = job["metadata"]["name"], job["spec"]["pytorchReplicaSpecs"]

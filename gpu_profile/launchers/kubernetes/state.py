@@ -5,10 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from gpu_profile.command import Result, Steps, command
+from gpu_profile.command import Result, Steps, make_command
 from gpu_profile.errors import SettingsError
 from gpu_profile.kubernetes import pods
-from gpu_profile.kubernetes.kubectl import Cluster, Object, checked, parsed, split_id
+from gpu_profile.kubernetes.kubectl import (
+    KubernetesCluster,
+    Object,
+    check_kubectl_result,
+    parse_object,
+    split_id,
+)
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.kubernetes.manifests import MANAGED_BY, MANAGER, PREFIX
 
@@ -46,7 +52,9 @@ class Kind:
     holds: bool = False
 
 
-def patient(cluster: Cluster, resource: str, *words: str, namespace: str) -> Steps[Result]:
+def get_patiently(
+    cluster: KubernetesCluster, resource: str, *words: str, namespace: str
+) -> Steps[Result]:
     """A get that lives through a minute of a cluster that is away."""
     result = yield cluster.get(resource, *words, namespace=namespace)
     for _ in range(_TRIES):
@@ -57,13 +65,13 @@ def patient(cluster: Cluster, resource: str, *words: str, namespace: str) -> Ste
     return result
 
 
-def get_job(cluster: Cluster, kind: Kind, job_id: str) -> Steps[Object]:
+def get_job(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps[Object]:
     namespace, name = split_id(job_id)
-    result = yield from patient(cluster, kind.resource, name, namespace=namespace)
-    return parsed(result, f"asking for {job_id}")
+    result = yield from get_patiently(cluster, kind.resource, name, namespace=namespace)
+    return parse_object(result, f"asking for {job_id}")
 
 
-def get_own_job(cluster: Cluster, kind: Kind, job_id: str) -> Steps[Object]:
+def get_own_job(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps[Object]:
     """The job, where it carries our label. Raises SettingsError for somebody else's."""
     job = yield from get_job(cluster, kind, job_id)
     if job.get("metadata", {}).get("labels", {}).get(MANAGED_BY) != MANAGER:
@@ -74,71 +82,75 @@ def get_own_job(cluster: Cluster, kind: Kind, job_id: str) -> Steps[Object]:
     return job
 
 
-def get_pods(cluster: Cluster, selector: str, job_id: str) -> Steps[tuple[Object, ...]]:
+def get_pods(cluster: KubernetesCluster, selector: str, job_id: str) -> Steps[tuple[Object, ...]]:
     """The job's pods, by name."""
     namespace, name = split_id(job_id)
     words = f"--selector={selector.format(name=name)}"
-    result = yield from patient(cluster, "pods", words, namespace=namespace)
-    items = parsed(result, f"asking for the pods of {job_id}").get("items", ())
-    return tuple(sorted(items, key=pods.name))
+    result = yield from get_patiently(cluster, "pods", words, namespace=namespace)
+    items = parse_object(result, f"asking for the pods of {job_id}").get("items", ())
+    return tuple(sorted(items, key=pods.get_name))
 
 
-def get_warnings(cluster: Cluster, job_id: str) -> Steps[tuple[str, ...]]:
+def get_warnings(cluster: KubernetesCluster, job_id: str) -> Steps[tuple[str, ...]]:
     namespace, name = split_id(job_id)
     result = yield cluster.get("events", namespace=namespace)
     if result.returncode:  # a role may leave events out; the rest is told without them
         return ()
-    return pods.warnings(parsed(result, "reading events").get("items", ()), name)
+    return pods.list_warnings(parse_object(result, "reading events").get("items", ()), name)
 
 
-def conditions(job: Object) -> Mapping[str, Object]:
+def list_conditions(job: Object) -> Mapping[str, Object]:
     """The conditions that hold, by type."""
-    found = job.get("status", {}).get("conditions", ())
-    return {c["type"]: c for c in found if c.get("status") == "True"}
+    rows = job.get("status", {}).get("conditions", ())
+    return {c["type"]: c for c in rows if c.get("status") == "True"}
 
 
-def ran(job: Object) -> bool:
+def has_run(job: Object) -> bool:
     """Whether its pods have ever been, as far as the operator knows."""
-    found = {c["type"] for c in job.get("status", {}).get("conditions", ())}
-    return bool(found & {"Running", "Succeeded", "Complete", "Failed"})
+    types = {c["type"] for c in job.get("status", {}).get("conditions", ())}
+    return bool(types & {"Running", "Succeeded", "Complete", "Failed"})
 
 
-def annotation(job: Object, key: str) -> str:
+def get_annotation(job: Object, key: str) -> str:
     return str(job.get("metadata", {}).get("annotations", {}).get(f"{PREFIX}/{key}", ""))
 
 
-def status(cluster: Cluster, kind: Kind, job_id: str) -> Steps[JobStatus]:
+def get_job_status(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps[JobStatus]:
     """The job's state, with the reason where it waits or failed."""
     job = yield from get_job(cluster, kind, job_id)
-    found = yield from get_pods(cluster, kind.selector, job_id)
-    stopped = bool(annotation(job, "stopped"))
-    holds = conditions(job)
+    job_pods = yield from get_pods(cluster, kind.selector, job_id)
+    stopped = bool(get_annotation(job, "stopped"))
+    holds = list_conditions(job)
     if kind.succeeded in holds:
         # A PyTorchJob has succeeded once its master has; workers may still write their reports.
-        writing = kind.holds and any(map(pods.is_running, found))
+        writing = kind.holds and any(map(pods.is_running, job_pods))
         return JobStatus(state=JobState.RUNNING if writing else JobState.SUCCEEDED, exit_code=0)
     if kind.failed in holds:
-        leader = _leader(kind, job)
-        return _failed(leader, holds[kind.failed], found, stopped=stopped)
+        leader = _find_leader(kind, job)
+        return _make_failed_status(leader, holds[kind.failed], job_pods, stopped=stopped)
     if kind.suspended in holds:
         state = JobState.CANCELLED if stopped else JobState.PENDING
         return JobStatus(state=state, reason="" if stopped else "suspended: waits in a queue")
-    ended = yield from _ended(cluster, kind, job_id, found)
+    ended = yield from _read_exit_codes(cluster, kind, job_id, job_pods)
     if ended:
-        return _held(ended, stopped=stopped)
-    return (yield from _unfinished(cluster, kind, job_id, job, found))
+        return _make_held_status(ended, stopped=stopped)
+    return (yield from _make_unfinished_status(cluster, kind, job_id, job, job_pods))
 
 
-def _leader(kind: Kind, job: Object) -> str:
+def _find_leader(kind: Kind, job: Object) -> str:
     """An elastic PyTorchJob may have no master: its first worker is where ranks meet."""
     replicas = job.get("spec", {}).get("pytorchReplicaSpecs", {"Master": {}})
     return kind.leader if "Master" in replicas else "-worker-0"
 
 
-def _failed(leader: str, condition: Object, found: Sequence[Object], *, stopped: bool) -> JobStatus:
-    leaders = [pod for pod in found if leader in pods.name(pod)]
-    end = next((pods.terminated(pod) for pod in leaders if pods.terminated(pod)), None)
-    endings = [f"{pods.name(pod)}: {said}" for pod in found if (said := pods.ending(pod))]
+def _make_failed_status(
+    leader: str, condition: Object, found: Sequence[Object], *, stopped: bool
+) -> JobStatus:
+    leaders = [pod for pod in found if leader in pods.get_name(pod)]
+    end = next((pods.get_termination(pod) for pod in leaders if pods.get_termination(pod)), None)
+    endings = [
+        f"{pods.get_name(pod)}: {ending}" for pod in found if (ending := pods.describe_ending(pod))
+    ]
     reason = "; ".join(endings) or str(condition.get("message", "")).rstrip(": ")
     if not leaders:
         reason = f"the pod of {leader.strip('-')} is gone: {reason}"
@@ -149,8 +161,8 @@ def _failed(leader: str, condition: Object, found: Sequence[Object], *, stopped:
     )
 
 
-def _ended(
-    cluster: Cluster, kind: Kind, job_id: str, found: Sequence[Object]
+def _read_exit_codes(
+    cluster: KubernetesCluster, kind: Kind, job_id: str, found: Sequence[Object]
 ) -> Steps[Mapping[str, int]]:
     """Exit codes of pods whose run is over, once all are: such a pod waits to be fetched from.
 
@@ -170,7 +182,7 @@ def _ended(
     return codes if len(codes) >= len(found) else {}
 
 
-def _held(codes: Mapping[str, int], *, stopped: bool) -> JobStatus:
+def _make_held_status(codes: Mapping[str, int], *, stopped: bool) -> JobStatus:
     bad = {pod: code for pod, code in codes.items() if code}
     if stopped:
         return JobStatus(state=JobState.CANCELLED, exit_code=next(iter(bad.values()), 0))
@@ -180,68 +192,72 @@ def _held(codes: Mapping[str, int], *, stopped: bool) -> JobStatus:
     return JobStatus(state=JobState.FAILED, reason=reason, exit_code=next(iter(bad.values())))
 
 
-def _unfinished(
-    cluster: Cluster, kind: Kind, job_id: str, job: Object, found: Sequence[Object]
+def _make_unfinished_status(
+    cluster: KubernetesCluster, kind: Kind, job_id: str, job: Object, found: Sequence[Object]
 ) -> Steps[JobStatus]:
     """Running, or pending for a reason; failed where it cannot or did not start in time."""
-    lost = yield from _lost(found)
+    lost = yield from _find_lost_pod(found)
     if lost:
         return JobStatus(state=JobState.FAILED, reason=lost)
-    started = any(_leader(kind, job) in pods.name(pod) for pod in found)
+    started = any(_find_leader(kind, job) in pods.get_name(pod) for pod in found)
     # Pods may have ended that the operator has not looked at.
     # A PyTorchJob runs once its master does, which waits for workers that may never come.
-    short = kind.holds and any(pods.phase(pod) == "Pending" for pod in found)
-    if ("Running" in conditions(job) and not short) or (
-        started and all(pods.phase(pod) == "Running" for pod in found)
+    short = kind.holds and any(pods.get_phase(pod) == "Pending" for pod in found)
+    if ("Running" in list_conditions(job) and not short) or (
+        started and all(pods.get_phase(pod) == "Running" for pod in found)
     ):
-        return _running(found)
-    wrong = pods.troubles(found)
-    said = yield from get_warnings(cluster, job_id)
+        return _make_running_status(found)
+    wrong = pods.list_troubles(found)
+    warnings = yield from get_warnings(cluster, job_id)
     hopeless = [trouble for trouble in wrong if trouble.hopeless]
-    refused = [line for line in said if "violates PodSecurity" in line]
+    refused = [line for line in warnings if "violates PodSecurity" in line]
     if hopeless or (refused and not found):
         return JobStatus(state=JobState.FAILED, reason=str([*hopeless, *refused][0]))
-    reason = pods.why(wrong, said) or (_MORE if found else _NO_OPERATOR)
-    late = yield from _late(job)
+    reason = pods.explain_waiting(wrong, warnings) or (_MORE if found else _NO_OPERATOR)
+    late = yield from _measure_lateness(job)
     if late:
         return JobStatus(state=JobState.FAILED, reason=f"not running after {late} s: {reason}")
-    gone = [f"{pods.name(pod)}: {end}" for pod in found if (end := pods.ending(pod))]
-    if gone:
-        return JobStatus(state=JobState.RUNNING, reason="; ".join(gone))
+    endings = [
+        f"{pods.get_name(pod)}: {end}" for pod in found if (end := pods.describe_ending(pod))
+    ]
+    if endings:
+        return JobStatus(state=JobState.RUNNING, reason="; ".join(endings))
     return JobStatus(state=JobState.PENDING, reason=reason)
 
 
-def _running(found: Sequence[Object]) -> JobStatus:
+def _make_running_status(found: Sequence[Object]) -> JobStatus:
     silent = [
-        f"{pods.name(pod)}: {pods.node(pod)} does not answer" for pod in found if pods.deserted(pod)
+        f"{pods.get_name(pod)}: {pods.get_node(pod)} does not answer"
+        for pod in found
+        if pods.is_deserted(pod)
     ]
     return JobStatus(state=JobState.RUNNING, reason="; ".join(silent))
 
 
-def _lost(found: Sequence[Object]) -> Steps[str]:
+def _find_lost_pod(found: Sequence[Object]) -> Steps[str]:
     """Why to wait no longer: a pod that was taken back from a node that does not even say so."""
     if any(pod["metadata"].get("deletionTimestamp") for pod in found):
-        since = (yield from _now()) - timedelta(seconds=_PATIENCE_S)
+        since = (yield from _get_cluster_time()) - timedelta(seconds=_PATIENCE_S)
         for pod in found:
-            if pods.overdue(pod, since.strftime(_STAMP)):
-                return f"{pods.name(pod)} was deleted, and {pods.node(pod)} does not answer"
+            if pods.is_overdue(pod, since.strftime(_STAMP)):
+                return f"{pods.get_name(pod)} was deleted, and {pods.get_node(pod)} does not answer"
     return ""
 
 
-def _late(job: Object) -> Steps[int]:
+def _measure_lateness(job: Object) -> Steps[int]:
     """The seconds that the job was given to start, if they are over and it never ran."""
-    allowed = annotation(job, "wait-seconds")
+    allowed = get_annotation(job, "wait-seconds")
     started = job.get("status", {}).get("startTime") or job["metadata"].get("creationTimestamp")
     if not allowed or not started:
         return 0
-    age = (yield from _now()) - _time(started)
+    age = (yield from _get_cluster_time()) - _parse_time(started)
     return int(allowed) if age > timedelta(seconds=int(allowed)) else 0
 
 
-def _now() -> Steps[datetime]:
-    clock = yield command("date", "-u", f"+{_STAMP}")
-    return _time(checked(clock, "reading the clock").stdout.strip())
+def _get_cluster_time() -> Steps[datetime]:
+    clock = yield make_command("date", "-u", f"+{_STAMP}")
+    return _parse_time(check_kubectl_result(clock, "reading the clock").stdout.strip())
 
 
-def _time(stamp: str) -> datetime:
+def _parse_time(stamp: str) -> datetime:
     return datetime.strptime(stamp, _STAMP).replace(tzinfo=timezone.utc)

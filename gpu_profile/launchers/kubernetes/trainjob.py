@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
-from gpu_profile.kubernetes.kubectl import Object, checked_name, literal
+from gpu_profile.kubernetes.kubectl import Object, checked_name, quote_literal
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import Manifest
@@ -36,16 +36,16 @@ class TrainJobLauncher(KubernetesJob):
     def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
         checked_name(job.name, f"-node-0-{job.resources.nodes}-xxxxx")
         self._refuse(plan)
-        result = manifests.load("trainjob.yaml")
-        manifests.describe(result, job, self.options, {})
+        result = manifests.load_manifest("trainjob.yaml")
+        manifests.describe_job(result, job, self.options, {})
         trainer = result["spec"]["trainer"]
         trainer["image"] = str(job.image or self.options.image)
         trainer["numNodes"] = job.resources.nodes
         trainer["numProcPerNode"] = job.resources.tasks_per_node or 1
         trainer["resourcesPerNode"] = self.options.resources(job)
-        trainer["args"] = [job.name, *literal(node_words(job, plan, self.options))]
+        trainer["args"] = [job.name, *quote_literal(node_words(job, plan, self.options))]
         manifests.set_env(trainer, node_env(job, self.options))
-        manifests.inject(_pod_template(result), self.options)
+        manifests.add_injection_label(_pod_template(result), self.options)
         self._edit_patch(_pod_template(result)["spec"], job)
         return result
 
@@ -58,7 +58,7 @@ class TrainJobLauncher(KubernetesJob):
             raise SettingsError("a TrainJob cannot set KUBE_PRIORITY_CLASS", hint)
 
     def _edit_patch(self, spec: Manifest, job: Job) -> None:
-        manifests.place(spec, self.options)
+        manifests.place_pod(spec, self.options)
         manifests.edit_mounts(spec["containers"][0], self.options, job)
         manifests.edit_volumes(spec, self.options)
         preferred = spec["affinity"].get("podAntiAffinity", {})

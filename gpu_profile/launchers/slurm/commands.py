@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gpu_profile.command import Command, Result, Steps, command
+from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.launcher import JobState, JobStatus
-from gpu_profile.launchers.agent.place import Place
+from gpu_profile.launchers.agent.place import RemoteHost
 from gpu_profile.launchers.slurm import container as slurm_container
 from gpu_profile.launchers.slurm import state as slurm_state
 from gpu_profile.launchers.slurm.sbatch import Script
@@ -16,10 +16,10 @@ from gpu_profile.settings.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cluster:
+class SlurmCluster:
     """`script` has what an allocation is asked for, short steps included."""
 
-    place: Place = field(default_factory=Place)
+    place: RemoteHost = field(default_factory=RemoteHost)
     script: Script = field(default_factory=Script)
     shared: str = "/"
     """A directory that the nodes have too, and that an image is to see."""
@@ -27,8 +27,8 @@ class Cluster:
     """Whether a short step is given one."""
 
     @classmethod
-    def from_settings(cls, settings: Settings, shared: str) -> "Cluster":
-        login = Place(host=settings.slurm_login, options=tuple(shlex.split(settings.ssh_args)))
+    def from_settings(cls, settings: Settings, shared: str) -> "SlurmCluster":
+        login = RemoteHost(host=settings.slurm_login, options=tuple(shlex.split(settings.ssh_args)))
         return cls(place=login, script=Script.from_settings(settings), shared=shared)
 
     def gpus(self) -> Steps[int]:
@@ -59,7 +59,7 @@ class Cluster:
 
     def heard(self, result: Result) -> Result:
         """What a node answered. Raises ToolError, with why its container did not start if so."""
-        why = slurm_container.refusal(result.stderr) if result.returncode else ""
+        why = slurm_container.find_container_error(result.stderr) if result.returncode else ""
         if why and self.script.container.image:
             raise ToolError(f"asking a node: {why}", f"The image is {self.script.container.image}")
         return self.place.checked(result, "asking a node")
@@ -74,7 +74,7 @@ class Cluster:
     def _sbatch(self, path: str, env: Mapping[str, str]) -> Command:
         """The job's variables reach it through sbatch's own environment, and no file or argv."""
         if not self.place.host:
-            sbatch = command("sbatch", "--parsable", path)
+            sbatch = make_command("sbatch", "--parsable", path)
             return replace(sbatch, env=env, secrets=frozenset(env))
         exports = [f"export {n}={shlex.quote(v)}" for n, v in sorted(env.items())]
         lines = [*exports, f"exec sbatch --parsable {shlex.quote(path)}", ""]
@@ -82,20 +82,22 @@ class Cluster:
 
     def _refusal(self, result: Result) -> Exception:
         """sbatch's own words, which may end with an advice; otherwise ssh's."""
-        said = [line for line in result.stderr.splitlines() if line.startswith("sbatch: ")]
-        if not said and self.place.host:
+        messages = [line for line in result.stderr.splitlines() if line.startswith("sbatch: ")]
+        if not messages and self.place.host:
             return ToolError(f"submitting: {result.said}", self.place.hint(result))
-        line = said[-1] if said else result.said
-        return slurm_state.refusal(line.removeprefix("sbatch: ").removeprefix("error: "))
+        line = messages[-1] if messages else result.said
+        return slurm_state.make_sbatch_error(line.removeprefix("sbatch: ").removeprefix("error: "))
 
     def status(self, job_id: str) -> Steps[JobStatus | None]:
         """By scontrol, while the controller remembers the job; then by accounting, if any."""
-        asked = yield self.place.run("scontrol", "show", "job", number(job_id), "--oneliner")
-        if self.place.away(asked) or "Unable to contact" in asked.stderr:
-            return JobStatus(state=JobState.UNKNOWN, reason=asked.said)
-        self.place.reached(asked, "asking Slurm")
-        if asked.returncode == 0:
-            return slurm_state.parse_scontrol(asked.stdout)
+        scontrol_result = yield self.place.run(
+            "scontrol", "show", "job", parse_job_number(job_id), "--oneliner"
+        )
+        if self.place.away(scontrol_result) or "Unable to contact" in scontrol_result.stderr:
+            return JobStatus(state=JobState.UNKNOWN, reason=scontrol_result.said)
+        self.place.reached(scontrol_result, "asking Slurm")
+        if scontrol_result.returncode == 0:
+            return slurm_state.parse_scontrol(scontrol_result.stdout)
         rows = ("--noheader", "--parsable2", "--allocations", "--duplicates", f"--jobs={job_id}")
         fields = f"--format={','.join(slurm_state.SACCT_FIELDS)}"
         accounted = yield self.place.run("sacct", *rows, fields)
@@ -109,7 +111,7 @@ class Cluster:
         self.place.checked(cancel, f"stopping slurm://{job_id}")
 
 
-def number(job_id: str) -> str:
+def parse_job_number(job_id: str) -> str:
     if not re.fullmatch(r"\d+(?:[_+]\d+)?", job_id):
         raise SettingsError(f"slurm://{job_id} is not a job number", "Use slurm://1234")
     return job_id

@@ -32,9 +32,9 @@ class Container:
         if not self.image or self.tool != "pyxis":
             return ()
         # enroot reads mounts as a shell reads words in double quotes.
-        shared = ",".join(_mountable(mount, ':,$`"\\') for mount in mounts)
+        shared = ",".join(_check_mount(mount, ':,$`"\\') for mount in mounts)
         return (
-            f"--container-image={_pyxis(self.image)}",
+            f"--container-image={_format_pyxis_image(self.image)}",
             f"--container-mounts={shared}",
             *([f"--container-workdir={workdir}"] if workdir else []),
             *([f"--container-env={','.join(sorted(env))}"] if env else []),
@@ -46,18 +46,18 @@ class Container:
         file = self.image.endswith(".sif") or self.image.startswith(("/", "."))
         return (
             *("apptainer", "exec", *(["--nv"] if gpus else [])),
-            *(f"--bind={_mountable(mount, ':,')}" for mount in mounts),
+            *(f"--bind={_check_mount(mount, ':,')}" for mount in mounts),
             *([f"--pwd={workdir}"] if workdir else []),
             self.image if file or "://" in self.image else f"docker://{self.image}",
         )
 
 
-def itself(path: str) -> Mount:
+def mount_itself(path: str) -> Mount:
     """A directory of the nodes under its own name."""
     return Mount(source=Path(path), target=path)
 
 
-def refusal(stderr: str) -> str:
+def find_container_error(stderr: str) -> str:
     """Why a step's container did not start; empty where that is not what happened."""
     if "unrecognized option '--container-" in stderr:
         return "this Slurm has no pyxis: ask for it, or set SLURM_CONTAINER=apptainer"
@@ -65,16 +65,16 @@ def refusal(stderr: str) -> str:
     return next((match[1] for match in matches if match), "")
 
 
-def _mountable(mount: Mount, forbidden: str) -> str:
+def _check_mount(mount: Mount, forbidden: str) -> str:
     source = mount.source.as_posix()
     for path in (source, mount.target):
         if any(mark in forbidden for mark in path):
-            said = f"{path} cannot be mounted: it holds one of {' '.join(forbidden)}"
-            raise SettingsError(said, "Use another directory")
+            message = f"{path} cannot be mounted: it holds one of {' '.join(forbidden)}"
+            raise SettingsError(message, "Use another directory")
     return f"{source}:{mount.target}" + ":ro" * mount.read_only
 
 
-def _pyxis(image: str) -> str:
+def _format_pyxis_image(image: str) -> str:
     """pyxis writes the registry before a #: `123.dkr.ecr.us-west-2.amazonaws.com#name:tag`, and
     takes for a file only what begins with a slash or a dot (pyxis_slurmstepd.c)."""
     if image.endswith(".sqsh") and "://" not in image:

@@ -20,7 +20,7 @@ from gpu_profile.launchers.agent import job_directory as jobdir
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.slurm import state as slurm_state
-from gpu_profile.launchers.slurm.commands import Cluster, number
+from gpu_profile.launchers.slurm.commands import SlurmCluster, parse_job_number
 from gpu_profile.launchers.slurm.sbatch import COMMENT
 from gpu_profile.settings.settings import Settings
 
@@ -48,7 +48,7 @@ class SlurmLauncher(Scripted):
     older: str
     """Where runs lay before each user had a directory."""
     report_dir: Path
-    cluster: Cluster = field(default_factory=Cluster)
+    cluster: SlurmCluster = field(default_factory=SlurmCluster)
     rsync: bool = True
     agent: jobdir.Agent = field(default_factory=lambda: jobdir.Agent(python=sys.executable))
 
@@ -62,7 +62,7 @@ class SlurmLauncher(Scripted):
             directory=f"{shared}/{_OLDER}-{_user(settings.slurm_login)}",
             older=f"{shared}/{_OLDER}",
             report_dir=report_dir,
-            cluster=Cluster.from_settings(settings, shared),
+            cluster=SlurmCluster.from_settings(settings, shared),
             rsync=shutil.which("rsync") is not None,
         )
 
@@ -100,9 +100,11 @@ class SlurmLauncher(Scripted):
         """On the machine that submits; where it has no nsys, or the job an image, on a node."""
         if not self.cluster.script.container.image:
             words = ("python3", "-", *self.named(), "profile", "--help")
-            found = yield self.cluster.with_modules(*words, stdin=self.agent.text("find_nsys.py"))
-            if found.returncode == 0:
-                return found.stdout
+            help_result = yield self.cluster.with_modules(
+                *words, stdin=self.agent.text("find_nsys.py")
+            )
+            if help_result.returncode == 0:
+                return help_result.stdout
         return (yield from super().probe(job))
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
@@ -133,7 +135,7 @@ class SlurmLauncher(Scripted):
             return status
         ended = yield self._shell(job_id, 'cat "$d/ended"')
         if status:
-            return slurm_state.judged(status, ended.stdout)
+            return slurm_state.apply_end_line(status, ended.stdout)
         if ended.returncode:
             raise SettingsError(f"Slurm knows no job {job_id}", f"It was below {self.directory}")
         return slurm_state.from_ended(ended.stdout)
@@ -153,9 +155,9 @@ class SlurmLauncher(Scripted):
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         again = f"`invoke fetch --job slurm://{job_id}` goes on"
-        found = yield self._shell(job_id, 'cd "$d" 2>/dev/null && pwd -P; true')
+        pwd_result = yield self._shell(job_id, 'cd "$d" 2>/dev/null && pwd -P; true')
         place = self.cluster.place
-        directory = place.checked(found, f"looking for slurm://{job_id}").stdout.rstrip("\n")
+        directory = place.checked(pwd_result, f"looking for slurm://{job_id}").stdout.rstrip("\n")
         yield from self._transfer().fetch(directory or self._of(job_id), to, again)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
@@ -167,13 +169,13 @@ class SlurmLauncher(Scripted):
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """The job's own directory, and the link that leads to it."""
-        found = 'run=$(readlink -f "$d") && test -e "$run/job.sbatch"'
-        remove = f'test ! -L "$d" || {{ {found} && rm -rf -- "$run" "$d"; }}'
+        find_run = 'run=$(readlink -f "$d") && test -e "$run/job.sbatch"'
+        remove = f'test ! -L "$d" || {{ {find_run} && rm -rf -- "$run" "$d"; }}'
         removed = yield self._shell(job_id, remove)
         self.cluster.place.checked(removed, f"removing slurm://{job_id}")
 
     def _of(self, job_id: str) -> str:
-        return f"{self.directory}/{number(job_id)}"
+        return f"{self.directory}/{parse_job_number(job_id)}"
 
     def _finding(self, job_id: str) -> str:
         """sh that sets `d` to the link to the job's directory, of older versions too, and fails
@@ -187,9 +189,9 @@ class SlurmLauncher(Scripted):
 
     def _marked(self, job_id: str) -> Command:
         """Fails where neither Slurm's comment nor a directory says that the job is ours."""
-        asked = f'"$(scontrol show job {number(job_id)} --oneliner)"'
-        said = f"echo slurm://{job_id} was not submitted by gpu-profile >&2; exit 2"
-        comment = f'case {asked} in *" Comment={COMMENT}"*) ;; *) {said} ;; esac'
+        job_line = f'"$(scontrol show job {parse_job_number(job_id)} --oneliner)"'
+        refuse_line = f"echo slurm://{job_id} was not submitted by gpu-profile >&2; exit 2"
+        comment = f'case {job_line} in *" Comment={COMMENT}"*) ;; *) {refuse_line} ;; esac'
         return self._shell(job_id, f'test -e "$d/job.sbatch" || {comment}')
 
     def _transfer(self) -> Transfer:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launchers.agent.job_directory import SAMPLES, scripts_of
+from gpu_profile.launchers.agent.job_directory import SAMPLES, list_scripts
 from gpu_profile.launchers.agent.place import below_home
-from gpu_profile.launchers.slurm.container import Container, itself
-from gpu_profile.launchers.slurm.spelling import directive, seconds
+from gpu_profile.launchers.slurm.container import Container, mount_itself
+from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
 from gpu_profile.nsys.rank_wrapper import rank_arguments
 from gpu_profile.settings.settings import Settings
 
@@ -113,18 +113,18 @@ class Script:
             container=Container(image=settings.slurm_image, tool=settings.slurm_container),
             torchrun=settings.slurm_torchrun,
             sbatch_args=tuple(shlex.split(settings.slurm_args)),
-            workdir=_workdir(settings),
+            workdir=_resolve_workdir(settings),
             nsys=settings.nsys,
         )
 
     def on_a_node(self, shared: str, *, gpu: bool) -> tuple[str, ...]:
         """The words before a command that runs it as a short step of one task, in the image
         where the job has one."""
-        asked = {"partition": self.partition, "account": self.account}
-        minutes, mounts = _PROBE_MINUTES[bool(self.container.image)], (itself(shared),)
+        directives = {"partition": self.partition, "account": self.account}
+        minutes, mounts = _PROBE_MINUTES[bool(self.container.image)], (mount_itself(shared),)
         return (
             *("srun", "--nodes=1", "--ntasks=1", "--quiet", f"--time={minutes}"),
-            *(f"--{name}={value}" for name, value in asked.items() if value),
+            *(f"--{name}={value}" for name, value in directives.items() if value),
             *(["--gpus-per-node=1"] if gpu else []),
             *self.container.srun_options(mounts, ""),
             *self.container.prefix(mounts, "", gpus=gpu),
@@ -154,17 +154,17 @@ class Script:
         if "%" in directory:
             raise SettingsError(f"SLURM_DIR {directory} holds a %", "Slurm would replace it")
         for name, value in self._asked(job, directory).items():
-            yield f"#SBATCH --{name}={directive(value)}\n"
+            yield f"#SBATCH --{name}={quote_directive(value)}\n"
         yield "#SBATCH --no-requeue\n"
-        limit = seconds(self.time)
+        limit = parse_time_limit(self.time)
         if limit >= _SHORTEST_WARNED_S:
             yield f"#SBATCH --signal=B:USR1@{_finalise_s(limit)}\n"
         if self.sbatch_args:
-            yield f"#SBATCH {' '.join(map(directive, self.sbatch_args))}\n"
+            yield f"#SBATCH {' '.join(map(quote_directive, self.sbatch_args))}\n"
 
     def _asked(self, job: Job, directory: str) -> Mapping[str, str]:
         resources = job.resources
-        asked = {
+        directives = {
             "job-name": job.name,
             "comment": COMMENT,
             "output": f"{directory}/output.log",
@@ -178,12 +178,12 @@ class Script:
             "partition": self.partition,
             "account": self.account,
         }
-        return {name: value for name, value in asked.items() if value}
+        return {name: value for name, value in directives.items() if value}
 
     def _step(self, job: Job, plan: NsysPlan, directory: str) -> Iterable[tuple[str, ...]]:
         """The words of the step, a line each tuple. `$run` and `$nsys` are the script's own."""
         ours = dict.fromkeys(filter(None, (directory, self.workdir)))
-        mounts = (*map(itself, ours), *job.mounts)
+        mounts = (*map(mount_itself, ours), *job.mounts)
         gpus = bool(job.resources.gpus_per_node)
         inside = self.container.srun_options(mounts, self.workdir, job.env)
         # srun would not take it from the allocation by itself.
@@ -198,9 +198,9 @@ class Script:
         if prefix:
             yield tuple(map(shlex.quote, prefix))
         if self.torchrun:
-            yield _torchrun(job.resources.tasks_per_node or 1)
-        found = ('--nsys="$nsys"',) if self._finds_nsys(job) else ()
-        yield ("python3", '"$run/profile_ranks.py"', "--shelter", *found)
+            yield _list_torchrun_words(job.resources.tasks_per_node or 1)
+        nsys_words = ('--nsys="$nsys"',) if self._finds_nsys(job) else ()
+        yield ("python3", '"$run/profile_ranks.py"', "--shelter", *nsys_words)
         words = rank_arguments(job, plan, output="$run")
         at = words.index("--")
         yield tuple(
@@ -211,11 +211,11 @@ class Script:
     def _word(self, word: str) -> str:
         """Our samples are `/train.py` in our image, and come with the job without one."""
         name = word.removeprefix("/")
-        sample = word.startswith("/") and name in scripts_of(SAMPLES) and not self.container.image
+        sample = word.startswith("/") and name in list_scripts(SAMPLES) and not self.container.image
         return f'"$run/{name}"' if sample else shlex.quote(word)
 
 
-def _workdir(settings: Settings) -> str:
+def _resolve_workdir(settings: Settings) -> str:
     """Empty is where sbatch is run. A container sees only what is mounted, by its whole name."""
     named, image = settings.slurm_workdir, settings.slurm_image
     if not settings.slurm_login:
@@ -234,7 +234,7 @@ def _finalise_s(limit: int) -> int:
     return min(max(limit // 20, 120), 900)
 
 
-def _torchrun(processes: int) -> tuple[str, ...]:
+def _list_torchrun_words(processes: int) -> tuple[str, ...]:
     """In the spelling that torch 1 has too."""
     return (
         *("sh", "-c", _AS_HOST, "torchrun"),

@@ -5,7 +5,7 @@ import re
 from gpu_profile.errors import SettingsError
 
 
-def directive(value: str) -> str:
+def quote_directive(value: str) -> str:
     """A word of an #SBATCH line, which knows quotes and backslashes, and where # is a comment."""
     if "\n" in value or "\0" in value:
         raise SettingsError(f"{value!r} holds a line break", "An #SBATCH line cannot")
@@ -14,7 +14,7 @@ def directive(value: str) -> str:
     return '"' + re.sub(r'([\\"#])', r"\\\1", value) + '"'
 
 
-def seconds(limit: str) -> int:
+def parse_time_limit(limit: str) -> int:
     """Slurm's time limit: minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s. 0: none, or not a time."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
     if match is None:

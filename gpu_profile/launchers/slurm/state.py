@@ -48,18 +48,20 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
 )
 
 
-def refusal(said: str) -> GpuProfileError:
+def make_sbatch_error(message: str) -> GpuProfileError:
     """The error that sbatch's words mean."""
     for words, kind, hint in _REFUSALS:
-        if words.lower() in said.lower():
-            return kind(f"Slurm refused the job: {said}", hint)
-    return JobError(f"Slurm refused the job: {said}", "--dry-run shows the script that it refused")
+        if words.lower() in message.lower():
+            return kind(f"Slurm refused the job: {message}", hint)
+    return JobError(
+        f"Slurm refused the job: {message}", "--dry-run shows the script that it refused"
+    )
 
 
 def parse_scontrol(line: str) -> JobStatus:
     """`scontrol show job ID --oneliner`. The job's own name, which comes first, has no spaces."""
     facts = dict(re.findall(r" ([A-Z]\w*)=(\S*)", line))
-    return _status(
+    return _make_status(
         facts.get("JobState", ""),
         code=facts.get("ExitCode", ""),
         reason=facts.get("Reason", ""),
@@ -83,7 +85,7 @@ def parse_sacct(output: str) -> JobStatus | None:
     if not rows:
         return None
     name, state, code, limit, nodes = rows[-1]
-    return _status(
+    return _make_status(
         state.split(" ")[0].rstrip("+"),
         code=code,
         limit=limit,
@@ -92,7 +94,7 @@ def parse_sacct(output: str) -> JobStatus | None:
     )
 
 
-def judged(status: JobStatus, ended: str) -> JobStatus:
+def apply_end_line(status: JobStatus, ended: str) -> JobStatus:
     """`status` in the light of what the job itself wrote at its end (`ended`), if it did."""
     word = ended.strip()
     if status.state is JobState.SUCCEEDED:
@@ -101,7 +103,7 @@ def judged(status: JobStatus, ended: str) -> JobStatus:
         state, reason = _ENDED[word]
         return JobStatus(state=state, reason=reason.format(limit=""), exit_code=status.exit_code)
     code = _EXIT.fullmatch(word)
-    return replace(status, reason=status.reason or _first(code)) if code else status
+    return replace(status, reason=status.reason or _find_first_failure(code)) if code else status
 
 
 def from_ended(ended: str) -> JobStatus:
@@ -109,18 +111,18 @@ def from_ended(ended: str) -> JobStatus:
     code = _EXIT.fullmatch(ended.strip())
     if code:
         state = JobState.FAILED if int(code["code"]) else JobState.SUCCEEDED
-        return JobStatus(state=state, exit_code=int(code["code"]), reason=_first(code))
+        return JobStatus(state=state, exit_code=int(code["code"]), reason=_find_first_failure(code))
     if ended.strip() in _ENDED:
-        return judged(JobStatus(state=JobState.FAILED), ended)
+        return apply_end_line(JobStatus(state=JobState.FAILED), ended)
     return JobStatus(state=JobState.FAILED, reason="Slurm knows no such job any more")
 
 
-def _first(code: re.Match[str]) -> str:
+def _find_first_failure(code: re.Match[str]) -> str:
     """Which tasks failed before the others were ended for it."""
     return f"{code['tasks']} failed first" if code["tasks"] else ""
 
 
-def _status(
+def _make_status(
     word: str, *, code: str, limit: str = "", nodes: str = "", restarts: int = 0, reason: str = ""
 ) -> JobStatus:
     state = STATES.get(word, JobState.UNKNOWN)

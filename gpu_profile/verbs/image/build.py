@@ -9,8 +9,8 @@ from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.paths import RECORDS, ROOT
 from gpu_profile.cli.table import Options, Verb
-from gpu_profile.cli.terminal import show, show_commands
-from gpu_profile.command import Command, Steps, command
+from gpu_profile.cli.terminal import print_tables, show_commands
+from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.doctor import engine as engine_engine
 from gpu_profile.engine import container
 from gpu_profile.engine import probe as engine
@@ -24,24 +24,24 @@ from gpu_profile.image import sbom as bill_of_materials
 from gpu_profile.image.auto import Decided
 from gpu_profile.image.build import BuildOptions
 from gpu_profile.image.build_log import BuildLog
-from gpu_profile.image.size import measure
+from gpu_profile.image.size import measure_size
 from gpu_profile.lock import file as lock
 from gpu_profile.lock import installed as manifest
 from gpu_profile.progress import Progress
-from gpu_profile.verbs.image.lock import check_rules, locked
-from gpu_profile.verbs.image.registry import lent
+from gpu_profile.verbs.image.lock import apply_lock_file, check_rules
+from gpu_profile.verbs.image.registry import open_ecr_access
 
 
 def render(verb: Verb, options: Options) -> None:
-    decided = process.drive(decide.decide(locked(load_settings(verb, options))))
-    sys.stdout.write(redact.url(dockerfile.render(decided.settings)))
+    decided = process.drive(decide.decide_settings(apply_lock_file(load_settings(verb, options))))
+    sys.stdout.write(redact.url(dockerfile.render_dockerfile(decided.settings)))
 
 
 def build(verb: Verb, options: Options) -> None:
     _require_engine()
-    decided = _decided(verb, options)
+    decided = _decide_build(verb, options)
     if options["dry_run"]:
-        layout = _layout(decided)
+        layout = _find_layout(decided)
         before = process.plan(_with_base(decided, layout))
         show_commands([*before, _build_command(decided, options, layout)])
         return
@@ -52,31 +52,35 @@ def build(verb: Verb, options: Options) -> None:
     if _up_to_date(decided, name, inputs, options):
         print(f"{name} is up to date: it was built from the same inputs")
         return
-    layout = _layout(decided)
-    made = _build_command(process.drive(_with_base(decided, layout)), options, layout)
-    with lent(decided.settings, options, made) as allowed:
+    layout = _find_layout(decided)
+    build_command = _build_command(process.drive(_with_base(decided, layout)), options, layout)
+    with open_ecr_access(decided.settings, options, build_command) as allowed:
         _run_build(allowed)
     print(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
 
 
 def image_size(verb: Verb, options: Options) -> None:
-    found = process.drive(measure(str(load_settings(verb, options).image_ref)))
-    show(found, str(options["format"]))
+    tables = process.drive(measure_size(str(load_settings(verb, options).image_ref)))
+    print_tables(tables, str(options["format"]))
 
 
 def sbom(verb: Verb, options: Options) -> None:
     name = str(load_settings(verb, options).image_ref)
-    look = command("docker", "image", "inspect", "--format={{.Id}}", name)
-    identity = container.checked(process.run(look), f"looking for {name}").stdout.strip()
-    read = command("docker", "run", "--rm", "--network=none", name, "cat", str(manifest.PATH))
-    text = container.checked(process.run(read), f"reading the manifest of {name}").stdout
-    sys.stdout.write(bill_of_materials.spdx(text, name, identity))
+    look = make_command("docker", "image", "inspect", "--format={{.Id}}", name)
+    identity = container.check_engine_result(
+        process.run(look), f"looking for {name}"
+    ).stdout.strip()
+    read = make_command("docker", "run", "--rm", "--network=none", name, "cat", str(manifest.PATH))
+    text = container.check_engine_result(
+        process.run(read), f"reading the manifest of {name}"
+    ).stdout
+    sys.stdout.write(bill_of_materials.render_spdx(text, name, identity))
 
 
-def _decided(verb: Verb, options: Options) -> Decided:
+def _decide_build(verb: Verb, options: Options) -> Decided:
     """The settings to build, held against the lock and the rules."""
-    chosen = locked(load_settings(verb, options), unlocked=bool(options["unlocked"]))
-    decided = process.drive(decide.decide(chosen, anew=bool(options["rebuild_base"])))
+    chosen = apply_lock_file(load_settings(verb, options), unlocked=bool(options["unlocked"]))
+    decided = process.drive(decide.decide_settings(chosen, anew=bool(options["rebuild_base"])))
     check_rules(decided.settings)
     if not options["unlocked"]:
         lock.refuse_unlocked(decided.settings)
@@ -87,13 +91,13 @@ def _up_to_date(decided: Decided, name: str, inputs: str, options: Options) -> b
     """Whether BuildKit need not be asked. It knows more where a base may have moved in its
     registry, or where the build leaves more behind than the image."""
     more = any(options[flag] for flag in ("cache_to", "sbom", "rebuild_base"))
-    known = decided.base_digest or decided.settings.version == "auto"
-    if more or decided.settings.build_opts or not known:
+    is_comparable = decided.base_digest or decided.settings.version == "auto"
+    if more or decided.settings.build_opts or not is_comparable:
         return False
     return process.drive(image.is_built(name, inputs, decided.base_digest))
 
 
-def _layout(decided: Decided) -> Path | None:
+def _find_layout(decided: Decided) -> Path | None:
     """Where the builder finds the embedded base, if it sees no image of the engine."""
     apart = process.drive(builder.sees_no_images(decided.settings))
     return RECORDS.with_name("base").absolute() if apart else None
@@ -102,7 +106,7 @@ def _layout(decided: Decided) -> Path | None:
 def _with_base(decided: Decided, layout: Path | None) -> Steps[Decided]:
     decided = yield from decide.with_base(decided)
     if layout:
-        yield from builder.save(decided.settings.base_image, layout)
+        yield from builder.save_layout(decided.settings.base_image, layout)
     return decided
 
 
@@ -110,43 +114,48 @@ def _build_command(decided: Decided, options: Options, layout: Path | None) -> C
     chosen = BuildOptions(
         root=ROOT,
         base=layout,
-        plain=not _draws(),
+        plain=not _has_display(),
         cache_from=str(options["cache_from"]),
         cache_to=str(options["cache_to"]),
         sbom=bool(options["sbom"]),
     )
-    return image.build(decided, process.drive(machine.downloads()), chosen)
+    return image.make_build_command(decided, process.drive(machine.probe_downloads()), chosen)
 
 
 def _require_engine() -> None:
     """One quick question where all is well; the full answer where it is not."""
     try:
-        asked = process.run(command("docker", "version", "--format={{.Server.Version}}"))
+        version_result = process.run(
+            make_command("docker", "version", "--format={{.Server.Version}}")
+        )
     except ToolError:
-        asked = None
-    if asked is None or asked.returncode:
-        engine_engine.require(process.drive(engine.probe()))
+        version_result = None
+    if version_result is None or version_result.returncode:
+        engine_engine.require_engine(process.drive(engine.probe_engine()))
 
 
-def _draws() -> bool:
+def _has_display() -> bool:
     """Whether BuildKit's own display is to be shown; its plain lines otherwise."""
     return sys.stderr.isatty() and os.name == "posix"
 
 
-def _run_build(made: Command) -> None:
+def _run_build(build_command: Command) -> None:
     log = BuildLog()
-    code = _followed(process.drawn_lines(made) if _draws() else process.lines(made), log)
+    code = _follow_build(
+        process.drawn_lines(build_command) if _has_display() else process.read_lines(build_command),
+        log,
+    )
     if code:
-        engine_engine.require(process.drive(engine.probe()))
+        engine_engine.require_engine(process.drive(engine.probe_engine()))
         raise log.failure(code)
 
 
-def _followed(lines: Generator[str, None, int], log: BuildLog) -> int:
+def _follow_build(lines: Generator[str, None, int], log: BuildLog) -> int:
     while True:
         try:
             line = next(lines)
         except StopIteration as stop:
             return int(stop.value)
         log.feed(line)
-        if not _draws():
+        if not _has_display():
             print(redact.url(line), file=sys.stderr, flush=True)

@@ -16,7 +16,7 @@ from gpu_profile.image_ref import ImageRef
 from gpu_profile.lock import file as locks
 from gpu_profile.lock import http as download
 from gpu_profile.lock.file import Lock
-from gpu_profile.lock.resolvers import Tools, architecture, nvidia_distribution
+from gpu_profile.lock.resolvers import Tools, get_architecture, nvidia_distribution
 from gpu_profile.progress import Progress
 from gpu_profile.settings.settings import Settings
 
@@ -26,39 +26,47 @@ PATH = Path(locks.NAME)
 def lock(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     if options["check"]:
-        locks.check(chosen, locks.read(PATH))
+        locks.check_lock(chosen, locks.read_lock(PATH))
         print(f"{PATH} is of these settings")
         return
     check_rules(chosen)
-    decided = process.drive(decide.decide(chosen)).settings
+    decided = process.drive(decide.decide_settings(chosen)).settings
     check_rules(decided)
-    found = locks.resolve(chosen, decided, _tools(chosen, decided), _digest, Progress().say)
+    new_lock = locks.resolve_lock(
+        chosen, decided, _make_tools(chosen, decided), _fetch_digest, Progress().say
+    )
     before = PATH.read_text(encoding="utf-8") if PATH.exists() else ""
-    text = locks.render(found)
+    text = locks.render_lock(new_lock)
     draft = PATH.with_name(f"{PATH.name}.{os.getpid()}.tmp")
     draft.write_text(text, encoding="utf-8")
     draft.replace(PATH)
-    print(f"{PATH} {'is as it was' if text == before else 'is written'}: {_summary(found)}")
+    print(
+        f"{PATH} {'is as it was' if text == before else 'is written'}: {_format_summary(new_lock)}"
+    )
 
 
-def _summary(found: Lock) -> str:
-    count = sum(len(part.pinned) for part in found.values())
-    return f"{count} settings of {', '.join(sorted(found))} are pinned; commit it"
+def _format_summary(new_lock: Lock) -> str:
+    count = sum(len(part.pinned) for part in new_lock.values())
+    return f"{count} settings of {', '.join(sorted(new_lock))} are pinned; commit it"
 
 
-def locked(chosen: Settings, *, unlocked: bool = False) -> Settings:
+def apply_lock_file(chosen: Settings, *, unlocked: bool = False) -> Settings:
     """The settings with the lock's pins, where there is a lock. A lock of other settings is
     refused, or left aside where `unlocked` allows what it would have pinned."""
     check_rules(chosen)
-    found = locks.read(PATH)
-    return chosen if unlocked and locks.drift(chosen, found) else locks.apply(chosen, found)
+    lock_file = locks.read_lock(PATH)
+    return (
+        chosen
+        if unlocked and locks.list_drift(chosen, lock_file)
+        else locks.apply_lock(chosen, lock_file)
+    )
 
 
-def versioned(chosen: Settings) -> Settings:
+def apply_version(chosen: Settings) -> Settings:
     """VERSION=auto as the tag it stands for: the hash of all that goes into the image."""
     if chosen.version != "auto":
         return chosen
-    decided = process.drive(decide.decide(locked(chosen, unlocked=True))).settings
+    decided = process.drive(decide.decide_settings(apply_lock_file(chosen, unlocked=True))).settings
     inputs = image.inputs_hash(decided, ROOT)
     tag = ImageRef.parse(image.image_name(decided, inputs)).tag
     return dataclasses.replace(chosen, version=tag)
@@ -67,22 +75,22 @@ def versioned(chosen: Settings) -> Settings:
 def check_rules(chosen: Settings) -> None:
     """Refuse what cannot work together, by the settings and by the launcher's own manifest."""
     manifest = ROOT / "k8s" / f"{chosen.launcher}.yaml"
-    rules.check(chosen, manifest=manifest.read_text() if manifest.exists() else "")
+    rules.check_compatibility(chosen, manifest=manifest.read_text() if manifest.exists() else "")
 
 
-def _tools(chosen: Settings, decided: Settings) -> Tools:
+def _make_tools(chosen: Settings, decided: Settings) -> Tools:
     """The web as this machine reaches it, and pip as it is configured here."""
-    bundle = chosen.ca_bundle or process.drive(machine.downloads()).ca_bundle
+    bundle = chosen.ca_bundle or process.drive(machine.probe_downloads()).ca_bundle
     proxies = {"http": chosen.http_proxy, "https": chosen.https_proxy, "no": chosen.no_proxy}
     return Tools(
-        fetch=download.opener(ca_bundle=bundle, proxies=proxies),
+        fetch=download.make_fetch(ca_bundle=bundle, proxies=proxies),
         run=process.run,
         distribution=nvidia_distribution(decided.base_image),
-        architecture=architecture(),
+        architecture=get_architecture(),
     )
 
 
-def _digest(base: str) -> str:
+def _fetch_digest(base: str) -> str:
     from gpu_profile.engine import api as engine_api
     from gpu_profile.registry import push  # the Docker SDK and boto3: only to ask a registry
 
@@ -90,4 +98,4 @@ def _digest(base: str) -> str:
     try:
         return engine_api.remote_digest(ref, None)
     except engine_api.EngineRefusal as refusal:
-        raise push.explained(str(refusal), ref) from refusal
+        raise push.explain_refusal(str(refusal), ref) from refusal

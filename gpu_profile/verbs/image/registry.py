@@ -10,7 +10,7 @@ from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.paths import RECORDS
 from gpu_profile.cli.table import Options, Verb
-from gpu_profile.cli.terminal import confirmed, run_or_raise
+from gpu_profile.cli.terminal import ask_user, run_or_raise
 from gpu_profile.command import Command
 from gpu_profile.engine.api import LayerEvent
 from gpu_profile.errors import RegistryError, SettingsError
@@ -21,68 +21,68 @@ from gpu_profile.registry import login as logins
 from gpu_profile.registry import push as pushes
 from gpu_profile.registry.address import Registry
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.image.lock import versioned
+from gpu_profile.verbs.image.lock import apply_version
 
 
 def login(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
-    where = _registry(chosen)
+    where = _parse_registry_setting(chosen)
     config = _docker_config(options)
-    auth = None if options["dry_run"] else registry.authorization(where)
-    plan = logins.plan(where, auth, config, process.which)
+    auth = None if options["dry_run"] else registry.fetch_authorization(where)
+    plan = logins.plan_login(where, auth, config, process.find_program)
     print(f"This {plan.says}.")
     if options["dry_run"]:
         return
-    if plan.writes_secret and not confirmed("Go on?", options):
+    if plan.writes_secret and not ask_user("Go on?", options):
         raise SettingsError("nothing was written", "Use --yes where there is no terminal")
     if plan.config is not None:
         logins.write_config(config, plan.config)
     elif plan.command is not None and plan.command.stdin:
-        said = process.run(plan.command)
-        if said.returncode:
-            raise RegistryError(f"docker login: {said.said}", "See REGISTRY")
+        result = process.run(plan.command)
+        if result.returncode:
+            raise RegistryError(f"docker login: {result.said}", "See REGISTRY")
     elif plan.command is not None:
         run_or_raise(plan.command, RegistryError)
 
 
 def push(verb: Verb, options: Options) -> None:
-    asked = load_settings(verb, options)
-    where = _registry(asked)
-    chosen = versioned(asked)
+    settings_of_user = load_settings(verb, options)
+    where = _parse_registry_setting(settings_of_user)
+    chosen = apply_version(settings_of_user)
     if options["dry_run"]:
         print(f"docker push {chosen.image_ref}  # credentials of {where.host} for this call only")
         return
-    pushed = pushes.publish(
+    pushed = pushes.publish_image(
         chosen.image_ref,
         where,
         RECORDS,
         show=_Layers(),
         immutable=chosen.ecr_immutable_tags,
         scan=chosen.ecr_scan_on_push,
-        named_by_inputs=asked.version == "auto",
+        named_by_inputs=settings_of_user.version == "auto",
     )
     print(pushed)
 
 
 def pull(verb: Verb, options: Options) -> None:
-    chosen = versioned(load_settings(verb, options))
+    chosen = apply_version(load_settings(verb, options))
     if options["dry_run"]:
         print(f"docker pull {chosen.image_ref}")
         return
-    where = _registry(chosen) if chosen.registry else None
-    print(pushes.pull(chosen.image_ref, where, show=_Layers()))
+    where = _parse_registry_setting(chosen) if chosen.registry else None
+    print(pushes.pull_image(chosen.image_ref, where, show=_Layers()))
 
 
 @contextlib.contextmanager
-def lent(chosen: Settings, options: Options, command: Command) -> Iterator[Command]:
+def open_ecr_access(chosen: Settings, options: Options, command: Command) -> Iterator[Command]:
     """The command as one that may see ECR's token while the body runs, where it speaks of that
     registry: a base image from there, a cache there."""
-    where = _registry(chosen) if chosen.registry else None
+    where = _parse_registry_setting(chosen) if chosen.registry else None
     words = [chosen.base_image, *(w for w in command.argv if not w.startswith("--tag="))]
     if where is None or not where.is_ecr or not any(where.host in word for word in words):
         yield command
         return
-    auth = registry.authorization(where)
+    auth = registry.fetch_authorization(where)
     assert auth is not None
     with logins.temporary_config(auth, _docker_config(options)) as env:
         yield dataclasses.replace(command, env={**command.env, **env})
@@ -93,8 +93,8 @@ def _docker_config(options: Options) -> Path:
     return home / "config.json"
 
 
-def _registry(chosen: Settings) -> Registry:
-    where = registry_address.parse(chosen.registry, chosen.ecr_registry)
+def _parse_registry_setting(chosen: Settings) -> Registry:
+    where = registry_address.parse_registry(chosen.registry, chosen.ecr_registry)
     if where.is_ecr and chosen.aws_region not in ("", where.region):
         raise SettingsError(
             f"AWS_REGION is {chosen.aws_region}, and REGISTRY is in {where.region}", "Mend one"

@@ -15,15 +15,15 @@ from gpu_profile.launcher import JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.runs import baseline
 from gpu_profile.runs import record as rundir
-from gpu_profile.runs.record import OUTPUT_FILE, Run
-from gpu_profile.verbs.image.lock import versioned
+from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
+from gpu_profile.verbs.image.lock import apply_version
 
 
 def run(verb: Verb, options: Options) -> None:
-    chosen = versioned(load_settings(verb, options))
+    chosen = apply_version(load_settings(verb, options))
     engine = DockerLauncher.from_settings(chosen)
-    gpus = container.gpu_options(_gpus(engine, planning=bool(options["dry_run"])) and None)
-    steps = container.start(chosen, chosen.image_ref, gpus)
+    gpus = container.gpu_options(_count_gpus(engine, planning=bool(options["dry_run"])) and None)
+    steps = container.start_container(chosen, chosen.image_ref, gpus)
     if options["dry_run"]:
         show_commands(process.plan(steps))
     else:
@@ -31,7 +31,7 @@ def run(verb: Verb, options: Options) -> None:
         print(process.drive(steps))
 
 
-def _gpus(engine: DockerLauncher, *, planning: bool) -> int | None:
+def _count_gpus(engine: DockerLauncher, *, planning: bool) -> int | None:
     """Those the engine has. A plan is made without an engine too."""
     try:
         return process.drive(engine.gpus())
@@ -46,8 +46,10 @@ def exec(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     argv = options["words"] or ("bash",)
-    process.drive(container.present(chosen.container, running=True))
-    code = process.run_attached(container.execute(chosen.container, argv, terminal=terminal))
+    process.drive(container.require_container(chosen.container, running=True))
+    code = process.run_attached(
+        container.execute_in_container(chosen.container, argv, terminal=terminal)
+    )
     if code:
         sys.exit(code)
 
@@ -64,8 +66,8 @@ def logs(verb: Verb, options: Options) -> None:
     if job:
         run_or_raise(job[0].logs(job[1], follow=follow), ToolError)
     else:
-        process.drive(container.present(chosen.container, running=False))
-        run_or_raise(container.logs(chosen.container, follow=follow), ToolError)
+        process.drive(container.require_container(chosen.container, running=False))
+        run_or_raise(container.follow_logs(chosen.container, follow=follow), ToolError)
 
 
 def status(verb: Verb, options: Options) -> None:
@@ -73,11 +75,11 @@ def status(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     home = run_at_home(options, chosen)
     if home:
-        print(_ended(*home))
+        print(_describe_end(*home))
         return
     job = job_of(options, chosen)
     if job:
-        print(_said(process.drive(job[0].status(job[1]))))
+        print(_format_status(process.drive(job[0].status(job[1]))))
     else:
         print(process.drive(_container_status(chosen.container)))
 
@@ -86,17 +88,17 @@ def stop(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     home = run_at_home(options, chosen)
     if home:
-        print(_ended(*home))
+        print(_describe_end(*home))
         return
     job = job_of(options, chosen)
     if job:
         process.drive(job[0].stop(job[1]))
         print(f"{options['job']} stopped; `invoke fetch --job {options['job']}` brings its reports")
     else:
-        print(process.drive(container.stop(chosen.container)))
+        print(process.drive(container.stop_container(chosen.container)))
 
 
-def _said(status: JobStatus) -> str:
+def _format_status(status: JobStatus) -> str:
     code = "" if status.exit_code is None else f", exit code {status.exit_code}"
     return f"{status.state.value}{code}{f': {status.reason}' if status.reason else ''}"
 
@@ -104,15 +106,17 @@ def _said(status: JobStatus) -> str:
 _WORDS = {"done": "succeeded", "interrupted": "cancelled"}
 
 
-def _ended(directory: Path, run: Run) -> str:
+def _describe_end(directory: Path, run: RunRecord) -> str:
     """One line on a run that is over, by its record: the state, what is left, the cost, why."""
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
     count = len(run.reports)
-    left = f"{directory} has {count or 'no'} report{'' if count == 1 else 's'}"
+    remains = f"{directory} has {count or 'no'} report{'' if count == 1 else 's'}"
     state = _WORDS.get(run.phase, run.phase)
-    return "; ".join(filter(None, (state + code, left, baseline.said(run.baseline), run.error)))
+    return "; ".join(
+        filter(None, (state + code, remains, baseline.describe_cost(run.baseline), run.error))
+    )
 
 
 def _container_status(name: str) -> Steps[str]:
-    state = container.parse_state((yield container.inspect(name)))
+    state = container.parse_state((yield container.inspect_container(name)))
     return f"{name}: {state['Status']}" if state else f"{name}: not there"

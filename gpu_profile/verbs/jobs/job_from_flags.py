@@ -5,7 +5,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpu_profile import process
-from gpu_profile.cli.flags import at_least, nearest, nodes_of, refuse_ignored, whole_number, words
+from gpu_profile.cli.flags import (
+    at_least,
+    nodes_of,
+    refuse_ignored,
+    refuse_unknown,
+    split_words,
+    whole_number,
+)
 from gpu_profile.cli.paths import RECORDS
 from gpu_profile.cli.table import Options
 from gpu_profile.doctor import host as host_doctor
@@ -17,9 +24,9 @@ from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.nsys import options as nsys
-from gpu_profile.nsys.permissions import concerns, degraded
+from gpu_profile.nsys.permissions import list_concerns, remove_lacking
 from gpu_profile.progress import Progress
-from gpu_profile.registry.digests import recorded
+from gpu_profile.registry.digests import apply_digest
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs import reports as report
 from gpu_profile.settings.settings import Settings
@@ -31,7 +38,7 @@ def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
     """The job that the flags describe. Asks the launcher for GPUs where the flags leave it open."""
     refuse_ignored(options, launcher)
     command = options["words"] or SAMPLE
-    resources = _resources(options, launcher)
+    resources = _make_resources(options, launcher)
     now = datetime.now(timezone.utc)
     job = Job(
         name=rundir.run_id(command, now, str(options["name"])),
@@ -40,8 +47,8 @@ def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
         profile=_profile_spec(options),
         resources=resources,
         ddp=bool(options["ddp"]) or (resources.tasks_per_node or 1) > 1,
-        env=_environment(options),
-        mounts=tuple(_mount(text) for text in options["mount"]),
+        env=_parse_environment(options),
+        mounts=tuple(_parse_mount(text) for text in options["mount"]),
     )
     if not options["dry_run"]:  # which asks no engine how many GPUs there are
         _check_ranks(job)
@@ -63,7 +70,7 @@ def _profile_spec(options: Options) -> ProfileSpec:
         *("nvtx_domain_include", "nvtx_domain_exclude", "stats", "export"),
     )
     if options["preset"] not in PRESETS:
-        nearest("--preset", str(options["preset"]), PRESETS)
+        refuse_unknown("--preset", str(options["preset"]), PRESETS)
     functions = str(options["python_functions_trace"])
     return ProfileSpec(
         **{name: options[name] for name in same},
@@ -73,37 +80,37 @@ def _profile_spec(options: Options) -> ProfileSpec:
         gpu_metrics=options["gpu_metrics"] or None,
         nic_metrics=options["nic_metrics"] or None,
         ranks=parse_ranks(str(options["ranks"])),
-        nsys_args=words(options, "nsys_args"),
+        nsys_args=split_words(options, "nsys_args"),
     )
 
 
-def _resources(options: Options, launcher: Launcher) -> Resources:
+def _make_resources(options: Options, launcher: Launcher) -> Resources:
     for flag in ("processes", "delay", "duration"):
         at_least(options, flag, 0)
     nodes = nodes_of(options, launcher)
-    gpus = _gpus(options, launcher)
+    gpus = _count_gpus(options, launcher)
     without_gpus = 2 if nodes == 1 else 1
     spread = options["ddp"] or launcher.name == "slurm"
     processes = options["processes"] or (gpus or without_gpus if spread else 1)
     return Resources(nodes=nodes, gpus_per_node=gpus, tasks_per_node=processes)
 
 
-def _gpus(options: Options, launcher: Launcher) -> int:
-    wanted = str(options["gpus_per_node"] or options["gpus"])
-    there = None if options["dry_run"] or wanted == "0" else process.drive(launcher.gpus())
-    if wanted != "all":
-        count = whole_number("--gpus", wanted)
-        if there is not None and count > there:
+def _count_gpus(options: Options, launcher: Launcher) -> int:
+    count_text = str(options["gpus_per_node"] or options["gpus"])
+    gpu_count = None if options["dry_run"] or count_text == "0" else process.drive(launcher.gpus())
+    if count_text != "all":
+        count = whole_number("--gpus", count_text)
+        if gpu_count is not None and count > gpu_count:
             raise ToolError(
-                f"{count} GPUs asked for, {there} there", "Use --gpus all, or 0 for a CPU run"
+                f"{count} GPUs asked for, {gpu_count} there", "Use --gpus all, or 0 for a CPU run"
             )
         return count
-    if there == 0:
+    if gpu_count == 0:
         Progress().say("no GPU here: running on CPU, with gloo between processes")
-    return there or 0
+    return gpu_count or 0
 
 
-def _environment(options: Options) -> dict[str, str]:
+def _parse_environment(options: Options) -> dict[str, str]:
     """`NAME=value`, or NAME alone for the value it has here."""
     environment = {}
     for text in options["env"]:
@@ -114,7 +121,7 @@ def _environment(options: Options) -> dict[str, str]:
     return environment
 
 
-def _mount(text: str) -> Mount:
+def _parse_mount(text: str) -> Mount:
     source, colon, rest = text.partition(":")
     target, _, mode = rest.partition(":")
     if not source or not colon or not target.startswith("/") or mode not in ("", "ro", "rw"):
@@ -139,7 +146,7 @@ def image_of(options: Options, chosen: Settings, images: ImageFrom) -> ImageRef 
     if options["image"]:
         return ImageRef.parse(str(options["image"]))
     local = images is ImageFrom.ENGINE
-    return chosen.image_ref if local else recorded(RECORDS, chosen.image_ref)
+    return chosen.image_ref if local else apply_digest(RECORDS, chosen.image_ref)
 
 
 def nsys_plan(
@@ -151,10 +158,10 @@ def nsys_plan(
     spec = job.profile
     if isinstance(launcher, KubernetesJob) and not spec.export:
         spec = dataclasses.replace(spec, export="sqlite")  # by the nsys that recorded it
-    if isinstance(launcher, HostLauncher | SshLauncher) and concerns(spec):
+    if isinstance(launcher, HostLauncher | SshLauncher) and list_concerns(spec):
         facts = process.drive(launcher.facts())
-        spec, said = degraded(spec, host_doctor.lacking(facts), strict=strict)
-        for line in said:
+        spec, warnings = remove_lacking(spec, host_doctor.list_lacking(facts), strict=strict)
+        for line in warnings:
             Progress().say(line)
     return plan_for(job, spec, _help_text(job, launcher))
 
@@ -165,11 +172,11 @@ def _help_text(job: Job, launcher: Launcher) -> str:
     cache = RECORDS.with_name(f"nsys-{identity.replace(':', '-')}.txt")
     if identity and cache.exists():
         return cache.read_text(encoding="utf-8")
-    said = process.drive(launcher.probe(job))
+    help_text = process.drive(launcher.probe(job))
     if identity:
         cache.parent.mkdir(exist_ok=True)
-        cache.write_text(said, encoding="utf-8")
-    return said
+        cache.write_text(help_text, encoding="utf-8")
+    return help_text
 
 
 def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tuple[str, ...]]:

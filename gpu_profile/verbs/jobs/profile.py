@@ -7,7 +7,7 @@ from gpu_profile import files, process, redact
 from gpu_profile.cli.flags import call, load_settings
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.cli.table import Options, Verb
-from gpu_profile.cli.terminal import show, show_commands
+from gpu_profile.cli.terminal import print_tables, show_commands
 from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.job import Handle, Job, NsysPlan, ProfileSpec
 from gpu_profile.launcher import Launcher
@@ -15,11 +15,11 @@ from gpu_profile.nsys import options as nsys
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, owner
 from gpu_profile.runs import record as rundir
-from gpu_profile.runs.record import OUTPUT_FILE, Run
+from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Cell, Column, Table
-from gpu_profile.verbs.image.lock import versioned
+from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.job_from_flags import job_from, nsys_plan, plan_for, with_image
 from gpu_profile.verbs.reading.answer import print_answer
 
@@ -29,32 +29,32 @@ _NO_NSYS = NsysPlan(options=())
 def profile(verb: Verb, options: Options) -> None:
     if options["baseline"] and options["detach"]:
         raise SettingsError("--baseline waits for two runs", "Leave out --detach")
-    chosen = versioned(with_image(load_settings(verb, options), options))
+    chosen = apply_version(with_image(load_settings(verb, options), options))
     launcher = launcher_of(chosen.launcher, chosen)
     job = job_from(options, chosen, launcher)
     if options["dry_run"]:
         if options["baseline"]:
-            show_commands(process.plan(launcher.submit(_plain(_shown(job)), _NO_NSYS)))
-        _show(_shown(job), launcher)
+            show_commands(process.plan(launcher.submit(_make_plain(_strip_values(job)), _NO_NSYS)))
+        _show_plan(_strip_values(job), launcher)
         return
     plan, kinds = nsys_plan(job, launcher, chosen, strict=bool(options["strict"]))
     secrets = redact.secret_values(options["environ"])
-    plain = _baseline(job, launcher, chosen, secrets) if options["baseline"] else None
+    plain = _run_baseline(job, launcher, chosen, secrets) if options["baseline"] else None
     keep = bool(options["keep"])
-    runner, run = _started(job, plan, kinds, launcher, chosen, secrets, keep=keep)
+    runner, run = _start_run(job, plan, kinds, launcher, chosen, secrets, keep=keep)
     if options["detach"]:
         runner.progress.say(f"`invoke fetch --job {run.id}` waits for it and brings its reports")
         print(run.handle)
         return
-    run = _costed(runner, runner.finish(run), plain)
+    run = _save_cost(runner, runner.finish(run), plain)
     _tell(run, runner.directory, options, chosen)
 
 
-def _tell(run: Run, directory: Path, options: Options, chosen: Settings) -> None:
+def _tell(run: RunRecord, directory: Path, options: Options, chosen: Settings) -> None:
     """What every run ends with: its reports, the answer, and tables where they are wanted."""
     text = options["format"] != "json"
     if text:
-        _summarise(run, directory)
+        _print_summary(run, directory)
     if run.reports:
         print_answer(options, chosen, directory)
     if text and run.reports and (options["stats"] or not _has_gpu_work(run)):
@@ -62,11 +62,11 @@ def _tell(run: Run, directory: Path, options: Options, chosen: Settings) -> None
         call("stats", options, run=str(directory), top=10, table=_first_table(run))
 
 
-def _has_gpu_work(run: Run) -> bool:
+def _has_gpu_work(run: RunRecord) -> bool:
     return any(facts.events.get("cuda") for facts in run.reports)
 
 
-def _show(job: Job, launcher: Launcher) -> None:
+def _show_plan(job: Job, launcher: Launcher) -> None:
     """What would run, with the options of a typical nsys: asking the job's own runs something."""
     question = process.plan(launcher.probe(job))[0]
     print(f"# nsys' options follow what this says, here a typical answer: {question}")
@@ -74,7 +74,7 @@ def _show(job: Job, launcher: Launcher) -> None:
     show_commands(process.plan(launcher.submit(job, plan)))
 
 
-def _started(
+def _start_run(
     job: Job,
     plan: NsysPlan,
     kinds: tuple[str, ...],
@@ -83,9 +83,9 @@ def _started(
     secrets: tuple[str, ...],
     *,
     keep: bool = False,
-) -> tuple[Runner, Run]:
+) -> tuple[Runner, RunRecord]:
     """Submit the job into a run directory of its own."""
-    directory = rundir.create(chosen.report_dir, job.name)
+    directory = rundir.create_run(chosen.report_dir, job.name)
     progress = Progress()
     runner = Runner(
         launcher=launcher,
@@ -100,39 +100,41 @@ def _started(
     return runner, run
 
 
-def _plain(job: Job) -> Job:
+def _make_plain(job: Job) -> Job:
     return dataclasses.replace(job, name=f"{job.name}-plain", profile=None)
 
 
-def _shown(job: Job) -> Job:
+def _strip_values(job: Job) -> Job:
     """Without what its variables hold."""
     return dataclasses.replace(job, env=dict.fromkeys(job.env, "***"))
 
 
-def _baseline(
+def _run_baseline(
     job: Job, launcher: Launcher, chosen: Settings, secrets: tuple[str, ...]
 ) -> tuple[list[str], float]:
     """The same job without nsys: its output's lines and how many seconds it ran."""
-    runner, run = _started(_plain(job), _NO_NSYS, (), launcher, chosen, secrets)
+    runner, run = _start_run(_make_plain(job), _NO_NSYS, (), launcher, chosen, secrets)
     run = runner.finish(run)
-    return _output(runner.directory), run.seconds["run"]
+    return _read_output(runner.directory), run.seconds["run"]
 
 
-def _output(directory: Path) -> list[str]:
+def _read_output(directory: Path) -> list[str]:
     return files.read_text(directory / OUTPUT_FILE).splitlines()
 
 
-def _costed(runner: Runner, run: Run, plain: tuple[list[str], float] | None) -> Run:
+def _save_cost(runner: Runner, run: RunRecord, plain: tuple[list[str], float] | None) -> RunRecord:
     """Note in the run's record what the profile cost."""
     if plain is None:
         return run
-    found = baseline.cost(plain[0], _output(runner.directory), plain[1], run.seconds["run"])
-    run = dataclasses.replace(run, baseline=found)
-    rundir.save(run, runner.directory)
+    cost = baseline.compute_cost(
+        plain[0], _read_output(runner.directory), plain[1], run.seconds["run"]
+    )
+    run = dataclasses.replace(run, baseline=cost)
+    rundir.save_run(run, runner.directory)
     return run
 
 
-def _first_table(run: Run) -> str:
+def _first_table(run: RunRecord) -> str:
     """The table that a reader wants first: kernels where there are GPUs, otherwise ranges."""
     kinds = {kind for facts in run.reports for kind, count in facts.events.items() if count}
     tables = {"cuda": "cuda_gpu_kern_sum", "nvtx": "nvtx_sum", "mpi": "mpi_event_sum"}
@@ -145,7 +147,7 @@ def fetch(verb: Verb, options: Options) -> None:
     if not options["job"]:
         raise SettingsError("fetch needs a job", "Use --job HANDLE or --job RUN-ID")
     directory = _directory_of(str(options["job"]), chosen)
-    run = rundir.load(directory)
+    run = rundir.load_run(directory)
     if not run.cleaned:
         launcher = launcher_of(run.launcher, chosen)
         runner = Runner(
@@ -158,28 +160,28 @@ def fetch(verb: Verb, options: Options) -> None:
         run = runner.finish(run)
     _tell(run, directory, options, chosen)
     if run.baseline and options["format"] != "json":
-        print(baseline.said(run.baseline))
+        print(baseline.describe_cost(run.baseline))
     if run.error:
         raise JobError(run.error)
 
 
-def _directory_of(wanted: str, chosen: Settings) -> Path:
+def _directory_of(run_name: str, chosen: Settings) -> Path:
     try:
-        return rundir.find(chosen.report_dir, wanted)
+        return rundir.find_run(chosen.report_dir, run_name)
     except SettingsError:
-        if "://" not in wanted:
+        if "://" not in run_name:
             raise
-    handle = Handle.parse(wanted)
+    handle = Handle.parse(run_name)
     process.drive(launcher_of(handle.launcher, chosen).status(handle.id))  # or there is no job
-    directory = rundir.create(chosen.report_dir, Path(handle.id).name)
-    record = Run(
-        id=directory.name, launcher=handle.launcher, command=(), handle=wanted, phase="running"
+    directory = rundir.create_run(chosen.report_dir, Path(handle.id).name)
+    record = RunRecord(
+        id=directory.name, launcher=handle.launcher, command=(), handle=run_name, phase="running"
     )
-    rundir.save(record, directory)
+    rundir.save_run(record, directory)
     return directory
 
 
-def _summarise(run: Run, directory: Path) -> None:
+def _print_summary(run: RunRecord, directory: Path) -> None:
     for facts in run.reports:
         kinds = ", ".join(f"{count} {kind}" for kind, count in facts.events.items() if count)
         print(f"{directory / facts.file}: {facts.bytes / 1e6:.1f} MB, {kinds} events")
@@ -189,12 +191,12 @@ def reports(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     names = ("Run", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
     rows = [
-        *map(_own_row, rundir.runs(chosen.report_dir)),
+        *map(_own_row, rundir.list_runs(chosen.report_dir)),
         *map(_foreign_row, rundir.foreign_runs(chosen.report_dir)),
     ]
     table = Table("runs", tuple(Column(name) for name in names), tuple(rows))
     if rows or options["format"] != "text":
-        show([table], str(options["format"]))
+        print_tables([table], str(options["format"]))
     else:
         print(f"{chosen.report_dir} holds no runs; `invoke profile` makes one")
 
@@ -202,7 +204,7 @@ def reports(verb: Verb, options: Options) -> None:
 def _own_row(directory: Path) -> tuple[Cell, ...]:
     """A record that cannot be read costs its own row only."""
     try:
-        return _row(rundir.load(directory))
+        return _build_row(rundir.load_run(directory))
     except SettingsError as error:
         return (directory.name, "damaged", None, None, None, None, "", error.what)
 
@@ -213,7 +215,7 @@ def _foreign_row(directory: Path) -> tuple[Cell, ...]:
     return (directory.name, "foreign", None, None, None, None, "", what)
 
 
-def _row(run: Run) -> tuple[Cell, ...]:
+def _build_row(run: RunRecord) -> tuple[Cell, ...]:
     size = round(sum(facts.bytes for facts in run.reports) / 1e6, 1)
     cost = f"{run.baseline['ratio']:.3f}x" if run.baseline else ""
     command = " ".join(run.command)

@@ -10,24 +10,24 @@ from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.image.lock import versioned
+from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.job_from_flags import with_image
 
 
 def test(verb: Verb, options: Options) -> None:
-    chosen = versioned(load_settings(verb, options))
+    chosen = apply_version(load_settings(verb, options))
     suite = str(options["suite"])
     if suite == "nccl":
         from gpu_profile.verbs.jobs.nccl import run_suite
 
         run_suite(chosen, options)
     elif suite == "image":
-        _checks(options, chosen)
+        _run_checks(options, chosen)
     else:
         raise SettingsError(f"--suite {suite!r} is not known", "Use image or nccl")
 
 
-def _checks(options: Options, chosen: Settings) -> None:
+def _run_checks(options: Options, chosen: Settings) -> None:
     if chosen.launcher != "docker":
         raise SettingsError(
             f"--on {chosen.launcher} runs no image checks", "They run in local Docker: --on docker"

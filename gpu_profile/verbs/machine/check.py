@@ -10,7 +10,7 @@ from gpu_profile.cli.paths import ROOT
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError
-from gpu_profile.process import which
+from gpu_profile.process import find_program
 
 _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
 _NOTHING_SELECTED = 5
@@ -42,7 +42,7 @@ def check_commands(options: Options) -> dict[str, Command]:
         "ruff check": Command(argv=(*python, "ruff", "check", str(ROOT))),
         "ruff format": Command(argv=(*python, "ruff", "format", "--check", str(ROOT))),
         "mypy": Command(argv=(*python, "mypy")),
-        "shellcheck": Command(argv=(*_shellcheck(), *_scripts())),
+        "shellcheck": Command(argv=(*_list_shellcheck_words(), *_find_scripts())),
         **_test_commands(options["require"], options["words"]),
     }
 
@@ -73,18 +73,18 @@ def _exit_code(name: str, command: Command) -> int:
     return code
 
 
-def _shellcheck() -> tuple[str, ...]:
-    return (which("shellcheck") or str(Path(sys.executable).with_name("shellcheck")), "-x")
+def _list_shellcheck_words() -> tuple[str, ...]:
+    return (find_program("shellcheck") or str(Path(sys.executable).with_name("shellcheck")), "-x")
 
 
-def _scripts() -> list[str]:
+def _find_scripts() -> list[str]:
     """Every shell script, by its first line."""
-    found = []
+    paths = []
     for top in _SHELL:
         path = ROOT / top
         for file in sorted(path.rglob("*") if path.is_dir() else [path]):
             if file.is_file() and file.read_bytes()[:40].startswith(
                 (b"#!/usr/bin/env bash", b"#!/bin/bash")
             ):
-                found.append(str(file))
-    return found
+                paths.append(str(file))
+    return paths

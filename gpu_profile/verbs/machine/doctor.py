@@ -9,7 +9,7 @@ from gpu_profile.check import Check
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.cli.table import Options, Verb
-from gpu_profile.cli.terminal import confirmed, run_or_raise, show
+from gpu_profile.cli.terminal import ask_user, print_tables, run_or_raise
 from gpu_profile.doctor import engine as engine_engine
 from gpu_profile.doctor import fix_engine as engine_fix_engine
 from gpu_profile.doctor import gpu_counters as counter_access
@@ -18,7 +18,7 @@ from gpu_profile.doctor import kubernetes as kubernetes_doctor
 from gpu_profile.engine import probe as engine
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.image import embedded_base
-from gpu_profile.launchers.agent.place import Place
+from gpu_profile.launchers.agent.place import RemoteHost
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
@@ -33,25 +33,25 @@ def doctor(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     if chosen.launcher == "docker" and options["fix"]:
         _fix_engine(options)
-    found = _checks(chosen)
-    show_checks(found, str(options["format"]))
-    missing = [check for check in found if not check.ok and check.name in _ENGINE]
+    results = _collect_checks(chosen)
+    show_checks(results, str(options["format"]))
+    missing = [check for check in results if not check.ok and check.name in _ENGINE]
     if missing:
         raise ToolError(f"{missing[0].name}: {missing[0].found or 'missing'}", missing[0].advice)
 
 
-def _checks(chosen: Settings) -> tuple[Check, ...]:
+def _collect_checks(chosen: Settings) -> tuple[Check, ...]:
     launcher = launcher_of(chosen.launcher, chosen)
     if isinstance(launcher, KubernetesJob):
-        steps = kubernetes_doctor.checks(launcher.cluster, launcher.name, launcher.kind)
+        steps = kubernetes_doctor.check_cluster(launcher.cluster, launcher.name, launcher.kind)
         return process.drive(steps)
     if isinstance(launcher, Scripted):
-        return process.drive(host_doctor.checks(launcher))
-    answered = process.drive(engine.probe())
+        return process.drive(host_doctor.check_host(launcher))
+    answered = process.drive(engine.probe_engine())
     if not answered.server:
-        return engine_engine.checks(answered)
+        return engine_engine.check_engine(answered)
     base = process.drive(embedded_base.check_age(datetime.now(timezone.utc)))
-    return (*engine_engine.checks(answered), *base)
+    return (*engine_engine.check_engine(answered), *base)
 
 
 def counters(verb: Verb, options: Options) -> None:
@@ -62,20 +62,20 @@ def counters(verb: Verb, options: Options) -> None:
     launcher = launcher_of(chosen.launcher, chosen)
     if not isinstance(launcher, HostLauncher | SshLauncher):
         raise SettingsError("counters are a host's", "Use --on host, or --on ssh --host …")
-    place = launcher.place() if isinstance(launcher, SshLauncher) else Place()
+    place = launcher.place() if isinstance(launcher, SshLauncher) else RemoteHost()
     root = _root_here(place) if options["dry_run"] else process.drive(launcher.facts())["root"]
-    change = counter_access.allow if options["allow"] else counter_access.restrict
+    change = counter_access.allow_counters if options["allow"] else counter_access.restrict_counters
     for command in process.plan(change(place, root=root)):
         print(f"  {command}" + (f"  <<< {command.stdin.strip()}" if command.stdin else ""))
     if options["dry_run"]:
         return
-    if not confirmed("Do this?", options):
+    if not ask_user("Do this?", options):
         raise ToolError("nothing was changed", "`./inv counters … --yes` does it")
     process.drive(change(place, root=root))
     print(f"{counter_access.AFTERWARDS}.")
 
 
-def _root_here(place: Place) -> bool:
+def _root_here(place: RemoteHost) -> bool:
     """Whether we are root, as far as no other machine has to be asked."""
     if place.host:
         print("# As root there, the same without sudo.")
@@ -89,7 +89,7 @@ def show_checks(checks: Iterable[Check], form: str) -> None:
         for check in checks
     )
     columns = (Column("What"), Column("State"), Column("Found"), Column("What to do"))
-    show([Table("doctor", columns, rows)], form)
+    print_tables([Table("doctor", columns, rows)], form)
 
 
 def _fix_engine(options: Options) -> None:
@@ -97,22 +97,22 @@ def _fix_engine(options: Options) -> None:
 
     It does nothing where no package helps: the checks say why.
     """
-    found = process.drive(engine.probe())
-    commands = process.drive(engine_fix_engine.plan_fix(found))
+    engine_state = process.drive(engine.probe_engine())
+    commands = process.drive(engine_fix_engine.plan_fix(engine_state))
     if not commands:
         return
     is_root = not hasattr(os, "geteuid") or os.geteuid() == 0
-    has_sudo = process.which("sudo") is not None
+    has_sudo = process.find_program("sudo") is not None
     commands = engine_fix_engine.for_user(commands, is_root=is_root, has_sudo=has_sudo)
     print("No usable Docker Engine here. To install and start one:")
     for command in commands:
         print(f"  {command}")
         for line in command.stdin.splitlines():
             print(f"    | {line}")
-    if not confirmed("Do this?", options):
+    if not ask_user("Do this?", options):
         raise ToolError("nothing was installed", "`./inv doctor --fix --yes` installs it")
     if is_root:
-        process.drive(engine_fix_engine.apply(commands))
+        process.drive(engine_fix_engine.run_fix(commands))
         return
     for command in commands:  # on the user's terminal: sudo may ask for a password there
         run_or_raise(command, ToolError)

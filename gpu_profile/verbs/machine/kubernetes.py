@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gpu_profile import process
-from gpu_profile.cli.flags import load_settings, words
+from gpu_profile.cli.flags import load_settings, split_words
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Steps
@@ -11,8 +11,8 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.kubernetes import injector as injectors
 from gpu_profile.kubernetes import operators
 from gpu_profile.kubernetes.injector import Injection
-from gpu_profile.kubernetes.injector_charts import Generation, generation
-from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.kubernetes.injector_charts import Generation, find_generation
+from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.machine.doctor import show_checks
 
@@ -21,10 +21,13 @@ _ACTIONS = ("install", "status", "on", "off", "uninstall")
 
 def install_operator(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
-    wanted = operators.operator(str(options["operator"]))
+    new_operator = operators.find_operator(str(options["operator"]))
     replace = bool(options["replace_mpijob_v1"])
-    cluster = Cluster(context=chosen.kube_context)
-    _do(operators.install(cluster, wanted, str(options["from"]), replace_v1=replace), options)
+    cluster = KubernetesCluster(context=chosen.kube_context)
+    _run_steps(
+        operators.install_operator(cluster, new_operator, str(options["from"]), replace_v1=replace),
+        options,
+    )
 
 
 def injector(verb: Verb, options: Options) -> None:
@@ -33,27 +36,31 @@ def injector(verb: Verb, options: Options) -> None:
     action = str(options["action"])
     if action not in _ACTIONS:
         raise SettingsError(f"k8s.injector {action!r}", f"Use one of {', '.join(_ACTIONS)}")
-    kind = generation(str(options["generation"]))
-    cluster = Cluster(context=chosen.kube_context, namespace=str(options["release_namespace"]))
+    kind = find_generation(str(options["generation"]))
+    cluster = KubernetesCluster(
+        context=chosen.kube_context, namespace=str(options["release_namespace"])
+    )
     if action == "status":
-        show_checks(process.drive(injectors.status(cluster, kind)), str(options["format"]))
+        show_checks(process.drive(injectors.check_injector(cluster, kind)), str(options["format"]))
         return
-    _do(_action(action, cluster, kind, chosen, options), options)
+    _run_steps(_run_action(action, cluster, kind, chosen, options), options)
 
 
-def _action(
-    action: str, cluster: Cluster, kind: Generation, chosen: Settings, options: Options
+def _run_action(
+    action: str, cluster: KubernetesCluster, kind: Generation, chosen: Settings, options: Options
 ) -> Steps[str]:
     if action == "install":
-        return injectors.install(cluster, kind, str(options["chart"]), _injection(options))
+        return injectors.install_chart(
+            cluster, kind, str(options["chart"]), _parse_injection(options)
+        )
     if action == "uninstall":
-        return injectors.uninstall(cluster, kind)
+        return injectors.remove_chart(cluster, kind)
     if not chosen.kube_namespace:
         raise SettingsError(f"k8s.injector {action} needs a namespace", "Say --namespace NAME")
-    return injectors.switch(cluster, kind, chosen.kube_namespace, on=action == "on")
+    return injectors.set_namespace_label(cluster, kind, chosen.kube_namespace, on=action == "on")
 
 
-def _injection(options: Options) -> Injection:
+def _parse_injection(options: Options) -> Injection:
     match = str(options["match"]) or (
         injectors.match_of(options["words"]) if options["words"] else ""
     )
@@ -61,25 +68,25 @@ def _injection(options: Options) -> Injection:
         raise SettingsError(
             "no process to inject into", "Say --match PATTERN, or the job's command behind --"
         )
-    given = str(options["values"])
+    values_path = str(options["values"])
     return Injection(
         match=match,
-        options=words(options, "nsys_args") or injectors.LIGHT,
+        options=split_words(options, "nsys_args") or injectors.LIGHT,
         delay_s=options["delay"],
         duration_s=options["duration"],
         image=str(options["image"]),
-        values=injectors.parse_values(_text(Path(given))) if given else {},
+        values=injectors.parse_values(_read_text(Path(values_path))) if values_path else {},
     )
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}", "Name a file of helm values") from error
 
 
-def _do(steps: Steps[str], options: Options) -> None:
+def _run_steps(steps: Steps[str], options: Options) -> None:
     if options["dry_run"]:
         show_commands(process.plan(steps))
     else:

@@ -5,7 +5,7 @@ import sys
 
 from gpu_profile.cli.flags import call, load_settings
 from gpu_profile.cli.table import Options, Verb
-from gpu_profile.cli.terminal import show
+from gpu_profile.cli.terminal import print_tables
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings import settings
 from gpu_profile.settings import template as settings_template
@@ -23,7 +23,7 @@ def quickstart(verb: Verb, options: Options) -> None:
     ):
         print(f"\n== invoke {name}", flush=True)
         call(name, options, **flags)
-    directory = rundir.find(chosen.report_dir)
+    directory = rundir.find_run(chosen.report_dir)
     print(f"\nAll of it is in {directory}:")
     for path in sorted(directory.iterdir()):
         print(f"  {path}")
@@ -31,15 +31,16 @@ def quickstart(verb: Verb, options: Options) -> None:
 
 def config(verb: Verb, options: Options) -> None:
     if options["format"] == "env":
-        sys.stdout.write(settings_template.template())
+        sys.stdout.write(settings_template.render_template())
         return
     chosen = load_settings(verb, options)
     rows = tuple(
-        (key.name, settings.shown(chosen.value(key)), chosen.sources[key.name]) for key in KEYS
+        (key.name, settings.strip_credentials(chosen.value(key)), chosen.sources[key.name])
+        for key in KEYS
     )
     if options["format"] == "json":
-        found = {name: {"value": value, "source": source} for name, value, source in rows}
-        print(json.dumps(found, indent=2))
+        document = {name: {"value": value, "source": source} for name, value, source in rows}
+        print(json.dumps(document, indent=2))
     else:
         columns = (Column("Key"), Column("Value"), Column("Source"))
-        show([Table("settings", columns, rows)], str(options["format"]))
+        print_tables([Table("settings", columns, rows)], str(options["format"]))

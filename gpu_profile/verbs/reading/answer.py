@@ -11,7 +11,7 @@ from gpu_profile.runs import baseline
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.reading.findings_and_files import save_page
-from gpu_profile.verbs.reading.open_run import reading
+from gpu_profile.verbs.reading.open_run import open_reading
 
 MOST_FINDINGS = 3
 PAGE = "page.html"
@@ -22,39 +22,41 @@ def print_answer(options: Options, chosen: Settings, directory: Path) -> None:
     everything = {"report": (), "scheduler": "", "output": "", "window": 0}
     own = {**options, **everything, "run": str(directory)}
     page = None if options["no_html"] else directory / PAGE
-    found = _with_page(own, chosen, page) if page else _alone(own, chosen)
+    diagnosis = _with_page(own, chosen, page) if page else _alone(own, chosen)
     if options["format"] == "json":
-        print(json.dumps(_document(found, directory, page), indent=2))
+        print(json.dumps(_document(diagnosis, directory, page), indent=2))
     else:
-        print("\n".join(_lines(found, page)))
+        print("\n".join(_lines(diagnosis, page)))
 
 
 def _with_page(options: Options, chosen: Settings, page: Path) -> Diagnosis:
-    found: list[Diagnosis] = []
-    save_page(options, chosen, page, found.append)
-    return found[0]
+    diagnoses: list[Diagnosis] = []
+    save_page(options, chosen, page, diagnoses.append)
+    return diagnoses[0]
 
 
 def _alone(options: Options, chosen: Settings) -> Diagnosis:
-    read = reading(options, chosen)
+    read = open_reading(options, chosen)
     parts = [answer[0] for answer in read.of([diagnose.FINDINGS])]
-    found = diagnose.merge(parts, read.run.alignment.residual_ns or 0)
-    return found.with_cost(baseline.said(rundir.load(Path(str(options["run"]))).baseline))
+    diagnosis = diagnose.judge_run(parts, read.run.alignment.residual_ns or 0)
+    return diagnosis.with_cost(
+        baseline.describe_cost(rundir.load_run(Path(str(options["run"]))).baseline)
+    )
 
 
-def _lines(found: Diagnosis, page: Path | None) -> list[str]:
-    lines = ["", *found.overview.to_lines(), *found.to_blocks(MOST_FINDINGS)]
+def _lines(diagnosis: Diagnosis, page: Path | None) -> list[str]:
+    lines = ["", *diagnosis.overview.to_lines(), *diagnosis.to_blocks(MOST_FINDINGS)]
     return [*lines, *([f"page: {page} (one file, open it in a browser)"] if page else [])]
 
 
-def _document(found: Diagnosis, directory: Path, page: Path | None) -> dict[str, object]:
-    run, facts = rundir.load(directory), found.overview
+def _document(diagnosis: Diagnosis, directory: Path, page: Path | None) -> dict[str, object]:
+    run, facts = rundir.load_run(directory), diagnosis.overview
     return {
         "run": run.id,
         "start_up": asdict(facts.start_up) if facts.start_up else None,
         "step_ms": asdict(facts.step) if facts.step else None,
-        "findings": [finding.as_json() for finding in found.findings[:MOST_FINDINGS]],
-        "unjudged": list(found.unjudged),
+        "findings": [finding.as_json() for finding in diagnosis.findings[:MOST_FINDINGS]],
+        "unjudged": list(diagnosis.unjudged),
         "cost": dict(run.baseline),
         "page": str(page) if page else None,
     }

@@ -8,9 +8,9 @@ from pathlib import Path
 from gpu_profile.analysis.compare import compare as comparison
 from gpu_profile.analysis.compare import formats as compare_text
 from gpu_profile.analysis.compare.rank_sets import SideRanks, check_ranks
-from gpu_profile.analysis.compare.samples import Metric, RankSamples, sampling
+from gpu_profile.analysis.compare.samples import Metric, RankSamples, make_sampler
 from gpu_profile.analysis.multi_report.ranks import FILE_RANK
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.paths import output_file
@@ -20,7 +20,7 @@ from gpu_profile.files import write_output
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Table
-from gpu_profile.verbs.reading.open_run import Reading, reading
+from gpu_profile.verbs.reading.open_run import Reading, open_reading
 
 
 def compare(verb: Verb, options: Options) -> None:
@@ -30,15 +30,15 @@ def compare(verb: Verb, options: Options) -> None:
     form = str(options["format"])
     output = output_file(options, compare_text.file_name(form))
     metric = Metric.parse(str(options["metric"]))
-    analysis = Analysis("samples", sampling(metric), _no_table)
-    fail_over = comparison.percent(str(options["fail_over"]))
-    spread = comparison.percent(str(options["spread"]), "--spread")
+    analysis = Analysis("samples", make_sampler(metric), _no_table)
+    fail_over = comparison.parse_percent(str(options["fail_over"]))
+    spread = comparison.parse_percent(str(options["spread"]), "--spread")
     base, new = (_open_runs(side, chosen, options) for side in ("base", "new"))
     for run in (*base[1:], *new):
         check_ranks(base[0].ranks, run.ranks)
     samples = [[run.samples(analysis) for run in side] for side in (base, new)]
-    result = comparison.merge(samples[0], samples[1], metric, fail_over, spread)
-    text = compare_text.write(result, form)
+    result = comparison.compare_samples(samples[0], samples[1], metric, fail_over, spread)
+    text = compare_text.write_comparison(result, form)
     if output:
         write_output(output, text)
     else:
@@ -60,20 +60,20 @@ class _Run:
 
 def _open_runs(side: str, chosen: Settings, options: Options) -> list[_Run]:
     """The runs of one side, base or new. Raises SettingsError where one is named twice."""
-    wanted = [str(run) for run in options[side]]
-    if len({Path(run).resolve() for run in wanted}) < len(wanted):
+    run_names = [str(run) for run in options[side]]
+    if len({Path(run).resolve() for run in run_names}) < len(run_names):
         raise SettingsError(f"--{side} names a run twice", "Each run counts once: name others")
-    names = [side] if len(wanted) == 1 else [f"{side} ({run})" for run in wanted]
-    pairs = zip(names, wanted, strict=True)
+    names = [side] if len(run_names) == 1 else [f"{side} ({run})" for run in run_names]
+    pairs = zip(names, run_names, strict=True)
     return [_open_run(name, run, chosen, options) for name, run in pairs]
 
 
-def _open_run(side: str, wanted: str, chosen: Settings, options: Options) -> _Run:
+def _open_run(side: str, run_name: str, chosen: Settings, options: Options) -> _Run:
     """Raises the error of the first report that cannot be read: a gate needs all of them."""
-    path = Path(wanted)
-    named = {"report": (wanted,), "run": ""} if path.exists() else {"report": (), "run": wanted}
+    path = Path(run_name)
+    named = {"report": (run_name,), "run": ""} if path.exists() else {"report": (), "run": run_name}
     window = {"window": options["base_window" if side.startswith("base") else "new_window"]}
-    reports = reading({**options, **named, **window}, chosen, complete=True)
+    reports = open_reading({**options, **named, **window}, chosen, complete=True)
     ranks = reports.run.ranks
     present = frozenset(rank for by_pid in ranks.by_report for rank in by_pid.values())
     if path.is_file():
@@ -87,10 +87,10 @@ def _recorded_ranks(directory: Path) -> frozenset[int]:
     """The ranks that were to leave a report, as run.json says; none where it does not."""
     if not (directory / rundir.RUN_FILE).is_file():
         return frozenset()
-    return frozenset(rundir.load(directory).ranks)
+    return frozenset(rundir.load_run(directory).ranks)
 
 
-def _ranks_of_files(sources: Sequence[Source]) -> frozenset[int]:
+def _ranks_of_files(sources: Sequence[ReportSource]) -> frozenset[int]:
     """The ranks that the reports' names say: rank2.node1.sqlite is of 2."""
     matches = (FILE_RANK.search(source.name) for source in sources)
     return frozenset(int(match[1]) for match in matches if match)

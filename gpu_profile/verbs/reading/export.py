@@ -16,7 +16,7 @@ from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.settings.settings import Settings
 
 
-def exported(path: Path, chosen: Settings) -> Path:
+def export_report(path: Path, chosen: Settings) -> Path:
     """The export of a .nsys-rep: made beside it, by rename; of a report in another user's
     directory in a temporary place, for as long as this process runs."""
     if not owner.is_writable(path.parent):
@@ -32,7 +32,7 @@ def exported(path: Path, chosen: Settings) -> Path:
 def _exported_into(folder: Path, path: Path, chosen: Settings) -> Path:
     output = folder / path.with_suffix(".sqlite").name
     failures = []
-    for prefix in _exporters(path, folder, chosen):
+    for prefix in _list_exporters(path, folder, chosen):
         result = run_export(nsys_export.export_command(prefix, path.absolute(), output))
         if result.returncode == 0 and is_whole_export(output):
             return output
@@ -42,17 +42,17 @@ def _exported_into(folder: Path, path: Path, chosen: Settings) -> Path:
     raise ReportError(f"{path} cannot be exported: {failures[-1]}", "Its own nsys version can")
 
 
-def _exporters(path: Path, folder: Path, chosen: Settings) -> list[tuple[str, ...]]:
+def _list_exporters(path: Path, folder: Path, chosen: Settings) -> list[tuple[str, ...]]:
     """nsys as settings or PATH have it, then the image's, seeing the report where it lies."""
-    found: list[tuple[str, ...]] = [
-        (name,) for name in (chosen.nsys, process.which("nsys")) if name
+    commands: list[tuple[str, ...]] = [
+        (name,) for name in (chosen.nsys, process.find_program("nsys")) if name
     ]
-    if process.which("docker") is None:
-        return found
+    if process.find_program("docker") is None:
+        return commands
     launcher = DockerLauncher.from_settings(chosen)
     report, place = path.parent.absolute(), folder.absolute()
     mounts = (
         Mount(source=report, target=str(report), read_only=True),
         Mount(source=place, target=str(place)),
     )
-    return [*found, launcher.tool(mounts, "nsys")]
+    return [*commands, launcher.tool(mounts, "nsys")]

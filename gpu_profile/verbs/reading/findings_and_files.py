@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpu_profile.analysis.findings import diagnose as findings
-from gpu_profile.analysis.multi_report.parallel import prepare
+from gpu_profile.analysis.multi_report.parallel import prepare_workers
 from gpu_profile.analysis.scrub import scrub as scrubbing
 from gpu_profile.analysis.timeline import timeline as trace
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.paths import make_folder, output_file
 from gpu_profile.cli.table import Options, Verb
-from gpu_profile.cli.terminal import show
+from gpu_profile.cli.terminal import print_tables
 from gpu_profile.errors import SettingsError
 from gpu_profile.files import check_target
 from gpu_profile.progress import Progress
@@ -18,14 +18,19 @@ from gpu_profile.runs import baseline, owner
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Table
-from gpu_profile.verbs.reading.open_run import directory, find, readable_file, reading
+from gpu_profile.verbs.reading.open_run import (
+    find_directory,
+    find_report_files,
+    open_reading,
+    readable_file,
+)
 
 
 def diagnose(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
-    read = reading(options, chosen)
+    read = open_reading(options, chosen)
     answers = read.of([findings.FINDINGS])
-    diagnosis = findings.merge(
+    diagnosis = findings.judge_run(
         [answer[0] for answer in answers], read.run.alignment.residual_ns or 0
     ).with_cost(_cost(options, chosen))
     form = str(options["format"])
@@ -34,16 +39,16 @@ def diagnose(verb: Verb, options: Options) -> None:
     elif form == "text":
         print("\n".join((*diagnosis.overview.to_lines(), diagnosis.to_text())))
     else:
-        show([diagnosis.to_table()], form)
+        print_tables([diagnosis.to_table()], form)
 
 
 def html(verb: Verb, options: Options) -> None:
     if len(options["report"]) != 1 and not options["scheduler"]:
-        prepare()
+        prepare_workers()
     chosen = load_settings(verb, options)
-    output = _output(options, chosen, "page.html")
+    output = _resolve_output(options, chosen, "page.html")
     summary = save_page(options, chosen, output)
-    show([summary], "text")
+    print_tables([summary], "text")
     print(f"{output}: one file, open it in a browser")
 
 
@@ -56,13 +61,13 @@ def save_page(
     """Read what --run or --report names and write its page (see page.write_page)."""
     from gpu_profile.analysis.page import write_page  # much of it: meanwhile
 
-    read = reading(options, chosen)
-    known = {} if options["report"] else _facts(directory(options, chosen))
+    read = open_reading(options, chosen)
+    facts = {} if options["report"] else _read_run_facts(find_directory(options, chosen))
     return write_page(
         read.sources,
         output,
-        title=known.get("run", "GPU profile"),
-        known=known,
+        title=facts.get("run", "GPU profile"),
+        known=facts,
         clock_error_ns=read.run.alignment.residual_ns or 0,
         scheduler=read.scheduler,
         tell=Progress().say,
@@ -75,12 +80,12 @@ def _cost(options: Options, chosen: Settings) -> str:
     """What tracing cost the run, where --baseline measured it."""
     if options["report"]:
         return ""
-    return baseline.said(rundir.load(directory(options, chosen)).baseline)
+    return baseline.describe_cost(rundir.load_run(find_directory(options, chosen)).baseline)
 
 
-def _facts(place: Path) -> dict[str, str]:
+def _read_run_facts(place: Path) -> dict[str, str]:
     """What run.json says, for the page: nothing of the machine, its users or paths."""
-    run = rundir.load(place)
+    run = rundir.load_run(place)
     facts = {"run": run.id, "launcher": run.launcher, "command": " ".join(run.command)}
     facts |= {"nsys": " ".join(run.nsys), "started": run.started_at}
     cost = run.baseline.get("ratio")
@@ -89,34 +94,36 @@ def _facts(place: Path) -> dict[str, str]:
 
 def timeline(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
-    output = _output(options, chosen, "timeline.perfetto-trace.gz")
-    read = reading(options, chosen)
+    output = _resolve_output(options, chosen, "timeline.perfetto-trace.gz")
+    read = open_reading(options, chosen)
     pairs = [(source.place, source.scope) for source in read.sources]
     limit = read.sources[0].most_bytes
-    show([trace.timeline(pairs, output, tell=Progress().say, most_bytes=limit)], "text")
+    print_tables(
+        [trace.write_timeline(pairs, output, tell=Progress().say, most_bytes=limit)], "text"
+    )
     print(f"{output}: open it in Perfetto's UI (ui.perfetto.dev reads it in your browser)")
 
 
 def scrub(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
-    reports = [readable_file(path, chosen) for path in find(options, chosen)]
+    reports = [readable_file(path, chosen) for path in find_report_files(options, chosen)]
     wish = scrubbing.wish_of(keep=options["keep"], also=options["also"])
     output = Path(str(options["output"]) or "scrubbed")
     make_folder(output.parent if scrubbing.is_file(output) else output)
-    show([scrubbing.scrub(reports, output, wish, Progress().say)], "text")
+    print_tables([scrubbing.scrub_reports(reports, output, wish, Progress().say)], "text")
 
 
-def _output(options: Options, chosen: Settings, name: str) -> Path:
+def _resolve_output(options: Options, chosen: Settings, name: str) -> Path:
     """--output, or a file in the run's directory (here, for reports of no run).
 
     Raises SettingsError for a device or a FIFO, and without --output for another user's run.
     """
-    if given := output_file(options, name):
-        check_target(given)
-        return given
+    if path := output_file(options, name):
+        check_target(path)
+        return path
     if options["report"]:
         return Path(name)
-    place = directory(options, chosen)
+    place = find_directory(options, chosen)
     if not owner.is_own(place, place / rundir.RUN_FILE):
         what = f"{place} is a run of {owner.owner_name(place)}, where nothing is written"
         raise SettingsError(what, "Name a place of yours by --output")

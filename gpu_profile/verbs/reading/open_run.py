@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu_profile.analysis.multi_report.omissions import readable
-from gpu_profile.analysis.multi_report.parallel import partials
-from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, Run, run_of
-from gpu_profile.analysis.multi_report.work import Partials, Source
+from gpu_profile.analysis.multi_report.parallel import collect_partials
+from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, ReportSet, run_of
+from gpu_profile.analysis.multi_report.work import Partials, ReportSource
 from gpu_profile.analysis.store.open_report import is_url
 from gpu_profile.analysis.store.temporary import sweep
 from gpu_profile.analysis.tables.analysis import Analysis
@@ -29,8 +29,8 @@ class Reading:
     error (a gate: it must not pass on the ranks that are left).
     """
 
-    sources: tuple[Source, ...]
-    run: Run
+    sources: tuple[ReportSource, ...]
+    run: ReportSet
     scheduler: str = ""
     count: int = 1
     complete: bool = False
@@ -41,14 +41,18 @@ class Reading:
         Raises the report's error where it was the only one, or with `complete`.
         """
         progress = Progress()
-        answers = partials(self.sources, analyses, scheduler=self.scheduler, tell=progress.say)
+        answers = collect_partials(
+            self.sources, analyses, scheduler=self.scheduler, tell=progress.say
+        )
         read = readable(
             self.sources, answers, progress.say, count=self.count, complete=self.complete
         )
         return [answer for _, answer in read]
 
 
-def reading(options: Options, chosen: Settings, *, by: str = "", complete: bool = False) -> Reading:
+def open_reading(
+    options: Options, chosen: Settings, *, by: str = "", complete: bool = False
+) -> Reading:
     """Open what --run or --report names. A report that cannot be read is named and left out.
 
     Raises its error instead where it is the only one, or with `complete`.
@@ -56,72 +60,80 @@ def reading(options: Options, chosen: Settings, *, by: str = "", complete: bool 
     progress = Progress()
     sweep()
     limit = int(chosen.unpack_limit_gb) * 10**9
-    every = [Source(place, most_bytes=limit) for place in _places(options, chosen)]
+    every = [ReportSource(place, most_bytes=limit) for place in _list_places(options, chosen)]
     scheduler = str(options.get("scheduler", ""))
     kind = SURVEY if len(every) > 1 else SURVEY_ALONE
-    answers = partials(every, [kind], scheduler=scheduler, tell=progress.say)
-    kept = readable(every, answers, progress.say, complete=complete)
-    kept = _of_window(kept, int(options.get("window", 0)))
-    run = run_of([answer[0] for _, answer in kept], by)
-    for note in (*run.notes(), *_cost(Path(every[0].place).parent)):
+    answers = collect_partials(every, [kind], scheduler=scheduler, tell=progress.say)
+    readable_sources = readable(every, answers, progress.say, complete=complete)
+    readable_sources = _of_window(readable_sources, int(options.get("window", 0)))
+    run = run_of([answer[0] for _, answer in readable_sources], by)
+    for note in (*run.notes(), *_describe_cost(Path(every[0].place).parent)):
         progress.say(f"note: {note}")
-    scopes = run.join([source.place for source, _ in kept])
-    scoped = tuple(replace(s, scope=scope) for (s, _), scope in zip(kept, scopes, strict=True))
+    scopes = run.join([source.place for source, _ in readable_sources])
+    scoped = tuple(
+        replace(s, scope=scope) for (s, _), scope in zip(readable_sources, scopes, strict=True)
+    )
     return Reading(scoped, run, scheduler, len(every), complete)
 
 
-def _of_window(kept: list[tuple[Source, Partials]], window: int) -> list[tuple[Source, Partials]]:
+def _of_window(
+    window_sources: list[tuple[ReportSource, Partials]], window: int
+) -> list[tuple[ReportSource, Partials]]:
     """The reports of one window, all of them for 0. Raises ReportError where it has none."""
-    numbers = [answer[0].identity.window[1] for _, answer in kept]
+    numbers = [answer[0].identity.window[1] for _, answer in window_sources]
     if not window or window in numbers:
         return [
-            one for one, number in zip(kept, numbers, strict=True) if number == window or not window
+            one
+            for one, number in zip(window_sources, numbers, strict=True)
+            if number == window or not window
         ]
-    there = ", ".join(map(str, sorted(set(numbers) - {0}))) or "no windows"
-    hint = f"There are {there}: `--capture-range-end=repeat:N` records several"
+    window_names = ", ".join(map(str, sorted(set(numbers) - {0}))) or "no windows"
+    hint = f"There are {window_names}: `--capture-range-end=repeat:N` records several"
     raise ReportError(f"no report is of window {window}", hint)
 
 
-def _places(options: Options, chosen: Settings) -> list[str]:
+def _list_places(options: Options, chosen: Settings) -> list[str]:
     """Where each report can be read: the files that are meant, then the URLs as they are."""
     urls = [place for place in options["report"] if is_url(place)]
     files = [place for place in options["report"] if not is_url(place)]
     if urls and not files:
         return urls
-    found = find({**options, "report": files}, chosen)
-    return [*(str(readable_file(path, chosen)) for path in found), *urls]
+    files_found = find_report_files({**options, "report": files}, chosen)
+    return [*(str(readable_file(path, chosen)) for path in files_found), *urls]
 
 
-def _cost(place: Path) -> list[str]:
+def _describe_cost(place: Path) -> list[str]:
     """What the profile itself cost, where its run measured that."""
     try:
-        said = baseline.said(rundir.load(place).baseline)
+        sentence = baseline.describe_cost(rundir.load_run(place).baseline)
     except SettingsError:  # no run, or no sound record: its reports are read all the same
         return []
-    return [said] if said else []
+    return [sentence] if sentence else []
 
 
-def find(options: Options, chosen: Settings) -> tuple[Path, ...]:
+def find_report_files(options: Options, chosen: Settings) -> tuple[Path, ...]:
     """The report files that --report names, or those of --run, or of the latest run."""
     if options["report"]:
-        return sources.find(options["report"])
-    return sources.find([str(directory(options, chosen))])
+        return sources.find_reports(options["report"])
+    return sources.find_reports([str(find_directory(options, chosen))])
 
 
-def directory(options: Options, chosen: Settings) -> Path:
+def find_directory(options: Options, chosen: Settings) -> Path:
     """The run's directory; a path to one will do for its id, also to another user's."""
-    wanted = Path(str(options["run"]))
-    if not options["run"] or not (wanted / rundir.RUN_FILE).is_file():
-        return rundir.find(chosen.report_dir, str(options["run"]))
-    if owner.is_own(wanted, wanted / rundir.RUN_FILE):
-        owner.warn_if_shared(wanted, wanted / rundir.RUN_FILE)
-    return wanted
+    run_name = Path(str(options["run"]))
+    if not options["run"] or not (run_name / rundir.RUN_FILE).is_file():
+        return rundir.find_run(chosen.report_dir, str(options["run"]))
+    if owner.is_own(run_name, run_name / rundir.RUN_FILE):
+        owner.warn_if_shared(run_name, run_name / rundir.RUN_FILE)
+    return run_name
 
 
 def readable_file(path: Path, chosen: Settings) -> Path:
     """The report, or its export."""
     if path.suffix != ".nsys-rep":
         return path
-    from gpu_profile.verbs.reading.export import exported  # only who exports pays for the engines
+    from gpu_profile.verbs.reading.export import (
+        export_report,  # only who exports pays for the engines
+    )
 
-    return exported(path, chosen)
+    return export_report(path, chosen)

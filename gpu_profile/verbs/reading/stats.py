@@ -3,11 +3,11 @@
 from gpu_profile.analysis.tables import views
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
-from gpu_profile.cli.flags import load_settings, nearest
+from gpu_profile.cli.flags import load_settings, refuse_unknown
 from gpu_profile.cli.table import Options, Verb
-from gpu_profile.cli.terminal import show
+from gpu_profile.cli.terminal import print_tables
 from gpu_profile.table import Table
-from gpu_profile.verbs.reading.open_run import reading
+from gpu_profile.verbs.reading.open_run import open_reading
 
 DEFAULT_TABLES = ("cuda_gpu_kern_sum", "cuda_api_sum", "nvtx_sum", "osrt_sum")
 
@@ -15,28 +15,28 @@ DEFAULT_TABLES = ("cuda_gpu_kern_sum", "cuda_api_sum", "nvtx_sum", "osrt_sum")
 def stats(verb: Verb, options: Options) -> None:
     chosen = load_settings(verb, options)
     by = str(options["by"])
-    wanted = _tables(str(options["table"]))
-    for analysis in wanted:
+    analyses = _find_tables(str(options["table"]))
+    for analysis in analyses:
         views.check_by(by, analysis.by, analysis.name)
-    answers = reading(options, chosen, by=by).of(wanted)
+    answers = open_reading(options, chosen, by=by).of(analyses)
     tables = [
         analysis.merge([answer[index] for answer in answers])
-        for index, analysis in enumerate(wanted)
+        for index, analysis in enumerate(analyses)
     ]
     if not options["table"] and options["format"] == "text":
         tables = [table for table in tables if table.rows] or tables
-    shown = [_view(table, options) for table in tables]
-    show(shown, str(options["format"]), str(options["names"]))
+    shown = [_select_view(table, options) for table in tables]
+    print_tables(shown, str(options["format"]), str(options["names"]))
 
 
-def _tables(names: str) -> tuple[Analysis, ...]:
+def _find_tables(names: str) -> tuple[Analysis, ...]:
     return tuple(
-        ANALYSES.get(name) or OURS.get(name) or nearest("--table", name, (*ANALYSES, *OURS))
+        ANALYSES.get(name) or OURS.get(name) or refuse_unknown("--table", name, (*ANALYSES, *OURS))
         for name in (names.split(",") if names else DEFAULT_TABLES)
     )
 
 
-def _view(table: Table, options: Options) -> Table:
+def _select_view(table: Table, options: Options) -> Table:
     if options["filter"]:
-        table = views.filtered(table, str(options["filter"]))
-    return views.top(table, options["top"], str(options["by"])) if options["top"] else table
+        table = views.filter_rows(table, str(options["filter"]))
+    return views.select_top(table, options["top"], str(options["by"])) if options["top"] else table

@@ -18,7 +18,7 @@ def trace_file(_verb: Verb, options: Options) -> None:
     attributes = Attributes(
         **{name: str(options[name]) for name in ("domain", "category", "color")}
     )
-    python = process.which("python3") or sys.executable
+    python = process.find_program("python3") or sys.executable
     functions = (*options.get("function", ()), *options["words"])
     text = process.drive(made(functions, attributes, python=python))
     if output := output_file(options, "functions.json"):

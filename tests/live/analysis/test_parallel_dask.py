@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.multi_report.parallel import analyse
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.multi_report.parallel import analyse_reports
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from tests.invoked import invoke
@@ -91,7 +91,7 @@ def test_same_bytes_with_a_worker_killed_in_the_middle(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpu_profile.analysis.multi_report.parallel.QUIET_S", -1.0)
-    sources = [Source(str(DATA / f"rank{rank % 4}.sqlite.gz")) for rank in range(24)]
+    sources = [ReportSource(str(DATA / f"rank{rank % 4}.sqlite.gz")) for rank in range(24)]
     victim = cluster.children[-1]
     said: list[str] = []
 
@@ -100,17 +100,17 @@ def test_same_bytes_with_a_worker_killed_in_the_middle(
         if len(said) == 6:
             victim.kill()
 
-    found = analyse(sources, ANALYSES, scheduler=cluster.address, tell=tell)
+    found = analyse_reports(sources, ANALYSES, scheduler=cluster.address, tell=tell)
     assert victim.wait(10) != 0
     assert said[-1] == "24 of 24 reports read"
-    assert found == analyse(sources, ANALYSES, workers=1)
+    assert found == analyse_reports(sources, ANALYSES, workers=1)
 
 
 def test_an_unreadable_report_is_named(cluster: Cluster, tmp_path: Path) -> None:
     bad = tmp_path / "rank7.sqlite"
     bad.write_bytes(b"")
-    sources = [Source(str(bad)), Source(str(DATA / "rank0.sqlite.gz"))]
-    found = analyse(sources, ANALYSES, scheduler=cluster.address)
+    sources = [ReportSource(str(bad)), ReportSource(str(DATA / "rank0.sqlite.gz"))]
+    found = analyse_reports(sources, ANALYSES, scheduler=cluster.address)
     assert [source.name for source, _ in found.refused] == ["rank7.sqlite"]
     assert found.tables["cuda_gpu_kern_sum"].rows
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.scrub.scrub import scrub
+from gpu_profile.analysis.scrub.scrub import scrub_reports
 
 pytestmark = pytest.mark.nsys
 
@@ -39,7 +39,7 @@ def test_nothing_of_the_environment_or_the_output_is_left(nsys: str, tmp_path: P
     if not report.exists():
         pytest.skip("nsys: this one only records; it does not import")
     assert TOKEN.encode() in report.read_bytes()
-    scrub([report], tmp_path / "out")
+    scrub_reports([report], tmp_path / "out")
     raw = (tmp_path / "out" / "r.sqlite").read_bytes()
     gone = (*SECRETS.values(), "hunter2hunter2", "printed by the job", str(tmp_path), "battery")
     assert [text for text in gone if text.encode() in raw] == []

@@ -7,7 +7,7 @@ from gpu_profile.image import auto as decide
 from gpu_profile.image import build as image
 from gpu_profile.image import downloads as machine
 from gpu_profile.image.build_log import BuildLog
-from gpu_profile.settings.settings import load
+from gpu_profile.settings.settings import load_settings
 
 ROOT = Path(__file__).parents[3]
 STAND_IN = Path(__file__).with_name("nccl-tests-stand-in")
@@ -22,10 +22,12 @@ FULL = (
 
 def build(directory: Path, name: str, *overrides: str) -> BuildLog | None:
     """Build an image of that name: None where it was built, otherwise the log of the failure."""
-    settings = load(directory / ".env", {}, (*PLAIN, f"IMAGE={name}", *overrides))
-    decided = process.drive(decide.with_base(process.drive(decide.decide(settings))))
+    settings = load_settings(directory / ".env", {}, (*PLAIN, f"IMAGE={name}", *overrides))
+    decided = process.drive(decide.with_base(process.drive(decide.decide_settings(settings))))
     options = image.BuildOptions(root=ROOT, plain=True)
-    result = process.run(image.build(decided, process.drive(machine.downloads()), options))
+    result = process.run(
+        image.make_build_command(decided, process.drive(machine.probe_downloads()), options)
+    )
     log = BuildLog()
     for line in result.stderr.splitlines():
         log.feed(line)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 
 SCRIPT = Path(__file__).with_name("efa-installer-stand-in.sh")
 _FI_INFO = "#!/bin/sh\ncase $1 in --version) echo 'fi_info: 9.9.9' ;; *) echo 'efa:' ;; esac\n"
@@ -29,7 +29,7 @@ class Archive:
 
 
 def _run(*argv: str, **env: str) -> str:
-    result = process.run(command(*argv, **env))
+    result = process.run(make_command(*argv, **env))
     assert result.returncode == 0, result.said
     return result.stdout
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 from gpu_profile.image.dockerfile import LABEL_PREFIX
 from tests.image.checks import in_container
 
 
 @pytest.fixture(scope="module")
 def config(image: str) -> dict[str, Any]:
-    told = process.run(command("docker", "image", "inspect", image))
+    told = process.run(make_command("docker", "image", "inspect", image))
     found: dict[str, Any] = json.loads(told.stdout)[0]["Config"]
     return found
 
@@ -38,14 +38,14 @@ def test_nothing_of_the_build_is_in_the_environment(config: dict[str, Any]) -> N
 
 
 def test_a_container_ends_at_once_when_told_to(image: str) -> None:
-    started = process.run(command("docker", "run", "--detach", image))
+    started = process.run(make_command("docker", "run", "--detach", image))
     container = started.stdout.strip()
     try:
         begin = time.monotonic()
-        process.run(command("docker", "stop", "--time=20", container))
+        process.run(make_command("docker", "stop", "--time=20", container))
         assert time.monotonic() - begin < 8
     finally:
-        process.run(command("docker", "rm", "--force", container))
+        process.run(make_command("docker", "rm", "--force", container))
 
 
 def test_every_process_of_the_group_gets_the_signal(image: str) -> None:

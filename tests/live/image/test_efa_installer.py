@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 from gpu_profile.image.build_log import BuildLog
 from tests.image.checks import in_container, last_line
 from tests.live.image import stand_in
@@ -55,7 +55,7 @@ def _build(tmp_path: Path, url: str, archive: Archive, *overrides: str) -> Build
 def archive(
     embedded: None, require: Callable[[str, object], None], tmp_path: Path
 ) -> Callable[[str], Archive]:
-    missing = [tool for tool in ("gpg", "dpkg-deb") if not process.which(tool)]
+    missing = [tool for tool in ("gpg", "dpkg-deb") if not process.find_program(tool)]
     require("image", missing and f"{' and '.join(missing)} not installed")
     return lambda version: stand_in.make(tmp_path, version)
 
@@ -71,7 +71,7 @@ def test_the_installer_is_verified_run_and_gone(
         assert result.returncode == 0, last_line(result)
     said = in_container(NAME, "sh", "-c", "mpirun --version; echo $NCCL_NET_PLUGIN")
     assert said.stdout.splitlines() == ["mpirun (Open MPI) 4.1.9", "ofi"]
-    process.run(command("docker", "image", "rm", NAME))
+    process.run(make_command("docker", "image", "rm", NAME))
 
 
 def test_an_older_installer_gets_the_options_it_knows(

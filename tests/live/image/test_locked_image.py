@@ -7,28 +7,28 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 from gpu_profile.lock import file as lock
 from gpu_profile.lock import installed as manifest
 from tests.image.checks import in_container
 
 
 def _installed(image: str) -> dict[str, str]:
-    return manifest.components(in_container(image, "cat", str(manifest.PATH)).stdout)
+    return manifest.parse_components(in_container(image, "cat", str(manifest.PATH)).stdout)
 
 
 def test_versions_are_those_of_the_labels(image: str) -> None:
     told = process.run(
-        command("docker", "image", "inspect", "--format={{json .Config.Labels}}", image)
+        make_command("docker", "image", "inspect", "--format={{json .Config.Labels}}", image)
     )
     pinned = manifest.pinned_by_labels(json.loads(told.stdout))
     if pinned.get("NSYS_SOURCE") != "nvidia":
         pinned.pop("NSYS_VERSION", None)  # the version is NVIDIA's
-    assert manifest.differences(_installed(image), pinned) == ()
+    assert manifest.list_differences(_installed(image), pinned) == ()
 
 
 def test_versions_are_those_of_the_lock(image: str) -> None:
-    pinned = manifest.pinned_by_lock(lock.read(Path(lock.NAME)))
+    pinned = manifest.pinned_by_lock(lock.read_lock(Path(lock.NAME)))
     if not pinned:
         pytest.skip(f"there is no {lock.NAME} here")
-    assert manifest.differences(_installed(image), pinned) == ()
+    assert manifest.list_differences(_installed(image), pinned) == ()

@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_profile import process
-from gpu_profile.image.size import measure
+from gpu_profile.image.size import measure_size
 from gpu_profile.table import Table
 
 BUDGET_MB = {
@@ -24,7 +24,7 @@ SMALL_SOURCES_MB = {"nsys": 480, "torch": 780, "efa": 50}
 
 @pytest.fixture(scope="module")
 def by_component(image: str) -> Table:
-    return process.drive(measure(image))[0]
+    return process.drive(measure_size(image))[0]
 
 
 def test_no_component_is_over_its_budget(by_component: Table) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 from tests.image.checks import NOT_APPLICABLE, in_container, last_line
 from tests.image.test_checks import CHECKS
 from tests.live.image.builds import FULL, build, why
@@ -33,7 +33,7 @@ def test_built_and_checked(
     assert failed == {}
     left_out = {check for check, result in results.items() if result.returncode == NOT_APPLICABLE}
     assert off <= left_out
-    process.run(command("docker", "image", "rm", name))
+    process.run(make_command("docker", "image", "rm", name))
 
 
 def test_the_tests_meet_over_mpi(embedded: None, tmp_path: Path) -> None:
@@ -43,4 +43,4 @@ def test_the_tests_meet_over_mpi(embedded: None, tmp_path: Path) -> None:
     words = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "all_reduce_perf")
     said = in_container(name, *words)
     assert {line[:11] for line in said.stdout.splitlines()} == {"rank 0 of 2", "rank 1 of 2"}
-    process.run(command("docker", "image", "rm", name))
+    process.run(make_command("docker", "image", "rm", name))

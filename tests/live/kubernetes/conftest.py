@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import Command, Result, command
+from gpu_profile.command import Command, Result, make_command
 from tests.invoked import INVOKE
 
 CRDS = {
@@ -30,7 +30,7 @@ Kubectl = Callable[..., Result]
 
 
 def kubectl(*words: str, stdin: str = "") -> Result:
-    return process.run(command("kubectl", "--request-timeout=60s", *words, stdin=stdin))
+    return process.run(make_command("kubectl", "--request-timeout=60s", *words, stdin=stdin))
 
 
 def must(result: Result) -> str:
@@ -97,11 +97,11 @@ def pushed(image: str, address: str) -> str:
     """A local image by the digest that it has in the registry at `address`."""
     name, _, tag = image.partition(":")
     there = f"{address}/{name}:{tag or 'latest'}"
-    must(process.run(command("docker", "tag", image, there)))
-    must(process.run(command("docker", "push", "--quiet", there)))
+    must(process.run(make_command("docker", "tag", image, there)))
+    must(process.run(make_command("docker", "push", "--quiet", there)))
     words = ("docker", "image", "inspect", "--format={{json .RepoDigests}}", there)
-    digests = json.loads(must(process.run(command(*words))))
-    must(process.run(command("docker", "rmi", there)))
+    digests = json.loads(must(process.run(make_command(*words))))
+    must(process.run(make_command("docker", "rmi", there)))
     return str(next(digest for digest in digests if digest.startswith(address)))
 
 
@@ -114,9 +114,9 @@ def derived(image: str, address: str, program: Path, path: str, more: Path | Non
             shutil.copy(file, context)
             lines.append(f"COPY {file.name} {target}")
         (Path(context) / "Dockerfile").write_text("\n".join(lines))
-        must(process.run(command("docker", "build", "--quiet", f"--tag={name}", context)))
+        must(process.run(make_command("docker", "build", "--quiet", f"--tag={name}", context)))
     where = pushed(name, address)
-    must(process.run(command("docker", "rmi", name)))
+    must(process.run(make_command("docker", "rmi", name)))
     return where
 
 

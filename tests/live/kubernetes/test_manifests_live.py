@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from gpu_profile import process
-from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import DIRECTORY
 from tests.live.kubernetes.conftest import kubectl
@@ -36,7 +36,7 @@ def test_the_files_in_k8s_as_they_stand(launcher: str) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_settings_of_where_pods_go(kind: type[KubernetesJob], namespace: str) -> None:
     launcher = placed(kind)
-    here = dataclasses.replace(launcher, cluster=Cluster(namespace=namespace))
+    here = dataclasses.replace(launcher, cluster=KubernetesCluster(namespace=namespace))
     (create,) = process.plan(here.submit(cpu_job(image=IMAGE), PLAN))
     done = kubectl(f"--namespace={namespace}", *_DRY, stdin=create.stdin)
     assert done.returncode == 0, done.stderr

@@ -83,8 +83,8 @@ def test_eight_gpus_efa_and_hugepages_find_their_nodes(suite: Cluster, p5: list[
         settings_for(f"KUBE_NAMESPACE={suite.namespace}", *SETTINGS)
     )
     shape = Resources(nodes=2, gpus_per_node=8, tasks_per_node=8)
-    (job,) = nccl_suite.jobs(
-        nccl_suite.suite("all_reduce", min_busbw=400, at="1G", efa=True),
+    (job,) = nccl_suite.make_jobs(
+        nccl_suite.make_suite("all_reduce", min_busbw=400, at="1G", efa=True),
         name="nccl-1",
         image=ImageRef.parse(suite.image),
         resources=shape,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 from tests.live.kubernetes.conftest import Cluster, derived, must, pushed
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
@@ -23,7 +23,7 @@ def open_mpi_4(registry_address: str, require: Callable[[str, object], None]) ->
     name = "gpu-profile-open-mpi-4"
     subprocess.run((HERE / "open-mpi-4", name), check=True)
     where = pushed(name, registry_address)
-    must(process.run(command("docker", "rmi", name)))
+    must(process.run(make_command("docker", "rmi", name)))
     return where
 
 

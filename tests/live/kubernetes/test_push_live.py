@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 from tests.live.kubernetes.conftest import Cluster, must
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
@@ -16,11 +16,11 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pyt
 def registry_settings(cluster: Cluster, image: str, registry_address: str) -> Iterator[str]:
     """The image under test as the settings name it: its address in the registry, with a tag."""
     wanted = f"{registry_address}/team/gpu-profile:pushed"
-    must(process.run(command("docker", "tag", image, wanted)))
+    must(process.run(make_command("docker", "tag", image, wanted)))
     with (cluster.directory / ".env").open("a") as file:
         file.write(f"REGISTRY={registry_address}\nIMAGE=team/gpu-profile\nVERSION=pushed\n")
     yield wanted
-    process.run(command("docker", "rmi", wanted))
+    process.run(make_command("docker", "rmi", wanted))
 
 
 def test_push_then_profile_by_the_digest_that_it_recorded(

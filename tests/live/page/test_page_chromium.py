@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_profile.analysis.multi_report.survey import run_of, survey
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.multi_report.survey import run_of, survey_report
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.store.database import Database
 from tests.live.page.browser import Browser
@@ -24,7 +24,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     output = tmp_path_factory.mktemp("page") / "run.html"
-    write_page([Source(str(DATA / "all-ranks-one-report.sqlite.gz"))], output, workers=1)
+    write_page([ReportSource(str(DATA / "all-ranks-one-report.sqlite.gz"))], output, workers=1)
     return output.as_uri()
 
 
@@ -173,10 +173,10 @@ def test_the_switch_goes_to_a_window(browser: Browser, tmp_path: Path) -> None:
         reports.append(recording.save(tmp_path / f"all.{number}.sqlite"))
     databases = [Database.open(report) for report in reports]
     places = [str(report) for report in reports]
-    scopes = run_of([survey(database) for database in databases]).join(places)
+    scopes = run_of([survey_report(database) for database in databases]).join(places)
     for database in databases:
         database.close()
-    sources = [Source(place, scope) for place, scope in zip(places, scopes, strict=True)]
+    sources = [ReportSource(place, scope) for place, scope in zip(places, scopes, strict=True)]
     write_page(sources, tmp_path / "windows.html", workers=1)
     browser.open((tmp_path / "windows.html").as_uri())
     _ready(browser)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpu_profile.analysis.tables.analysis import Scope
-from gpu_profile.analysis.timeline.timeline import timeline
+from gpu_profile.analysis.timeline.timeline import write_timeline
 from tests.live.page.browser import Browser
 
 pytestmark = pytest.mark.chromium
@@ -60,7 +60,7 @@ def site(tmp_path: Path, require: Callable[[str, object], None]) -> Iterator[str
 def test_slices_flows_and_counters_are_all_there(
     site: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    table = timeline([(str(REPORT), Scope())], tmp_path / "trace")
+    table = write_timeline([(str(REPORT), Scope())], tmp_path / "trace")
 
     def total(name: str) -> int:
         return sum(int(str(cell)) for cell in table.column(name))

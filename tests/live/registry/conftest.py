@@ -135,7 +135,7 @@ def ecr_api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]
 @pytest.fixture
 def where(real_registry: Registry, ecr_api: Server) -> registry_address.Registry:
     """ECR, as a user would name it who reaches it under another address."""
-    return registry_address.parse(real_registry.address, ecr_registry=ECR)
+    return registry_address.parse_registry(real_registry.address, ecr_registry=ECR)
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def refused(tmp_path: Path) -> Refused:
         ref: ImageRef, where: registry_address.Registry, show: Callable[[LayerEvent], None] = print
     ) -> str:
         with pytest.raises(RegistryError) as caught:
-            push.publish(ref, where, records, show=show, sleep=lambda _: None)
+            push.publish_image(ref, where, records, show=show, sleep=lambda _: None)
         line = str(caught.value)
         assert caught.value.exit_code == 7
         assert "\n" not in line

@@ -37,7 +37,7 @@ def test_tag_taken_and_immutable(
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    first = push.push(ref, where, show=print)
+    first = push.push_image(ref, where, show=print)
     tell_ecr(ecr, ref, first.digest)
     make_image(ref)
     line = refused(ref, where)
@@ -54,10 +54,10 @@ def test_tag_taken_and_mutable_is_moved(
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    first = push.push(ref, where, show=print, immutable=False)
+    first = push.push_image(ref, where, show=print, immutable=False)
     tell_ecr(ecr, ref, first.digest)
     make_image(ref)
-    second = push.push(ref, where, show=print)
+    second = push.push_image(ref, where, show=print)
     assert second.digest == stored_digest(real_registry, "gpu-profile") != first.digest
 
 
@@ -72,7 +72,7 @@ def test_region_without_ecr(
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    wrong = registry_address.parse(
+    wrong = registry_address.parse_registry(
         real_registry.address, ecr_registry=ECR.replace(REGION, "us-eats-1")
     )
     line = refused(ref, wrong)
@@ -90,8 +90,8 @@ def test_another_region_has_its_own_repositories(
     """Pushed to one region, asked of another: ECR there knows nothing of it."""
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    push.push(ref, where, show=print)
-    other = registry_address.parse(
+    push.push_image(ref, where, show=print)
+    other = registry_address.parse_registry(
         real_registry.address, ecr_registry=ECR.replace(REGION, "eu-west-1")
     )
     with pytest.raises(RegistryError, match=f"{ACCOUNT} in eu-west-1: .*gpu-profile.* not exist"):
@@ -167,7 +167,7 @@ def test_throttling_passes(aws: list[Reply], where: registry_address.Registry) -
     token = base64.b64encode(b"AWS:secret").decode()
     throttled: Reply = (400, {"__type": "ThrottlingException", "message": "Rate exceeded"})
     aws += [throttled, throttled, (200, {"authorizationData": [{"authorizationToken": token}]})]
-    auth = registry.authorization(where)
+    auth = registry.fetch_authorization(where)
     assert auth is not None
     assert (auth.username, auth.password) == ("AWS", "secret")
     assert "secret" not in repr(auth)
@@ -177,7 +177,7 @@ def test_throttling_passes(aws: list[Reply], where: registry_address.Registry) -
 def test_throttling_that_stays(aws: list[Reply], where: registry_address.Registry) -> None:
     aws.append((400, {"__type": "ThrottlingException", "message": "Rate exceeded"}))
     with pytest.raises(RegistryError, match="AWS throttles ecr:GetAuthorizationToken after 6"):
-        registry.authorization(where)
+        registry.fetch_authorization(where)
 
 
 def test_no_credentials(

@@ -75,7 +75,7 @@ def test_registry_goes_down_in_the_middle_of_a_push(
     assert line.startswith(f"{real_registry.address}: it cannot be reached (")
     real_registry.start()
     assert stored_digest(real_registry, "gpu-profile") == ""
-    pushed = push.push(ref, where, show=print)
+    pushed = push.push_image(ref, where, show=print)
     assert stored_digest(real_registry, "gpu-profile") == pushed.digest
 
 
@@ -92,7 +92,7 @@ def test_a_push_goes_on_when_the_registry_comes_back(
         if len(waits) == 2:
             real_registry.start()
 
-    pushed = push.push(ref, where, show=print, sleep=sleep)
+    pushed = push.push_image(ref, where, show=print, sleep=sleep)
     assert waits == [1.0, 2.0]
     assert stored_digest(real_registry, "gpu-profile") == pushed.digest
 
@@ -101,7 +101,7 @@ def test_pull_of_what_is_not_there(
     where: registry_address.Registry, real_registry: Registry
 ) -> None:
     with pytest.raises(RegistryError, match=r"it has no such (image|repository)"):
-        push.pull(real_registry.ref("nothing"), where, show=print)
+        push.pull_image(real_registry.ref("nothing"), where, show=print)
 
 
 def test_the_image_stays_as_it_was(
@@ -114,5 +114,5 @@ def test_the_image_stays_as_it_was(
     before = subprocess.run(words, capture_output=True, check=True).stdout
     real_registry.accept("AWS", "another password")
     with pytest.raises(RegistryError):
-        push.push(ref, where, show=print)
+        push.push_image(ref, where, show=print)
     assert subprocess.run(words, capture_output=True, check=True).stdout == before

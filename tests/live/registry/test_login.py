@@ -15,7 +15,7 @@ from gpu_profile.registry import address as registry_address
 from gpu_profile.registry import ecr as registry
 from gpu_profile.registry import login, push
 from gpu_profile.settings import settings
-from gpu_profile.verbs.image.registry import lent
+from gpu_profile.verbs.image.registry import open_ecr_access
 from tests.live.registry.conftest import ECR, PASSWORD, Registry
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]
@@ -26,7 +26,7 @@ def test_docker_login_writes_what_the_plan_says(
 ) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     config = tmp_path / "config.json"
-    plan = login.plan(where, registry.authorization(where), config, lambda _: None)
+    plan = login.plan_login(where, registry.fetch_authorization(where), config, lambda _: None)
     assert plan.writes_secret
     assert f"into {config}, in plain base64" in plan.says
     assert plan.command is not None
@@ -47,7 +47,7 @@ def test_a_configured_helper_keeps_the_token(
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"credsStore": "house"}))
-    plan = login.plan(where, registry.authorization(where), config, lambda _: None)
+    plan = login.plan_login(where, registry.fetch_authorization(where), config, lambda _: None)
     assert not plan.writes_secret
     assert plan.says.endswith("in the credential helper house")
     assert plan.command is not None
@@ -65,13 +65,13 @@ def test_a_lent_configuration_serves_one_cli_and_is_gone(
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    pushed = push.push(ref, where, show=print)
+    pushed = push.push_image(ref, where, show=print)
     pull = ("docker", "pull", "--quiet", str(pushed))
     remove = Command(argv=("docker", "rmi", "--force", str(ref), str(pushed)))
     process.run(remove)
     (tmp_path / "cli-plugins").mkdir()
     (tmp_path / "config.json").write_text(json.dumps({"credsStore": "none", "psFormat": "x"}))
-    auth = registry.authorization(where)
+    auth = registry.fetch_authorization(where)
     assert auth is not None
     with login.temporary_config(auth, tmp_path / "config.json") as env:
         lent = Path(env["DOCKER_CONFIG"])
@@ -109,13 +109,13 @@ def test_a_build_on_a_private_base_sees_the_token_and_leaves_none(
 ) -> None:
     base = real_registry.ref("base")
     make_image(base)
-    push.push(base, where, show=print)
+    push.push_image(base, where, show=print)
     process.run(Command(argv=("docker", "rmi", "--force", str(base))))
     (tmp_path / "empty").mkdir()
     (tmp_path / "Dockerfile").write_text(f"FROM {base}\nLABEL built=here\n")
     words = ("docker", "buildx", "build", "--no-cache", f"--file={tmp_path}/Dockerfile")
     build = Command(argv=(*words, str(tmp_path / "empty")))
-    chosen = settings.load(
+    chosen = settings.load_settings(
         tmp_path / "none",
         {},
         [f"REGISTRY={where.host}", f"ECR_REGISTRY={ECR}", f"BASE_IMAGE={base}"],
@@ -123,7 +123,7 @@ def test_a_build_on_a_private_base_sees_the_token_and_leaves_none(
     options = {"environ": {"DOCKER_CONFIG": str(tmp_path / "empty")}}
     alone = dataclasses.replace(build, env={"DOCKER_CONFIG": str(tmp_path / "empty")})
     assert process.run(alone).returncode != 0
-    with lent(chosen, options, build) as allowed:
+    with open_ecr_access(chosen, options, build) as allowed:
         assert process.run(allowed).returncode == 0
     assert [*(tmp_path / "empty").rglob("*auth*")] == []
     assert not Path(allowed.env["DOCKER_CONFIG"]).exists()

@@ -33,10 +33,10 @@ def test_push_creates_the_repository_and_gives_the_digest(
     ref = real_registry.ref("team/gpu-profile")
     make_image(ref)
     events: list[LayerEvent] = []
-    pushed = push.publish(ref, where, tmp_path / "pushed.json", show=events.append)
+    pushed = push.publish_image(ref, where, tmp_path / "pushed.json", show=events.append)
 
     assert pushed.digest == stored_digest(real_registry, "team/gpu-profile")
-    assert digests.recorded(tmp_path / "pushed.json", ref) == pushed
+    assert digests.apply_digest(tmp_path / "pushed.json", ref) == pushed
     layers = {event.layer for event in events if event.status == "Pushed"}
     assert len(layers) == 2
     (created,) = ecr.describe_repositories(repositoryNames=["team/gpu-profile"])["repositories"]
@@ -52,13 +52,13 @@ def test_repository_settings_and_a_repository_that_exists(
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    push.push(ref, where, show=quiet, immutable=False, scan=False)
+    push.push_image(ref, where, show=quiet, immutable=False, scan=False)
     (found,) = ecr.describe_repositories(repositoryNames=["gpu-profile"])["repositories"]
     assert found["imageTagMutability"] == "MUTABLE"
     assert found["imageScanningConfiguration"] == {"scanOnPush": False}
 
     make_image(ref)
-    again = push.push(ref, where, show=quiet)
+    again = push.push_image(ref, where, show=quiet)
     assert again.digest == stored_digest(real_registry, "gpu-profile")
 
 
@@ -70,14 +70,14 @@ def test_an_image_that_is_there_is_not_pushed_again(
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    first = push.push(ref, where, show=quiet)
+    first = push.push_image(ref, where, show=quiet)
     tell_ecr(ecr, ref, first.digest)
     events: list[LayerEvent] = []
-    assert push.push(ref, where, show=events.append) == first
+    assert push.push_image(ref, where, show=events.append) == first
     assert events == []
 
     make_image(ref)
-    assert push.push(ref, where, show=events.append, named_by_inputs=True) == first
+    assert push.push_image(ref, where, show=events.append, named_by_inputs=True) == first
     assert events == []
 
 
@@ -86,13 +86,13 @@ def test_pull_by_digest_and_by_tag(
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    pushed = push.push(ref, where, show=quiet)
+    pushed = push.push_image(ref, where, show=quiet)
     subprocess.run(("docker", "rmi", str(ref)), check=True, capture_output=True)
     assert engine_api.local_image(ref) is None
-    assert push.pull(ref, where, show=quiet) == pushed
-    assert push.pull(pushed, where, show=quiet) == pushed
+    assert push.pull_image(ref, where, show=quiet) == pushed
+    assert push.pull_image(pushed, where, show=quiet) == pushed
     assert engine_api.local_image(pushed) is not None
-    auth = registry.authorization(where)
+    auth = registry.fetch_authorization(where)
     assert engine_api.remote_digest(ref, auth) == pushed.digest
 
 
@@ -111,14 +111,16 @@ def test_another_registry_with_docker_logins_stored_credentials(
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    pushed = push.push(ref, registry_address.parse(real_registry.address), show=quiet)
+    pushed = push.push_image(
+        ref, registry_address.parse_registry(real_registry.address), show=quiet
+    )
     assert pushed.digest == stored_digest(real_registry, "gpu-profile")
     assert calls() == [["get"]]
 
     make_image(ref)
     events: list[LayerEvent] = []
-    where = registry_address.parse(real_registry.address)
-    assert push.push(ref, where, show=events.append, named_by_inputs=True) == pushed
+    where = registry_address.parse_registry(real_registry.address)
+    assert push.push_image(ref, where, show=events.append, named_by_inputs=True) == pushed
     assert events == []
 
 
@@ -135,13 +137,13 @@ def test_no_credential_is_on_disk_after_a_push(
     make_image(ref)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("DOCKER_CONFIG", raising=False)
-    push.publish(ref, where, home / "pushed.json", show=quiet)
+    push.publish_image(ref, where, home / "pushed.json", show=quiet)
     assert [path.name for path in home.rglob("*")] == ["pushed.json"]
     assert PASSWORD not in (home / "pushed.json").read_text()
 
 
 def test_the_address_of_ecr_itself() -> None:
-    found = registry_address.parse(f"{ECR}/team/")
+    found = registry_address.parse_registry(f"{ECR}/team/")
     assert (found.host, found.path, found.region) == (ECR, "team", "us-east-1")
     assert found.repository("gpu-profile") == "team/gpu-profile"
     assert str(ImageRef.parse(f"{ECR}/team/gpu-profile:v1")) == f"{ECR}/team/gpu-profile:v1"

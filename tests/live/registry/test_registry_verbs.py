@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import command
+from gpu_profile.command import make_command
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.lock import file as lock
 from gpu_profile.lock import installed as manifest
@@ -74,10 +74,10 @@ def test_what_was_locked_is_built_and_pushed_once(
     built = invoke("build", *words, VERSION="auto")
     assert built.returncode == 0, built.stderr
     name, _, tag = built.stdout.partition(" ")[0].rpartition(":")
-    pinned = manifest.pinned_by_lock(lock.read(tmp_path / "work" / lock.NAME))
+    pinned = manifest.pinned_by_lock(lock.read_lock(tmp_path / "work" / lock.NAME))
     assert {"NCCL_VERSION", "NCCL_TESTS_VERSION"} <= set(pinned)
     text = in_container(f"{name}:{tag}", "cat", str(manifest.PATH)).stdout
-    assert manifest.differences(manifest.components(text), pinned) == ()
+    assert manifest.list_differences(manifest.parse_components(text), pinned) == ()
 
     assert "is up to date" in invoke("build", *words, VERSION="auto").stdout
     pushed = invoke("push", *words, VERSION="auto")
@@ -88,7 +88,7 @@ def test_what_was_locked_is_built_and_pushed_once(
     anew = invoke("push", *words, VERSION="auto")
     assert (anew.returncode, anew.stdout) == (0, pushed.stdout), anew.stderr
     assert ": pushed" not in anew.stderr
-    process.run(command("docker", "image", "rm", f"{name}:{tag}"))
+    process.run(make_command("docker", "image", "rm", f"{name}:{tag}"))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_lock_pins_the_base_by_the_digest_that_its_registry_has(
 ) -> None:  # fmt: skip
     base = real_registry.ref("base")
     make_image(base)
-    pushed = push.push(base, where, show=print)
+    pushed = push.push_image(base, where, show=print)
     login = invoke("login", "--yes")
     assert login.returncode == 0
     more = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.launchers.agent.job_directory import AGENT, SAMPLES, scripts_of
+from gpu_profile.launchers.agent.job_directory import AGENT, SAMPLES, list_scripts
 from tests.unit.agent.job_agent import agent, ended, fake_nsys, spec, status
 
 
@@ -132,7 +132,7 @@ def test_no_job_there(tmp_path: Path) -> None:
 
 def test_the_agent_is_complete() -> None:
     """What a copied file imports of ours is copied too, and is there."""
-    copied = {*scripts_of(AGENT), *scripts_of(SAMPLES)}
+    copied = {*list_scripts(AGENT), *list_scripts(SAMPLES)}
     elsewhere = {path.name for path in AGENT.parent.rglob("*.py")} - copied
     for path in (*AGENT.glob("*.py"), *SAMPLES.glob("*.py")):
         tree = ast.parse(path.read_text())

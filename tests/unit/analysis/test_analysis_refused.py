@@ -11,7 +11,7 @@ import pytest
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import GRAPH, KERNEL, NVTX, RUNTIME
 from gpu_profile.analysis.tables.by_name import ANALYSES
-from gpu_profile.analysis.tables.views import check_by, filtered, top
+from gpu_profile.analysis.tables.views import check_by, filter_rows, select_top
 from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, ReportError, SettingsError, ToolError
 from gpu_profile.process import run
@@ -158,8 +158,8 @@ def test_a_graphs_launch_is_one_operation_of_its_range_and_all_its_kernels(tmp_p
     [
         (lambda: check_by("device", ("rank",), "cuda_api_sum"), "cannot be split by device"),
         (lambda: check_by("node", ("rank", "device"), "x"), "Use --by rank or device"),
-        (lambda: filtered(ANALYSES["nvtx_sum"].merge([]), "("), "--filter '('"),
-        (lambda: top(ANALYSES["nvtx_sum"].merge([]), -1), "--top -1"),
+        (lambda: filter_rows(ANALYSES["nvtx_sum"].merge([]), "("), "--filter '('"),
+        (lambda: select_top(ANALYSES["nvtx_sum"].merge([]), -1), "--top -1"),
     ],
 )
 def test_what_cannot_be_shown_is_said(refuse: Callable[[], object], reason: str) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.activity.load import activities
+from gpu_profile.analysis.activity.load import load_activities
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose
+from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 
@@ -45,7 +45,7 @@ def open_reports(name: str) -> Iterator[list[Database]]:
 
 def diagnose_program(name: str) -> Diagnosis:
     with open_reports(name) as databases:
-        return diagnose(*databases)
+        return diagnose_reports(*databases)
 
 
 def read_truth(name: str) -> dict[str, np.ndarray]:
@@ -57,7 +57,7 @@ def read_truth(name: str) -> dict[str, np.ndarray]:
 def test_steps_are_those_of_the_program(name: str) -> None:
     for report, truth in read_truth(name).items():
         with Database.open(DATA / name / f"{report}.sqlite.gz") as database:
-            for activity in activities(database, Scope()):
+            for activity in load_activities(database, Scope()):
                 steps = find_steps(activity)
                 assert abs(len(steps) - len(truth)) <= 2, (report, steps.source)
                 if name in LARGER_SHIFT:

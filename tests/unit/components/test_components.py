@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.components.key import as_text
-from gpu_profile.components.table import COMPONENTS, enabled, missing_requirements
+from gpu_profile.components.table import COMPONENTS, list_enabled, missing_requirements
 
 SETUP = Path(__file__).parents[3] / "Container-Root" / "setup.d"
 DEFAULTS: dict[str, bool | str] = {
@@ -53,7 +53,7 @@ def test_what_is_needed(on: dict[str, bool | str], needed: list[str]) -> None:
 
 def test_components_that_are_off_are_not_built() -> None:
     off: dict[str, bool | str] = {"INSTALL_MPI": False, "INSTALL_TORCH": "none"}
-    assert [component.name for component in enabled({**DEFAULTS, **off})] == ["nsys"]
+    assert [component.name for component in list_enabled({**DEFAULTS, **off})] == ["nsys"]
 
 
 def test_settings_reach_scripts_as_words() -> None:

@@ -7,8 +7,8 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Command, Result
 from gpu_profile.engine.distribution import Distribution
-from gpu_profile.image.auto import NVIDIA_BASE, TORCH_CPU_INDEX, Decided, decide, with_base
-from gpu_profile.image.embedded_base import recipe
+from gpu_profile.image.auto import NVIDIA_BASE, TORCH_CPU_INDEX, Decided, decide_settings, with_base
+from gpu_profile.image.embedded_base import make_recipe
 from gpu_profile.settings.settings import Settings
 from tests.unit.settings_for import settings_for
 
@@ -37,7 +37,7 @@ def _answer(command: Command, reachable: str, gpus: str, recorded: str) -> Resul
 def _decide(
     settings: Settings, reachable: str, *, gpus: str = "{}", recorded: str = "", anew: bool = False
 ) -> Decided:
-    steps = decide(settings, anew=anew)
+    steps = decide_settings(settings, anew=anew)
     answer = None
     while True:
         try:
@@ -85,14 +85,14 @@ def test_a_record_that_is_none(recorded: str) -> None:
 
 
 def test_what_is_set_is_not_asked_about() -> None:
-    steps = decide(settings_for())
+    steps = decide_settings(settings_for())
     with pytest.raises(StopIteration) as stop:
         next(steps)
     assert stop.value.value.made == {}
 
 
 def test_a_missing_embedded_base_is_made_by_commands_of_its_own() -> None:
-    found = Decided(settings=settings_for(), made={}, base_recipe=recipe(DEBIAN))
+    found = Decided(settings=settings_for(), made={}, base_recipe=make_recipe(DEBIAN))
     made = process.plan(with_base(found))
     assert [command.argv[0] for command in made] == ["sh", "mktemp", "mmdebstrap", "docker", "rm"]
     assert process.plan(with_base(Decided(settings=settings_for(), made={}))) == ()

@@ -25,7 +25,7 @@ def _decided(settings: Settings, **made: str) -> Decided:
 
 
 def _build(settings: Settings, downloads: Downloads | None = None) -> Command:
-    return image.build(_decided(settings), downloads or Downloads(), OPTIONS)
+    return image.make_build_command(_decided(settings), downloads or Downloads(), OPTIONS)
 
 
 def test_the_context_is_the_repository_and_the_result_is_loaded() -> None:
@@ -55,14 +55,14 @@ def test_options_of_the_user_are_words_and_may_push() -> None:
 
 def test_caches_and_attestations_when_asked() -> None:
     options = BuildOptions(root=ROOT, cache_from="type=registry,ref=r", cache_to="x", sbom=True)
-    argv = image.build(_decided(settings_for()), Downloads(), options).argv
+    argv = image.make_build_command(_decided(settings_for()), Downloads(), options).argv
     assert {"--cache-from=type=registry,ref=r", "--cache-to=x", "--sbom=true"} <= set(argv)
     assert "--provenance=false" not in argv
 
 
 def test_decisions_are_recorded() -> None:
     decided = replace(_decided(settings_for(), NSYS_SOURCE="nvidia"), base_digest="sha256:1")
-    command = image.build(decided, Downloads(), OPTIONS)
+    command = image.make_build_command(decided, Downloads(), OPTIONS)
     assert "--label=org.opencontainers.image.base.digest=sha256:1" in command.argv
     assert '--label=io.github.gpu-profile.decided={"NSYS_SOURCE": "nvidia"}' in command.argv
 
@@ -127,4 +127,4 @@ def test_paths_that_are_not_there(override: str, message: str) -> None:
 @pytest.mark.parametrize("key", ["BASE_IMAGE", "NSYS_SOURCE", "INSTALL_TORCH"])
 def test_nothing_undecided_is_rendered(key: str) -> None:
     with pytest.raises(SettingsError, match=f"{key}=auto is not decided"):
-        dockerfile.render(settings_for(f"{key}=auto"))
+        dockerfile.render_dockerfile(settings_for(f"{key}=auto"))

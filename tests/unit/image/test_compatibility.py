@@ -8,9 +8,9 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.image import compatibility as rules
 from gpu_profile.image.compatibility_facts import (
     Facts,
+    collect_facts,
     cuda_of,
     distribution_of,
-    facts,
     parse_archs,
 )
 from gpu_profile.settings import settings
@@ -44,7 +44,7 @@ HOLDING = (
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: str(rule.name))
 def test_each_rule_breaks_alone(rule: rules.Rule) -> None:
-    ((broken, what),) = rules.broken(BROKEN[rule.name])
+    ((broken, what),) = rules.list_broken(BROKEN[rule.name])
     assert broken is rule
     assert what
     assert rule.reason
@@ -54,20 +54,22 @@ def test_each_rule_breaks_alone(rule: rules.Rule) -> None:
 
 @pytest.mark.parametrize("found", HOLDING, ids=repr)
 def test_what_works_breaks_none(found: Facts) -> None:
-    assert rules.broken(found) == ()
+    assert rules.list_broken(found) == ()
 
 
 def test_our_own_manifest_serves_open_mpi_5() -> None:
     manifest = (Path(__file__).parents[3] / "k8s" / "mpijob.yaml").read_text()
-    assert rules.broken(Facts(launcher="mpijob", open_mpi=5, manifest=manifest)) == ()
+    assert rules.list_broken(Facts(launcher="mpijob", open_mpi=5, manifest=manifest)) == ()
 
 
 def load(**values: str) -> Settings:
-    return settings.load(Path("/none"), {}, [f"{key}={value}" for key, value in values.items()])
+    return settings.load_settings(
+        Path("/none"), {}, [f"{key}={value}" for key, value in values.items()]
+    )
 
 
 def test_facts_of_settings() -> None:
-    found = facts(
+    found = collect_facts(
         load(
             BASE_IMAGE="nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04",
             INSTALL_EFA="true",
@@ -82,7 +84,7 @@ def test_facts_of_settings() -> None:
 
 
 def test_facts_of_the_embedded_base() -> None:
-    found = facts(load(BASE_IMAGE="gpu-profile-base:0123", NSYS_SOURCE="debian"))
+    found = collect_facts(load(BASE_IMAGE="gpu-profile-base:0123", NSYS_SOURCE="debian"))
     assert (found.distribution, found.cuda, found.nsys, found.open_mpi) == (
         "debian13",
         None,
@@ -94,7 +96,7 @@ def test_facts_of_the_embedded_base() -> None:
 def test_a_broken_rule_is_one_line_with_reason_source_and_way_out() -> None:
     old = load(BASE_IMAGE="nvidia/cuda:12.4.1-devel-ubuntu20.04", INSTALL_EFA="true")
     with pytest.raises(SettingsError) as caught:
-        rules.check(old)
+        rules.check_compatibility(old)
     assert str(caught.value) == (
         "EFA installer 1.50.0 does not install on ubuntu20.04: the installer dropped it in 1.43 "
         "(docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html). "

@@ -31,7 +31,7 @@ def test_every_combination_of_toggles(on: tuple[bool, ...], golden: Callable[...
         with pytest.raises(SettingsError, match="needs"):
             settings_for(*_overrides(on))
         return
-    golden(f"Dockerfile.{_name(on)}", dockerfile.render(settings_for(*_overrides(on))))
+    golden(f"Dockerfile.{_name(on)}", dockerfile.render_dockerfile(settings_for(*_overrides(on))))
 
 
 def test_the_embedded_base_and_sources_of_distributions(golden: Callable[..., None]) -> None:
@@ -40,26 +40,32 @@ def test_the_embedded_base_and_sources_of_distributions(golden: Callable[..., No
         *("INSTALL_EFA=true", "EFA_SOURCE=distro", "INSTALL_TESTS=true", "NCCL_SOURCE=pypi"),
         *("INSTALL_GDRCOPY=true", "GDRCOPY_URL=/src/gdrcopy", "NCCL_TESTS_URL=/src/nccl-tests"),
     )
-    golden("Dockerfile.embedded", dockerfile.render(chosen))
+    golden("Dockerfile.embedded", dockerfile.render_dockerfile(chosen))
 
 
 def test_same_settings_same_bytes() -> None:
-    assert dockerfile.render(settings_for()) == dockerfile.render(settings_for())
+    assert dockerfile.render_dockerfile(settings_for()) == dockerfile.render_dockerfile(
+        settings_for()
+    )
 
 
 def test_no_setting_of_one_component_is_in_the_stage_of_another() -> None:
-    before = _stages(dockerfile.render(settings_for("INSTALL_EFA=true")))
-    after = _stages(dockerfile.render(settings_for("INSTALL_EFA=true", "EFA_VERSION=1.49.0")))
+    before = _stages(dockerfile.render_dockerfile(settings_for("INSTALL_EFA=true")))
+    after = _stages(
+        dockerfile.render_dockerfile(settings_for("INSTALL_EFA=true", "EFA_VERSION=1.49.0"))
+    )
     assert {name for name in before if before[name] != after[name]} == {"efa", "image"}
 
 
 def test_what_another_source_would_read_changes_nothing() -> None:
-    before = dockerfile.render(settings_for("NSYS_SOURCE=base"))
-    assert before == dockerfile.render(settings_for("NSYS_SOURCE=base", "NSYS_VERSION=2025.1.1"))
+    before = dockerfile.render_dockerfile(settings_for("NSYS_SOURCE=base"))
+    assert before == dockerfile.render_dockerfile(
+        settings_for("NSYS_SOURCE=base", "NSYS_VERSION=2025.1.1")
+    )
 
 
 def test_a_checkout_is_mounted_and_its_path_stays_here() -> None:
-    text = dockerfile.render(
+    text = dockerfile.render_dockerfile(
         settings_for("INSTALL_TESTS=true", "NCCL_TESTS_URL=/home/me/nccl-tests")
     )
     assert "from=source-nccl-tests,target=/mnt/source" in text
@@ -68,7 +74,7 @@ def test_a_checkout_is_mounted_and_its_path_stays_here() -> None:
 
 @pytest.mark.parametrize("value", ['a"b', "a\\b", "$HOME", "a b", "${X:-y}", "ü"])
 def test_values_are_quoted_for_docker(value: str) -> None:
-    quoted = dockerfile.quote(value)
+    quoted = dockerfile.quote_word(value)
     assert quoted[0] == quoted[-1] == '"'
     assert re.sub(r"\\(.)", r"\1", quoted[1:-1]) == value
 

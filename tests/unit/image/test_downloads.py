@@ -4,7 +4,7 @@ import configparser
 
 import pytest
 
-from gpu_profile.image.downloads import Downloads, parse
+from gpu_profile.image.downloads import Downloads, parse_pip_config
 
 FILES = """\
 [global]
@@ -18,7 +18,9 @@ trusted-host = mirror.example
 
 
 def test_files_then_environment() -> None:
-    found = parse(FILES + "[environment]\nPIP_INDEX_URL=https://user:pw@other.example/simple\n")
+    found = parse_pip_config(
+        FILES + "[environment]\nPIP_INDEX_URL=https://user:pw@other.example/simple\n"
+    )
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(found.pip_conf)
     assert dict(parser["global"]) == {
@@ -30,9 +32,9 @@ def test_files_then_environment() -> None:
 
 @pytest.mark.parametrize("name", ["PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
 def test_certificates_of_the_environment_win(name: str) -> None:
-    assert parse(f"{FILES}[environment]\n{name}=/x.pem\n").ca_bundle == "/x.pem"
+    assert parse_pip_config(f"{FILES}[environment]\n{name}=/x.pem\n").ca_bundle == "/x.pem"
 
 
 @pytest.mark.parametrize("text", ["", "[environment]\n", "no section = 1\n", "[global\n"])
 def test_nothing_configured(text: str) -> None:
-    assert parse(text) == Downloads()
+    assert parse_pip_config(text) == Downloads()

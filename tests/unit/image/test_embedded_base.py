@@ -17,20 +17,20 @@ DEBIAN = Distribution(id="debian", codename="bookworm", mirror="http://mirror.ex
 
 
 def _recipe() -> Recipe:
-    return embedded_base.recipe(DEBIAN)
+    return embedded_base.make_recipe(DEBIAN)
 
 
 def test_the_tag_follows_from_what_it_is_made_of() -> None:
     other = Distribution(id="debian", codename="trixie", mirror="http://other.example/debian")
-    assert _recipe().tag == embedded_base.recipe(DEBIAN).tag
-    assert _recipe().tag != embedded_base.recipe(other).tag
+    assert _recipe().tag == embedded_base.make_recipe(DEBIAN).tag
+    assert _recipe().tag != embedded_base.make_recipe(other).tag
     assert _recipe().tag.startswith("gpu-profile-base:")
 
 
 def test_debian_is_trixie_and_ubuntu_its_own_release() -> None:
     noble = Distribution(id="ubuntu", codename="noble", mirror="http://m.example/ubuntu")
-    assert (_recipe().suite, embedded_base.recipe(noble).suite) == ("trixie", "noble")
-    assert "multiverse" in embedded_base.recipe(noble).sections
+    assert (_recipe().suite, embedded_base.make_recipe(noble).suite) == ("trixie", "noble")
+    assert "multiverse" in embedded_base.make_recipe(noble).sections
 
 
 def test_it_gets_the_security_updates() -> None:
@@ -45,14 +45,14 @@ def test_it_gets_the_security_updates() -> None:
 
 
 def test_it_is_made_by_these_commands() -> None:
-    made = process.plan(embedded_base.make(_recipe()))
+    made = process.plan(embedded_base.make_base(_recipe()))
     assert [each.argv[0] for each in made] == ["sh", "mktemp", "mmdebstrap", "docker", "rm"]
     assert made[2].argv[-2:] == _recipe().sources
     assert made[3].argv[-1] == _recipe().tag
 
 
 def test_a_failure_still_removes_the_directory() -> None:
-    steps = embedded_base.make(_recipe())
+    steps = embedded_base.make_base(_recipe())
     next(steps)
     steps.send(Result(returncode=0))
     made: Command = steps.send(Result(returncode=0, stdout="/var/tmp/gpu-profile-base.x\n"))
@@ -74,7 +74,7 @@ def test_a_failure_still_removes_the_directory() -> None:
     ],
 )
 def test_what_a_user_lacks_is_one_line(missing: str, said: str) -> None:
-    steps = embedded_base.make(_recipe())
+    steps = embedded_base.make_base(_recipe())
     next(steps)
     with pytest.raises(ToolError, match=said) as refused:
         steps.send(Result(returncode=0, stdout=missing))
@@ -103,4 +103,4 @@ def test_its_age_is_checked(created: str, suites: str, ok: bool, found: str) -> 
 
 def test_no_mirror_no_base() -> None:
     with pytest.raises(ToolError, match="apt-get update"):
-        embedded_base.recipe(Distribution(id="debian", codename="bookworm"))
+        embedded_base.make_recipe(Distribution(id="debian", codename="bookworm"))

@@ -1,6 +1,6 @@
 """An image's bytes by component, from what `docker history` says of its layers."""
 
-from gpu_profile.image.size import Part, by_component, gain, largest_files, parse_history
+from gpu_profile.image.size import SizePart, by_component, largest_files, parse_history, sum_gain
 
 HISTORY = """\
 0\tCMD ["/startup.sh"]
@@ -18,13 +18,13 @@ PARTS = parse_history(HISTORY, ("torch", "nsys"))
 
 def test_layers_are_told_apart_by_their_order() -> None:
     assert (
-        Part(name="base image", size=10000),
-        Part(name="common packages", size=2000),
-        Part(name="torch", size=3000),
-        Part(name="nsys", size=4000),
-        Part(name="entrypoints and manifest", size=1000),
+        SizePart(name="base image", size=10000),
+        SizePart(name="common packages", size=2000),
+        SizePart(name="torch", size=3000),
+        SizePart(name="nsys", size=4000),
+        SizePart(name="entrypoints and manifest", size=1000),
     ) == PARTS
-    assert gain(PARTS) == 10000
+    assert sum_gain(PARTS) == 10000
 
 
 def test_the_table_ends_with_the_sums() -> None:
@@ -33,8 +33,8 @@ def test_the_table_ends_with_the_sums() -> None:
 
 
 def test_an_image_of_somebody_else() -> None:
-    assert parse_history("5\tRUN make\n7\tADD x\n", ()) == (Part(name="base image", size=12),)
-    assert parse_history("", ()) == (Part(name="base image", size=0),)
+    assert parse_history("5\tRUN make\n7\tADD x\n", ()) == (SizePart(name="base image", size=12),)
+    assert parse_history("", ()) == (SizePart(name="base image", size=0),)
 
 
 def test_largest_files_keep_odd_names() -> None:

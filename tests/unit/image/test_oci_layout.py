@@ -53,7 +53,7 @@ def test_the_builder_that_build_opts_name_is_asked_about(named: str) -> None:
 def test_it_is_a_build_context_by_its_name() -> None:
     decided = Decided(settings=settings_for(f"BASE_IMAGE={BASE}"), made={})
     options = BuildOptions(root=Path("/repository"), base=Path("/x/base"))
-    argv = image.build(decided, Downloads(), options).argv
+    argv = image.make_build_command(decided, Downloads(), options).argv
     assert f"--build-context={BASE}=oci-layout:///x/base" in argv
 
 
@@ -62,5 +62,5 @@ def test_an_engine_that_saves_no_layout_is_told(tmp_path: Path) -> None:
         return Result(returncode=1 if "oci-layout" in str(command) else 0)
 
     with pytest.raises(ToolError, match="cannot be handed") as error:
-        answered(builder.save(BASE, tmp_path / "base"), engine_24)
+        answered(builder.save_layout(BASE, tmp_path / "base"), engine_24)
     assert "docker buildx use default" in error.value.hint

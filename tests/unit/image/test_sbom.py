@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gpu_profile.errors import ReportError
-from gpu_profile.image.sbom import spdx
+from gpu_profile.image.sbom import render_spdx
 
 MANIFEST = {
     "system": "debian 13",
@@ -17,7 +17,9 @@ MANIFEST = {
 
 
 def _document() -> dict[str, object]:
-    found: dict[str, object] = json.loads(spdx(json.dumps(MANIFEST), "gpu-profile:v1", "sha256:1"))
+    found: dict[str, object] = json.loads(
+        render_spdx(json.dumps(MANIFEST), "gpu-profile:v1", "sha256:1")
+    )
     return found
 
 
@@ -46,4 +48,4 @@ def test_the_document_describes_them_all() -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"system": "debian"}'])
 def test_no_manifest(text: str) -> None:
     with pytest.raises(ReportError, match="has no manifest"):
-        spdx(text, "gpu-profile:v1", "sha256:1")
+        render_spdx(text, "gpu-profile:v1", "sha256:1")

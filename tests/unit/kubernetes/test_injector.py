@@ -10,16 +10,16 @@ from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes import injector
 from gpu_profile.kubernetes.injector import Injection
-from gpu_profile.kubernetes.injector_charts import generation
-from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.kubernetes.injector_charts import find_generation
+from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
 from tests.unit.launchers.kubernetes_objects import driven, refused
 
-CLUSTER = Cluster(namespace="injectors")
-DEVTOOLS, OPERATOR = generation("devtools"), generation("operator")
+CLUSTER = KubernetesCluster(namespace="injectors")
+DEVTOOLS, OPERATOR = find_generation("devtools"), find_generation("operator")
 WINDOW = Injection(match="train", delay_s=30, duration_s=60)
 JOB = Job(
     name="train-1",
@@ -31,22 +31,22 @@ PODS = PodOptions(image=ImageRef(name="gpu-profile"), injector=DEVTOOLS)
 
 
 def test_a_window_does_not_end_the_job() -> None:
-    words = injector.values(DEVTOOLS, WINDOW)["profile"]["devtoolArgs"].split()
+    words = injector.make_chart_values(DEVTOOLS, WINDOW)["profile"]["devtoolArgs"].split()
     assert words[0] == "profile"
     assert {"--delay=30", "--duration=60", "--kill=none"} <= set(words)
     assert words[-1] == "--output=/wd/injected/rank%q{RANK}.%h"
 
 
 def test_each_generation_has_its_own_keys() -> None:
-    assert injector.values(DEVTOOLS, WINDOW)["profile"]["injectionMatch"] == "train"
-    found = injector.values(OPERATOR, WINDOW)
+    assert injector.make_chart_values(DEVTOOLS, WINDOW)["profile"]["injectionMatch"] == "train"
+    found = injector.make_chart_values(OPERATOR, WINDOW)
     assert found["nsight-injector"]["nsightToolConfig"]["injectionIncludePatterns"] == ["train"]
     assert found["machineConfig"] is None, "kernel settings of nodes are left alone"
 
 
 def test_the_users_values_go_over_ours() -> None:
     more = injector.parse_values("profile: {injectionMatch: other, volumes: [{name: x}]}")
-    found = injector.values(DEVTOOLS, Injection(match="train", values=more))
+    found = injector.make_chart_values(DEVTOOLS, Injection(match="train", values=more))
     assert found["profile"]["injectionMatch"] == "other"
     assert found["profile"]["devtoolArgs"].startswith("profile ")
 
@@ -67,7 +67,7 @@ def test_values_that_are_none(text: str) -> None:
 
 
 def test_helm_gets_values_by_stdin_and_is_waited_for() -> None:
-    (command,) = process.plan(injector.install(CLUSTER, DEVTOOLS, "./chart", WINDOW))
+    (command,) = process.plan(injector.install_chart(CLUSTER, DEVTOOLS, "./chart", WINDOW))
     assert command.argv[:5] == (
         "helm",
         "--namespace=injectors",
@@ -80,14 +80,14 @@ def test_helm_gets_values_by_stdin_and_is_waited_for() -> None:
 
 def test_status_of_nothing_says_how_to_install() -> None:
     answers = [refused("Error: release: not found"), *[refused("")] * 3]
-    found, _ = driven(injector.status(CLUSTER, OPERATOR), *answers)
+    found, _ = driven(injector.check_injector(CLUSTER, OPERATOR), *answers)
     assert not found[0].ok
     assert "--generation operator" in found[0].advice
 
 
 def test_a_namespace_is_switched_by_the_generations_label() -> None:
-    (on,) = process.plan(injector.switch(CLUSTER, OPERATOR, "team", on=True))
-    (off,) = process.plan(injector.switch(CLUSTER, OPERATOR, "team", on=False))
+    (on,) = process.plan(injector.set_namespace_label(CLUSTER, OPERATOR, "team", on=True))
+    (off,) = process.plan(injector.set_namespace_label(CLUSTER, OPERATOR, "team", on=False))
     assert "nvidia-nsight-profile=enabled" in on.argv
     assert "nvidia-nsight-profile-" in off.argv
 

@@ -6,11 +6,11 @@ import yaml
 from gpu_profile.command import Result
 from gpu_profile.errors import SettingsError
 from gpu_profile.kubernetes import operators
-from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from tests.unit.launchers.kubernetes_objects import answer, driven, items
 
-CLUSTER = Cluster(context="gpus")
-MPI, TRAINING = operators.operator("mpi"), operators.operator("training")
+CLUSTER = KubernetesCluster(context="gpus")
+MPI, TRAINING = operators.find_operator("mpi"), operators.find_operator("training")
 OK = Result(returncode=0)
 MANIFEST = Result(returncode=0, stdout="kind: Namespace\nmetadata: {name: mpi-operator}\n")
 V1 = answer({"status": {"storedVersions": ["v1"]}})
@@ -29,7 +29,9 @@ DEPLOYMENT = {
 
 
 def test_onto_nothing() -> None:
-    said, commands = driven(operators.install(CLUSTER, MPI, "m.yaml"), OK, MANIFEST, OK, OK, OK)
+    said, commands = driven(
+        operators.install_operator(CLUSTER, MPI, "m.yaml"), OK, MANIFEST, OK, OK, OK
+    )
     assert said == "the mpi operator serves mpijobs.kubeflow.org"
     apply = commands[2]
     assert "--server-side" in apply.argv
@@ -45,17 +47,17 @@ def test_sources() -> None:
 
 def test_mpijob_v1_is_not_taken_away_unasked() -> None:
     with pytest.raises(SettingsError, match="--replace-mpijob-v1"):
-        driven(operators.install(CLUSTER, MPI), V1, items())
+        driven(operators.install_operator(CLUSTER, MPI), V1, items())
 
 
 def test_mpijob_v1_in_use_is_never_taken_away() -> None:
-    steps = operators.install(CLUSTER, MPI, replace_v1=True)
+    steps = operators.install_operator(CLUSTER, MPI, replace_v1=True)
     with pytest.raises(SettingsError, match=r"1 MPIJobs use it\. Delete them"):
         driven(steps, V1, items({"metadata": {"name": "a"}}))
 
 
 def test_mpijob_v1_goes_and_the_training_operator_stops_asking_for_it() -> None:
-    steps = operators.install(CLUSTER, MPI, replace_v1=True)
+    steps = operators.install_operator(CLUSTER, MPI, replace_v1=True)
     answers = [V1, items(), items(DEPLOYMENT), OK, OK, MANIFEST, OK, OK, OK]
     _, commands = driven(steps, *answers)
     patch = next(c for c in commands if "patch" in c.argv)
@@ -69,7 +71,7 @@ def test_the_training_operator_beside_an_mpi_operator_leaves_its_mpijob_out() ->
     crd = {"kind": "CustomResourceDefinition", "metadata": {"name": "mpijobs.kubeflow.org"}}
     text = yaml.safe_dump_all([crd, DEPLOYMENT])
     answers = [V2, Result(returncode=0, stdout=text), OK, OK, OK]
-    _, commands = driven(operators.install(CLUSTER, TRAINING, "./manifests"), *answers)
+    _, commands = driven(operators.install_operator(CLUSTER, TRAINING, "./manifests"), *answers)
     (applied,) = yaml.safe_load_all(commands[2].stdin)
     assert (
         "--enable-scheme=pytorchjob" in applied["spec"]["template"]["spec"]["containers"][0]["args"]
@@ -79,10 +81,10 @@ def test_the_training_operator_beside_an_mpi_operator_leaves_its_mpijob_out() ->
 def test_a_crd_too_new_to_have_conditions_is_waited_for() -> None:
     new = Result(returncode=1, stderr="error: .status.conditions accessor error: <nil>")
     answers = [OK, MANIFEST, OK, new, OK, OK, OK]
-    said, _ = driven(operators.install(CLUSTER, MPI, "m.yaml"), *answers)
+    said, _ = driven(operators.install_operator(CLUSTER, MPI, "m.yaml"), *answers)
     assert "serves" in said
 
 
 def test_an_operator_nobody_knows() -> None:
     with pytest.raises(SettingsError, match="Use one of mpi, training, trainer"):
-        operators.operator("tf")
+        operators.find_operator("tf")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_profile import process
-from gpu_profile.command import Result, Steps, command
+from gpu_profile.command import Result, Steps, make_command
 from gpu_profile.engine import container
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
@@ -68,11 +68,11 @@ def test_a_container_of_somebody_else_is_left_alone(verb: str) -> None:
 
 
 def test_the_local_container_is_one_of_ours() -> None:
-    steps = container.stop("db")
+    steps = container.stop_container("db")
     next(steps)
     with pytest.raises(SettingsError, match="did not start the container db"):
         steps.send(inspected({"Status": "running"}, maintainer="db"))
-    older = container.stop("db")
+    older = container.stop_container("db")
     next(older)
     labels = {"io.github.gpu-profile.layers": "nsys"}
     assert older.send(inspected({"Status": "running"}, **labels)).argv == ("docker", "stop", "db")
@@ -80,7 +80,7 @@ def test_the_local_container_is_one_of_ours() -> None:
 
 def test_the_local_container_sees_its_own_directory_alone(tmp_path: Path) -> None:
     chosen = settings_for(f"REPORT_DIR={tmp_path}", "CONTAINER=mine")
-    _, run = process.plan(container.start(chosen, ImageRef(name="gpu-profile"), ()))
+    _, run = process.plan(container.start_container(chosen, ImageRef(name="gpu-profile"), ()))
     assert f"--mount=type=bind,source={tmp_path}/mine,target=/wd/mine" in run.argv
     assert "--label=gpu-profile.container=mine" in run.argv
 
@@ -239,12 +239,12 @@ def test_an_export_gets_the_owner_of_its_report(tmp_path: Path) -> None:
     assert owned is not None
     shell = owned.argv[owned.argv.index("sh") :]
     script = shell[: shell.index("nsys")]
-    made = process.run(command(*script, "touch", str(output)))
+    made = process.run(make_command(*script, "touch", str(output)))
     assert made.returncode == 0, made.said
     assert (output.stat().st_uid, output.stat().st_gid) == (
         report.stat().st_uid,
         report.stat().st_gid,
     )
-    failed = process.run(command(*script, "false"))
+    failed = process.run(make_command(*script, "false"))
     assert failed.returncode == 1
     assert "sh" not in LAUNCHER.export("train-1", report, output).argv  # type: ignore[union-attr]

@@ -15,7 +15,7 @@ from gpu_profile.errors import GpuProfileError, JobError, ReportError, SettingsE
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.launcher import JobState
 from gpu_profile.launchers.agent.job_directory import CONTAINER_ROOT, Agent
-from gpu_profile.launchers.agent.place import Place
+from gpu_profile.launchers.agent.place import RemoteHost
 from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.process import plan
@@ -232,7 +232,7 @@ def test_refusals_of_the_agent_keep_their_exit_code(code: int, kind: type[GpuPro
 @pytest.mark.parametrize("host", ["-oProxyCommand=x", "a b", "a\nb"])
 def test_hosts_that_are_none(host: str) -> None:
     with pytest.raises(SettingsError, match="is not a host"):
-        Place(host=host)
+        RemoteHost(host=host)
 
 
 def test_ids_that_are_none() -> None:
@@ -244,10 +244,13 @@ def test_ids_that_are_none() -> None:
 
 
 def test_counters_are_a_file_and_a_word_about_it() -> None:
-    (allow,) = plan(counters.allow(Place(host="gpu"), root=False))
+    (allow,) = plan(counters.allow_counters(RemoteHost(host="gpu"), root=False))
     assert allow.argv[-1] == "sudo --non-interactive tee -- /etc/modprobe.d/gpu-profile.conf"
     assert allow.stdin == "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"
-    (restrict,) = plan(counters.restrict(Place(), root=True))
+    (restrict,) = plan(counters.restrict_counters(RemoteHost(), root=True))
     assert restrict.argv == ("rm", "-f", "--", "/etc/modprobe.d/gpu-profile.conf")
     with pytest.raises(ToolError, match="sudo asks for a password"):
-        driven(counters.allow(Place(), root=False), [said("sudo: a password is required", 1)])
+        driven(
+            counters.allow_counters(RemoteHost(), root=False),
+            [said("sudo: a password is required", 1)],
+        )

@@ -12,8 +12,8 @@ from gpu_profile import process
 from gpu_profile.errors import SettingsError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan, Resources
-from gpu_profile.kubernetes.ec2_instances import instance
-from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.kubernetes.ec2_instances import find_instance
+from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
@@ -23,11 +23,11 @@ from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
 from tests.unit.settings_for import settings_for
 
 IMAGE = ImageRef(registry="registry.example:5000", name="gpu-profile", digest=f"sha256:{'0' * 64}")
-CLUSTER = Cluster(context="gpus", namespace="team")
+CLUSTER = KubernetesCluster(context="gpus", namespace="team")
 PLAIN = PodOptions(image=IMAGE)
 FULL = PodOptions(
     image=IMAGE,
-    instance=instance("p5.48xlarge"),
+    instance=find_instance("p5.48xlarge"),
     pvc="reports",
     reports="/reports",
     queue="gpu-queue",
@@ -108,11 +108,11 @@ def test_a_trainjob_refuses_a_priority_class() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_the_file_in_k8s_is_a_manifest_by_itself(kind: type[KubernetesJob]) -> None:
-    found = manifests.load(f"{kind.name}.yaml")
+    found = manifests.load_manifest(f"{kind.name}.yaml")
     assert found["metadata"]["name"] == "example"
     before = copy.deepcopy(found)
     submitted(kind, FULL, job())
-    assert manifests.load(f"{kind.name}.yaml") == before
+    assert manifests.load_manifest(f"{kind.name}.yaml") == before
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -11,7 +11,7 @@ from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, Mount, NsysPlan, Resources
 from gpu_profile.kubernetes import kubectl as cluster
-from gpu_profile.kubernetes.ec2_instances import instance
+from gpu_profile.kubernetes.ec2_instances import find_instance
 from gpu_profile.launchers.kubernetes import pod_options as options
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
@@ -19,8 +19,8 @@ from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
 from tests.unit.launchers.kubernetes_objects import driven, refused
 
 POD = PodOptions(image=ImageRef(name="gpu-profile"))
-MPI = MpiJobLauncher(cluster=cluster.Cluster(), options=POD)
-TRAIN = TrainJobLauncher(cluster=cluster.Cluster(), options=POD)
+MPI = MpiJobLauncher(cluster=cluster.KubernetesCluster(), options=POD)
+TRAIN = TrainJobLauncher(cluster=cluster.KubernetesCluster(), options=POD)
 
 
 def job(name: str = "train-1", **changes: Any) -> Job:
@@ -40,8 +40,8 @@ def job(name: str = "train-1", **changes: Any) -> Job:
         (lambda: options.parse_affinity("{"), "KUBE_AFFINITY is no JSON"),
         (lambda: options.parse_affinity("[]"), "KUBE_AFFINITY is no JSON object"),
         (lambda: options.parse_count("KUBE_WAIT", "-1"), "KUBE_WAIT '-1' is not a number"),
-        (lambda: instance("p5.48xlrge"), "not in the table. Did you mean p5.48xlarge?"),
-        (lambda: instance("q"), "not in the table. Known: p4d.24xlarge"),
+        (lambda: find_instance("p5.48xlrge"), "not in the table. Did you mean p5.48xlarge?"),
+        (lambda: find_instance("q"), "not in the table. Known: p4d.24xlarge"),
         (lambda: cluster.split_id("a/b/c"), "'a/b/c' is no job. Use namespace/name."),
         (lambda: cluster.split_id("a/"), "'a/' is no job"),
     ],

@@ -17,7 +17,7 @@ from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 
 
 def script(kind: str, *path: Any) -> str:
-    found: Any = manifests.load(f"{kind}.yaml")["spec"]
+    found: Any = manifests.load_manifest(f"{kind}.yaml")["spec"]
     for key in path:
         found = found[key]
     shell, option, text = found["command"]

@@ -7,7 +7,7 @@ import pytest
 from gpu_profile.command import Result
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.kubernetes.kubectl import Cluster
+from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
@@ -26,8 +26,8 @@ from tests.unit.launchers.kubernetes_objects import (
 )
 
 OPTIONS = PodOptions(image=ImageRef(name="gpu-profile"))
-MPI = MpiJobLauncher(cluster=Cluster(namespace="team"), options=OPTIONS)
-TORCH = PyTorchJobLauncher(cluster=Cluster(namespace="team"), options=OPTIONS)
+MPI = MpiJobLauncher(cluster=KubernetesCluster(namespace="team"), options=OPTIONS)
+TORCH = PyTorchJobLauncher(cluster=KubernetesCluster(namespace="team"), options=OPTIONS)
 WORKERS = (pod("train-1-worker-0"), pod("train-1-worker-1"))
 LAUNCHER = pod("train-1-launcher-x")
 NOW = Result(returncode=0, stdout="2026-11-21T03:01:00Z\n")

@@ -12,7 +12,7 @@ from gpu_profile.launcher import JobState
 from gpu_profile.launchers.slurm import state as slurm_state
 from gpu_profile.launchers.slurm.container import Container
 from gpu_profile.launchers.slurm.sbatch import Script
-from gpu_profile.launchers.slurm.spelling import directive, seconds
+from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
 from gpu_profile.settings.settings import Settings
 
 PLAN = NsysPlan(
@@ -68,7 +68,7 @@ def test_chosen_ranks() -> None:
     ],
 )
 def test_words_of_a_directive(value: str, written: str) -> None:
-    assert directive(value) == written
+    assert quote_directive(value) == written
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_words_of_a_directive(value: str, written: str) -> None:
     ],
 )
 def test_time_limits(limit: str, expected: int) -> None:
-    assert seconds(limit) == expected
+    assert parse_time_limit(limit) == expected
 
 
 def test_short_jobs_are_left_to_slurms_own_signal() -> None:
@@ -210,9 +210,15 @@ def test_what_the_job_wrote_itself(ended: str, state: JobState, code: int | None
 
 def test_the_task_that_failed_first_is_named() -> None:
     failed = slurm_state.parse_scontrol(scontrol("FAILED", ExitCode="7:0"))
-    assert slurm_state.judged(failed, "exit code 7 of task 1\n").reason == "task 1 failed first"
+    assert (
+        slurm_state.apply_end_line(failed, "exit code 7 of task 1\n").reason
+        == "task 1 failed first"
+    )
     node = slurm_state.parse_scontrol(scontrol("NODE_FAIL", ExitCode="0:0"))
-    assert slurm_state.judged(node, "exit code 7 of task 1\n").reason == "a node failed (n[1-2])"
+    assert (
+        slurm_state.apply_end_line(node, "exit code 7 of task 1\n").reason
+        == "a node failed (n[1-2])"
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,6 +237,6 @@ def test_the_task_that_failed_first_is_named() -> None:
     ],
 )
 def test_refusals_of_sbatch(words: str, kind: type[Exception]) -> None:
-    refusal = slurm_state.refusal(words)
+    refusal = slurm_state.make_sbatch_error(words)
     assert type(refusal) is kind
     assert words in str(refusal)

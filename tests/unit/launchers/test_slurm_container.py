@@ -7,8 +7,8 @@ import pytest
 from gpu_profile.command import Result
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.job import Mount
-from gpu_profile.launchers.slurm.commands import Cluster
-from gpu_profile.launchers.slurm.container import Container, itself, refusal
+from gpu_profile.launchers.slurm.commands import SlurmCluster
+from gpu_profile.launchers.slurm.container import Container, find_container_error, mount_itself
 from gpu_profile.launchers.slurm.sbatch import Script
 
 DATA = Mount(source=Path("/fsx/data"), target="/data", read_only=True)
@@ -32,12 +32,12 @@ DATA = Mount(source=Path("/fsx/data"), target="/data", read_only=True)
     ],
 )
 def test_spellings_of_pyxis(image: str, written: str) -> None:
-    options = Container(image=image).srun_options((itself("/fsx/r"),), "")
+    options = Container(image=image).srun_options((mount_itself("/fsx/r"),), "")
     assert options == (f"--container-image={written}", "--container-mounts=/fsx/r:/fsx/r")
 
 
 def test_mounts_and_variables_of_a_job() -> None:
-    mounts = (itself("/fsx/a b"), DATA)
+    mounts = (mount_itself("/fsx/a b"), DATA)
     pyxis = Container(image="a").srun_options(mounts, "/fsx/a b", {"WORD": "", "A": ""})
     assert pyxis[1:] == (
         "--container-mounts=/fsx/a b:/fsx/a b,/fsx/data:/data:ro",
@@ -84,13 +84,13 @@ NO_PYXIS = "srun: unrecognized option '--container-image=a'\nTry \"srun --help\"
     ],
 )
 def test_why_a_container_did_not_start(stderr: str, why: str) -> None:
-    assert refusal(stderr) == why
+    assert find_container_error(stderr) == why
 
 
 def test_a_node_that_did_not_answer_says_why() -> None:
     failed = Result(returncode=1, stderr=NO_FILE)
-    cluster = Cluster(script=Script(container=Container(image="/fsx/a.sqsh")))
+    cluster = SlurmCluster(script=Script(container=Container(image="/fsx/a.sqsh")))
     with pytest.raises(ToolError, match=r"No such file or directory: /fsx/a\.sqsh"):
         cluster.heard(failed)
     with pytest.raises(ToolError, match="task 0: Exited with exit code 1"):
-        Cluster().heard(failed)
+        SlurmCluster().heard(failed)

@@ -85,8 +85,8 @@ def load(**values: str) -> Settings:
         "EFA_SHA256": "",
     } | values
     words = [f"{key}={value}" for key, value in chosen.items()]
-    return settings.load(Path("/nonexistent/.env"), {}, words)
+    return settings.load_settings(Path("/nonexistent/.env"), {}, words)
 
 
 def resolve(asked: Settings, decided: Settings | None = None) -> Lock:
-    return lock.resolve(asked, decided or asked, TOOLS, lambda _: DIGEST)
+    return lock.resolve_lock(asked, decided or asked, TOOLS, lambda _: DIGEST)

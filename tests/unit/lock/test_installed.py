@@ -4,7 +4,7 @@ import pytest
 
 from gpu_profile.errors import ReportError
 from gpu_profile.lock import installed as manifest
-from gpu_profile.lock.file import Part
+from gpu_profile.lock.file import LockPart
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from gpu_profile.lock.file import Part
     ],
 )
 def test_the_same_version(key: str, wanted: str, name: str, installed: str) -> None:
-    assert manifest.differences({name: installed}, {key: wanted}) == ()
+    assert manifest.list_differences({name: installed}, {key: wanted}) == ()
 
 
 @pytest.mark.parametrize(
@@ -30,24 +30,26 @@ def test_the_same_version(key: str, wanted: str, name: str, installed: str) -> N
     ],
 )
 def test_another_version(installed: dict[str, str], line: str) -> None:
-    assert manifest.differences(installed, {"NSYS_VERSION": "2026.4.1"}) == (line,)
+    assert manifest.list_differences(installed, {"NSYS_VERSION": "2026.4.1"}) == (line,)
 
 
 def test_what_is_not_pinned_may_be_any() -> None:
-    assert manifest.differences({"torch": "2.6.0"}, {"TORCH_VERSION": "", "EFA_URL": "x"}) == ()
+    assert (
+        manifest.list_differences({"torch": "2.6.0"}, {"TORCH_VERSION": "", "EFA_URL": "x"}) == ()
+    )
 
 
 def test_pins_of_a_lock_and_of_labels_are_alike() -> None:
     labels = {"io.github.gpu-profile.nsys-version": "2026.4.1", "other": "x"}
-    lock = {"nsys": Part(pinned={"NSYS_VERSION": "2026.4.1"})}
+    lock = {"nsys": LockPart(pinned={"NSYS_VERSION": "2026.4.1"})}
     assert manifest.pinned_by_labels(labels) == manifest.pinned_by_lock(lock)
 
 
 def test_components() -> None:
-    assert manifest.components('{"components": {"nsys": "2026.4.1"}}') == {"nsys": "2026.4.1"}
+    assert manifest.parse_components('{"components": {"nsys": "2026.4.1"}}') == {"nsys": "2026.4.1"}
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"components": 1}'])
 def test_no_manifest(text: str) -> None:
     with pytest.raises(ReportError, match="is no manifest"):
-        manifest.components(text)
+        manifest.parse_components(text)

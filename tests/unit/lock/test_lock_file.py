@@ -7,15 +7,15 @@ import pytest
 
 from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.lock import file as lock
-from gpu_profile.lock.file import Part
+from gpu_profile.lock.file import LockPart
 from tests.unit.lock.lock_web import BASE, DIGEST, load, resolve
 
 
 def test_text_is_sorted_and_reads_back() -> None:
     found = resolve(load(INSTALL_EFA="true"))
-    text = lock.render(found)
-    assert lock.parse(text) == found
-    assert lock.render(lock.parse(text)) == text
+    text = lock.render_lock(found)
+    assert lock.parse_lock(text) == found
+    assert lock.render_lock(lock.parse_lock(text)) == text
     sections = [line for line in text.splitlines() if line.startswith("[")]
     assert sections == sorted(sections)
     assert "pinned EFA_VERSION = 1.50.0\n" in text
@@ -24,11 +24,11 @@ def test_text_is_sorted_and_reads_back() -> None:
 
 def test_applied_in_place_of_what_was_asked() -> None:
     asked = load(NSYS_VERSION="latest")
-    applied = lock.apply(asked, resolve(asked))
+    applied = lock.apply_lock(asked, resolve(asked))
     assert applied.base_image == f"{BASE}@{DIGEST}"
     assert applied.component["NSYS_VERSION"] == "2026.10.1"
     lock.refuse_unlocked(applied)
-    assert lock.apply(asked, {}) == asked
+    assert lock.apply_lock(asked, {}) == asked
 
 
 def test_decisions_are_pinned_too() -> None:
@@ -37,9 +37,9 @@ def test_decisions_are_pinned_too() -> None:
     base = "gpu-profile-base:0123456789ab"
     decided = dataclasses.replace(asked, base_image=base, component=made)
     found = resolve(asked, decided)
-    assert found["base"] == Part({"BASE_IMAGE": "auto"}, {"BASE_IMAGE": "embedded"})
+    assert found["base"] == LockPart({"BASE_IMAGE": "auto"}, {"BASE_IMAGE": "embedded"})
     assert found["nsys"].pinned == {"NSYS_SOURCE": "debian"}
-    applied = lock.apply(asked, found)
+    applied = lock.apply_lock(asked, found)
     assert (applied.base_image, applied.component["INSTALL_TORCH"]) == ("embedded", "cpu")
 
 
@@ -54,25 +54,25 @@ def test_decisions_are_pinned_too() -> None:
 )
 def test_drift(change: dict[str, str], line: str) -> None:
     found = resolve(load())
-    lock.check(load(), found)
+    lock.check_lock(load(), found)
     with pytest.raises(GateError) as caught:
-        lock.check(load(**change), found)
+        lock.check_lock(load(**change), found)
     assert line in str(caught.value)
     assert caught.value.exit_code == 8
     with pytest.raises(GateError, match=r"gpu-profile\.lock is not of these settings"):
-        lock.apply(load(**change), found)
+        lock.apply_lock(load(**change), found)
 
 
 def test_less_is_no_drift() -> None:
     found = resolve(load(INSTALL_EFA="true"))
-    lock.check(load(), found)
-    assert lock.apply(load(), found).component["INSTALL_EFA"] is False
+    lock.check_lock(load(), found)
+    assert lock.apply_lock(load(), found).component["INSTALL_EFA"] is False
 
 
 def test_no_lock(tmp_path: Path) -> None:
-    assert lock.read(tmp_path / "gpu-profile.lock") == {}
+    assert lock.read_lock(tmp_path / "gpu-profile.lock") == {}
     with pytest.raises(GateError, match="There is no"):
-        lock.check(load(), {})
+        lock.check_lock(load(), {})
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_what_the_distribution_serves_needs_no_lock() -> None:
 )
 def test_damaged_locks(text: str) -> None:
     with pytest.raises(SettingsError, match=r"gpu-profile\.lock:\d: .* is no line of a lock"):
-        lock.parse(text)
+        lock.parse_lock(text)

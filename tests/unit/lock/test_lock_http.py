@@ -60,11 +60,11 @@ def repository(tmp_path: Path) -> Path:
 
 def test_text_and_sha256(served: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"ab" * 1_000_000)
-    fetch = download.opener()
+    fetch = download.make_fetch()
     expected = hashlib.sha256(b"ab" * 1_000_000).hexdigest()
-    assert download.sha256(fetch, f"{served}/file") == expected
-    assert download.sha256(fetch, str(tmp_path / "file")) == expected
-    assert download.text(fetch, f"{served}/file")[:4] == "abab"
+    assert download.fetch_sha256(fetch, f"{served}/file") == expected
+    assert download.fetch_sha256(fetch, str(tmp_path / "file")) == expected
+    assert download.fetch_text(fetch, f"{served}/file")[:4] == "abab"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_text_and_sha256(served: str, tmp_path: Path) -> None:
 )
 def test_what_cannot_be_read(url: str, said: str, served: str) -> None:
     with pytest.raises(ToolError, match=said):
-        download.text(download.opener(), url.format(served=served))
+        download.fetch_text(download.make_fetch(), url.format(served=served))
 
 
 def expected_refs(repository: Path) -> dict[str, str]:
@@ -93,7 +93,7 @@ def expected_refs(repository: Path) -> dict[str, str]:
 def test_refs_of_a_dumb_server(served: str, tmp_path: Path, repository: Path) -> None:
     git(repository, "update-server-info")
     for url in (f"{served}/tests.git/.git", f"{served}/tests.git/.git/"):
-        found = download.git_refs(download.opener(), url)
+        found = download.git_refs(download.make_fetch(), url)
         assert {k: v for k, v in found.items() if k != "HEAD"} == expected_refs(repository)
 
 
@@ -105,7 +105,7 @@ def test_refs_of_a_smart_server(repository: Path) -> None:
     path = repository / "info" / "refs?service=git-upload-pack"
     path.parent.mkdir()
     path.write_bytes(service + said)
-    found = download.git_refs(download.opener(), str(repository))
+    found = download.git_refs(download.make_fetch(), str(repository))
     assert {k: v for k, v in found.items() if k != "HEAD"} == expected_refs(repository)
 
 
@@ -113,4 +113,4 @@ def test_a_page_that_is_no_repository(served: str, tmp_path: Path) -> None:
     (tmp_path / "info").mkdir()
     (tmp_path / "info" / "refs").write_text("<html>Welcome</html>")
     with pytest.raises(ToolError, match="answers, but not as a git repository"):
-        download.git_refs(download.opener(), served)
+        download.git_refs(download.make_fetch(), served)

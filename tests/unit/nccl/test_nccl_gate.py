@@ -7,20 +7,20 @@ import pytest
 
 from gpu_profile.errors import GateError, ReportError, SettingsError
 from gpu_profile.job import Resources
-from gpu_profile.nccl.floors import FLOORS, floor
-from gpu_profile.nccl.gate import busbw_at, check_bandwidth, check_correct, plot, prove_efa
+from gpu_profile.nccl.floors import FLOORS, find_floor
+from gpu_profile.nccl.gate import busbw_at, check_bandwidth, check_correct, draw_plot, prove_efa
 from gpu_profile.nccl.measurement import Measurement
 from gpu_profile.nccl.output import parse_output
 from gpu_profile.nccl.suite import (
     COLLECTIVES,
     Suite,
-    argv,
-    jobs,
-    judge,
+    judge_measurements,
+    list_words,
+    make_jobs,
+    make_suite,
     parse_collectives,
     read_results,
     redact_results,
-    suite,
     with_json,
     writes_json,
 )
@@ -108,8 +108,8 @@ def test_efa_not_proven_by_a_recorded_log_of_sockets() -> None:
 
 
 def test_floors_are_nine_tenths_of_what_was_measured(measured: Measurement) -> None:
-    assert floor("h200x4", 2**29).measured == busbw_at(measured, 2**29)
-    assert floor("p5.48xlarge", 2**30).busbw == pytest.approx(393.26, abs=0.01)
+    assert find_floor("h200x4", 2**29).measured == busbw_at(measured, 2**29)
+    assert find_floor("p5.48xlarge", 2**30).busbw == pytest.approx(393.26, abs=0.01)
     assert all(row.source and row.busbw < row.measured for row in FLOORS)
 
 
@@ -119,11 +119,11 @@ def test_floors_are_nine_tenths_of_what_was_measured(measured: Measurement) -> N
 )
 def test_floors_refused(platform: str, size: int, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        floor(platform, size)
+        find_floor(platform, size)
 
 
 def test_plot(measured: Measurement) -> None:
-    lines = plot(measured).splitlines()
+    lines = draw_plot(measured).splitlines()
     assert lines[0] == "all_reduce_perf: busbw in GB/s over 4 ranks"
     assert lines[1] == "     8     0.00 |"
     assert lines[-1] == "  512M   347.61 |" + "#" * 40
@@ -133,11 +133,11 @@ def test_plot(measured: Measurement) -> None:
 def test_plot_leaves_out_what_is_too_small_to_be_split() -> None:
     """alltoall rounds 8 bytes over 4 ranks down to none."""
     text = (RECORDED.parent / "nccl-tests" / "alltoall.txt").read_text()
-    assert plot(parse_output(text)[0]).splitlines()[1].startswith("   128 ")
+    assert draw_plot(parse_output(text)[0]).splitlines()[1].startswith("   128 ")
 
 
 def test_argv() -> None:
-    words = argv("all_gather", Suite(max_size=2**31), gpus_per_process=8)
+    words = list_words("all_gather", Suite(max_size=2**31), gpus_per_process=8)
     assert " ".join(words) == "all_gather_perf -b 8 -e 2147483648 -f 2 -g 8 -c 1 -T 600"
 
 
@@ -151,11 +151,11 @@ def test_json_from_2_17_3_on(version: str, known: bool) -> None:
 
 def test_one_process_on_one_node_and_one_a_gpu_over_several() -> None:
     asked = Suite(collectives=("all_reduce", "alltoall"), efa=True)
-    here = jobs(asked, name="n", image=None, resources=Resources(gpus_per_node=4))
+    here = make_jobs(asked, name="n", image=None, resources=Resources(gpus_per_node=4))
     assert [job.name for job in here] == ["n-all-reduce", "n-alltoall"]
     assert here[0].command[7:9] == ("-g", "4")
     wide = Resources(nodes=2, gpus_per_node=8, tasks_per_node=8)
-    there = jobs(asked, name="n", image=None, resources=wide)
+    there = make_jobs(asked, name="n", image=None, resources=wide)
     assert there[0].command[7:9] == ("-g", "1")
     written = with_json(there[0], "all_reduce", "/wd/n")
     assert written.command[-2:] == ("-J", "/wd/n/all_reduce.nccl.json")
@@ -166,9 +166,9 @@ def test_one_process_on_one_node_and_one_a_gpu_over_several() -> None:
 def test_results_come_from_the_table_where_there_is_no_json(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_text(RECORDED.read_text())
     found = read_results(tmp_path, "all_reduce")
-    judge([found], Suite(min_busbw=300.0, at=2**29))
+    judge_measurements([found], Suite(min_busbw=300.0, at=2**29))
     with pytest.raises(GateError, match="no line 'NET/OFI"):
-        judge([found], Suite(efa=True), [RECORDED.read_text()])
+        judge_measurements([found], Suite(efa=True), [RECORDED.read_text()])
 
 
 def test_results_from_json_and_their_redaction(tmp_path: Path) -> None:
@@ -202,8 +202,8 @@ def test_collectives_refused(text: str) -> None:
 )
 def test_flags_refused(busbw: float, at: str, top: str) -> None:
     with pytest.raises(SettingsError):
-        suite("all_reduce", min_busbw=busbw, at=at, max_size=top)
+        make_suite("all_reduce", min_busbw=busbw, at=at, max_size=top)
 
 
 def test_flags_widen_the_sizes_to_the_gate() -> None:
-    assert suite("all_reduce", min_busbw=400.0, at="16G").max_size == 2**34
+    assert make_suite("all_reduce", min_busbw=400.0, at="16G").max_size == 2**34

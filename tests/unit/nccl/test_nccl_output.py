@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.nccl.measurement import parse_size, size_text, table
+from gpu_profile.nccl.measurement import make_table, parse_size, size_text
 from gpu_profile.nccl.output import parse_output
 from gpu_profile.nccl.results_json import parse_json, redact_json
 
@@ -111,7 +111,7 @@ def test_a_half_that_was_not_measured() -> None:
     (measured,) = parse_output(f"{HEADER}\n{ROW}\n")
     assert measured.rows[0].out_of_place is None
     assert measured.rows[0].busbw == 1.5
-    assert table(measured).rows[0][4:8] == (None,) * 4
+    assert make_table(measured).rows[0][4:8] == (None,) * 4
 
 
 def test_unchecked_values_are_none() -> None:

@@ -12,7 +12,7 @@ from gpu_profile.cli.paths import RECORDS
 from gpu_profile.cli.table import VERBS
 from gpu_profile.errors import GateError, JobError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.registry.digests import record
+from gpu_profile.registry.digests import save_digest
 from gpu_profile.settings import settings
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs import nccl
@@ -33,7 +33,7 @@ def chosen(tmp_path: Path, fake_tool: FakeTool) -> Settings:
     fake_tool("nvidia-smi", GPUS)
     fake_tool("all_reduce_perf", f"cat {RECORDED}")
     words = ["LAUNCHER=host", f"REPORT_DIR={tmp_path}", "INSTALL_EFA=false"]
-    return settings.load(tmp_path / "none", {}, words)
+    return settings.load_settings(tmp_path / "none", {}, words)
 
 
 def run(chosen: Settings, **changes: object) -> None:
@@ -117,9 +117,9 @@ def test_a_cluster_pulls_by_the_digest_that_push_recorded(
     pushed = ImageRef(
         registry="r.example", name="gpu-profile", tag="1", digest=f"sha256:{'1' * 64}"
     )
-    record(RECORDS, pushed)
+    save_digest(RECORDS, pushed)
     words = ["LAUNCHER=mpijob", "REGISTRY=r.example", "VERSION=1"]
-    chosen = settings.load(tmp_path / "none", {}, words)
+    chosen = settings.load_settings(tmp_path / "none", {}, words)
     nccl.run_suite(chosen, options(dry_run=True, nodes=2, gpus="8"))
     assert f"image: r.example/gpu-profile@{pushed.digest}" in capsys.readouterr().out
 

@@ -9,7 +9,7 @@ from gpu_profile.command import Result
 from gpu_profile.job import PRESETS, ProfileSpec
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys import options as nsys
-from gpu_profile.nsys.help import parse_options, values
+from gpu_profile.nsys.help import list_values, parse_options
 
 HELP = Path(__file__).parents[2] / "data" / "nsys-help"
 OLD = (HELP / "2023.4.txt").read_text()
@@ -59,7 +59,7 @@ def test_help_is_read_with_short_and_twofold_names() -> None:
     has = parse_options(OLD)
     assert {"trace", "t", "nvtx-domain-include", "nvtx-domain-exclude", "ftrace"} <= set(has)
     assert has["t"] == has["trace"] != has["sample"]
-    assert values(has, "capture-range") == ("none", "cudaProfilerApi", "nvtx", "hotkey")
+    assert list_values(has, "capture-range") == ("none", "cudaProfilerApi", "nvtx", "hotkey")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_help_is_read_with_short_and_twofold_names() -> None:
     ],
 )
 def test_values_as_the_versions_write_them(text: str) -> None:
-    assert values({"x": f"--x=\n\n{text}"}, "x") == ("a", "b-c", "none")
+    assert list_values({"x": f"--x=\n\n{text}"}, "x") == ("a", "b-c", "none")
 
 
 def test_a_recorded_window_leaves_the_job_running() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.nsys.python_functions import Attributes, Target, render, trace_file
+from gpu_profile.nsys.python_functions import Attributes, Target, render_functions, trace_file
 
 PLAIN = Attributes()
 
@@ -40,7 +40,7 @@ def test_one_entry_a_module_in_the_order_given() -> None:
 
 
 def test_nothing_that_was_not_given() -> None:
-    text = render([Target("a.b", "c")], PLAIN)
+    text = render_functions([Target("a.b", "c")], PLAIN)
     assert text == (
         '[\n    {\n        "module": "a.b",\n        "functions": [\n            "c"\n        ]\n'
         "    }\n]\n"

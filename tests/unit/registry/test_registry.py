@@ -29,7 +29,7 @@ AUTH = Auth(username="AWS", password="hidden", server=ECR)
     ],
 )
 def test_ecr_says_its_account_and_region(text: str, region: str) -> None:
-    found = registry_address.parse(text)
+    found = registry_address.parse_registry(text)
     assert (found.account, found.region, found.path) == ("123456789012", region, "")
     assert found.is_ecr
 
@@ -45,13 +45,13 @@ def test_ecr_says_its_account_and_region(text: str, region: str) -> None:
     ],
 )
 def test_other_registries(text: str, host: str, path: str) -> None:
-    found = registry_address.parse(text)
+    found = registry_address.parse_registry(text)
     assert (found.host, found.path, found.is_ecr) == (host, path, False)
-    assert registry.authorization(found) is None
+    assert registry.fetch_authorization(found) is None
 
 
 def test_ecr_behind_another_address() -> None:
-    found = registry_address.parse("127.0.0.1:5000/team", ecr_registry=ECR)
+    found = registry_address.parse_registry("127.0.0.1:5000/team", ecr_registry=ECR)
     assert (found.host, found.account, found.repository("x")) == (
         "127.0.0.1:5000",
         "123456789012",
@@ -85,7 +85,7 @@ def test_a_password_is_never_shown() -> None:
     ],
 )
 def test_words_of_engines(words: str, line: str) -> None:
-    error = push.explained(words, REF)
+    error = push.explain_refusal(words, REF)
     assert line in str(error)
     assert "\n" not in str(error)
     assert error.exit_code == 7
@@ -94,10 +94,10 @@ def test_words_of_engines(words: str, line: str) -> None:
 def test_records(tmp_path: Path) -> None:
     path = tmp_path / "new" / "images.json"
     pushed = ImageRef(registry=REF.registry, name=REF.name, tag="v1", digest="sha256:" + "a" * 64)
-    assert digests.recorded(path, REF) == REF
-    digests.record(path, pushed)
-    digests.record(path, ImageRef(name="other", tag="v2", digest="sha256:" + "b" * 64))
-    assert digests.recorded(path, REF) == pushed
+    assert digests.apply_digest(path, REF) == REF
+    digests.save_digest(path, pushed)
+    digests.save_digest(path, ImageRef(name="other", tag="v2", digest="sha256:" + "b" * 64))
+    assert digests.apply_digest(path, REF) == pushed
     assert list(json.loads(path.read_text())) == ["127.0.0.1:5000/gpu-profile:v1", "other:v2"]
     assert [found.name for found in path.parent.iterdir()] == ["images.json"]
 
@@ -106,13 +106,13 @@ def test_damaged_records(tmp_path: Path) -> None:
     path = tmp_path / "images.json"
     path.write_text("{")
     with pytest.raises(RegistryError, match="is damaged"):
-        digests.recorded(path, REF)
+        digests.apply_digest(path, REF)
 
 
 def test_login_by_ecrs_own_helper_writes_no_secret(tmp_path: Path) -> None:
     path = tmp_path / ".docker" / "config.json"
-    where = registry_address.parse(ECR)
-    plan = login.plan(where, AUTH, path, lambda program: f"/usr/bin/{program}")
+    where = registry_address.parse_registry(ECR)
+    plan = login.plan_login(where, AUTH, path, lambda program: f"/usr/bin/{program}")
     assert plan.command is None
     assert plan.config is not None
     assert plan.says == f"names the helper ecr-login for {ECR} in {path}; no secret is written"
@@ -122,7 +122,9 @@ def test_login_by_ecrs_own_helper_writes_no_secret(tmp_path: Path) -> None:
 
 
 def test_login_elsewhere_lets_docker_ask(tmp_path: Path) -> None:
-    plan = login.plan(Registry(host="localhost:5000"), None, tmp_path / "none", lambda _: None)
+    plan = login.plan_login(
+        Registry(host="localhost:5000"), None, tmp_path / "none", lambda _: None
+    )
     assert plan.writes_secret
     assert str(plan.command) == "docker login localhost:5000"
 
@@ -131,4 +133,4 @@ def test_a_damaged_docker_configuration(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text("{")
     with pytest.raises(RegistryError, match="cannot be read"):
-        login.plan(registry_address.parse(ECR), AUTH, path, lambda _: None)
+        login.plan_login(registry_address.parse_registry(ECR), AUTH, path, lambda _: None)

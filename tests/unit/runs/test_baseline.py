@@ -9,14 +9,14 @@ PROFILED = [*(f'[0] {{"step": {n}, "step_ms": {11 + n}}}' for n in range(5)), "G
 
 
 def test_steps_count_where_both_runs_print_them() -> None:
-    found = baseline.cost(PLAIN, PROFILED, 1.0, 9.0)
+    found = baseline.compute_cost(PLAIN, PROFILED, 1.0, 9.0)
     assert found == {"step_ms": 12.0, "profiled_step_ms": 13.0, "ratio": pytest.approx(13 / 12)}
-    assert baseline.said(found) == "the profile cost 1.083x: 12.00 -> 13.00 ms a step"
+    assert baseline.describe_cost(found) == "the profile cost 1.083x: 12.00 -> 13.00 ms a step"
 
 
 def test_duration_counts_otherwise() -> None:
-    found = baseline.cost(["hello"], PROFILED, 2.0, 3.0)
-    assert baseline.said(found) == "the profile cost 1.500x: 2.00 -> 3.00 s in all"
+    found = baseline.compute_cost(["hello"], PROFILED, 2.0, 3.0)
+    assert baseline.describe_cost(found) == "the profile cost 1.500x: 2.00 -> 3.00 s in all"
 
 
 def test_lines_that_are_no_steps_are_passed_over() -> None:
@@ -25,4 +25,4 @@ def test_lines_that_are_no_steps_are_passed_over() -> None:
 
 
 def test_no_baseline_says_nothing() -> None:
-    assert baseline.said({}) == ""
+    assert baseline.describe_cost({}) == ""

@@ -61,12 +61,12 @@ def test_no_output_yet(tmp_path: Path) -> None:
 def test_the_longer_of_both_is_kept_without_credentials(tmp_path: Path) -> None:
     log = tmp_path / "output.log"
     log.write_text("followed\n")
-    output.complete(
+    output.complete_log(
         log, Result(returncode=0, stdout="followed\nhttps://me:abcdef@proxy.example/\n")
     )
     assert log.read_text().startswith("followed\nhttps://")
     assert "abcdef" not in log.read_text()
-    output.complete(log, Result(returncode=1, stdout="x" * 100))
+    output.complete_log(log, Result(returncode=1, stdout="x" * 100))
     assert "xxx" not in log.read_text()
 
 
@@ -75,5 +75,5 @@ def test_the_kept_log_is_the_followed_one_though_hidden_values_made_it_shorter(
 ) -> None:
     log = tmp_path / "output.log"
     log.write_text("b ***\na\n")
-    output.complete(log, Result(returncode=0, stdout="a\nb hunter2xyz\n"), ("hunter2xyz",))
+    output.complete_log(log, Result(returncode=0, stdout="a\nb hunter2xyz\n"), ("hunter2xyz",))
     assert log.read_text() == "b ***\na\n"

@@ -52,7 +52,7 @@ TAKEN = (
 
 
 def load(path: Path, word: str) -> settings.Settings:
-    return settings.load(path / ".env", {}, [word])
+    return settings.load_settings(path / ".env", {}, [word])
 
 
 @pytest.mark.parametrize("word", [*REFUSED, *SPACED])

@@ -12,7 +12,7 @@ from gpu_profile.settings import template as settings_template
 def load(tmp_path: Path, text: str = "", *words: str, **environ: str) -> settings.Settings:
     path = tmp_path / ".env"
     path.write_text(text)
-    return settings.load(path, environ, words)
+    return settings.load_settings(path, environ, words)
 
 
 def test_command_line_over_environment_over_file_over_default(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_command_line_over_environment_over_file_over_default(tmp_path: Path) ->
 
 
 def test_no_file_is_all_defaults(tmp_path: Path) -> None:
-    chosen = settings.load(tmp_path / "none", {})
+    chosen = settings.load_settings(tmp_path / "none", {})
     assert str(chosen.image_ref) == "gpu-profile:latest"
     assert chosen.report_dir == Path("/tmp")
 
@@ -46,18 +46,18 @@ def test_booleans_are_what_people_write(tmp_path: Path, text: str) -> None:
 
 
 def test_a_password_in_a_url_is_not_shown() -> None:
-    assert settings.shown("http://me:secret@proxy:3128") == "http://***@proxy:3128"
+    assert settings.strip_credentials("http://me:secret@proxy:3128") == "http://***@proxy:3128"
 
 
 def test_the_shipped_file_documents_every_key_and_is_all_defaults(
     pytestconfig: pytest.Config,
 ) -> None:
     shipped = pytestconfig.rootpath / ".env"
-    assert shipped.read_text() == settings_template.template()
-    assert settings.load(shipped, {}) == settings.load(Path("/nonexistent"), {})
+    assert shipped.read_text() == settings_template.render_template()
+    assert settings.load_settings(shipped, {}) == settings.load_settings(Path("/nonexistent"), {})
 
 
 def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".env").mkdir()
     with pytest.raises(SettingsError, match="cannot be read"):
-        settings.load(tmp_path / ".env", {})
+        settings.load_settings(tmp_path / ".env", {})

@@ -56,7 +56,7 @@ def test_a_malformed_file_is_refused(tmp_path: Path, text: str, said: str) -> No
     path = tmp_path / ".env"
     path.write_text(text)
     with pytest.raises(SettingsError) as refused:
-        settings.load(path, {})
+        settings.load_settings(path, {})
     message = str(refused.value)
     assert f"{path}:{said}" in message
     assert "\n" not in message
@@ -67,7 +67,7 @@ def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / ".env"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingsError, match="cannot be read"):
-        settings.load(path, {})
+        settings.load_settings(path, {})
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
 )
 def test_a_malformed_flag_is_refused(tmp_path: Path, word: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        settings.load(tmp_path / ".env", {}, [word])
+        settings.load_settings(tmp_path / ".env", {}, [word])

@@ -8,20 +8,20 @@ import pytest
 
 from gpu_profile.command import Result
 from gpu_profile.runs import record as rundir
-from gpu_profile.runs.record import ReportFacts, Run
+from gpu_profile.runs.record import ReportSummary, RunRecord
 from tests.invoked import invoke
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
 
 FILE = "rank0.here.sqlite"
-RUN = Run(
+RUN = RunRecord(
     id="train-1",
     launcher="host",
     command=("python3", "train.py"),
     handle="host://train-1",
     phase="done",
     exit_code=0,
-    reports=(ReportFacts(file=FILE, rank=0, host="here", bytes=1, events={"cuda": 9}),),
+    reports=(ReportSummary(file=FILE, rank=0, host="here", bytes=1, events={"cuda": 9}),),
     baseline={"wall_s": 2.0, "profiled_wall_s": 3.0, "ratio": 1.5},
     cleaned=True,
 )
@@ -35,10 +35,10 @@ HOST_BOUND = Training(kernel_us=8, host_us=30, transfer_us=30, before=start)
 WITHOUT_STEPS = Training(ranks=1, steps=2, step_range="", kernel_us=8, host_us=3_000)
 
 
-def fetched(training: Training, folder: Path, *flags: str, run: Run = RUN) -> Result:
+def fetched(training: Training, folder: Path, *flags: str, run: RunRecord = RUN) -> Result:
     directory = folder / run.id
     directory.mkdir()
-    rundir.save(run, directory)
+    rundir.save_run(run, directory)
     training.record().save(directory / FILE)
     words = ("fetch", "--job", run.id, *flags)
     return invoke(*words, directory=folder, REPORT_DIR=str(folder))

@@ -11,7 +11,7 @@ import pytest
 
 from gpu_profile.analysis.compare.rank_sets import SideRanks, check_ranks
 from gpu_profile.errors import ReportError
-from gpu_profile.runs.record import Run
+from gpu_profile.runs.record import RunRecord
 from tests.fuzz.damage import damage_leaf
 from tests.invoked import invoke
 
@@ -75,7 +75,7 @@ def test_compare_fails_on_a_rank_that_both_runs_miss(four: Path, tmp_path: Path)
     shutil.copytree(four, three)
     (three / "rank3.h.sqlite").unlink()
     for ranks, code in (((0, 1, 2, 3), 6), ((0, 1, 2), 0)):
-        run = Run(id="three", launcher="host", command=("train",), ranks=ranks)
+        run = RunRecord(id="three", launcher="host", command=("train",), ranks=ranks)
         (three / "run.json").write_text(run.to_json())
         done = invoke("compare", f"--base={three}", f"--new={three}", directory=tmp_path)
         assert done.returncode == code, done.stderr

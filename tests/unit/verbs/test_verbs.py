@@ -10,7 +10,7 @@ import pytest
 from gpu_profile.cli.table import VERBS, Verb
 from gpu_profile.command import Result
 from gpu_profile.runs import record as rundir
-from gpu_profile.runs.record import Run
+from gpu_profile.runs.record import RunRecord
 from tests.invoked import invoke
 
 
@@ -185,10 +185,10 @@ def test_a_trace_file_is_written_and_checked(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run_that_is_over(tmp_path: Path) -> Run:
+def run_that_is_over(tmp_path: Path) -> RunRecord:
     """A failed run whose engine has nothing left of it."""
-    directory = rundir.create(tmp_path, "train-1")
-    run = Run(
+    directory = rundir.create_run(tmp_path, "train-1")
+    run = RunRecord(
         id="train-1",
         launcher="slurm",
         command=("python3", "train.py"),
@@ -199,14 +199,14 @@ def run_that_is_over(tmp_path: Path) -> Run:
         baseline={"wall_s": 2.0, "profiled_wall_s": 3.0, "ratio": 1.5},
         cleaned=True,
     )
-    rundir.save(run, directory)
+    rundir.save_run(run, directory)
     (directory / rundir.OUTPUT_FILE).write_text("its words\n")
     return run
 
 
 @pytest.mark.parametrize("job", ["train-1", "slurm://7"])
 def test_a_run_that_is_over_is_read_from_its_record(
-    tmp_path: Path, run_that_is_over: Run, job: str
+    tmp_path: Path, run_that_is_over: RunRecord, job: str
 ) -> None:
     def said(*words: str) -> Result:
         return invoke(*words, "--job", job, directory=tmp_path, REPORT_DIR=str(tmp_path))

@@ -17,7 +17,7 @@ from gpu_profile.analysis.activity.comm.nccl_payload import (
     NcclCalls,
     find_launches,
 )
-from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.comm_kernels import (
     ALL_TO_ALL,
@@ -89,7 +89,7 @@ def comm_calls(
     ranks = _own_ranks(calls.memberships, device)
     kind = _kinds(calls, launches, named)
     messages = _messages(calls, launches)
-    numbers = {one: _number(one, ranks, calls, rank) for one in present(calls.communicator)}
+    numbers = {one: _number(one, ranks, calls, rank) for one in list_distinct(calls.communicator)}
     own = np.array([numbers.get(one, NO_PEER) for one in communicator.tolist()], np.int64)
     _mark_all_to_all(kind, communicator, messages, own, ranks)
     moved = _sizes(calls, launches, messages, own)
@@ -129,16 +129,16 @@ def _number(
     rank, unless the messages go to one other rank only or not that far."""
     if communicator in ranks:
         return ranks[communicator][0]
-    peers = present(calls.peer[calls.communicator == communicator])
+    peers = list_distinct(calls.peer[calls.communicator == communicator])
     return rank if len(peers) > 1 and rank <= peers[-1] else NO_PEER
 
 
 def _kinds(calls: NcclCalls, launches: Launches, named: NDArray[np.int8]) -> NDArray[np.int8]:
     """The call tells the kind where the kernel's name does not (ncclDevKernel_Generic)."""
-    told = np.array([KINDS.index(_call_kind(name)) for name in calls.names], np.int8)
+    kind_by_name = np.array([KINDS.index(_call_kind(name)) for name in calls.names], np.int8)
     kind = named.copy()
     if len(launches.call):
-        of_call = told[calls.name[launches.call]]
+        of_call = kind_by_name[calls.name[launches.call]]
         sure = of_call != _OTHER
         kind[launches.kernel[sure]] = of_call[sure]
     return kind
@@ -146,8 +146,8 @@ def _kinds(calls: NcclCalls, launches: Launches, named: NDArray[np.int8]) -> NDA
 
 def _call_kind(name: str) -> str:
     """ncclSend is send_recv, ncclAlltoAll all_to_all."""
-    found = comm_kernel(f"{name}Kernel")
-    return found.kind if found else OTHER
+    kernel = comm_kernel(f"{name}Kernel")
+    return kernel.kind if kernel else OTHER
 
 
 def _messages(calls: NcclCalls, launches: Launches) -> Messages:
@@ -181,9 +181,9 @@ def _mark_all_to_all(
     np.add.at(spread, pairs[0], 1)
     itself = np.zeros(len(kind), np.bool_)
     itself[messages.kernel[to_self]] = True
-    for one in present(communicator[messages.kernel]):
+    for one in list_distinct(communicator[messages.kernel]):
         mine = np.flatnonzero((communicator == one) & (kind == _SEND_RECV))
         size = ranks[one][1] if one in ranks else int(spread[mine].max(initial=0)) + 1
-        whole = itself[mine] | ((spread[mine] >= size - 1) & (size > 2))
-        if len(mine) and 2 * whole.sum() >= len(mine):
+        is_exchange = itself[mine] | ((spread[mine] >= size - 1) & (size > 2))
+        if len(mine) and 2 * is_exchange.sum() >= len(mine):
             kind[mine] = _ALL_TO_ALL

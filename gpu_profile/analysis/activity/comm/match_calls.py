@@ -17,7 +17,7 @@ from gpu_profile.analysis.activity.comm.lanes import (
     lane_of,
     shifts,
 )
-from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.comm_kernels import (
     ALL_TO_ALL,
@@ -31,13 +31,13 @@ _SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])
 
 
 def match_calls(
-    ranks: Sequence[Collectives], found: Sequence[Arrivals], clock_error_ns: int, first: int = 0
+    ranks: Sequence[Collectives], arrivals: Sequence[Arrivals], clock_error_ns: int, first: int = 0
 ) -> int:
     """Write the arrivals of every communicator that NCCL names; the next free group number."""
     number = first
     for communicator in _communicators(ranks):
-        together = _match_collectives(ranks, found, communicator, number, clock_error_ns)
-        between = _match_messages(ranks, found, communicator, number, clock_error_ns)
+        together = _match_collectives(ranks, arrivals, communicator, number, clock_error_ns)
+        between = _match_messages(ranks, arrivals, communicator, number, clock_error_ns)
         number += together or between
     return number
 
@@ -46,7 +46,7 @@ def _communicators(ranks: Sequence[Collectives]) -> list[int]:
     """By their first kernel's start."""
     first: dict[int, int] = {}
     for own in ranks:
-        for one in present(own.communicator):
+        for one in list_distinct(own.communicator):
             start = int(own.start[own.communicator == one].min())
             first[one] = min(first.get(one, start), start)
     first.pop(NO_COMMUNICATOR, None)
@@ -55,7 +55,7 @@ def _communicators(ranks: Sequence[Collectives]) -> list[int]:
 
 def _match_collectives(
     ranks: Sequence[Collectives],
-    found: Sequence[Arrivals],
+    arrivals: Sequence[Arrivals],
     communicator: int,
     number: int,
     clock_error_ns: int,
@@ -74,7 +74,7 @@ def _match_collectives(
             joined.append((lane, shift))
     if len(joined) < 2:
         return False
-    fill(found, joined, number, clock_error_ns)
+    fill(arrivals, joined, number, clock_error_ns)
     return True
 
 
@@ -104,7 +104,7 @@ class _Pairs:
 
 def _match_messages(
     ranks: Sequence[Collectives],
-    found: Sequence[Arrivals],
+    arrivals: Sequence[Arrivals],
     communicator: int,
     number: int,
     clock_error_ns: int,
@@ -119,7 +119,7 @@ def _match_messages(
             latest = partner.setdefault(owner, np.full(len(ranks[owner]), np.iinfo(np.int64).min))
             np.maximum.at(latest, rows, ranks[other].start[theirs])
     for owner, latest in partner.items():
-        _write(ranks[owner], found[owner], latest, number, len(owners))
+        _write(ranks[owner], arrivals[owner], latest, number, len(owners))
     return bool(partner)
 
 
@@ -139,9 +139,9 @@ def number_owners(ranks: Sequence[Collectives], communicator: int) -> dict[int, 
     """Index of the rank that each number of the communicator stands for: as NCCL said when it
     began; where that was not recorded, in the run's order."""
     mine = [index for index, own in enumerate(ranks) if (own.communicator == communicator).any()]
-    known = {ranks[index].members[communicator][0]: index for index in mine
+    owners = {ranks[index].members[communicator][0]: index for index in mine
              if communicator in ranks[index].members}  # fmt: skip
-    return known if len(known) == len(mine) else dict(enumerate(mine))
+    return owners if len(owners) == len(mine) else dict(enumerate(mine))
 
 
 def _pairs(

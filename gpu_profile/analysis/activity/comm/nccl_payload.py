@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database, Value
@@ -82,17 +82,17 @@ def _known_ranges(database: Database) -> list[NcclRange]:
 def load_nccl_calls(database: Database, process: int) -> NcclCalls:
     """The calls of a process (a globalPid) with a payload; none where the report has none."""
     mine = [r for r in _known_ranges(database) if r.thread & ~0xFFFFFF == process]
-    found = []
+    calls = []
     for thread in sorted({one.thread for one in mine}):
-        found += list(_launching(sorted((r for r in mine if r.thread == thread), key=_begin)))
-    found.sort(key=lambda pair: (pair[0].start, pair[1].start))
-    names = sorted({call.name for _, call in found})
+        calls += list(_launching(sorted((r for r in mine if r.thread == thread), key=_begin)))
+    calls.sort(key=lambda pair: (pair[0].start, pair[1].start))
+    names = sorted({call.name for _, call in calls})
     rows = [
         (
             *(outer.start, outer.end, call.thread, names.index(call.name)),
             *(call.fields[COMMUNICATOR], call.fields[SIZE], call.fields.get(PEER, NO_PEER)),
         )
-        for outer, call in found
+        for outer, call in calls
     ]
     table = np.array(rows, np.int64).reshape(-1, 7)
     return NcclCalls(
@@ -163,13 +163,13 @@ def _names(database: Database) -> dict[int, str]:
 
 
 def _schemas(database: Database) -> Schemas:
-    found: dict[int, dict[str, int]] = {}
+    schemas: dict[int, dict[str, int]] = {}
     for schema, name, at in database.rows(
         "NVTX_PAYLOAD_SCHEMA_ENTRIES", "schemaId", "name?", "offset?"
     ):
         if name in _FORMATS:
-            found.setdefault(_id(schema), {})[str(name)] = int(str(at or 0))
-    return found
+            schemas.setdefault(_id(schema), {})[str(name)] = int(str(at or 0))
+    return schemas
 
 
 def _fields(blob: Value, schemas: Schemas) -> dict[str, int]:
@@ -179,12 +179,12 @@ def _fields(blob: Value, schemas: Schemas) -> dict[str, int]:
     _, schema, length, begin = HEADER.unpack_from(blob)
     if begin + length > len(blob):
         return {}
-    found = {}
+    fields = {}
     for name, at in schemas.get(schema, {}).items():
         letter = _FORMATS[name]
         if at >= 0 and at + struct.calcsize(letter) <= length:
-            found[name] = int(struct.unpack_from(letter, blob, begin + at)[0])
-    return found
+            fields[name] = int(struct.unpack_from(letter, blob, begin + at)[0])
+    return fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +203,8 @@ def find_launches(calls: NcclCalls, thread: IntArray, launched: IntArray) -> Lau
     A group's kernels: one for each communicator in the order in which the group calls them, or
     one for each call; else each has an equal part of all.
     """
-    found: list[tuple[int, int, float]] = []
-    for owner in present(calls.thread):
+    launches: list[tuple[int, int, float]] = []
+    for owner in list_distinct(calls.thread):
         mine = np.flatnonzero(calls.thread == owner)
         starts, first = np.unique(calls.start[mine], return_index=True)
         ends = calls.end[mine][first]
@@ -217,8 +217,8 @@ def find_launches(calls: NcclCalls, thread: IntArray, launched: IntArray) -> Lau
             batches.setdefault(batch, []).append(kernel)
         behind = np.r_[first, len(mine)]
         for batch, kernels in batches.items():
-            found += _assign(calls, kernels, mine[behind[batch] : behind[batch + 1]])
-    table = np.array(found, np.float64).reshape(-1, 3).T
+            launches += _assign(calls, kernels, mine[behind[batch] : behind[batch + 1]])
+    table = np.array(launches, np.float64).reshape(-1, 3).T
     return Launches(table[0].astype(np.int64), table[1].astype(np.int64), table[2])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Collectives
 from gpu_profile.analysis.activity.states import RankSplit
-from gpu_profile.analysis.arrays.columns import present
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.comm_kernels import (
@@ -54,20 +54,22 @@ def short_ranks(ranks: Sequence[int]) -> str:
 
 def find_groups(splits: Sequence[RankSplit]) -> dict[int, Group]:
     """Every matched communicator by its number."""
-    numbers = {int(number) for one in splits for number in present(one.arrivals.group)}
-    found = {}
+    numbers = {int(number) for one in splits for number in list_distinct(one.arrivals.group)}
+    groups = {}
     for number in sorted(numbers - {UNMATCHED}):
         members = [one for one in splits if np.any(one.arrivals.group == number)]
         ranks = tuple(sorted({one.rank for one in members}))
-        found[number] = Group(number, ranks, _roles(members, number))
-    return found
+        groups[number] = Group(number, ranks, _roles(members, number))
+    return groups
 
 
 def _roles(members: Sequence[RankSplit], number: int) -> dict[str, str]:
     kinds = {
         KINDS[code]
         for one in members
-        for code in present(one.states.collectives.kind[one.arrivals.group == number].astype(int))
+        for code in list_distinct(
+            one.states.collectives.kind[one.arrivals.group == number].astype(int)
+        )
     }
     roles = dict.fromkeys(sorted(kinds), "")
     if ALL_TO_ALL in kinds:
@@ -84,15 +86,15 @@ def _roles(members: Sequence[RankSplit], number: int) -> dict[str, str]:
 def _in_each_step(members: Sequence[RankSplit], number: int) -> bool:
     """Whether messages go on in all steps: parameters that are scattered before the first one are
     no pipeline. Without steps: whether every member both sends and receives."""
-    known = [one for one in members if len(one.states.steps)]
-    for one in known or members:
+    with_steps = [one for one in members if len(one.states.steps)]
+    for one in with_steps or members:
         own, steps = one.states.collectives, one.states.steps
         mine = (one.arrivals.group == number) & (own.kind == KINDS.index(SEND_RECV))
         if len(steps):
             inside = (own.start >= steps.start[0]) & (own.start < steps.end[-1])
             if (mine & inside).sum() < len(steps):
                 return False
-        elif len(present(own.messages.sends[mine[own.messages.kernel]].astype(int))) < 2:
+        elif len(list_distinct(own.messages.sends[mine[own.messages.kernel]].astype(int))) < 2:
             return False
     return True
 
@@ -116,9 +118,9 @@ def _is_ring(members: Sequence[RankSplit], number: int) -> bool:
 def _peer_sum(own: Collectives, *, sends: bool) -> IntArray:
     """The sum of the peers of each kernel's messages, each counted from 1; 0 without any."""
     rows = own.messages.sends == sends
-    found = np.zeros(len(own), np.int64)
-    np.add.at(found, own.messages.kernel[rows], own.messages.peer[rows] + 1)
-    return found
+    sums = np.zeros(len(own), np.int64)
+    np.add.at(sums, own.messages.kernel[rows], own.messages.peer[rows] + 1)
+    return sums
 
 
 def _reduces_for(members: Sequence[RankSplit], number: int) -> str:

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from gpu_profile.analysis.activity.cached import states_of
-from gpu_profile.analysis.activity.collectives import match
+from gpu_profile.analysis.activity.collectives import match_collectives
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Arrivals, Collectives
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.multi_report.survey import run_of, survey
+from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
 from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
@@ -50,7 +50,7 @@ def groups(found: tuple[Arrivals, ...]) -> list[set[int]]:
 def test_the_last_rank_ends_the_wait() -> None:
     end = np.arange(10) * 1_000_000 + 900_000
     ranks = [lane(end - early, end) for early in (500_000, 400_000, 100_000)]
-    found = match(ranks)
+    found = match_collectives(ranks)
     assert groups(found) == [{0}, {0}, {0}]
     assert np.array_equal(found[0].last, end - 100_000)
     assert found[2].late.tolist() == [300_000] * 10
@@ -61,7 +61,7 @@ def test_the_last_rank_ends_the_wait() -> None:
 def test_a_capture_that_began_late_is_shifted_into_place() -> None:
     start, end = collective(1)
     other, _ = collective(2)
-    found = match([lane(start, end), lane(other[3:], end[3:])])
+    found = match_collectives([lane(start, end), lane(other[3:], end[3:])])
     assert found[0].group.tolist() == [UNMATCHED] * 3 + [0] * 27
     assert found[1].group.tolist() == [0] * 27
     assert np.array_equal(found[0].order[3:], found[1].order)
@@ -73,45 +73,45 @@ def test_pairs_that_only_run_side_by_side_are_two_communicators() -> None:
         lane(collective(seed, late)[0], collective(seed, late)[1])
         for seed, late in ((1, one), (2, one), (3, other), (4, other))
     ]
-    assert groups(match(ranks)) == [{0}, {0}, {1}, {1}]
+    assert groups(match_collectives(ranks)) == [{0}, {0}, {1}, {1}]
 
 
 def test_streams_are_told_apart_whatever_their_order() -> None:
     reduce = [lane(*collective(seed), stream=1) for seed in (1, 2)]
     gather = [lane(*collective(seed, 900_000), stream=9, name=GATHER) for seed in (3, 4)]
-    found = match([together(reduce[0], gather[0]), together(gather[1], reduce[1])])
+    found = match_collectives([together(reduce[0], gather[0]), together(gather[1], reduce[1])])
     assert all(arrivals.matched.all() for arrivals in found)
     assert groups(found) == [{0, 1}, {0, 1}]
 
 
 def test_one_rank_alone_is_unmatched() -> None:
     start, end = collective(1)
-    (found,) = match([lane(start, end)])
+    (found,) = match_collectives([lane(start, end)])
     assert not found.matched.any()
-    assert match([]) == ()
+    assert match_collectives([]) == ()
 
 
 def test_clocks_that_disagree_are_matched_only_with_their_error_known() -> None:
     start, end = collective(1)
     shifted, ends = collective(2, late=700_000)
-    assert not match([lane(start, end), lane(shifted, ends)])[0].matched.any()
-    assert match([lane(start, end), lane(shifted, ends)], 800_000)[0].matched.all()
+    assert not match_collectives([lane(start, end), lane(shifted, ends)])[0].matched.any()
+    assert match_collectives([lane(start, end), lane(shifted, ends)], 800_000)[0].matched.all()
 
 
 def test_ends_that_differ_by_less_than_a_millisecond_join_where_all_names_agree() -> None:
     start, end = collective(1)
     late, _ = collective(2)
     descheduled = end + np.where(np.arange(len(end)) % 2, 700_000, 300_000)
-    assert groups(match([lane(start, end), lane(late, descheduled)])) == [{0}, {0}]
+    assert groups(match_collectives([lane(start, end), lane(late, descheduled)])) == [{0}, {0}]
     other = lane(late, descheduled, name=GATHER)
-    assert groups(match([lane(start, end), other])) == [{UNMATCHED}, {UNMATCHED}]
+    assert groups(match_collectives([lane(start, end), other])) == [{UNMATCHED}, {UNMATCHED}]
 
 
 def test_two_groups_with_the_same_names_stay_two() -> None:
     """Tensor parallelism by two, twice: all four ranks call the same in the same order."""
     start, end = collective(1)
     other, ends = start + 60_000, end + 60_000
-    found = match(
+    found = match_collectives(
         [lane(start, end), lane(start + 5, end + 5), lane(other, ends), lane(other, ends)]
     )
     assert groups(found) == [{0}, {0}, {1}, {1}]
@@ -123,7 +123,7 @@ def test_no_wait_is_longer_than_the_kernel_in_which_a_rank_waits() -> None:
     far_start, far_end = start.copy(), end.copy()
     far_start[-1] += 10**12
     far_end[-1] += 10**12
-    found = match([lane(start, end), lane(far_start, far_end)])
+    found = match_collectives([lane(start, end), lane(far_start, far_end)])
     for arrivals, own in zip(found, (start, far_start), strict=True):
         assert arrivals.group.tolist() == [0] * 19 + [UNMATCHED]
         assert (arrivals.last - own)[:-1].max() < 10**6
@@ -143,7 +143,7 @@ def test_all_four_recorded_ranks_are_one_communicator() -> None:
         reports = [
             files.enter_context(Database.open(DATA / f"rank{rank}.sqlite.gz")) for rank in range(4)
         ]
-        scopes = run_of([survey(report) for report in reports]).scopes
+        scopes = run_of([survey_report(report) for report in reports]).scopes
         parts = [states_of(report, scope) for report, scope in zip(reports, scopes, strict=True)]
         table = COMM_SUM.merge(parts)
     assert table.column("Communicator") == (0, 0, 0, 0)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.activity.load import activities
+from gpu_profile.analysis.activity.load import load_activities
 from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
 from gpu_profile.analysis.activity.states import rank_states
 from gpu_profile.analysis.store.database import Database
@@ -25,7 +25,7 @@ def start(rank: Rank) -> None:
 def test_parts_and_length_and_that_figures_leave_it_out(tmp_path: Path) -> None:
     path = Training(before=start).save(tmp_path)
     with Database.open(path) as database:
-        for activity in activities(database, Scope()):
+        for activity in load_activities(database, Scope()):
             start_up = find_start_up(activity)
             assert start_up is not None
             assert start_up.length == pytest.approx(6.5 * S, rel=0.01)
@@ -41,4 +41,6 @@ def test_parts_and_length_and_that_figures_leave_it_out(tmp_path: Path) -> None:
 
 def test_a_recording_that_began_later_has_none(tmp_path: Path) -> None:
     with Database.open(Training().save(tmp_path)) as database:
-        assert all(find_start_up(activity) is None for activity in activities(database, Scope()))
+        assert all(
+            find_start_up(activity) is None for activity in load_activities(database, Scope())
+        )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.load import activities
+from gpu_profile.analysis.activity.load import load_activities
 from gpu_profile.analysis.activity.steps import (
     NO_STEPS,
     Steps,
@@ -25,7 +25,7 @@ DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 
 def first(path: Path) -> Activity:
     with Database.open(path) as database:
-        return activities(database, Scope())[0]
+        return load_activities(database, Scope())[0]
 
 
 def trained(training: Training, folder: Path) -> Activity:

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.arrays import nesting as stacks
-from gpu_profile.analysis.arrays.columns import Index, among, coded, present, time_order
+from gpu_profile.analysis.arrays.columns import (
+    Index,
+    encode_column,
+    is_among,
+    list_distinct,
+    time_order,
+)
 from gpu_profile.analysis.arrays.types import IntArray
 
 
@@ -30,7 +36,7 @@ def nesting(seed: int, depth: int = 4) -> tuple[IntArray, IntArray]:
 @pytest.mark.parametrize("seed", range(6))
 def test_nested_intervals(seed: int) -> None:
     start, end = nesting(seed)
-    at_once, one_by_one = stacks.regular(start, end), stacks._one_by_one(start, end)
+    at_once, one_by_one = stacks.nest_regular(start, end), stacks._one_by_one(start, end)
     assert at_once is not None
     assert [part.tolist() for part in at_once] == [part.tolist() for part in one_by_one]
 
@@ -46,25 +52,25 @@ def test_what_is_open_at_any_time(seed: int) -> None:
         return inner
 
     one_by_one = open_at(stacks._changes_one_by_one(start, end))
-    assert open_at(stacks.changes(start, end)) == one_by_one
+    assert open_at(stacks.list_changes(start, end)) == one_by_one
 
 
 def test_intervals_that_cross_or_are_empty_are_told_one_by_one() -> None:
     crossing = np.array([0, 5, 12]), np.array([10, 15, 20])
-    assert stacks.regular(*crossing) is None
-    assert stacks.nested(*crossing)[1].tolist() == [-1, 0, 1]
-    assert stacks.regular(np.array([0, 3]), np.array([9, 3])) is None
+    assert stacks.nest_regular(*crossing) is None
+    assert stacks.nest_intervals(*crossing)[1].tolist() == [-1, 0, 1]
+    assert stacks.nest_regular(np.array([0, 3]), np.array([9, 3])) is None
 
 
 @pytest.mark.parametrize("wide", [1, 10**9])
 def test_columns_are_told_as_numpy_tells_them(wide: int) -> None:
     random = np.random.default_rng(3)
     column = random.integers(-5, 30, 500) * wide
-    codes, values = coded(column)
-    assert present(column) == np.unique(column).tolist() == values.tolist()
+    codes, values = encode_column(column)
+    assert list_distinct(column) == np.unique(column).tolist() == values.tolist()
     assert np.array_equal(values[codes], column)
     wanted = [-4 * wide, 0, 7 * wide, 11 * wide, 900 * wide]
-    assert np.array_equal(among(column, wanted), np.isin(column, wanted))
+    assert np.array_equal(is_among(column, wanted), np.isin(column, wanted))
     keys = np.unique(column)[::-1]
     places = Index(keys).places(np.append(column, 900 * wide))
     assert np.array_equal(keys[places[:-1]], column)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from bench.compare_bench import share_of_alarms
-from gpu_profile.analysis.compare.compare import Comparison, compare, percent
-from gpu_profile.analysis.compare.formats import write
-from gpu_profile.analysis.compare.significance import Samples, difference, t_quantile
+from gpu_profile.analysis.compare.compare import Comparison, compare_reports, parse_percent
+from gpu_profile.analysis.compare.formats import write_comparison
+from gpu_profile.analysis.compare.significance import Samples, compare_medians, t_quantile
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError, SettingsError
@@ -31,7 +31,7 @@ SCHEMA_TIMES = {
 
 def compared(base: Path, new: Path, metric: str = "step", fail_over: float = 0.05) -> Comparison:
     with Database.open(base) as one, Database.open(new) as other:
-        return compare([(one, Scope())], [(other, Scope())], metric, fail_over)
+        return compare_reports([(one, Scope())], [(other, Scope())], metric, fail_over)
 
 
 def stretched(recording: Recording, factor: float) -> Recording:
@@ -99,14 +99,16 @@ def test_a_slowed_copy_fails(base: Path, tmp_path: Path) -> None:
 def test_the_same_input_gives_the_same_bytes(base: Path, tmp_path: Path) -> None:
     slow = stretched(Training(steps=24, data=noisy).record(), 1.03).save(tmp_path / "slow.sqlite")
     for form in ("text", "json", "markdown", "junit"):
-        assert write(compared(base, slow), form) == write(compared(base, slow), form)
+        assert write_comparison(compared(base, slow), form) == write_comparison(
+            compared(base, slow), form
+        )
 
 
 def test_noise_is_no_regression() -> None:
     random = np.random.default_rng(1)
     for _ in range(20):
         base, new = random.normal(100, 10, 30), random.normal(100, 10, 30)
-        found = difference([base], [new])
+        found = compare_medians([base], [new])
         assert found is not None
         assert not (found.significant and found.change > 0.05)
 
@@ -120,33 +122,33 @@ def steady(*medians: float) -> list[Samples]:
 def test_one_run_a_side_differs_by_the_assumed_spread() -> None:
     """2.241 (z at 1.25 %) times the square root of 2 times 3 % is 9.51 %."""
     for new, significant in ((109, False), (110, True), (92, False), (100 / 1.1, True)):
-        found = difference(steady(100), steady(new))
+        found = compare_medians(steady(100), steady(new))
         assert found is not None
         assert found.noise == pytest.approx(0.0951 * min(1, new / 100), abs=1e-4)
         assert (found.significant, found.assumed) == (significant, True)
-    narrow = difference(steady(100), steady(106), assumed=0.01)
+    narrow = compare_medians(steady(100), steady(106), assumed=0.01)
     assert narrow is not None
     assert narrow.significant
 
 
 def test_runs_of_a_side_tell_their_spread() -> None:
     """t at 1.25 % and 4 degrees of freedom is 3.495; times 1 % and the square root of 2/3."""
-    found = difference(steady(99, 100, 101), steady(103, 104, 105))
+    found = compare_medians(steady(99, 100, 101), steady(103, 104, 105))
     assert found is not None
     assert not found.assumed
     assert found.spread == pytest.approx(0.01)
     assert found.noise == pytest.approx(0.0285, abs=1e-4)
     assert found.significant
-    wide = difference(steady(95, 100, 105), steady(99, 104, 109))
+    wide = compare_medians(steady(95, 100, 105), steady(99, 104, 109))
     assert wide is not None
     assert not wide.significant
 
 
 def test_three_runs_in_all_are_too_few_to_tell_their_spread() -> None:
-    found = difference(steady(100, 100), steady(108))
+    found = compare_medians(steady(100, 100), steady(108))
     assert found is not None
     assert (found.spread, found.assumed) == (0.03, True)
-    wide = difference(steady(90, 110), steady(108))
+    wide = compare_medians(steady(90, 110), steady(108))
     assert wide is not None
     assert wide.spread == pytest.approx(0.1414, abs=1e-4)
 
@@ -154,7 +156,7 @@ def test_three_runs_in_all_are_too_few_to_tell_their_spread() -> None:
 def test_a_run_of_wild_steps_is_not_trusted() -> None:
     random = np.random.default_rng(3)
     base, new = random.normal(100, 40, 7), random.normal(112, 40, 7)
-    found = difference([base], [new])
+    found = compare_medians([base], [new])
     assert found is not None
     assert found.spread > 0.1
     assert not found.significant
@@ -217,14 +219,14 @@ def test_runs_without_a_gpu_compare_the_host(base: Path, tmp_path: Path) -> None
 def test_formats(base: Path, tmp_path: Path) -> None:
     slow = stretched(Training(steps=24, data=noisy).record(), 1.1).save(tmp_path / "slow.sqlite")
     result = compared(base, slow)
-    document = json.loads(write(result, "json"))
+    document = json.loads(write_comparison(result, "json"))
     assert document["verdict"] == "regression"
     assert document["interval"][0] > 0
-    suite = ElementTree.fromstring(write(result, "junit"))
+    suite = ElementTree.fromstring(write_comparison(result, "junit"))
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "0")
     assert suite.find("testcase/failure") is not None
-    assert "| base | 1 | 23 |" in write(result, "markdown")
-    assert write(result, "text").startswith("step: regression, +10.0")
+    assert "| base | 1 | 23 |" in write_comparison(result, "markdown")
+    assert write_comparison(result, "text").startswith("step: regression, +10.0")
 
 
 @pytest.mark.parametrize("metric", ["steps", "range", "kernel:", "step:x", ""])
@@ -242,10 +244,10 @@ def test_a_metric_that_is_not_there_is_refused(base: Path) -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("5%", 0.05), ("5", 0.05), (" 0.5 %", 0.005)])
 def test_percent(text: str, value: float) -> None:
-    assert percent(text) == pytest.approx(value)
+    assert parse_percent(text) == pytest.approx(value)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "nan", "five", "inf"])
 def test_a_bad_percentage_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="is not a percentage"):
-        percent(text)
+        parse_percent(text)

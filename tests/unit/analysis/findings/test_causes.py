@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.arrays.periods import find_period
-from gpu_profile.analysis.findings.diagnose import diagnose
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
@@ -23,7 +23,7 @@ ENCODE = ("encode", "/usr/lib/python3.12/json/encoder.py", 200)
 
 def judged(recording: Recording, folder: Path) -> tuple[Finding, ...]:
     with Database.open(recording.save(folder / "run.sqlite")) as database:
-        return diagnose(database).findings
+        return diagnose_reports(database).findings
 
 
 def only_of(recording: Recording, folder: Path) -> Finding:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose
+from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
 from gpu_profile.analysis.findings.finding import KINDS
 from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
@@ -16,7 +16,7 @@ ALL = (0, 1, 2, 3)
 
 def diagnosed(training: Training, folder: Path) -> Diagnosis:
     with Database.open(training.save(folder)) as database:
-        return diagnose(database)
+        return diagnose_reports(database)
 
 
 def told(diagnosis: Diagnosis) -> set[tuple[str, tuple[int, ...], str]]:
@@ -157,7 +157,7 @@ def test_lost_kernels_are_told(tmp_path: Path) -> None:
     kernels = recording.rows["CUPTI_ACTIVITY_KIND_KERNEL"]
     kernels[:] = [row for number, row in enumerate(kernels) if number % 20]
     with Database.open(recording.save(tmp_path / "lost.sqlite")) as database:
-        found = [f for f in diagnose(database).findings if f.kind == "capture"]
+        found = [f for f in diagnose_reports(database).findings if f.kind == "capture"]
     assert [(f.ranks, f.cause) for f in found] == [(ALL, "lost_events")]
 
 
@@ -165,10 +165,10 @@ def test_nsys_own_word_of_loss_is_told_and_its_routine_warnings_are_not(tmp_path
     recording = Training().record()
     recording.add("DIAGNOSTIC_EVENT", 0, 2, "Not all CUDA events might have been collected.")
     with Database.open(recording.save(tmp_path / "fine.sqlite")) as database:
-        assert diagnose(database).findings == ()
+        assert diagnose_reports(database).findings == ()
     recording.add("DIAGNOSTIC_EVENT", 1, 2, "1200 CUDA events were dropped: see /tmp/a/b.log")
     with Database.open(recording.save(tmp_path / "dropped.sqlite")) as database:
-        (finding,) = diagnose(database).findings
+        (finding,) = diagnose_reports(database).findings
     assert finding.evidence == ("dropped.sqlite: 1200 CUDA events were dropped: see (path)",)
 
 
@@ -188,6 +188,6 @@ def test_a_report_without_gpu_work_is_not_judged(tmp_path: Path) -> None:
     rank.work(1000)
     rank.range("step", 0)
     with Database.open(rank.recording.save(tmp_path / "host.sqlite")) as database:
-        diagnosis = diagnose(database)
+        diagnosis = diagnose_reports(database)
     assert diagnosis.findings == ()
     assert diagnosis.unjudged[0] == "anything: the reports hold no GPU work"

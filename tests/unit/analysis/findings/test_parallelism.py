@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose
+from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
 from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.table import Table
@@ -16,7 +16,7 @@ EVEN, UNEVEN = (1 << 20,) * 4, (1 << 19, 1 << 19, 5 << 19, 1 << 19)
 
 def diagnosed(recording: Recording, folder: Path) -> Diagnosis:
     with Database.open(recording.save(folder / "run.sqlite")) as database:
-        return diagnose(database)
+        return diagnose_reports(database)
 
 
 def comm_sum(recording: Recording, folder: Path) -> Table:

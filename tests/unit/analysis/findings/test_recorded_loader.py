@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose
+from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.by_name import OURS
 
@@ -16,7 +16,7 @@ REPORT = Path(__file__).parents[3] / "data" / "h200-loader" / "rank0.sqlite.gz"
 @pytest.fixture(scope="module")
 def diagnosis() -> Diagnosis:
     with Database.open(REPORT) as database:
-        return diagnose(database)
+        return diagnose_reports(database)
 
 
 def test_the_loader_is_named_first_with_its_period_and_line(diagnosis: Diagnosis) -> None:
@@ -39,7 +39,7 @@ def test_waits_alone_tell_it_too(tmp_path: Path) -> None:
         connection.execute("UPDATE NVTX_EVENTS SET binaryData = NULL")
     connection.close()
     with Database.open(path) as database:
-        first = diagnose(database).findings[0]
+        first = diagnose_reports(database).findings[0]
     assert (first.kind, first.cause) == ("idle", "data")
     assert not any("samples" in line for line in first.evidence)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.multi_report.parallel import Analysed, analyse
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.multi_report.parallel import Analysed, analyse_reports
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -17,7 +17,7 @@ from gpu_profile.errors import ReportError, ToolError
 from gpu_profile.table import Column, Table
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
-FOUR = [Source(str(DATA / f"rank{rank}.sqlite.gz")) for rank in range(4)]
+FOUR = [ReportSource(str(DATA / f"rank{rank}.sqlite.gz")) for rank in range(4)]
 
 
 def count(database: Database, _scope: Scope) -> tuple[str, int]:
@@ -51,22 +51,22 @@ def _rows(analysed: Analysed) -> list[object]:
 
 
 def test_a_pool_gives_what_one_process_gives() -> None:
-    alone = analyse(FOUR, [COUNT], workers=1)
-    assert analyse(FOUR, [COUNT], workers=2) == alone
+    alone = analyse_reports(FOUR, [COUNT], workers=1)
+    assert analyse_reports(FOUR, [COUNT], workers=2) == alone
     assert _rows(alone) == [f"rank{rank}.sqlite.gz" for rank in range(4)]
 
 
 def test_what_a_dead_worker_had_in_hand_is_done_again(tmp_path: Path) -> None:
     scope = Scope(by=str(tmp_path / "died"))
-    sources = [Source(source.place, scope) for source in FOUR]
-    found = analyse(sources, [Analysis("count", count_or_die_once, listed)], workers=2)
+    sources = [ReportSource(source.place, scope) for source in FOUR]
+    found = analyse_reports(sources, [Analysis("count", count_or_die_once, listed)], workers=2)
     assert (tmp_path / "died").exists()
     assert len(_rows(found)) == 4
     assert found.refused == ()
 
 
 def test_a_report_that_always_kills_its_worker_is_named_and_the_rest_is_shown() -> None:
-    found = analyse(FOUR, [Analysis("count", count_or_die, listed)], workers=2)
+    found = analyse_reports(FOUR, [Analysis("count", count_or_die, listed)], workers=2)
     assert _rows(found) == [f"rank{rank}.sqlite.gz" for rank in (0, 1, 3)]
     ((source, error),) = found.refused
     assert source.name == "rank2.sqlite.gz"
@@ -76,32 +76,32 @@ def test_a_report_that_always_kills_its_worker_is_named_and_the_rest_is_shown() 
 def test_unreadable_reports_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     bad = tmp_path / "rank9.sqlite"
     bad.write_bytes(b"half")
-    found = analyse([Source(str(bad)), FOUR[0]], [COUNT], workers=2)
+    found = analyse_reports([ReportSource(str(bad)), FOUR[0]], [COUNT], workers=2)
     assert _rows(found) == ["rank0.sqlite.gz"]
     assert "rank9.sqlite" in str(found.refused[0][1])
     with pytest.raises(ReportError, match=r"rank9\.sqlite"):
-        analyse([Source(str(bad))], [COUNT])
+        analyse_reports([ReportSource(str(bad))], [COUNT])
 
 
 def test_progress_is_said_only_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    analyse(FOUR[:1], [COUNT], workers=1, tell=said.append)
+    analyse_reports(FOUR[:1], [COUNT], workers=1, tell=said.append)
     assert said == []
     monkeypatch.setattr("gpu_profile.analysis.multi_report.parallel.QUIET_S", -1.0)
-    analyse(FOUR[:2], [COUNT], workers=1, tell=said.append)
+    analyse_reports(FOUR[:2], [COUNT], workers=1, tell=said.append)
     assert said == ["1 of 2 reports read", "2 of 2 reports read"]
 
 
 def test_a_url_is_read_where_fsspec_is(tmp_path: Path) -> None:
     pytest.importorskip("fsspec")
-    found = analyse([Source(f"file://{DATA}/rank0.sqlite.gz")], [COUNT])
+    found = analyse_reports([ReportSource(f"file://{DATA}/rank0.sqlite.gz")], [COUNT])
     assert _rows(found) == ["rank0.sqlite.gz"]
     with pytest.raises(ReportError, match="cannot be read"):
-        analyse([Source(f"file://{tmp_path}/none.sqlite")], [COUNT])
+        analyse_reports([ReportSource(f"file://{tmp_path}/none.sqlite")], [COUNT])
 
 
 def test_no_scheduler_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr("gpu_profile.analysis.multi_report.dask_cluster._CONNECT_S", 1)
     with pytest.raises(ToolError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
-        analyse(FOUR, [COUNT], scheduler="tcp://127.0.0.1:1")
+        analyse_reports(FOUR, [COUNT], scheduler="tcp://127.0.0.1:1")

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.multi_report.clocks import Clock, align
-from gpu_profile.analysis.multi_report.survey import SURVEY_ALONE, Run, run_of, survey
+from gpu_profile.analysis.multi_report.clocks import Clock, align_clocks
+from gpu_profile.analysis.multi_report.survey import SURVEY_ALONE, ReportSet, run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import CONTEXT, KERNEL, NVTX
 from gpu_profile.analysis.tables.analysis import Scope
@@ -16,15 +16,15 @@ from tests.unit.analysis.make import Rows, kernel, make_report, thread
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 
 
-def run(*paths: Path) -> Run:
+def run(*paths: Path) -> ReportSet:
     surveys = []
     for path in paths:
         with Database.open(path) as database:
-            surveys.append(survey(database))
+            surveys.append(survey_report(database))
     return run_of(surveys)
 
 
-def ranks(found: Run) -> list[list[int]]:
+def ranks(found: ReportSet) -> list[list[int]]:
     return [list(scope.ranks.values()) for scope in found.scopes]
 
 
@@ -93,7 +93,7 @@ def test_a_process_counts_by_its_kernels_not_by_its_context(
         CONTEXT: [(pid, 0) for pid in contexts],
     }
     with Database.open(make_report(tmp_path / "all.sqlite", tables)) as database:
-        whole, alone = survey(database), SURVEY_ALONE.partial(database, Scope())
+        whole, alone = survey_report(database), SURVEY_ALONE.partial(database, Scope())
     assert [process.pid for process in whole.identity.processes] == found
     assert alone.identity == whole.identity
 
@@ -132,7 +132,7 @@ ENDS = [1000_000 * i + 137 * i * i for i in range(40)]
 @pytest.mark.parametrize("lost", [0, 3])
 def test_collectives_bring_two_hosts_to_one_clock(lost: int) -> None:
     other = [end - 5_000_000_000 + 20_000_000 for end in ENDS][lost:]
-    found = align([clock("a", 10**18, ENDS), clock("b", 10**18 + 5_000_000_000, other)])
+    found = align_clocks([clock("a", 10**18, ENDS), clock("b", 10**18 + 5_000_000_000, other)])
     assert (found.offsets, found.method, found.residual_ns) == (
         (0, 4_980_000_000),
         "collectives",
@@ -143,18 +143,18 @@ def test_collectives_bring_two_hosts_to_one_clock(lost: int) -> None:
 def test_the_error_of_the_clocks_is_said(tmp_path: Path) -> None:
     jitter = [end + 400 * (-1) ** index for index, end in enumerate(ENDS)]
     found = run(report(tmp_path / "rank0.sqlite"))
-    aligned = align([clock("a", 10**18, ENDS), clock("b", 10**18 + 5, jitter)])
-    assert Run(found.scopes, found.ranks, aligned).notes() == [
+    aligned = align_clocks([clock("a", 10**18, ENDS), clock("b", 10**18 + 5, jitter)])
+    assert ReportSet(found.scopes, found.ranks, aligned).notes() == [
         "clocks of the hosts aligned by collectives, to 0.4 us"
     ]
 
 
 def test_without_common_collectives_utc_is_all_there_is() -> None:
-    found = align([clock("a", 10**18, ENDS), Clock("b", 10**18 + 5, {})])
+    found = align_clocks([clock("a", 10**18, ENDS), Clock("b", 10**18 + 5, {})])
     assert (found.offsets, found.method, found.residual_ns) == ((0, 5), "UTC", None)
 
 
 def test_collectives_that_do_not_fit_are_not_believed() -> None:
     wild = [end * 3 for end in ENDS]
-    found = align([clock("a", 10**18, ENDS), clock("b", 10**18 + 5, wild)])
+    found = align_clocks([clock("a", 10**18, ENDS), clock("b", 10**18 + 5, wild)])
     assert found.method == "UTC"

@@ -6,9 +6,9 @@ import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.steps import find_steps, host_steps
-from gpu_profile.analysis.findings.diagnose import diagnose
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.multi_report.ranks import split_window
-from gpu_profile.analysis.multi_report.survey import Run, run_of, survey
+from gpu_profile.analysis.multi_report.survey import ReportSet, run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -31,9 +31,9 @@ def windows_of(folder: Path, training: Training, count: int = 3) -> list[Path]:
     return found
 
 
-def run(paths: list[Path]) -> tuple[Run, list[Database]]:
+def run(paths: list[Path]) -> tuple[ReportSet, list[Database]]:
     databases = [Database.open(path) for path in paths]
-    return run_of([survey(database) for database in databases]), databases
+    return run_of([survey_report(database) for database in databases]), databases
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_windows_are_one_series_of_steps(tmp_path: Path) -> None:
 
 def test_findings_are_those_of_one_long_recording(tmp_path: Path) -> None:
     databases = run(windows_of(tmp_path, Training(steps=6, only={2: computes})))[1]
-    (finding,) = diagnose(*databases).findings
+    (finding,) = diagnose_reports(*databases).findings
     assert (finding.kind, finding.ranks, finding.cause) == ("straggler", (2,), "compute")
     assert finding.ms_per_step == pytest.approx(3.0, rel=0.1)
     assert "rank 2 arrived last in 17 of 17 collectives" in finding.evidence

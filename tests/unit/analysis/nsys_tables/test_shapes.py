@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gpu_profile.analysis.activity.load import activities
-from gpu_profile.analysis.findings.diagnose import diagnose, merge, partial
+from gpu_profile.analysis.activity.load import load_activities
+from gpu_profile.analysis.findings.diagnose import collect_report_facts, diagnose_reports, judge_run
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import OURS
@@ -41,19 +41,19 @@ def test_sixty_four_ranks_in_as_many_reports(tmp_path: Path) -> None:
     for rank in range(64):
         path = part_of(recording, rank).save(tmp_path / f"rank{rank}.sqlite")
         with Database.open(path) as database:
-            parts.append(partial(database, Scope({100 + rank: rank})))
-    found = merge(parts)
+            parts.append(collect_report_facts(database, Scope({100 + rank: rank})))
+    found = judge_run(parts)
     assert [(f.kind, f.ranks, f.cause) for f in found.findings] == [("straggler", (17,), "compute")]
-    assert merge(parts[::-1]).to_json() == found.to_json()
+    assert judge_run(parts[::-1]).to_json() == found.to_json()
 
 
 def test_one_report_and_many_say_the_same(tmp_path: Path) -> None:
     recording = Training(only={2: computes}).record()
     paths = [part_of(recording, rank).save(tmp_path / f"rank{rank}.sqlite") for rank in range(4)]
     with Database.open(recording.save(tmp_path / "all.sqlite")) as database:
-        whole = diagnose(database)
+        whole = diagnose_reports(database)
     databases = [Database.open(path) for path in paths]
-    assert diagnose(*databases).to_json() == whole.to_json()
+    assert diagnose_reports(*databases).to_json() == whole.to_json()
     for database in databases:
         database.close()
 
@@ -70,7 +70,7 @@ def test_a_rank_whose_capture_ends_early_is_told(tmp_path: Path) -> None:
             if _pid(row[column]) != 103 or int(str(row[1])) <= end
         ]
     with Database.open(recording.save(tmp_path / "short.sqlite")) as database:
-        found = [f for f in diagnose(database).findings if f.kind == "capture"]
+        found = [f for f in diagnose_reports(database).findings if f.kind == "capture"]
     assert ((3,), "cut_short") in [(f.ranks, f.cause) for f in found]
 
 
@@ -92,7 +92,7 @@ def test_a_mere_context_on_a_second_gpu_is_no_rank(tmp_path: Path) -> None:
     first = rank.recording.rows[KERNEL][0]
     rank.recording.rows[KERNEL].append((*first[:2], 1, *first[3:]))
     with Database.open(rank.recording.save(tmp_path / "context.sqlite")) as database:
-        assert [activity.device for activity in activities(database, Scope())] == [0]
+        assert [activity.device for activity in load_activities(database, Scope())] == [0]
 
 
 def test_operations_without_their_calls(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_operations_without_their_calls(tmp_path: Path) -> None:
     recording.rows[RUNTIME] = []
     with Database.open(recording.save(tmp_path / "bare.sqlite")) as database:
         rows = {name: len(analysis.table(database).rows) for name, analysis in OURS.items()}
-        causes = {finding.cause for finding in diagnose(database).findings}
+        causes = {finding.cause for finding in diagnose_reports(database).findings}
     assert rows["temporal_breakdown"] == 4
     assert rows["launch_sum"] == 0
     assert causes == {"lost_events"}
@@ -115,4 +115,4 @@ def test_a_rank_whose_steps_were_not_all_found_is_not_cut_short(tmp_path: Path) 
     for place in mine[::2]:
         rows[place] = (*rows[place][:5], "warm", *rows[place][6:])
     with Database.open(recording.save(tmp_path / "named.sqlite")) as database:
-        assert [f.cause for f in diagnose(database).findings if f.kind == "capture"] == []
+        assert [f.cause for f in diagnose_reports(database).findings if f.kind == "capture"] == []

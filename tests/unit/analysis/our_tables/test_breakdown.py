@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.activity.states import STATES
-from gpu_profile.analysis.multi_report.survey import run_of, survey
+from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.our_tables.temporal_breakdown import LABELS
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
@@ -26,7 +26,7 @@ def one_report() -> Iterator[Database]:
 @pytest.fixture(scope="module")
 def four_reports() -> Iterator[tuple[list[Database], tuple[Scope, ...]]]:
     databases = [Database.open(DATA / f"rank{rank}.sqlite.gz") for rank in range(4)]
-    yield databases, run_of([survey(database) for database in databases]).scopes
+    yield databases, run_of([survey_report(database) for database in databases]).scopes
     for database in databases:
         database.close()
 

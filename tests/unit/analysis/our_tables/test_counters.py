@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import diagnose
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.database import Database
@@ -52,7 +52,7 @@ def test_metrics_tell_what_kernels_leave_unused(
 ) -> None:
     recording = with_metrics(SMs_Active=sms, Tensor_Active=tensor)
     with Database.open(recording.save(tmp_path / "run.sqlite")) as database:
-        findings = diagnose(database).findings
+        findings = diagnose_reports(database).findings
     assert {finding.cause for finding in findings} == causes
     assert {finding.kind for finding in findings} <= {"unused_gpu"}
     for finding in findings:
@@ -106,7 +106,7 @@ def test_functions_by_samples(tmp_path: Path) -> None:
 
 def test_the_page_shows_host_metrics_and_memory(tmp_path: Path) -> None:
     report = sampled().save(tmp_path / "run.sqlite")
-    write_page([Source(str(report))], tmp_path / "a.html", workers=1, clean=Redactor())
+    write_page([ReportSource(str(report))], tmp_path / "a.html", workers=1, clean=Redactor())
     html = (tmp_path / "a.html").read_text()
     for anchor in ("classes", "host", "metrics", "memory"):
         assert f'<section id="{anchor}"' in html
@@ -119,6 +119,6 @@ def test_the_page_shows_host_metrics_and_memory(tmp_path: Path) -> None:
 
 def test_without_such_data_the_page_has_no_such_parts(tmp_path: Path) -> None:
     report = Training(ranks=1).save(tmp_path)
-    write_page([Source(str(report))], tmp_path / "a.html", workers=1)
+    write_page([ReportSource(str(report))], tmp_path / "a.html", workers=1)
     html = (tmp_path / "a.html").read_text()
     assert not any(f'<section id="{anchor}"' in html for anchor in ("host", "metrics", "memory"))

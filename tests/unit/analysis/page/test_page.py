@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
-from gpu_profile.analysis.page.charts import Bar, Part, stacked
-from gpu_profile.analysis.page.events import Budget, pictures
+from gpu_profile.analysis.page.charts import Bar, BarPart, draw_stacked
+from gpu_profile.analysis.page.events import Budget, draw_pictures
 from gpu_profile.analysis.page.pack import Packer
-from gpu_profile.analysis.page.parts import duration
+from gpu_profile.analysis.page.parts import format_duration
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError
@@ -62,7 +62,7 @@ class Checked(HTMLParser):
 @pytest.fixture(scope="module")
 def html(tmp_path_factory: pytest.TempPathFactory) -> str:
     output = tmp_path_factory.mktemp("page") / "run.html"
-    write_page([Source(str(ALL))], output, workers=1, known={"Run": "train-1", "Nothing": ""})
+    write_page([ReportSource(str(ALL))], output, workers=1, known={"Run": "train-1", "Nothing": ""})
     return output.read_text(encoding="utf-8")
 
 
@@ -97,7 +97,7 @@ def test_what_the_recording_says_is_on_the_page(html: str) -> None:
 
 
 def test_same_input_same_bytes(html: str, tmp_path: Path) -> None:
-    write_page([Source(str(ALL))], tmp_path / "b.html", workers=1, known={"Run": "train-1"})
+    write_page([ReportSource(str(ALL))], tmp_path / "b.html", workers=1, known={"Run": "train-1"})
     assert (tmp_path / "b.html").read_text(encoding="utf-8") == html
 
 
@@ -112,7 +112,7 @@ def test_the_timeline_has_every_operation_of_a_short_run(html: str) -> None:
 
 def test_a_long_run_keeps_whole_steps_and_says_so() -> None:
     with Database.open(ALL) as database:
-        (first, *_) = pictures(database, Scope(), Budget(events=4 * 2000, bins=4 * 300))
+        (first, *_) = draw_pictures(database, Scope(), Budget(events=4 * 2000, bins=4 * 300))
     assert first.total_events == 7941
     assert 1000 < len(first.events.start) <= 2000
     assert first.exact_start in first.steps_start
@@ -131,7 +131,7 @@ def test_secrets_paths_and_markup_in_names_do_not_reach_the_page(tmp_path: Path)
         )
         plant.commit()
     write_page(
-        [Source(str(report))], tmp_path / "out.html", known={"Command": f"x --token {SECRET}"}
+        [ReportSource(str(report))], tmp_path / "out.html", known={"Command": f"x --token {SECRET}"}
     )
     html = (tmp_path / "out.html").read_text(encoding="utf-8")
     for text in (SECRET, "carolyn", "<script>alert"):
@@ -142,7 +142,7 @@ def test_secrets_paths_and_markup_in_names_do_not_reach_the_page(tmp_path: Path)
 def test_an_unreadable_report_is_named_on_the_page(tmp_path: Path) -> None:
     bad = tmp_path / "rank3.sqlite"
     bad.write_bytes(b"SQLite")
-    sources = [Source(str(DATA / "rank0.sqlite.gz")), Source(str(bad))]
+    sources = [ReportSource(str(DATA / "rank0.sqlite.gz")), ReportSource(str(bad))]
     table = write_page(sources, tmp_path / "out.html", workers=1)
     assert table.column("Refused Reports") == (1,)
     assert "rank3.sqlite is no SQLite file" in (tmp_path / "out.html").read_text(encoding="utf-8")
@@ -157,7 +157,7 @@ def test_a_report_without_gpu_work_has_a_page_that_says_so(tmp_path: Path) -> No
     with closing(sqlite3.connect(report)) as plant:
         for kind in ("KERNEL", "MEMCPY", "MEMSET"):
             plant.execute(f"DROP TABLE CUPTI_ACTIVITY_KIND_{kind}")
-    write_page([Source(str(report))], tmp_path / "out.html")
+    write_page([ReportSource(str(report))], tmp_path / "out.html")
     words = " ".join(Checked((tmp_path / "out.html").read_text(encoding="utf-8")).words)
     assert "No GPU work in these reports: NVTX ranges only." in words
     assert "1 rank, " in words
@@ -169,14 +169,18 @@ def test_a_report_without_gpu_work_has_a_page_that_says_so(tmp_path: Path) -> No
 
 
 def test_amounts_have_units() -> None:
-    assert [duration(ns) for ns in (0, 900, 15_300_000, 307.9e6, 2.5e9)] == [
+    assert [format_duration(ns) for ns in (0, 900, 15_300_000, 307.9e6, 2.5e9)] == [
         *("0.00 ns", "900 ns", "15.3 ms", "308 ms", "2.50 s")
     ]
 
 
 def test_a_bar_has_its_numbers_in_words() -> None:
-    bar = Bar("rank 0", (Part("wait", "Waiting", "wait", 3e6), Part("copy", "Copy", "c", 1e6)))
-    assert 'aria-label="rank 0: waiting 3.00 ms (75.0 %), copy 1.00 ms (25.0 %)"' in stacked([bar])
+    bar = Bar(
+        "rank 0", (BarPart("wait", "Waiting", "wait", 3e6), BarPart("copy", "Copy", "c", 1e6))
+    )
+    assert 'aria-label="rank 0: waiting 3.00 ms (75.0 %), copy 1.00 ms (25.0 %)"' in draw_stacked(
+        [bar]
+    )
 
 
 def test_columns_are_packed_as_planes() -> None:

@@ -13,7 +13,7 @@ import pytest
 from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
-from gpu_profile.analysis.scrub.scrub import scrub, wish_of
+from gpu_profile.analysis.scrub.scrub import scrub_reports, wish_of
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import GpuProfileError, ReportError
 
@@ -100,7 +100,7 @@ def _plant(plant: sqlite3.Connection) -> None:
 
 def _scrubbed(report: Path, **wish: tuple[str, ...]) -> Path:
     output = report.parent / "out.sqlite"
-    scrub([report], output, wish_of(**wish))
+    scrub_reports([report], output, wish_of(**wish))
     return output
 
 
@@ -151,7 +151,7 @@ def test_the_scrubbed_report_has_the_same_tables(report: Path) -> None:
 def test_the_same_host_has_one_stand_in_over_all_reports(report: Path, tmp_path: Path) -> None:
     other = tmp_path / "rank1.trainbox-17.sqlite"
     shutil.copy(report, other)
-    table = scrub([report, other], tmp_path / "out")
+    table = scrub_reports([report, other], tmp_path / "out")
     assert table.column("Report") == (report.name, other.name)
     query = "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'"
     names = [_values(tmp_path / "out" / f"rank{rank}.sqlite", query) for rank in (0, 1)]
@@ -164,7 +164,7 @@ def test_same_input_same_bytes(report: Path, tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(report.read_bytes()))
     outputs = [tmp_path / "a.sqlite.gz", tmp_path / "b.sqlite.gz"]
     for output in outputs:
-        scrub([packed], output)
+        scrub_reports([packed], output)
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
@@ -213,7 +213,7 @@ def test_refusals_name_the_file(tmp_path: Path) -> None:
     for path, content, reason in _refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ReportError, match=reason) as refused:
-            scrub([path], tmp_path / "out")
+            scrub_reports([path], tmp_path / "out")
         assert path.name in str(refused.value)
         assert not list(tmp_path.glob("out/*"))
 
@@ -229,4 +229,4 @@ def test_refused_wishes(keep: tuple[str, ...], also: tuple[str, ...], said: str)
 
 def test_the_original_is_no_output(report: Path) -> None:
     with pytest.raises(GpuProfileError, match="is the original"):
-        scrub([report], report)
+        scrub_reports([report], report)

@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_profile.analysis.scrub.redactor import Redactor
-from gpu_profile.analysis.scrub.rules import Found, Wish, redactor, variables
+from gpu_profile.analysis.scrub.rules import ReportNames, Wish, make_redactor, parse_variables
 from gpu_profile.analysis.scrub.second_search import find_leak
 
 
@@ -33,7 +33,7 @@ def test_names_of_work_are_left_alone(text: str) -> None:
     ],
 )
 def test_environments_are_read_however_nsys_writes_them(value: str, found: dict[str, str]) -> None:
-    assert variables(value) == found
+    assert parse_variables(value) == found
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,9 @@ def test_versions_times_and_code_are_no_addresses(text: str) -> None:
 
 
 def test_a_full_host_name_goes_with_its_short_form_and_its_neighbours() -> None:
-    clean = redactor([Found(hosts={"gpunode07.corp.acme.com", "vm"}, users={"bob"})], Wish())
+    clean = make_redactor(
+        [ReportNames(hosts={"gpunode07.corp.acme.com", "vm"}, users={"bob"})], Wish()
+    )
     text = clean.text("rank0.gpunode07.nsys-rep on GPUNODE07 with gpunode08, gpunode[01-06]")
     assert text == "rank0.host0.nsys-rep on host0 with <host>, <host>"
     assert clean.text("a vm of bob: rank1.vm.nsys-rep") == "a vm of bob: rank1.host1.nsys-rep"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import diagnose
-from gpu_profile.analysis.multi_report.parallel import analyse
-from gpu_profile.analysis.multi_report.survey import run_of, survey
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
+from gpu_profile.analysis.multi_report.parallel import analyse_reports
+from gpu_profile.analysis.multi_report.survey import run_of, survey_report
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import GRAPH, KERNEL, MEMCPY, NVTX, RUNTIME
@@ -96,13 +96,13 @@ def test_graphs_alone_are_gpu_work(tmp_path: Path) -> None:
         breakdown = OURS["temporal_breakdown"].table(database)
         steps = OURS["step_sum"].table(database)
         health = OURS["capture_health"].table(database)
-        kinds = {finding.kind for finding in diagnose(database).findings}
+        kinds = {finding.kind for finding in diagnose_reports(database).findings}
     assert breakdown.column("Compute") == (20 * 2_000_000,)
     assert breakdown.column("Busy") == (67.8,)
     assert steps.column("Med") == (3_000_000.0,)
     assert health.column("Without Kernel") == (0,)
     assert "capture" not in kinds
-    write_page([Source(str(path))], tmp_path / "page.html", workers=1)
+    write_page([ReportSource(str(path))], tmp_path / "page.html", workers=1)
     assert "CUDA graph" in (tmp_path / "page.html").read_text()
 
 
@@ -111,19 +111,21 @@ def test_a_rank_without_a_report_is_named_and_the_others_are_shown(tmp_path: Pat
     surveys = []
     for path in paths:
         with Database.open(path) as database:
-            surveys.append(survey(database))
+            surveys.append(survey_report(database))
     run = run_of(surveys)
     assert run.ranks.missing == (2,)
     assert "no report of rank 2: what follows is of the others" in run.notes()
-    sources = [Source(str(p), scope) for p, scope in zip(paths, run.scopes, strict=True)]
-    table = analyse(sources, [OURS["temporal_breakdown"]], workers=1).tables["temporal_breakdown"]
+    sources = [ReportSource(str(p), scope) for p, scope in zip(paths, run.scopes, strict=True)]
+    table = analyse_reports(sources, [OURS["temporal_breakdown"]], workers=1).tables[
+        "temporal_breakdown"
+    ]
     assert table.column("Rank") == (0, 1, 3)
     write_page(sources, tmp_path / "page.html", workers=1)
     assert "3 ranks" in (tmp_path / "page.html").read_text()
 
 
 def test_one_rank_has_its_page_and_hears_what_it_cannot_know(tmp_path: Path) -> None:
-    source = Source(str(DATA / "rank1.sqlite.gz"))
+    source = ReportSource(str(DATA / "rank1.sqlite.gz"))
     write_page([source], tmp_path / "page.html", workers=1)
     page = (tmp_path / "page.html").read_text()
     assert "1 rank" in page

@@ -6,7 +6,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from gpu_profile.analysis.store.open_report import opened
+from gpu_profile.analysis.store.open_report import open_report
 from gpu_profile.errors import ReportError
 from tests.invoked import invoke
 
@@ -53,7 +53,10 @@ def test_a_page_and_a_timeline_of_it(bucket: None, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["..", ".", "", "-o", ".hidden.sqlite", "a\x1b[2Jb.sqlite"])
 def test_a_name_that_no_report_has_is_refused(name: str) -> None:
-    with pytest.raises(ReportError, match="is no name of a report"), opened(f"s3://reports/{name}"):
+    with (
+        pytest.raises(ReportError, match="is no name of a report"),
+        open_report(f"s3://reports/{name}"),
+    ):
         raise AssertionError("it was opened")
 
 

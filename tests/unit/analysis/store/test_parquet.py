@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import diagnose
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, NVTX
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
@@ -55,7 +55,7 @@ def test_every_table_is_the_same(plain: Path, folder: Path, name: str) -> None:
 
 def test_the_findings_are_the_same(plain: Path, folder: Path) -> None:
     with Database.open(plain) as one, Database.open(folder) as other:
-        assert diagnose(other).to_json() == diagnose(one).to_json()
+        assert diagnose_reports(other).to_json() == diagnose_reports(one).to_json()
 
 
 def test_counts_filters_and_absent_columns(folder: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.findings.diagnose import diagnose
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.comm_kernels import (
@@ -116,6 +116,6 @@ def test_a_kernel_without_its_namespace_is_looked_up_by_its_whole_name(tmp_path:
 def test_an_undecided_kernel_is_named(tmp_path: Path) -> None:
     training = Training(after=lambda rank: rank.kernel(2000, "my_ring_all_reduce_kernel"))
     with Database.open(training.save(tmp_path)) as database:
-        notes = diagnose(database).unjudged
+        notes = diagnose_reports(database).unjudged
     start = "whether the kernel my_ring_all_reduce_kernel communicates (1"
     assert any(note.startswith(start) for note in notes)

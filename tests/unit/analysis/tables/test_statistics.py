@@ -9,11 +9,11 @@ import pytest
 
 from gpu_profile.analysis.tables.statistics import (
     Samples,
-    collect,
-    distinct,
-    pool,
-    quantiles,
-    summaries,
+    compute_quantiles,
+    count_values,
+    encode_rows,
+    pool_samples,
+    summarise_samples,
 )
 
 NUMBERS = random.Random(7)
@@ -24,13 +24,13 @@ NAMES = [NUMBERS.choice("abc") for _ in VALUES]
 def samples(values: list[int], names: list[str]) -> Samples:
     keys = sorted(set(names), reverse=True)
     codes = np.array([keys.index(name) for name in names], np.int64)
-    return collect([(key,) for key in keys], codes, np.array(values, np.int64))
+    return count_values([(key,) for key in keys], codes, np.array(values, np.int64))
 
 
 @pytest.mark.parametrize("parts", [1, 2, 7, 333])
 def test_statistics_are_those_of_all_values(parts: int) -> None:
     cut = [samples(VALUES[i::parts], NAMES[i::parts]) for i in range(parts)]
-    rows = summaries(pool(pickle.loads(pickle.dumps(part)) for part in cut))
+    rows = summarise_samples(pool_samples(pickle.loads(pickle.dumps(part)) for part in cut))
     for row, name in zip(rows, "abc", strict=True):
         mine = [value for value, own in zip(VALUES, NAMES, strict=True) if own == name]
         assert (row.key, row.count, row.total) == ((name,), len(mine), sum(mine))
@@ -42,33 +42,33 @@ def test_statistics_are_those_of_all_values(parts: int) -> None:
 
 def test_pooling_in_any_order_gives_the_same_bits() -> None:
     parts = [samples(VALUES[i::5], NAMES[i::5]) for i in range(5)]
-    assert summaries(pool(parts)) == summaries(pool(parts[::-1]))
-    nested = pool([pool(parts[:2]), pool(parts[2:])])
-    assert summaries(nested) == summaries(pool(parts))
+    assert summarise_samples(pool_samples(parts)) == summarise_samples(pool_samples(parts[::-1]))
+    nested = pool_samples([pool_samples(parts[:2]), pool_samples(parts[2:])])
+    assert summarise_samples(nested) == summarise_samples(pool_samples(parts))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.95, 1.0])
 def test_quantiles_are_numpys(share: float) -> None:
     values = [value % 10**6 for value in VALUES]
-    found = quantiles(samples(values, ["a"] * len(values)), share)
+    found = compute_quantiles(samples(values, ["a"] * len(values)), share)
     assert found.tolist() == pytest.approx([np.quantile(values, share)])
 
 
 def test_a_single_value_has_no_deviation() -> None:
-    (row,) = summaries(samples([7], ["a"]))
+    (row,) = summarise_samples(samples([7], ["a"]))
     assert (row.median, row.stdev) == (7.0, 0.0)
 
 
 def test_negative_values_and_no_values() -> None:
-    (row,) = summaries(samples([-5, 5, -7], ["a", "a", "a"]))
+    (row,) = summarise_samples(samples([-5, 5, -7], ["a", "a", "a"]))
     assert (row.minimum, row.median, row.maximum) == (-7, -5.0, 5)
-    assert summaries(pool([])) == []
+    assert summarise_samples(pool_samples([])) == []
 
 
 @pytest.mark.parametrize("scale", [1, 10**12])
 def test_distinct_counts_combinations(scale: int) -> None:
     first = np.array([3, 1, 3, 1, 2]) * scale
     second = np.array([0, 0, 0, 9, 0])
-    codes, found = distinct(first, second)
+    codes, found = encode_rows(first, second)
     assert found == [(scale, 0), (scale, 9), (2 * scale, 0), (3 * scale, 0)]
     assert codes.tolist() == [3, 0, 3, 1, 2]

@@ -13,8 +13,8 @@ import pytest
 
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, END, INSTANT
-from gpu_profile.analysis.timeline.timeline import timeline
-from gpu_profile.analysis.timeline.tracks import lanes, nests, ordered
+from gpu_profile.analysis.timeline.timeline import write_timeline
+from gpu_profile.analysis.timeline.tracks import assign_lanes, is_nested, sort_edges
 from gpu_profile.errors import ReportError
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
@@ -92,7 +92,7 @@ class Parsed:
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> Parsed:
     output = tmp_path_factory.mktemp("timeline") / "run.pftrace.gz"
-    timeline([(str(ALL), Scope())], output)
+    write_timeline([(str(ALL), Scope())], output)
     return Parsed(output)
 
 
@@ -137,8 +137,8 @@ def test_ranks_streams_threads_and_counters_have_names(parsed: Parsed) -> None:
 
 
 def test_several_reports_with_offsets_are_the_same_bytes_each_time(tmp_path: Path) -> None:
-    table = timeline(TWO, tmp_path / "a.pftrace.gz")
-    timeline(TWO, tmp_path / "b.pftrace.gz")
+    table = write_timeline(TWO, tmp_path / "a.pftrace.gz")
+    write_timeline(TWO, tmp_path / "b.pftrace.gz")
     assert (tmp_path / "a.pftrace.gz").read_bytes() == (tmp_path / "b.pftrace.gz").read_bytes()
     parsed = Parsed(tmp_path / "a.pftrace.gz")
     assert len(list(parsed.slices())) == sum(int(str(cell)) for cell in table.column("Slices"))
@@ -155,7 +155,7 @@ def test_gpu_metrics_become_counters(tmp_path: Path) -> None:
             CREATE TABLE TARGET_INFO_GPU_METRICS (typeId INT, metricId INT, metricName TEXT);
             INSERT INTO TARGET_INFO_GPU_METRICS VALUES (259, 7, 'SMs Active');
         """)
-    timeline([(str(report), Scope())], tmp_path / "out.gz")
+    write_timeline([(str(report), Scope())], tmp_path / "out.gz")
     parsed = Parsed(tmp_path / "out.gz")
     track = next(key for key, name in parsed.tracks.items() if name == "GPU 3: SMs Active")
     values = [np.frombuffer(event[44], "<f8")[0] for _, _, event in parsed.events[track]]
@@ -166,15 +166,15 @@ def test_an_unreadable_report_leaves_no_trace(tmp_path: Path) -> None:
     bad = tmp_path / "rank1.sqlite"
     bad.write_bytes(b"not a database")
     with pytest.raises(ReportError, match=r"rank1\.sqlite is no SQLite file"):
-        timeline([(str(bad), Scope())], tmp_path / "out.gz")
+        write_timeline([(str(bad), Scope())], tmp_path / "out.gz")
     assert [path.name for path in tmp_path.iterdir()] == ["rank1.sqlite"]
 
 
 def test_an_unreadable_report_beside_others_is_told_and_left_out(tmp_path: Path) -> None:
     bad, told = tmp_path / "rank1.sqlite", list[str]()
     bad.write_bytes(b"not a database")
-    found = timeline([TWO[0], (str(bad), Scope())], tmp_path / "out.gz", tell=told.append)
-    assert found == timeline(TWO[:1], tmp_path / "alone.gz")
+    found = write_timeline([TWO[0], (str(bad), Scope())], tmp_path / "out.gz", tell=told.append)
+    assert found == write_timeline(TWO[:1], tmp_path / "alone.gz")
     assert (tmp_path / "out.gz").read_bytes() == (tmp_path / "alone.gz").read_bytes()
     assert told[-2].startswith(f"left out: {bad} is no SQLite file")
     assert told[-1] == "note: 1 of 2 reports left out: what follows is of the other 1"
@@ -189,7 +189,7 @@ def test_a_report_without_gpu_work_shows_its_ranges(tmp_path: Path) -> None:
         (ranges,) = plant.execute(
             "SELECT count(*) FROM NVTX_EVENTS WHERE eventType IN (59, 60) AND end IS NOT NULL"
         ).fetchone()
-    ((rank, device, _, slices, flows, _),) = timeline([(str(report), Scope())], output).rows
+    ((rank, device, _, slices, flows, _),) = write_timeline([(str(report), Scope())], output).rows
     assert (rank, device, slices, flows) == (0, None, ranges, 0)
     tracks = {track for track, _, _ in Parsed(output).slices()}
     assert all(track.startswith("NVTX, ") for track in tracks)
@@ -198,7 +198,7 @@ def test_a_report_without_gpu_work_shows_its_ranges(tmp_path: Path) -> None:
     with closing(sqlite3.connect(report)) as plant:
         plant.execute("DROP TABLE NVTX_EVENTS")
     with pytest.raises(ReportError, match="hold neither GPU work nor NVTX ranges"):
-        timeline([(str(report), Scope())], output)
+        write_timeline([(str(report), Scope())], output)
     assert not output.exists()
 
 
@@ -213,8 +213,8 @@ def test_a_report_without_gpu_work_shows_its_ranges(tmp_path: Path) -> None:
     ],
 )
 def test_nesting(start: list[int], end: list[int], good: bool) -> None:
-    order = ordered(np.array(start), np.array(end))
-    assert nests(order) is good
+    order = sort_edges(np.array(start), np.array(end))
+    assert is_nested(order) is good
     assert list(np.diff(order.time) >= 0) == [True] * (len(order.time) - 1)
     assert (INSTANT in order.kind.tolist()) is any(np.equal(start, end))
 
@@ -222,7 +222,7 @@ def test_nesting(start: list[int], end: list[int], good: bool) -> None:
 def test_lanes_hold_no_overlap() -> None:
     start = np.sort(np.random.default_rng(7).integers(0, 1000, 300))
     end = start + np.random.default_rng(8).integers(1, 60, 300)
-    lane = lanes(start, end)
+    lane = assign_lanes(start, end)
     for number in range(int(lane.max()) + 1):
         mine = lane == number
         assert np.all(start[mine][1:] >= end[mine][:-1])

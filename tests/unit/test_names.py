@@ -1,0 +1,43 @@
+"""Functions are named by a verb and its object, values by a noun: counts that must not slip back."""
+
+import ast
+import collections
+import re
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "gpu_profile"
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+PARTICIPLES = set(
+    "found said told asked known wanted given made there kept lent meant whole gone left taken".split()
+)
+MOST_ONE_WORD, MOST_PARTICIPLES, MOST_REPEATED = 0.35, 0.003, 5
+
+
+def _functions() -> list[str]:
+    nodes = (node for tree in TREES.values() for node in ast.walk(tree))
+    names = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
+    return [name.strip("_") for name in names if not name.startswith("__")]
+
+
+def test_few_function_names_are_one_word() -> None:
+    functions = _functions()
+    assert sum("_" not in name for name in functions) / len(functions) <= MOST_ONE_WORD
+
+
+def test_values_are_not_named_by_bare_participles() -> None:
+    """`checks`, `reply`, `digest` say what a value holds; `found` and `said` do not."""
+    nodes = [node for tree in TREES.values() for node in ast.walk(tree)]
+    bindings = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    participles = [name for name in bindings if name in PARTICIPLES]
+    assert len(participles) / len(bindings) <= MOST_PARTICIPLES, sorted(set(participles))
+
+
+def test_public_names_are_defined_once() -> None:
+    """A verb's function has the verb's name, so a few names stand in two places."""
+    owners = collections.defaultdict(set)
+    for path, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and re.match("[a-zA-Z]", node.name):
+                owners[node.name].add(path.name)
+    repeated = sorted(name for name, paths in owners.items() if len(paths) > 2)
+    assert len(repeated) <= MOST_REPEATED, repeated
