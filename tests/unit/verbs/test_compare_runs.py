@@ -51,7 +51,7 @@ def test_what_cannot_be_compared_is_refused(runs: Path, tmp_path: Path) -> None:
     assert "--base names a run twice" in done.stderr
     done = invoke("compare", *sides(runs, "a", "d"), "--spread=wide", directory=runs)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--spread 'wide' is not a percentage" in done.stderr
+    assert "--spread 'wide' is not understood. Use a percentage" in done.stderr
     empty = tmp_path / "empty"
     shutil.copytree(runs / "b", empty)
     (empty / "rank0.h.sqlite").write_bytes(b"")

@@ -1,0 +1,214 @@
+"""The text of the page: its parts in their order, made from what write_page read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import resources
+
+from gpu_profile.analysis.findings import diagnose
+from gpu_profile.analysis.host.samples import HostSamples
+from gpu_profile.analysis.nsys_tables.cuda_api_sum import CALLS
+from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
+from gpu_profile.analysis.nsys_tables.cuda_gpu_mem_sum import SIZES, TIMES
+from gpu_profile.analysis.our_tables.capture_health import CAPTURE_HEALTH
+from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
+from gpu_profile.analysis.our_tables.gpu_memory_sum import GPU_MEMORY_SUM
+from gpu_profile.analysis.our_tables.gpu_metric_sum import GPU_METRIC_SUM
+from gpu_profile.analysis.our_tables.host_function_sum import HOST_FUNCTION_SUM
+from gpu_profile.analysis.our_tables.idle_gaps import IDLE_GAPS
+from gpu_profile.analysis.our_tables.launch_sum import LAUNCH_SUM
+from gpu_profile.analysis.our_tables.range_gpu_sum import RANGE_GPU_SUM
+from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
+from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
+from gpu_profile.analysis.page.events import RankPicture
+from gpu_profile.analysis.page.flame import flame
+from gpu_profile.analysis.page.gpu_counters import (
+    GpuCounters,
+    gpu_counters,
+    gpu_memory,
+)
+from gpu_profile.analysis.page.host_side import HOST_TABLES
+from gpu_profile.analysis.page.kernel_classes import CLASSES_BY_RANK, kernel_classes
+from gpu_profile.analysis.page.parts import render_facts, render_section, render_tag, render_text
+from gpu_profile.analysis.page.sections import (
+    render_breakdown,
+    render_collectives,
+    render_findings,
+    render_kernels,
+    render_overview,
+    render_steps,
+    table_list,
+)
+from gpu_profile.analysis.page.timeline_data import WaitsOf, timeline_part
+from gpu_profile.analysis.scrub.redactor import Redactor
+from gpu_profile.errors import GpuProfileError
+from gpu_profile.table import Table
+
+LONGEST_NAME = 2000
+
+SHOWN = (
+    *(TEMPORAL_BREAKDOWN, STEP_SUM, COMM_SUM, KERNELS, CLASSES_BY_RANK),
+    *(GPU_METRIC_SUM, GPU_MEMORY_SUM),
+)
+FOLDED = (
+    (KERNELS, "GPU time by kernel"),
+    (RANGE_GPU_SUM, "GPU work by NVTX range, autograd's threads included"),
+    (CALLS, "CUDA API calls"),
+    (LAUNCH_SUM, "from the host's launch to the GPU's start"),
+    (HOST_FUNCTION_SUM, "the host's functions by samples"),
+    (IDLE_GAPS, "where the GPU idled, and why"),
+    (TIMES, "copies and memsets by time"),
+    (SIZES, "copies and memsets by size"),
+    *HOST_TABLES,
+    (CAPTURE_HEALTH, "how complete the recording is"),
+)
+_LINKS = (
+    ("findings", "Findings"),
+    ("classes", "Kinds of work"),
+    ("breakdown", "Breakdown"),
+    ("steps", "Steps"),
+    ("host", "Host"),
+    ("metrics", "GPU metrics"),
+    ("memory", "Memory"),
+    ("timeline", "Timeline"),
+    ("kernels", "Kernels"),
+    ("collectives", "Collectives"),
+    ("tables", "Tables"),
+    ("run", "Run"),
+)
+_SCRIPTS = ("tables.js", "data.js", "timeline.js", "lookup.js", "controls.js")
+
+
+@dataclass(frozen=True)
+class PageData:
+    """Everything that the page shows. `facts` are the caller's, such as the run's id."""
+
+    title: str
+    tables: Mapping[str, Table]
+    diagnosis: diagnose.Diagnosis
+    ranks: Sequence[RankPicture]
+    host: Sequence[HostSamples]
+    counters: Sequence[GpuCounters]
+    waits: WaitsOf
+    sizes: Table
+    facts: Mapping[str, str]
+    windows: Sequence[tuple[int, int, int]] = ()
+    """(number, start, end) of each in the run's clock, where a rank has several."""
+    refused: Sequence[GpuProfileError] = ()
+    clean: Redactor = field(default_factory=Redactor)
+
+
+def render_page(data: PageData) -> str:
+    """The page's text: the same data give the same bytes."""
+    clean_text = partial(data.clean.text, everywhere=True)
+    title = render_text(clean_text(data.title))
+    parts = _render_parts(data, clean_text)
+    body = (
+        _render_header(title, data),
+        _render_navigation("".join(parts)),
+        "<main id=main>",
+        *parts,
+        "</main>",
+        render_tag("footer", "Made by gpu-profile from Nsight Systems reports."),
+    )
+    scripts = "".join(f"<script>{_read_asset(name)}</script>\n" for name in _SCRIPTS)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<title>{title}</title>\n<link rel="icon" href="data:,">\n'
+        f"<style>\n{_read_asset('page.css')}</style>\n</head>\n<body>\n"
+        f'<div class="page">\n{"".join(body)}\n</div>\n{scripts}</body>\n</html>\n'
+    )
+
+
+def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str, ...]:
+    """The parts below the navigation, from the findings to the facts of the run."""
+    tables = {name: _redact_table(table, data.clean) for name, table in data.tables.items()}
+    refused = [clean_text(str(error)) for error in data.refused]
+    return (
+        *(render_tag("p", render_text(line), class_="warn") for line in refused),
+        render_overview(tables, data.diagnosis.overview),
+        render_findings(data.diagnosis, [*map(clean_text, data.diagnosis.overview.to_lines())]),
+        kernel_classes(tables["kernel_class_sum"]),
+        render_breakdown(tables["temporal_breakdown"]),
+        render_steps(tables["step_sum"], data.ranks),
+        flame(data.host, data.clean),
+        gpu_counters(data.counters, tables["gpu_metric_sum"]),
+        gpu_memory(data.counters, tables["gpu_memory_sum"]),
+        _render_timeline(data),
+        render_kernels(tables["cuda_gpu_kern_sum"]),
+        render_collectives(tables["comm_sum"], _redact_table(data.sizes, data.clean)),
+        table_list([(tables[one.name], what) for one, what in FOLDED]),
+        render_section(
+            "run",
+            "Run",
+            "",
+            render_facts({key: clean_text(fact) for key, fact in data.facts.items()}),
+        ),
+    )
+
+
+def _render_header(title: str, data: PageData) -> str:
+    seen = data.facts.get("GPUs seen by a report", "")
+    ranks = "1 rank" if len(data.ranks) == 1 else f"{len(data.ranks)} ranks"
+    about = f"{ranks}, {seen}" if seen else ranks
+    skip = '<a class="skip" href="#main">Skip to the content</a>'
+    return skip + render_tag(
+        "header",
+        render_tag("h1", title),
+        render_tag("p", render_text(about), class_="sub"),
+        class_="top",
+    )
+
+
+def _render_navigation(main: str) -> str:
+    links_present = [(anchor, name) for anchor, name in _LINKS if f'id="{anchor}"' in main]
+    links = (
+        render_tag("li", render_tag("a", render_text(name), href=f"#{anchor}"))
+        for anchor, name in links_present
+    )
+    return render_tag("nav", render_tag("ul", *links), aria_label="Parts of this page")
+
+
+def _render_timeline(data: PageData) -> str:
+    if not data.ranks:
+        return render_section(
+            "timeline", "Timeline", "Neither GPU work nor NVTX ranges in these reports."
+        )
+
+    def clean(name: str) -> str:
+        return data.clean.text(shorten(name))
+
+    intro = (
+        "Drag to move, double-click or Ctrl + wheel to zoom, or use the keys: arrows, +, -, 0. "
+        "A bin's height is the part of it that was busy; thin lines are the steps."
+    )
+    drawing = timeline_part(data.ranks, data.waits, clean, data.windows)
+    return render_section("timeline", "Timeline", intro, drawing)
+
+
+def _redact_table(table: Table, clean: Redactor) -> Table:
+    """Names of kernels and ranges are the job's own and may hold anything."""
+    clean_texts: dict[str, str] = {}
+
+    def text_of(cell: str) -> str:
+        if cell not in clean_texts:
+            clean_texts[cell] = clean.text(shorten(cell))
+        return clean_texts[cell]
+
+    return table.where(
+        [tuple(text_of(c) if isinstance(c, str) else c for c in row) for row in table.rows]
+    )
+
+
+def shorten(name: str) -> str:
+    """A name as the page shows it: the search for secrets takes time by a name's square."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+
+
+def _read_asset(name: str) -> str:
+    return (
+        resources.files("gpu_profile.analysis.page")
+        .joinpath("assets", name)
+        .read_text(encoding="utf-8")
+    )
