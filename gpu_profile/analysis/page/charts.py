@@ -3,7 +3,7 @@
 Text is HTML and never scales with the drawing, so it stays readable on a phone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,15 +106,12 @@ def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
     series = {rank: values for rank, values in series.items() if len(values) > 1}
     if not series:
         return ""
-    most = max(float(values.max()) for values in series.values())
-    least = min(float(values.min()) for values in series.values())
-    levels = ticks(0 if least < most / 3 else least - (most - least) / 2, most)
-    low, high = levels[0], max(levels[-1], most * 1.001)
+    levels, high = _scale_of(series, dropped)
     longest = max(map(len, series.values()))
     drawn = _select_drawn(series)
-    place = _Place(longest, low, high)
+    place = _Place(longest, levels[0], high)
     lines = "".join(
-        f'<polyline class="line s{index % 8}" points="{place.points(values)}"/>'
+        f'<polyline class="line s{index % 8}" points="{place.points(np.minimum(values, high))}"/>'
         for index, (_, values) in enumerate(drawn)
     )
     grid = "".join(f'<line class="grid" x1="0" x2="1000" {place.level(tick)}/>' for tick in levels)
@@ -132,13 +129,27 @@ def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
     )
     entries = [(f"line s{index % 8}", label) for index, (label, _) in enumerate(drawn)]
     if dropped:
-        entries.append(("dropped", f"warm-up, left out of the figures ({dropped})"))
+        slowest = max(float(values.max()) for values in series.values())
+        cut = f", up to {slowest:,.0f} ms" if slowest > high else ""
+        entries.append(("dropped", f"warm-up, left out of the figures ({dropped}{cut})"))
     ends = render_tag(
         "div", render_tag("span", "step 1"), render_tag("span", f"step {longest}"), class_="x"
     )
     return render_legend(entries) + render_tag(
         "div", render_tag("div", *labels, svg, class_="plot"), ends, class_="chart"
     )
+
+
+def _scale_of(series: Mapping[int, np.ndarray], dropped: int) -> tuple[list[float], float]:
+    """The levels of the grid in ms, and the highest value drawn: by the steps after the warm-up.
+
+    A first step of 4,400 ms before others of 35 ms would leave these on the axis.
+    """
+    steady = [values[dropped:] if len(values) > dropped else values for values in series.values()]
+    most = max(float(values.max()) for values in steady)
+    least = min(float(values.min()) for values in steady)
+    levels = ticks(0 if least < most / 3 else least - (most - least) / 2, most)
+    return levels, max(levels[-1], most * 1.001)
 
 
 def _select_drawn(series: dict[int, np.ndarray]) -> list[tuple[str, np.ndarray]]:
