@@ -41,7 +41,9 @@ _COLUMNS = (
     Column("Size", "bytes"),
     Column("Checked"),
 )
-_REPORT_NAME = re.compile(r"(rank\d+)\..*?(\.sqlite(?:\.gz)?)$")
+_REPORT_NAME = re.compile(
+    r"(?P<rank>rank\d+)\.(?:(?:\d+\.){3}\d+|.*?)(?:\.(?P<window>\d+))?(?P<end>\.sqlite(?:\.gz)?)"
+)
 
 
 def wish_of(
@@ -113,7 +115,7 @@ def _list_targets(reports: Sequence[Path], output: Path) -> list[Path]:
     if is_file(output):
         targets = [output]
     else:
-        targets = [output / _REPORT_NAME.sub(r"\1\2", report.name) for report in reports]
+        targets = [output / _name_copy(report.name) for report in reports]
     if len({target.name for target in targets}) < len(targets):
         targets = [
             target.with_name(f"{number}.{target.name}") for number, target in enumerate(targets)
@@ -124,6 +126,16 @@ def _list_targets(reports: Sequence[Path], output: Path) -> list[Path]:
             if target.exists() and target.samefile(report):
                 raise SettingsError(f"{target} is the original", "Give another --output")
     return targets
+
+
+def _name_copy(name: str) -> str:
+    """The name without its host: `rank0.gpu7.sqlite` is `rank0.sqlite`, and the second window
+    `rank0.gpu7.2.sqlite` is `rank0.host.2.sqlite`."""
+    match = _REPORT_NAME.fullmatch(name)
+    if not match:
+        return name
+    window = f".host.{match['window']}" if match["window"] else ""
+    return f"{match['rank']}{window}{match['end']}"
 
 
 def _scrub_one(

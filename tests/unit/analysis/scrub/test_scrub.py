@@ -13,7 +13,7 @@ import pytest
 from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
-from gpu_profile.analysis.scrub.scrub import scrub_reports, wish_of
+from gpu_profile.analysis.scrub.scrub import _name_copy, scrub_reports, wish_of
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import GpuProfileError, ReportError
 
@@ -230,3 +230,18 @@ def test_refused_wishes(keep: tuple[str, ...], also: tuple[str, ...], said: str)
 def test_the_original_is_no_output(report: Path) -> None:
     with pytest.raises(GpuProfileError, match="is the original"):
         scrub_reports([report], report)
+
+
+@pytest.mark.parametrize(
+    ("report", "copy"),
+    {
+        "rank0.gpu7.sqlite.gz": "rank0.sqlite.gz",
+        "rank0.gpu7.2.sqlite": "rank0.host.2.sqlite",
+        "rank12.gpu7.corp.example.sqlite": "rank12.sqlite",
+        "rank0.10.0.0.7.sqlite": "rank0.sqlite",
+        "rank0.10.0.0.7.3.sqlite": "rank0.host.3.sqlite",
+        "report1.sqlite": "report1.sqlite",
+    }.items(),
+)
+def test_a_copy_keeps_its_rank_and_window_and_loses_its_host(report: str, copy: str) -> None:
+    assert _name_copy(report) == copy
