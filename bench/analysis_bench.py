@@ -51,13 +51,13 @@ with Database.open(sys.argv[1]) as database:
 """
 SEVERAL = """
 import sys
-from gpu_profile.analysis.multi_report.parallel import analyse
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.multi_report.parallel import analyse_reports
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 if __name__ == "__main__":
     workers, names = int(sys.argv[1]), sys.argv[2].split(",")
-    analyse(
-        [Source(path) for path in sys.argv[3:]],
+    analyse_reports(
+        [ReportSource(path) for path in sys.argv[3:]],
         [{**ANALYSES, **OURS}[name] for name in names],
         workers=workers,
     )

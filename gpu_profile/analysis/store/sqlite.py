@@ -182,6 +182,9 @@ class SqliteStore:
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> list[tuple[Value, ...]]:
         self.check_table(table)
+        # Names are cut. What nsys says of the machine is read whole: 170 KB of it are common.
+        longest = LONGEST_VALUE if table.startswith("TARGET_INFO") else LONGEST_TEXT
+        self._connection.text_factory = partial(text_of, notes=self.notes, longest=longest)
         cells = [f"{quoted(name)}" for name in columns]
         return [row for rows in self._batches(table, cells, only) for row in rows]
 
@@ -243,11 +246,11 @@ def _open_connection(path: Path, notes: list[str]) -> sqlite3.Connection:
     return connection
 
 
-def text_of(raw: bytes, notes: list[str]) -> str:
+def text_of(raw: bytes, notes: list[str], longest: int = LONGEST_TEXT) -> str:
     """A text as Python's, whatever its bytes are, in bounded length."""
-    if len(raw) > LONGEST_TEXT:
-        notes.append(f"texts longer than {LONGEST_TEXT:,} bytes are cut there")
-        raw = raw[:LONGEST_TEXT].decode("utf-8", "ignore").encode()
+    if len(raw) > longest:
+        notes.append(f"texts longer than {longest:,} bytes are cut there")
+        raw = raw[:longest].decode("utf-8", "ignore").encode()
     try:
         return raw.decode()
     except UnicodeDecodeError:

@@ -59,7 +59,7 @@ def _tell(run: RunRecord, directory: Path, options: Options, chosen: Settings) -
         print_answer(options, chosen, directory)
     if text and run.reports and (options["stats"] or not _has_gpu_work(run)):
         print()
-        call("stats", options, run=str(directory), top=10, table=_first_table(run))
+        call("stats", options, run=str(directory), top=10, table=_first_table(run), notes=False)
 
 
 def _has_gpu_work(run: RunRecord) -> bool:
@@ -159,7 +159,7 @@ def fetch(verb: Verb, options: Options) -> None:
         )
         run = runner.finish(run)
     _tell(run, directory, options, chosen)
-    if run.baseline and options["format"] != "json":
+    if run.baseline and not run.reports and options["format"] != "json":
         print(baseline.describe_cost(run.baseline))
     if run.error:
         raise JobError(run.error)

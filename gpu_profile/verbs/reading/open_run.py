@@ -67,7 +67,9 @@ def open_reading(
     readable_sources = readable(every, answers, progress.say, complete=complete)
     readable_sources = _of_window(readable_sources, int(options.get("window", 0)))
     run = run_of([answer[0] for _, answer in readable_sources], by)
-    for note in (*run.notes(), *_describe_cost(Path(every[0].place).parent)):
+    # A verb that reads a run for the second time, as profile does with --stats, leaves them out.
+    notes = (*run.notes(), *_describe_cost(Path(every[0].place).parent))
+    for note in notes if options.get("notes", True) else ():
         progress.say(f"note: {note}")
     scopes = run.join([source.place for source, _ in readable_sources])
     scoped = tuple(

@@ -132,11 +132,11 @@ def test_the_verbs_say_the_same_by_a_cluster(cluster: Cluster, tmp_path: Path) -
 
 SIXTY_FOUR = """
 import resource, sys
-from gpu_profile.analysis.multi_report.parallel import analyse
-from gpu_profile.analysis.multi_report.work import Source
+from gpu_profile.analysis.multi_report.parallel import analyse_reports
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 count, analyses = int(sys.argv[2]), [ANALYSES["cuda_gpu_kern_sum"], OURS["step_sum"]]
-analyse([Source(sys.argv[1])] * count, analyses, workers=1)
+analyse_reports([ReportSource(sys.argv[1])] * count, analyses, workers=1)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
