@@ -1,12 +1,19 @@
-"""README and pages stay true: tables made from the code, links that lead somewhere."""
+"""README and pages stay true: what is generated, where links lead, which commands they show."""
 
 import os
 import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.activity.idle import CAUSES
+from gpu_profile.analysis.findings.finding import KINDS
+from gpu_profile.analysis.tables.by_name import OURS
 from gpu_profile.cli.table import VERBS
+from gpu_profile.job import Job, NsysPlan, ProfileSpec, Resources
+from gpu_profile.launchers.slurm.sbatch import Script
+from gpu_profile.nsys.options import TYPICAL_HELP, first_options, profile_options
 from gpu_profile.settings.settings import KEYS, strip_credentials
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,23 +45,49 @@ def _doc(doc: str, choices: tuple[str, ...]) -> str:
     return text.replace("|", "\\|")
 
 
-def filled(text: str) -> str:
-    """README.md with its tables made anew."""
-    for name, table in (("verbs", verbs_table()), ("settings", settings_table())):
-        pattern = rf"<!-- {name} -->\n(?:.*?<!-- /{name} -->|)"
-        made = f"<!-- {name} -->\n{table}\n<!-- /{name} -->".replace("\\", r"\\")
-        text = re.sub(pattern, made, text, count=1, flags=re.DOTALL)
-    return text
+def sbatch_script() -> str:
+    """The script of the command that docs/slurm.md begins with, by the user `me`."""
+    spec = ProfileSpec()
+    plan = NsysPlan(
+        options=profile_options(spec, TYPICAL_HELP, gpus=True),
+        first=first_options(spec, TYPICAL_HELP, gpus=True),
+    )
+    job = Job(
+        name="train-20261121-040000",
+        command=("python", "train.py"),
+        profile=spec,
+        resources=Resources(nodes=2, gpus_per_node=8, tasks_per_node=8),
+    )
+    script = Script(partition="gpu", time="00:30:00")
+    text = script.render(job, plan, f"/fsx/runs/.gpu-profile-slurm-me/{job.name}")
+    return f"```bash\n{text.rstrip()}\n```"
 
 
-def test_the_tables_of_the_readme_are_those_of_the_code() -> None:
+GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
+    ("README.md", "verbs"): verbs_table,
+    ("docs/settings.md", "settings"): settings_table,
+    ("docs/slurm.md", "sbatch"): sbatch_script,
+}
+"""(page, name) -> the text between `<!-- name -->` and `<!-- /name -->` of that page."""
+
+
+def replace_generated(page: str, name: str, text: str) -> str:
+    """The page's text with this part made from the code; an error where its two marks are not."""
+    first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
+    assert text.count(first) == text.count(last) == 1, f"{page} needs {first}{last}"
+    before, after = text.partition(first)[0], text.partition(last)[2]
+    return f"{before}{first}{GENERATED[page, name]()}\n{last}{after}"
+
+
+@pytest.mark.parametrize(("page", "name"), GENERATED)
+def test_generated_parts_are_those_of_the_code(page: str, name: str) -> None:
     """GOLDEN=write makes them anew."""
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
+    path = ROOT / page
+    text = path.read_text(encoding="utf-8")
     if os.environ.get("GOLDEN") == "write":
-        readme.write_text(filled(text), encoding="utf-8")
+        path.write_text(replace_generated(page, name, text), encoding="utf-8")
     else:
-        assert filled(text) == text
+        assert replace_generated(page, name, text) == text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -64,8 +97,49 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_every_page_is_linked_from_the_readme() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    pages = [path.name for path in (ROOT / "docs").glob("*.md")]
+    assert [name for name in pages if f"](docs/{name})" not in text] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_in_the_pages_are_verbs(page: Path) -> None:
     names = {verb.name for verb in VERBS} | {"VERB"}
     lines = re.findall(r"^(?:\$ )?(?:\./inv|invoke) ([\w.-]+)", page.read_text(), re.MULTILINE)
     assert set(lines) <= names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_pages_use_flags_of_their_verbs(page: Path) -> None:
+    """`./inv profile --on host -- python train.py`: what stands before ` -- `."""
+    flags = {verb.name: {f"--{option.name}" for option in verb.options} for verb in VERBS}
+    for command in list_commands(page.read_text(encoding="utf-8")):
+        words = command.partition(" -- ")[0].split()
+        known = {"--help"}.union(*(flags[word] for word in words if word in flags))
+        given = {word.partition("=")[0] for word in words if re.match(r"--\w", word)}
+        assert given <= known, command
+
+
+def list_commands(text: str) -> Iterator[str]:
+    """`VERB … -- WORD…` of each line and each piece of `code` that begins with ./inv or invoke."""
+    joined = text.replace("\\\n", " ")
+    for code in re.findall(r"^[^`\n]+|`[^`\n]+`", joined, re.MULTILINE):
+        match = re.match(r"`?(?:\$ )?(?:\w+=\S* )?(?:\./inv|invoke) ([^`|#;]*)", code)
+        if match:
+            yield match[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_finding_has_a_row(kind: str) -> None:
+    assert f"\n| `{kind}` |" in (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("table", sorted(OURS))
+def test_every_table_of_ours_has_a_row(table: str) -> None:
+    assert f"\n| `{table}` |" in (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_every_idle_cause_has_a_row(cause: str) -> None:
+    assert f"\n| `{cause}` |" in (ROOT / "docs/findings.md").read_text(encoding="utf-8")
