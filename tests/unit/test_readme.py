@@ -116,9 +116,9 @@ def test_commands_in_the_pages_use_flags_of_their_verbs(page: Path) -> None:
     flags = {verb.name: {f"--{option.name}" for option in verb.options} for verb in VERBS}
     for command in list_commands(page.read_text(encoding="utf-8")):
         words = command.partition(" -- ")[0].split()
-        known = {"--help"}.union(*(flags[word] for word in words if word in flags))
-        given = {word.partition("=")[0] for word in words if re.match(r"--\w", word)}
-        assert given <= known, command
+        verb_flags = {"--help"}.union(*(flags[word] for word in words if word in flags))
+        shown_flags = {word.partition("=")[0] for word in words if re.match(r"--\w", word)}
+        assert shown_flags <= verb_flags, command
 
 
 def list_commands(text: str) -> Iterator[str]:
