@@ -1,6 +1,7 @@
-"""What one rank did: its GPU operations, the host calls that asked for them, its NVTX ranges.
+"""The activity of one rank: its GPU operations, CUDA API calls, and NVTX ranges.
 
-Our own analyses read a report through this one view; the tables that equal nsys' read it directly.
+Our own tables (our_tables/) read a report through this view. The tables that equal nsys' own
+(nsys_tables/) read the database directly.
 """
 
 import re
@@ -27,10 +28,12 @@ NO_CALL = -1
 
 @dataclass(frozen=True, eq=False)
 class Ops:
-    """GPU operations sorted by start; arrays of one length. `call` indexes Calls, or NO_CALL.
+    """GPU operations sorted by start, in arrays of one length.
 
-    `bytes` of a collective is its message's size where the report tells it, else 0. `name` is of
-    the short name, `full_name` of the one with template arguments, where the report has both.
+    `call` is a row of Calls, or NO_CALL. `bytes` of a collective is the size of its message, 0
+    where the report does not hold it. `name` is the id of the short name ("gemm"), `full_name` the
+    id of the name with template arguments ("gemm<float, 128>"); both are equal where the report
+    has only one.
     """
 
     start: IntArray
@@ -49,7 +52,9 @@ class Ops:
         return self.end - self.start
 
     def union(self, *kinds: int) -> Intervals:
-        """The time in which an operation of one of these kinds ran (of any kind: none given)."""
+        """The time in which an operation of one of these kinds ran; without arguments, of any
+        kind.
+        """
         if kinds not in self._unions:
             chosen = is_among(self.kind, kinds) if kinds else np.ones(len(self.kind), bool)
             self._unions[kinds] = Intervals.union(self.start[chosen], self.end[chosen])
@@ -71,7 +76,7 @@ class Calls:
     name: IntArray
 
     def named(self, names: Mapping[int, str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
-        """Which calls' names match."""
+        """A mask of the calls whose name matches the pattern."""
         return is_among(self.name, [key for key in self._codes if pattern.match(names[key])])
 
     @cached_property
@@ -81,10 +86,11 @@ class Calls:
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """One rank on one device of a `host`; `gpu` is its model. Times are the report's own.
+    """The recording of one rank on one device of a `host`. Times are in ns on the report's clock.
 
-    `names` resolves Ops.name and Calls.name. `leader`: of a process with several GPUs the one
-    with most operations, for all others; its steps are theirs.
+    `gpu` is the model of the GPU. `names` maps the ids in Ops.name and Calls.name to texts.
+    `leader` is set where one process drives several GPUs: the activity with most operations, whose
+    steps are used for all devices of that process.
     """
 
     rank: int
@@ -103,19 +109,21 @@ class Activity:
 
     @cached_property
     def launched(self) -> IntArray:
-        """When the host asked for each operation; the operation's own start where unknown."""
+        """The start of the call that launched each operation (ns); the operation's own start
+        without one.
+        """
         return self._of_call(self.calls.start, self.ops.start)
 
     @cached_property
     def launcher(self) -> IntArray:
-        """The thread that asked for each operation; NO_CALL where unknown."""
+        """The globalTid of the thread that launched each operation; NO_CALL where unknown."""
         return self._of_call(self.calls.thread, np.full(len(self.ops.call), NO_CALL))
 
     @cached_property
     def asked(self) -> NDArray[np.bool_]:
-        """Which calls asked for an operation."""
+        """A mask of the calls that launched an operation."""
         has_operation = np.zeros(len(self.calls.start) + 1, bool)
-        has_operation[self.ops.call] = True  # NO_CALL marks the one behind the last
+        has_operation[self.ops.call] = True  # NO_CALL (-1) writes the extra last cell
         return has_operation[:-1]
 
     def _of_call(self, column: IntArray, otherwise: IntArray) -> IntArray:
@@ -134,7 +142,8 @@ def _known_owners(ranges: Ranges) -> WeakKeyDictionary[Activity, IntArray]:
 
 
 def find_owners(activity: Activity, ranges: Ranges) -> IntArray:
-    """Index (in `ranges`) of the innermost one open at each operation's launch, or NO_RANGE."""
+    """The index in `ranges` of the innermost range open at each operation's launch, or NO_RANGE.
+    """
     segments = _known_owners(ranges)
     if activity not in segments:
         segments[activity] = find_innermost(ranges, activity.launcher, activity.launched)

@@ -1,4 +1,4 @@
-"""What several of our tables need of one report, made once and kept while it is open."""
+"""Results that several of our tables need, computed once for each open report."""
 
 from collections.abc import Iterator
 
@@ -23,8 +23,12 @@ def _get_split_cache(database: Database) -> dict[tuple[object, ...], tuple[Activ
 
 
 def activities_of(database: Database, scope: Scope) -> tuple[Activity, ...]:
-    """The ranks of a report with all their windows, read at most once for each way to number
-    them; none of a window that is read with the first one."""
+    """The activities of a report, with the operations of its later windows joined to the first
+    one.
+
+    The result is read once for each numbering of the ranks. It is empty for a later window,
+    because that window is read together with the first one.
+    """
     if scope.joined:
         return ()
     places = tuple(window.place for window in scope.later)
@@ -45,7 +49,9 @@ def _with_later(first: tuple[Activity, ...], scope: Scope) -> tuple[Activity, ..
 
 
 def host_ranges_of(database: Database, scope: Scope) -> Iterator[tuple[int, Ranges]]:
-    """Rank and closed NVTX ranges of each process that has any: what one without a GPU shows."""
+    """The rank and the closed NVTX ranges of each process that has any, for reports without GPU
+    work.
+    """
     if scope.joined:
         return
     threads, number = database.load(NVTX, "globalTid", sort=False)["globalTid"], 0
@@ -65,10 +71,11 @@ def _all_windows(ranges: Ranges, process: int, scope: Scope) -> Ranges:
 
 
 def states_of(database: Database, scope: Scope) -> list[RankStates]:
-    """Each rank's time by state, in the run's clock; small."""
+    """The time by state of each rank, on the run's clock; small enough to send between processes.
+    """
     return [rank_states(part, scope.offset_ns) for part in activities_of(database, scope)]
 
 
 def compute_share(part: float, total: float) -> float | None:
-    """Percent with a decimal or two, or None where there is nothing to share."""
+    """`part` as a percentage of `total`, rounded to two decimals; None if `total` is 0."""
     return round(100 * part / total, 2) if total else None

@@ -1,10 +1,12 @@
 """Match each collective over the ranks, and split its time into waiting and moving data.
 
-A collective's kernel starts when its rank arrives and ends when all are done. So on each rank it
-waits until the last one has arrived and moves data from then on. NVIDIA's tools sum up both.
+A collective's kernel starts when its rank arrives and ends when all ranks are done. So a rank
+waits until the last rank has arrived, and data moves from then on. nsys' own tables show only the
+sum of both.
 
-NCCL's payloads say which kernels are one collective (match_calls.py). Without them their times
-tell: the kernels of one communicator end together.
+Where the report has NCCL's NVTX payloads, they name the communicator of each kernel
+(comm/match_calls.py). Otherwise kernels are matched by their times: the kernels of one
+communicator end together.
 """
 
 from collections.abc import Sequence
@@ -27,8 +29,8 @@ from gpu_profile.analysis.activity.comm.lanes import (
 )
 from gpu_profile.analysis.activity.comm.match_calls import match_calls
 
-# The same communicator's kernels end together: 5 us apart at most over NVLink on one clock (the
-# median on four H200s is 3 us), more where the transfer itself is long or the clocks differ.
+# Kernels of one communicator end within 5 us of each other over NVLink on one clock (the median on
+# four H200s is 3 us), later where the transfer itself is long or the clocks differ.
 END_SPREAD_NS, END_SPREAD_SHARE, END_SPREAD_MOST_NS = 5_000, 0.2, 50_000
 
 
@@ -47,7 +49,9 @@ def collectives_of(activity: Activity, offset_ns: int) -> Collectives:
 
 @dataclass
 class _Group:
-    """Lanes of one communicator; `shift` is the lane's index of the first lane's collective 0."""
+    """The lanes of one communicator, each with its `shift`: the row in that lane of the first
+    lane's collective 0.
+    """
 
     lanes: list[tuple[Lane, int]]
 
@@ -55,8 +59,11 @@ class _Group:
 def match_collectives(
     ranks: Sequence[Collectives], clock_error_ns: int = 0
 ) -> tuple[Arrivals, ...]:
-    """Arrivals per rank, in the order given. Exact for any number of ranks: each lane is
-    compared with one lane of each communicator found so far."""
+    """The arrivals of each rank, in the order of `ranks`.
+
+    Each lane is compared with one lane of each known communicator, so the work grows with the
+    number of ranks, not with its square.
+    """
     arrivals = tuple(no_arrivals(len(collectives)) for collectives in ranks)
     number = match_calls(ranks, arrivals, clock_error_ns)
     groups: list[_Group] = []
@@ -71,7 +78,9 @@ def match_collectives(
 
 
 def _split_lanes(owner: int, own: Collectives) -> list[Lane]:
-    """One a stream, of the kernels whose communicator is not known."""
+    """One lane for each stream, of the kernels whose communicator is unknown; by their first
+    start.
+    """
     unknown = own.communicator == NO_COMMUNICATOR
     lanes = [
         lane_of(owner, own, np.flatnonzero(unknown & (own.stream == stream)))
@@ -92,9 +101,10 @@ def _join_lane(groups: list[_Group], lane: Lane, clock_error_ns: int) -> None:
 
 
 def _join_alike(groups: list[_Group], clock_error_ns: int) -> list[_Group]:
-    """Lanes that joined nobody, with those of the same names in the same order.
+    """Join lanes without a partner to a group with the same kernel names in the same order.
 
-    Only where something is left alone: two groups of tensor parallelism have the same names too.
+    This is done only if some lane is alone: two groups of tensor parallelism also have the same
+    names, and must stay apart.
     """
     if all(len(group.lanes) > 1 for group in groups):
         return groups
@@ -112,8 +122,9 @@ def _join_alike(groups: list[_Group], clock_error_ns: int) -> list[_Group]:
 
 
 def _alike(group: _Group, other: _Group, clock_error_ns: int) -> bool:
-    """Whether the names, their number and order agree, and the kernels meet and end within a
-    millisecond of each other."""
+    """Whether the names agree in number and order, and the kernels overlap and end within 1 ms
+    (END_SLACK_NS) of each other.
+    """
     (first, shift), (lane, _) = group.lanes[0], other.lanes[0]
     owners = {each.owner for each, _ in group.lanes}
     if shift or lane.owner in owners or not np.array_equal(first.name, lane.name):
@@ -125,7 +136,7 @@ def _alike(group: _Group, other: _Group, clock_error_ns: int) -> bool:
 
 
 def _find_shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
-    """The shift that makes the two lanes one communicator's, if one does."""
+    """The shift under which both lanes belong to one communicator, or None."""
     for shift, one, other in shifts(len(first.rows), len(lane.rows)):
         late = np.maximum(first.start[one], lane.start[other]) - clock_error_ns
         meet = late <= np.minimum(first.end[one], lane.end[other])

@@ -1,4 +1,5 @@
-"""Whether a capture can be trusted: what the profiler lost, missed or cost on one rank."""
+"""Whether a capture is complete: lost events, unrecorded kernels and profiler overhead of a rank.
+"""
 
 import re
 from dataclasses import dataclass
@@ -11,14 +12,15 @@ from gpu_profile.analysis.store.database import Database
 
 LAUNCH_NAME = re.compile(r"cudaLaunch(Cooperative)?Kernel|cuLaunch(Cooperative)?Kernel")
 CAPTURING_NAME = re.compile(r"(cuda|cu)(StreamBeginCapture|GraphLaunch)")
-# nsys warns "might have been collected" after every cudaProfilerStop, lost or not: no sign.
+# nsys warns "might have been collected" after every cudaProfilerStop, so that text is no sign of
+# loss and does not match.
 LOST = re.compile(r"\b(dropped|lost|discarded|overflow\w*|out of (memory|space)|too many)\b", re.I)
 ERROR = 3
 
 
 @dataclass(frozen=True)
 class Health:
-    """Counts and ns of one rank; `span` from its first GPU operation to its last."""
+    """Counts and times (ns) of one rank. `span` is from its first GPU operation to its last."""
 
     report: str
     rank: int
@@ -32,7 +34,9 @@ class Health:
 
 @dataclass(frozen=True)
 class ReportHealth:
-    """The ranks of one report, and its diagnostics that mean loss (their texts, sorted)."""
+    """The health of the ranks in one report, and the sorted texts of its diagnostics that mean
+    loss.
+    """
 
     report: str
     ranks: tuple[Health, ...]
@@ -48,7 +52,7 @@ def _get_health_cache(activity: Activity) -> dict[str, Health]:
 
 
 def rank_health(activity: Activity, report: str) -> Health:
-    """One rank's part, made once."""
+    """The health of one rank, computed once."""
     cache = _get_health_cache(activity)
     if report not in cache:
         cache[report] = _measure_health(activity, report)
@@ -56,8 +60,12 @@ def rank_health(activity: Activity, report: str) -> Health:
 
 
 def _measure_health(activity: Activity, report: str) -> Health:
-    """`orphans`: operations without the call that launched them. `unseen`: launches before the
-    last operation whose kernel was never recorded, unless CUDA graphs explain that."""
+    """Count the orphans and the unseen launches of one rank.
+
+    `orphans` are operations without the call that launched them. `unseen` are launches before the
+    last operation whose kernel was not recorded. `unseen` is 0 with CUDA graphs, because a launch
+    in a stream capture has no kernel of its own.
+    """
     ops, calls = activity.ops, activity.calls
     first, last = int(ops.start[0]), int(ops.end.max())
     launches = np.flatnonzero(calls.named(activity.names, LAUNCH_NAME) & (calls.end < last))
@@ -71,7 +79,7 @@ def _measure_health(activity: Activity, report: str) -> Health:
 
 
 def report_health(database: Database, activities: tuple[Activity, ...]) -> ReportHealth:
-    """What the report's own diagnostics and its ranks say."""
+    """The health of a report, from its DIAGNOSTIC_EVENT table and its ranks."""
     report = database.path.name
     ranks = tuple(rank_health(activity, report) for activity in activities)
     rows = database.rows("DIAGNOSTIC_EVENT", "severity", "text")
@@ -83,5 +91,5 @@ def report_health(database: Database, activities: tuple[Activity, ...]) -> Repor
 
 
 def _format_line(text: object) -> str:
-    """One line without the paths that nsys puts into its messages."""
+    """The text on one line, with the absolute paths in nsys' messages replaced by "(path)"."""
     return re.sub(r"(/[\w.\-]+){2,}", "(path)", " ".join(str(text).split()))

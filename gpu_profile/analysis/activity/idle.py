@@ -1,8 +1,8 @@
-"""Why the GPU stood still: a cause for every gap between a rank's operations.
+"""Find the idle gaps of a GPU and a cause for each gap.
 
-A gap ends with the operation that came next. If the host had asked for it before the gap began,
-the GPU waited for something else: another stream or an event, or just its own latency between
-two operations. Otherwise the host was late, and the question is why.
+A gap ends with the start of the next operation. If the host had launched that operation before the
+gap began, the GPU waited for another stream or an event, or the gap is its own latency between two
+operations. Otherwise the host was late, and the cause says why.
 """
 
 import re
@@ -31,11 +31,13 @@ LAUNCH, STALL, SYNC, COPYING, QUEUED, LATENCY, PROFILER = range(7)
 # (data loading, Python, I/O). sync, copy: a blocking call had used up the host's lead.
 CAUSES = ("launch", "stall", "sync", "copy", "queued", "latency", "profiler")
 
-# Frameworks need 5 to 100 us between two launches; a millisecond without one is other work.
+# Frameworks take 5 to 100 us from one launch to the next; after 1 ms without a launch the host is
+# doing other work.
 LONG_GAP_NS = 1_000_000
-# From one queued operation to the next a GPU takes 1 to 2 us, over an event up to some 20 us.
+# A GPU takes 1 to 2 us from one queued operation to the next, and up to some 20 us over an event.
 LATENCY_NS = 20_000
-# Smaller transfers are staged: their cost is the wait for the GPU, as with .item().
+# For smaller transfers, such as .item(), the time goes into waiting for the GPU, not into the
+# copy.
 STAGED_BYTES = 64 * 1024
 SYNC_NAME = re.compile(
     r"cuda(Stream|Device|Event)Synchronize|cu(Stream|Ctx|Event)Synchronize|cudaThreadSynchronize"
@@ -45,9 +47,10 @@ COPY_NAME = re.compile(r"(?!.*Async)(cudaMemcpy|cuMemcpy|cudaMemset(_|$))")
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Sorted, disjoint. `cause` indexes CAUSES; `next_op` indexes Activity.ops.
+    """Idle gaps of a GPU, sorted and disjoint. `cause` indexes CAUSES; `next_op` indexes
+    Activity.ops.
 
-    A gap whose lateness is only partly explained by a blocking call is cut in two there.
+    If a blocking call explains only part of a gap, the gap is cut in two at that point.
     """
 
     start: IntArray
@@ -62,11 +65,13 @@ class Gaps:
 
 @dataclass(frozen=True, eq=False)
 class Blocking:
-    """Calls that held a launching thread: `copies` marks transfers, the others only wait, also for
-    a value of a few bytes (`.item()` into pageable memory is one cudaMemcpyAsync that blocks).
+    """Calls that blocked a thread that launches work; arrays of one length, `call` indexes Calls.
 
-    `lead`: by how much the host could have run ahead instead (ns): the call's time less that in
-    which the GPU itself only sat in exposed communication, which may be a wait for other ranks.
+    `copies` marks transfers. The other calls only wait, also for a value of a few bytes: `.item()`
+    into pageable memory is one cudaMemcpyAsync that blocks. `lead` (ns) is how far the host could
+    have run ahead: the time of this call and of the blocking calls since the last launch, less the
+    time in which the GPU ran only communication, which may be a wait for other ranks. `moves`:
+    transfers are more than half of the lead.
     """
 
     start: IntArray
@@ -82,7 +87,8 @@ def find_gaps(activity: Activity) -> Gaps:
     """Every gap between the first and the last operation of the rank, with its cause."""
     gaps, next_op, cause = _plain_gaps(activity)
     calls = blocking_calls(activity)
-    # A long silence is told as the host's own, also where a lead would have hidden it.
+    # Only short gaps (LAUNCH) are attributed to a blocking call. A STALL stays with the host, even
+    # if a lead would have hidden it.
     late = np.flatnonzero(cause == LAUNCH)
     blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op], calls)
     cut = gaps.start + blamed
@@ -100,20 +106,21 @@ def _make_gaps(start: IntArray, end: IntArray, cause: IntArray, next_op: IntArra
 
 @once_each
 def _plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, IntArray]:
-    """The gaps, the operation after each, and its cause by the gap alone."""
+    """The gaps, the operation after each, and the cause without regard to blocking calls."""
     gaps = activity.ops.union().gaps()
     next_op = np.searchsorted(activity.ops.start, gaps.end)
     return gaps, next_op, _classify_gaps(activity, gaps, next_op)
 
 
 def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> IntArray:
-    """The cause by the gap alone, before any blocking call is blamed."""
+    """The cause of each gap, without regard to blocking calls."""
     ops = activity.ops
     length = gaps.end - gaps.start
-    # Whose call is not in the report cannot be called late.
+    # An operation without a recorded call has no launch time, so it cannot be called late.
     late = (activity.launched[next_op] > gaps.start) & (ops.call[next_op] != NO_CALL)
     cause = np.where(length >= LONG_GAP_NS, STALL, LAUNCH)
-    # The driver stages a pageable copy through its own buffer: asked for, and not yet running.
+    # The driver first copies pageable memory into its own pinned buffer: launched, but not yet
+    # running on the GPU.
     staged = (ops.kind[next_op] == COPY) & ops.pageable[next_op]
     queued = np.where(length < LATENCY_NS, LATENCY, QUEUED)
     cause = np.where(late, cause, np.where(staged, COPYING, queued))
@@ -123,7 +130,7 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
 
 @once_each
 def blocking_calls(activity: Activity) -> Blocking:
-    """Synchronisations and blocking transfers on the threads that launch, sorted by end."""
+    """Synchronisations and blocking transfers on the threads that launch work, sorted by end."""
     calls, names = activity.calls, activity.names
     launchers = [thread for thread in list_distinct(activity.launcher) if thread != NO_CALL]
     sync = calls.named(names, SYNC_NAME)
@@ -141,7 +148,7 @@ def blocking_calls(activity: Activity) -> Blocking:
 
 
 def _first_of_chain(activity: Activity, start: IntArray, end: IntArray) -> IntArray:
-    """For each call, the first of those without a launch between them and it."""
+    """For each call, the index of the first call since the last launch."""
     launched = np.sort(activity.launched)
     before = np.searchsorted(launched, end[:-1], side="right")
     alone = np.r_[True, np.searchsorted(launched, start[1:], side="right") > before]
@@ -149,13 +156,14 @@ def _first_of_chain(activity: Activity, start: IntArray, end: IntArray) -> IntAr
 
 
 def _summed_from(first: IntArray, value: IntArray) -> IntArray:
-    """The sum of the values from each one's first to itself."""
+    """For each index i the sum of value[first[i]] to value[i]."""
     sums = np.r_[0, np.cumsum(value)]
     return np.asarray(sums[1:] - sums[first], np.int64)
 
 
 def _blocking_copies(activity: Activity) -> NDArray[np.bool_]:
-    """Calls of a synchronous name, and asynchronous ones that a pageable side makes block."""
+    """A mask of the calls that copy and block: by their name, or with pageable memory on one side.
+    """
     calls: Calls = activity.calls
     ops = activity.ops
     blocks = calls.named(activity.names, COPY_NAME)
@@ -165,7 +173,7 @@ def _blocking_copies(activity: Activity) -> NDArray[np.bool_]:
 
 
 def _asks_for_values(activity: Activity) -> NDArray[np.bool_]:
-    """Calls that copy less than STAGED_BYTES to the host."""
+    """A mask of the calls that copy less than STAGED_BYTES to the host."""
     ops = activity.ops
     small = (ops.kind == COPY) & (ops.copy_kind == COPY_TO_HOST) & (ops.bytes < STAGED_BYTES)
     asks = np.zeros(len(activity.calls.start), bool)
@@ -176,10 +184,11 @@ def _asks_for_values(activity: Activity) -> NDArray[np.bool_]:
 def _attribute_to_calls(
     gaps: Intervals, late: IntArray, launched: IntArray, calls: Blocking
 ) -> tuple[IntArray, IntArray]:
-    """How much of each gap a blocking call explains, and which call (index into `calls`).
+    """How much of each gap (ns) a blocking call explains, and the index of that call in `calls`.
 
-    A call is to blame for at most the lead it cost, out of the lateness until the next such
-    call. In a run that the host holds up anyway the call returns at once and explains nothing.
+    A call explains at most its `lead`, spent on the gaps until the next blocking call. Example: a
+    call with a lead of 50 us before gaps of 30 and 40 us explains 30 and 20 us. If the host is
+    slower than the GPU, the call returns at once, its lead is 0, and it explains nothing.
     """
     blamed = np.zeros(len(gaps.start), np.int64)
     blamer = np.zeros(len(gaps.start), np.int64)
@@ -198,9 +207,13 @@ def _attribute_to_calls(
 
 
 def sync_shadow(activity: Activity) -> tuple[IntArray, IntArray]:
-    """(start, ns) of idle time that would not be but for a synchronisation: "sync", and what of
-    "launch" and "stall" the lead that the call cost would have hidden. So the same moment may
-    be won in two ways: by working less in the silence, or by not waiting before it."""
+    """(start, ns) of each gap: the idle time that would vanish without synchronisations.
+
+    It counts the gaps of a late host, up to the lead of the synchronisation before them. Example:
+    a sync that costs 2 ms of lead, then a stall of 5 ms: 2 ms count here, and all 5 ms also count
+    as "stall". So the two findings overlap: the same 2 ms go away with less work in the stall, or
+    without the sync.
+    """
     (gaps, next_op, cause), calls = _plain_gaps(activity), blocking_calls(activity)
     late = np.flatnonzero((cause == LAUNCH) | (cause == STALL))
     blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op], calls)
@@ -210,7 +223,9 @@ def sync_shadow(activity: Activity) -> tuple[IntArray, IntArray]:
 
 
 def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> IntArray:
-    """Index of the range in which the host was, half way to the launch that ended each gap."""
+    """The index of the innermost range open on the launching thread in the middle of each gap, up
+    to the launch that ended it.
+    """
     launched = np.maximum(activity.launched[gaps.next_op], gaps.start)
     thread = activity.launcher[gaps.next_op]
     return find_innermost(ranges, thread, (gaps.start + launched) // 2)

@@ -1,4 +1,7 @@
-"""Several windows of one rank as one activity: later ones moved behind the first, ids made one."""
+"""Join several recorded windows of one rank into one activity.
+
+The times of later windows are moved to the first window's clock, and their name ids are replaced.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -17,7 +20,7 @@ Later = Sequence[tuple[Activity, int]]
 
 
 def join_activities(first: Activity, later: Later) -> Activity:
-    """The first window with the others behind it, in its clock; who leads is for the caller."""
+    """The first window with the later ones appended. `leader` is None: the caller sets it."""
     names = _Names(first.names)
     ops, calls, ranges = first.ops, first.calls, first.ranges
     overhead, comm = first.overhead, first.comm
@@ -44,7 +47,8 @@ def join_activities(first: Activity, later: Later) -> Activity:
 
 
 class _Names:
-    """Texts by id, over all windows: each report numbers its strings by itself."""
+    """Texts by id over all windows. Each report numbers its strings separately, so ids are mapped.
+    """
 
     def __init__(self, texts: Mapping[int, str]) -> None:
         self.texts = dict(texts)
@@ -52,7 +56,7 @@ class _Names:
         self._next = max(self.texts, default=0) + 1
 
     def add(self, texts: Mapping[int, str]) -> dict[int, int]:
-        """Our id of each of another window's."""
+        """Add another window's texts; return the joint id of each of its ids."""
         codes = {}
         for key, text in texts.items():
             if text not in self._ids:
@@ -88,7 +92,9 @@ def _join_calls(first: Calls, other: Calls, shift: int, codes: Mapping[int, int]
 
 
 def join_ranges(first: Ranges, other: Ranges, shift: int) -> Ranges:
-    """The other's ranges behind the first's; one that never closed closes with its window."""
+    """The ranges of both windows. A range of the first that never closed ends where the other
+    begins.
+    """
     names = list(dict.fromkeys((*first.names, *other.names)))
     place = {name: code for code, name in enumerate(names)}
     renamed = np.array([place[name] for name in other.names], np.int64)[other.name]

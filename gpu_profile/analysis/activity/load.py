@@ -53,7 +53,9 @@ SECOND_DEVICE_SHARE = 0.1
 
 
 def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
-    """The ranks of one report, in rank order; a process on several GPUs gives one each."""
+    """The activities of one report, in rank order; one for each device of a process on several
+    GPUs.
+    """
     parts, texts = _load_operations(database)
     calls = database.load(
         RUNTIME, "start", "end", "globalTid", "correlationId", "nameId", sort=False
@@ -77,7 +79,7 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
 
 
 def in_order(activities_unsorted: Sequence[Activity]) -> tuple[Activity, ...]:
-    """By rank and device, each with the leader of its process."""
+    """Sort by rank and device, and set the leader of each process."""
     return tuple(
         sorted(_led(activities_unsorted), key=lambda activity: (activity.rank, activity.device))
     )
@@ -91,12 +93,14 @@ def _led(members: Sequence[Activity]) -> Iterator[Activity]:
 
 
 COMMON = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
-# What only some kinds of operations have, and what it is for the others.
+# Columns that only some kinds of operations have; they are 0 for the others.
 SPARSE = {"bytes": np.int64, "copy_kind": np.int8, "pageable": np.bool_}
 
 
 def _load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
-    """All GPU operations of a report, one set of columns a kind, with the names' texts."""
+    """All GPU operations of a report, one set of columns for each kind, and the texts of their
+    names.
+    """
     kernels: Part = {**database.load(KERNEL, *COMMON, "shortName", "demangledName?", sort=False)}
     kernels["full_name"] = np.where(
         kernels["demangledName"] == MISSING, kernels["shortName"], kernels["demangledName"]
@@ -109,15 +113,16 @@ def _load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
     parts = [kernels, _load_copies(database), *_load_memsets_and_graphs(database)]
     for part in parts[1:]:
         part["full_name"] = part["name"]
-    # Names of our own get negative ids, which nsys never gives.
+    # Our own names ("memset") get negative ids, which nsys never uses.
     names.update({-1 - kind: COPY_NAMES.get(kind, "copy") for kind in range(100)})
     names.update({-101: "memset", -102: GRAPH_NAME})
     return parts, names
 
 
 def _name_kernels(database: Database, kernels: Part) -> dict[int, str]:
-    """Set the kernels' `name`: their short name, which lacks the namespace, and the whole
-    function's name where only that tells communication ("deep_ep::intranode::dispatch")."""
+    """Set the column `name` of the kernels: the short name, which lacks the namespace, or the
+    function's full name where only that shows communication ("deep_ep::intranode::dispatch").
+    """
     kernels["name"] = kernels["shortName"]
     names = database.names(kernels["shortName"])
     doubtful = [key for key, text in names.items() if needs_namespace(text)]
@@ -144,7 +149,7 @@ def _load_copies(database: Database) -> Part:
 
 
 def _load_memsets_and_graphs(database: Database) -> Iterator[Part]:
-    """Memsets and replayed graphs."""
+    """Memsets and replayed CUDA graphs, one set of columns each."""
     kinds = ((MEMSET, ("bytes",), SET, -101), (GRAPH, (), COMPUTE, -102))
     for table, own, kind, name in kinds:
         rows: Part = {**database.load(table, *COMMON, *own, sort=False)}
@@ -174,7 +179,7 @@ def _list_lanes(parts: Sequence[Part]) -> list[tuple[int, int]]:
 
 
 def _select_rows(columns: Part, rows: NDArray[np.bool_]) -> Part:
-    if rows.all():  # one rank a report: nothing to copy
+    if rows.all():  # one rank in the report: no copy of the columns
         return columns
     return {key: values[rows] for key, values in columns.items()}
 
@@ -185,7 +190,7 @@ def _make_calls(columns: Part) -> Calls:
 
 
 def _make_ops(parts: Sequence[Part], process: int, device: int, calls: Calls) -> Ops:
-    """One lane's operations of all kinds in time order."""
+    """The operations of one process on one device, of all kinds, in time order."""
     mine = [
         _select_rows(part, (part["globalPid"] == process) & (part["deviceId"] == device))
         for part in parts
@@ -223,7 +228,9 @@ def _comm_calls(
     calls: Calls,
     names: Mapping[int, str],
 ) -> CommCalls:
-    """What the communication kernels of an owner (process, device, rank) carry out."""
+    """The communicator, kind and bytes of each communication kernel of an owner (process, device,
+    rank).
+    """
     process, device, rank = owner
     rows = np.flatnonzero(ops.kind == COMMUNICATION)
     codes, place = encode_column(ops.name[rows])
@@ -236,14 +243,14 @@ def _comm_calls(
 
 
 def _with_sizes(ops: Ops, comm: CommCalls) -> Ops:
-    """`bytes` of NCCL's kernels from its own ranges, where the report has their payloads."""
+    """The operations with the `bytes` of communication kernels set from `comm`."""
     size = ops.bytes.copy()
     size[ops.kind == COMMUNICATION] = comm.bytes
     return replace(ops, bytes=size)
 
 
 def _load_gpu_models(database: Database) -> dict[tuple[int, int], str]:
-    """The GPU's model by process id and that process's number of the device."""
+    """The model of the GPU by (process id, the process's CUDA device number)."""
     rows = database.rows("TARGET_INFO_GPU", "id", "name")
     models = {number: str(name) for number, name in rows}
     devices = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
@@ -251,7 +258,7 @@ def _load_gpu_models(database: Database) -> dict[tuple[int, int], str]:
 
 
 def _load_profiler_overhead(database: Database, process: int) -> Intervals:
-    """When the profiler itself held this process up."""
+    """The time in which the profiler held up this process (table PROFILER_OVERHEAD)."""
     rows = database.load(OVERHEAD, "start", "end", "globalTid?", sort=False)
     mine = process_of(rows["globalTid"]) == process
     return Intervals.union(rows["start"][mine], rows["end"][mine])

@@ -1,10 +1,10 @@
-"""How much data a step's all-reduces move, where the report lets one tell.
+"""How many bytes a step's all-reduces move, and the bus bandwidth that follows.
 
-NCCL's own payloads tell (nccl_payload.py), but most exports lack them. Then PyTorch's DDP helps: it
-copies every gradient out of its buckets when the last all-reduce is done, from the thread that
-launched it, and these copies are as large as the messages, step after step. (Seen: 50.4, 302.3
-and 805.7 MB for models with as many bytes of parameters; the bandwidth that follows is what
-nccl-tests measures on the same machine.)
+NCCL's payloads hold the sizes (comm/nccl_payload.py), but most exports lack them. Then the copies
+of PyTorch's DDP are used: after the last all-reduce it copies every gradient out of its buckets,
+from the thread that launched it, and these copies are as large as the messages in each step.
+(Measured: 50.4, 302.3 and 805.7 MB for models with as many bytes of parameters; the resulting
+bandwidth equals that of nccl-tests on the same machine.)
 """
 
 from collections.abc import Callable
@@ -43,13 +43,17 @@ BUS_FACTORS: dict[str, Callable[[int], float]] = {
 }
 """nccl-tests' bus bandwidth over NCCL's size, by kind. What a rank sends to itself is left out of
 the size of an all-to-all, and of one that sends and receives."""
-# Parameters with frozen parts or other copies in between would not give the same sum every time.
+# The sum of the copies must be the same in 90 % of the steps. Otherwise other copies are mixed
+# with the gradients.
 SAME_SHARE = 0.9
 
 
 def reduced_bytes(activity: Activity) -> IntArray:
-    """Bytes that this rank's all-reduces moved, by window (the whole span, then each step); all 0
-    where that cannot be told: without steps, with other collectives or communicators beside."""
+    """Bytes that this rank's all-reduces moved, by window: the whole span, then each step.
+
+    All values are 0 where the size is unknown: without steps, on several streams, or with other
+    collectives beside the all-reduces.
+    """
     ops, steps = activity.ops, find_steps(activity)
     unknown = np.zeros(len(steps) + 1, np.int64)
     talk = np.flatnonzero((ops.kind == COMMUNICATION) & (ops.call != NO_CALL))
@@ -65,7 +69,8 @@ def reduced_bytes(activity: Activity) -> IntArray:
         return _by_step(ops.bytes[talk], step, len(steps))
     last = np.full(len(steps), np.iinfo(np.int64).max)
     inside = np.flatnonzero((step >= 0) & (step < len(steps)))
-    # Rising launch times: the last write of each step stays.
+    # Numpy keeps the last of several writes to a cell, so with rising launch times the latest
+    # launch of each step stays.
     order = inside[np.argsort(launched[talk[inside]], kind="stable")]
     last[step[order]] = launched[talk[order]]
     copies = np.flatnonzero(
@@ -86,9 +91,9 @@ def _by_step(size: IntArray, step: IntArray, steps: int) -> IntArray:
 
 
 def bus_bandwidth(moved: float, ns: float, ranks: int, kind: str = ALL_REDUCE) -> float:
-    """GB/s that each rank's links carry, as nccl-tests' busbw; 0 for kinds it does not know.
+    """GB/s of each rank's links, as "busbw" of nccl-tests; 0.0 for unknown kinds.
 
-    `moved` is NCCL's size: the whole message of an all-reduce, one rank's part of the others.
+    `moved` is NCCL's size: the whole message of an all-reduce, one rank's part of the other kinds.
     """
     factor = BUS_FACTORS.get(kind)
     return factor(ranks) * moved / ns if ns and factor else 0.0

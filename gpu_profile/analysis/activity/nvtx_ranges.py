@@ -29,10 +29,10 @@ FOREVER = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """Sorted by start; `thread` is nsys' globalTid; `name` indexes `names`.
+    """NVTX ranges sorted by start. `thread` is nsys' globalTid; `name` indexes `names`.
 
-    Names carry the domain, as "NCCL:ncclAllReduce", except in NVTX's default domain.
-    A range that never closed ends at FOREVER.
+    A name carries its domain, as "NCCL:ncclAllReduce", except in NVTX's default domain. A range
+    that was never closed ends at FOREVER.
     """
 
     start: IntArray
@@ -47,17 +47,22 @@ class Ranges:
         return Ranges(start, end, thread, self.domain[rows], self.name[rows], self.names)
 
     def called(self, name: str) -> "Ranges":
-        """Those of one name; a leading ":" (nsys' mark of the default domain) is accepted."""
+        """The ranges with this name. A leading ":" (nsys' mark of the default domain) is ignored.
+        """
         bare_name = name.removeprefix(":")
         code = self.names.index(bare_name) if bare_name in self.names else NO_RANGE
         return self.pick(np.flatnonzero(self.name == code))
 
     def of_user(self) -> "Ranges":
-        """Those of the default domain: the libraries' own (NCCL, cuBLAS) say nothing of steps."""
+        """The ranges of the default domain. Libraries (NCCL, cuBLAS) use their own domains, and
+        their ranges do not mark steps.
+        """
         return self.of_domain(0)
 
     def of_domain(self, domain: int) -> "Ranges":
-        """Those of one domain (ids of the process); the same object however often asked for."""
+        """The ranges of one domain (an id of this process). Repeated calls return the same object,
+        so that results cached for it are found again.
+        """
         if domain not in self._domains:
             self._domains[domain] = self.pick(np.flatnonzero(self.domain == domain))
         return self._domains[domain]
@@ -75,7 +80,7 @@ def load_ranges(database: Database, process: int) -> Ranges:
     codes, texts = database.texts(NVTX, "text", only=types)
     mine = np.flatnonzero(process_of(rows["globalTid"]) == process)
     rows["end"] = np.where(rows["end"] == MISSING, FOREVER, rows["end"])
-    # Of two that start together, the longer one is around the other.
+    # Of two ranges with one start the longer one is the outer range, so it comes first.
     mine = mine[np.lexsort((-rows["end"][mine], rows["start"][mine]))]
     rows = {key: values[mine] for key, values in rows.items()}
     name, names = _name_ranges(database, process, codes[mine], texts, rows)
@@ -92,7 +97,7 @@ def load_ranges(database: Database, process: int) -> Ranges:
 def _name_ranges(
     database: Database, process: int, code: IntArray, texts: Sequence[str], rows: Columns
 ) -> tuple[IntArray, tuple[str, ...]]:
-    """Each range's name as an index, and the names in the order in which they first come."""
+    """The index of each range's name, and the names in order of their first range."""
     registered, domains = database.names(rows["textId"]), _load_domains(database, process)
     codes, combinations = encode_rows(code, rows["textId"], rows["domainId"])
     first = np.zeros(len(combinations), np.int64)
@@ -111,7 +116,7 @@ def _format_label(domain: str, text: str) -> str:
 
 
 def _load_domains(database: Database, process: int) -> dict[int, str]:
-    """The names of this process's domains: domain ids are unique only within a process."""
+    """The names of one process's domains by id. Domain ids are unique only within a process."""
     only = {"eventType": (NVTX_DOMAIN,)}
     rows = database.rows(NVTX, "globalTid", "domainId?", "text?", "textId?", only=only)
     domains = {}
@@ -123,16 +128,16 @@ def _load_domains(database: Database, process: int) -> dict[int, str]:
 
 
 def normal_name(name: str) -> str:
-    """`step 12` and `step 13` are one range that happens again: digits do not count."""
+    """The name with each number replaced by "#": `step 12` and `step 13` are both "step #"."""
     return re.sub(r"\d+", "#", name)
 
 
 def find_innermost(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray:
-    """Index of the range open last on the thread at each time, or NO_RANGE.
+    """The index of the innermost range open on the thread at each time, or NO_RANGE.
 
-    PyTorch launches the backward pass from its own autograd threads while the range is open on
-    the thread that called backward(). A thread without ranges of its own is therefore looked up
-    on the process's main thread (its tid is the pid).
+    PyTorch launches the backward pass from its own autograd threads while the range is open on the
+    thread that called backward(). A thread without ranges of its own is therefore looked up on the
+    process's main thread (its tid is the pid).
     """
     owners = np.array(list_distinct(ranges.thread), np.int64)
     main = owners[tid_of(owners) == pid_of(owners)]
@@ -151,7 +156,7 @@ def _known_segments(ranges: Ranges) -> dict[int, tuple[IntArray, IntArray]]:
 
 
 def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
-    """The innermost of one thread's (properly nested) ranges at each time."""
+    """The index of the innermost range of one thread at each time, or NO_RANGE."""
     segments = _known_segments(ranges)
     if owner not in segments:
         mine = np.flatnonzero(ranges.thread == owner)
@@ -166,7 +171,7 @@ def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
 
 @once_each
 def find_parents(ranges: Ranges) -> IntArray:
-    """Index of the range around each range on its own thread, or NO_RANGE."""
+    """The index of the range directly around each range on its own thread, or NO_RANGE."""
     result = np.full(len(ranges.start), NO_RANGE)
     for thread in list_distinct(ranges.thread):
         mine = np.flatnonzero(ranges.thread == thread)

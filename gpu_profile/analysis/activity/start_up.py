@@ -1,4 +1,4 @@
-"""Start-up: what a program does before its first steady step, and how long each part takes."""
+"""Start-up of a program: the time before its first steady step, split into parts."""
 
 import re
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
 IMPORTS = "before the first CUDA call (imports)"
-# The driver's calls that each part of a start-up consists of; a recording without any of the
-# first two began when the program was running already.
+# The driver calls of each part of a start-up. A recording without any context or library call
+# began after the program's start, so it has no start-up.
 CONTEXTS = re.compile(r"cuInit$|cuCtxCreate|cuDevicePrimaryCtxRetain|cudaInitDevice|cudaSetDevice_")
 LIBRARIES = re.compile(r"cu(da)?Library(Load|Get)|cuModule(Load|Get)|__cudaRegisterFatBinary")
 MEMORY = re.compile(r"cuda(Malloc|HostAlloc|HostRegister|MallocHost)|cuMem(Alloc|Create|Host)")
@@ -30,11 +30,12 @@ PARTS = (
 
 @dataclass(frozen=True)
 class StartUp:
-    """From `start` to `end` (ns, the report's clock), which is where the first steady step begins.
+    """The start-up of one rank, from `start` to `end` (ns, the report's clock), the first steady
+    step.
 
-    `parts`: ns by name, disjoint, e.g. {"loading CUDA libraries": 2_100_000_000}; what is left of
-    the length is the host's other work, such as reading data or compiling. `first_steps`: how
-    many steps were still warming up; their time is the part "the first steps".
+    `parts`: ns by name, disjoint, e.g. {"loading CUDA libraries": 2_100_000_000}. The rest of the
+    length is other work of the host, such as reading data or compiling. `first_steps` counts the
+    warm-up steps; their time is the part "the first steps".
     """
 
     start: int
@@ -49,7 +50,8 @@ class StartUp:
 
 @once_each
 def find_start_up(activity: Activity) -> StartUp | None:
-    """The start-up of one rank; None without steps, and for a recording that began later."""
+    """The start-up of one rank; None without steps, or if the recording began after the start-up.
+    """
     steps, calls = find_steps(activity), activity.calls
     if not len(steps) or not len(calls.start):
         return None
@@ -66,8 +68,11 @@ def find_start_up(activity: Activity) -> StartUp | None:
 
 @once_each
 def steady_window(activity: Activity) -> tuple[int, int]:
-    """(start, end) in ns of the time that figures of the whole recording count: all operations,
-    but where the recording has a start-up the steady steps alone."""
+    """(start, end) in ns of the time that figures of the whole recording cover.
+
+    That is the time of the steady steps where the recording has a start-up, and else the time from
+    the first operation to the last.
+    """
     ops, steps = activity.ops, find_steps(activity)
     start_up = find_start_up(activity)
     if start_up is None:
@@ -83,8 +88,11 @@ def _starts_program(activity: Activity, before: int) -> bool:
 
 
 def _parts(activity: Activity, start: int, end: int) -> dict[str, int]:
-    """Time by part; where two overlap (a library that loads in a communicator's set-up), the
-    first counts."""
+    """The time (ns) of each part between `start` and `end`.
+
+    Where two parts overlap (a library that loads while a communicator is set up), the time counts
+    for the earlier one in the list.
+    """
     calls, time_by_part, covered = activity.calls, dict[str, int](), NOTHING
     window = Intervals(np.array([start]), np.array([end]))
     first = int(min(calls.start[0], end))
@@ -102,7 +110,7 @@ def _parts(activity: Activity, start: int, end: int) -> dict[str, int]:
 
 
 def _communicators(activity: Activity) -> Intervals:
-    """The ranges in which NCCL sets its communicators up."""
+    """The time of the NVTX ranges in which NCCL sets up its communicators."""
     ranges = activity.ranges
     codes = [code for code, name in enumerate(ranges.names) if COMMUNICATORS.match(name)]
     rows = np.flatnonzero(is_among(ranges.name, codes) & (ranges.end != FOREVER))

@@ -1,7 +1,7 @@
-"""Where a rank's time went: each moment of its span is in exactly one state.
+"""The time of a rank by state; each moment of its span is in exactly one state.
 
-RankStates is one rank's part, small and in the run's clock; `split` adds what only all ranks
-together can say: which of the communication was waiting.
+RankStates is computed from one rank alone, on the run's clock. `split_exposed` needs all ranks: it
+splits exposed communication into waiting and transfer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,18 +21,20 @@ from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
-# Exposed: not under compute. unsplit: of collectives without a partner in the reports given.
+# Exposed communication runs while no compute kernel does. "unsplit" is the part of collectives
+# that have no partner in the given reports.
 EXPOSED = ("wait", "transfer", "unsplit")
 STATES = ("compute", *EXPOSED, "memory", *(f"idle_{cause}" for cause in CAUSES))
 
 
 @dataclass(frozen=True, eq=False)
 class RankStates:
-    """Times are in the run's clock. Windows: the steady part first (steady_window), then each step.
+    """The time of one rank by state, on the run's clock, in windows: the steady part first
+    (steady_window), then each step.
 
-    `own` has the states that the rank knows alone (ns a window), and "busy", "communication"
-    and "hidden" (communication under compute), which overlap them. `exposed` is communication
-    that no compute hides. `reduced`: bytes that all-reduces moved, 0 where unknown.
+    `own` holds ns by window for the states that need no other rank, and for "busy",
+    "communication" and "hidden" (communication under compute), which overlap them. `exposed` is
+    communication that no compute hides. `reduced`: bytes that all-reduces moved, 0 where unknown.
     """
 
     rank: int
@@ -58,7 +60,7 @@ def _get_state_cache(activity: Activity) -> dict[int, RankStates]:
 
 
 def rank_states(activity: Activity, offset_ns: int = 0) -> RankStates:
-    """One rank's part, made once for each offset."""
+    """The states of one rank, computed once for each clock offset."""
     cache = _get_state_cache(activity)
     if offset_ns not in cache:
         cache[offset_ns] = _rank_states(activity, offset_ns)
@@ -103,7 +105,7 @@ Spent = Mapping[str, IntArray]
 
 @dataclass(frozen=True, eq=False)
 class RankSplit:
-    """A rank with its arrivals; `spent[state]` is ns a window for each of STATES."""
+    """A rank with its arrivals; `spent[state]` is ns by window for each of STATES."""
 
     states: RankStates
     arrivals: Arrivals
@@ -115,9 +117,11 @@ class RankSplit:
 
 
 def split_exposed(ranks: Sequence[RankStates], clock_error_ns: int = 0) -> tuple[RankSplit, ...]:
-    """All ranks in rank order, their exposed communication split; the states sum to the window.
+    """All ranks in rank order, with exposed communication split; the states of a window sum to its
+    length.
 
-    Made once for the same ranks, however many tables ask, and kept while the first one lives.
+    The result is cached for the same ranks, because several tables need it, as long as the first
+    of them exists.
     """
     ordered = sorted(ranks, key=lambda part: (part.rank, part.device))
     if not ordered:
@@ -125,7 +129,8 @@ def split_exposed(ranks: Sequence[RankStates], clock_error_ns: int = 0) -> tuple
     cache, key = _get_split_cache(ordered[0]), (clock_error_ns, *map(ref, ordered))
     if key not in cache:
         arrivals = match_collectives([part.collectives for part in ordered], clock_error_ns)
-        # Another error of the clocks mostly changes nothing.
+        # A different clock error rarely changes the arrivals; then the earlier result is used
+        # again.
         alike = (other for same, other in cache.items() if same[1:] == key[1:])
         cache[key] = next((o for o in alike if _is_same_arrivals(arrivals, o)), []) or [
             (come, _measure_spent(part, come)) for part, come in zip(ordered, arrivals, strict=True)
@@ -149,7 +154,10 @@ def _get_split_cache(first: RankStates) -> dict[tuple[object, ...], list[tuple[A
 
 
 def _measure_spent(part: RankStates, arrivals: Arrivals) -> Spent:
-    """Where two communicators overlap, one that moves data makes the moment a transfer."""
+    """The time of each state, with exposed communication split into wait, transfer and unsplit.
+
+    Where two communicators overlap and one moves data, the time counts as transfer.
+    """
     own, matched = part.collectives, arrivals.matched
     start, end = own.start[matched], own.end[matched]
     last = np.clip(arrivals.last[matched], start, end)

@@ -1,4 +1,4 @@
-"""Steps that no range marks: where the launches of a rank repeat."""
+"""Find training steps without NVTX ranges, by the repetition of a rank's launches."""
 
 import re
 from dataclasses import dataclass
@@ -22,8 +22,9 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
 
-# Kernels that only an optimizer launches: those that are called so, and torch's (and apex')
-# multi-tensor kernels but for plain copies, zeroing and scaling, which other code uses too.
+# Names of kernels that only an optimizer launches: those with the name of an optimizer ("adam"),
+# and the multi-tensor kernels of PyTorch and apex except copies, zeroing and scaling, which other
+# code uses too.
 OPTIMIZER = re.compile(
     r"multi_tensor_apply_kernel(?!.*(Copy|Zero|Scale))"
     r"|(?i:adam|sgd|adagrad|rmsprop|lamb(?!da)|lion(?!g)|optimi[sz]er|momentum)"
@@ -33,7 +34,9 @@ GRAPH_CALL = re.compile(r"cu(da)?GraphLaunch")
 
 @dataclass(frozen=True, eq=False)
 class RepeatedSteps:
-    """When the host began and ended each step (ns), how that was found, and how surely (0 to 1)."""
+    """Steps that were found by repetition: `start` and `end` on the host (ns), `source` says how
+    they were found, and `confidence` is 0 to 1.
+    """
 
     source: str
     start: IntArray
@@ -42,7 +45,7 @@ class RepeatedSteps:
 
 
 def repeated_steps(activity: Activity) -> RepeatedSteps | str:
-    """The steps by repetition, or why there are none."""
+    """The steps by repetition, or a text that says why there are none."""
     rows = _launch_order(activity)
     launches = launches_of(activity, rows)
     repetition = find_repetition(launches)
@@ -54,13 +57,13 @@ def repeated_steps(activity: Activity) -> RepeatedSteps | str:
 
 
 def _launch_order(activity: Activity) -> IntArray:
-    """The operations but memsets, as the host asked for them."""
+    """The rows of the operations except memsets, by launch time."""
     rows = np.flatnonzero(activity.ops.kind != SET)
     return rows[np.argsort(activity.launched[rows], kind="stable")]
 
 
 def launches_of(activity: Activity, rows: IntArray) -> Launches:
-    """What the search knows of these operations."""
+    """The columns of these operations that the search for repetition needs."""
     ops, calls = activity.ops, activity.calls
     call = ops.call[rows]
     token, texts, via = _tokens(activity, rows)
@@ -84,8 +87,12 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
 
 
 def _tokens(activity: Activity, rows: IntArray) -> tuple[IntArray, list[str], list[str]]:
-    """A number for each operation, and the full name and the API call's name of each number: a
-    kernel of a graph is another launch than the same kernel by itself."""
+    """A number for each operation, and for each number the full kernel name and the name of the
+    API call.
+
+    Kernels of one name get different numbers if they are launched by different calls: a kernel in
+    a CUDA graph is another launch than the same kernel by cudaLaunchKernel.
+    """
     ops, calls = activity.ops, activity.calls
     call = ops.call[rows]
     name, names = encode_column(ops.full_name[rows])
@@ -101,7 +108,7 @@ def _tokens(activity: Activity, rows: IntArray) -> tuple[IntArray, list[str], li
 
 
 def _plain(text: str) -> str:
-    """The name without template arguments and digits."""
+    """The name without template arguments and digits, e.g. "gemm_x" for "gemm_128x64<float>"."""
     return re.sub(r"\d+", "", text.partition("<")[0])
 
 

@@ -1,4 +1,4 @@
-"""Steps that an NVTX range marks: by its name, or because it fills the time."""
+"""Find training steps by NVTX ranges: by the name of a range, or because it fills the time."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -11,9 +11,9 @@ from gpu_profile.analysis.arrays.types import IntArray
 
 STEP_NAME = re.compile(r"(^|[^a-z])(profiler|train(ing)?)?_?(step|iter|iteration|batch)([^a-z]|$)")
 NOT_A_STEP = re.compile(r"optim|sched|zero_grad|forward|backward|data|load|adam|sgd")
-# Fewer repetitions say nothing of a spread.
+# With fewer repetitions the spread of the step times is unknown.
 FEWEST_STEPS = 3
-# A repeated outermost range without a telling name must fill the capture to be the step.
+# A repeated outermost range without a name like "step" must cover half of the recorded time.
 NAMELESS_COVER = 0.5
 
 HostSteps = tuple[str, IntArray, IntArray]
@@ -23,9 +23,10 @@ Groups = dict[str, IntArray]
 
 
 def named_steps(ranges: Ranges) -> HostSteps | None:
-    """The outermost repeated range called step, iteration or batch; else what fills the time.
+    """The longest repeated range called step, iteration or batch; else an outermost one that fills
+    the time.
 
-    Of another domain than the default, which may be a library's, only one that is called so.
+    In a domain other than the default one, which can belong to a library, only the name counts.
     """
     domains = (ranges.of_domain(domain) for domain in list_distinct(ranges.domain) if domain)
     elsewhere = (_first(domain, _telling) for domain in domains)
@@ -35,8 +36,10 @@ def named_steps(ranges: Ranges) -> HostSteps | None:
 def _first(
     ranges: Ranges, candidates: Callable[[Ranges, Groups], Iterable[str]]
 ) -> HostSteps | None:
-    """The first candidate whose ranges follow each other; the one that is open when a recording
-    window ends (--duration) is left out."""
+    """The first candidate whose ranges do not overlap.
+
+    A range still open at the end of a recording window (--duration) is left out.
+    """
     ranges = ranges.pick(np.flatnonzero(ranges.end != FOREVER))
     repeated = {name: rows for name, rows in _by_name(ranges) if len(rows) >= FEWEST_STEPS}
     for name in candidates(ranges, repeated):
@@ -48,7 +51,8 @@ def _first(
 
 
 def _by_name(ranges: Ranges) -> Iterator[tuple[str, IntArray]]:
-    """The ranges of each name, numbers in it aside; names in the order in which they first come."""
+    """Yield (name, rows) of the ranges, with numbers in names replaced ("step #"), by first range.
+    """
     normal = [normal_name(name) for name in ranges.names]
     names = list(dict.fromkeys(normal))
     code = np.array([names.index(name) for name in normal], np.int64)[ranges.name]

@@ -1,4 +1,4 @@
-"""A rank's training steps: by an NVTX range that says so, else by the launches' repetition."""
+"""Find the training steps of a rank: by NVTX ranges, else by the repetition of its launches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,13 +15,14 @@ from gpu_profile.analysis.arrays.types import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """`host_*`: when the host issued each step. `start`, `end`: when the GPU worked on it.
+    """Training steps of one rank. `host_*`: when the host issued each step. `start`, `end`: when
+    the GPU worked on it.
 
     A step lasts on the GPU from its first operation to the first one of the next step, so the
-    steps' times add up and an idle gap belongs to the step before it. `source` says how they
-    were found: "range NAME", "repetition of 291 launches", or "" for none; then there are no
-    steps and `why_none` says why, e.g. "no 3 stretches of launches are alike". `confidence`: 1
-    for steps by a range, else the part of the steps that launch what the typical one does.
+    times of the steps add up, and an idle gap belongs to the step before it. `source` is "range
+    NAME", "repetition of 291 launches", or "" without steps; then `why_none` holds the reason,
+    e.g. "no 3 stretches of launches are alike". `confidence` is 1 for ranges, else the part of the
+    steps that launch what the typical step does.
     """
 
     source: str
@@ -36,7 +37,7 @@ class Steps:
         return len(self.start)
 
     def moved(self, by: int) -> "Steps":
-        """The same steps on a clock that is `by` ns ahead."""
+        """The same steps with `by` ns added to all times."""
         return replace(
             self,
             host_start=self.host_start + by,
@@ -68,18 +69,22 @@ def find_steps(activity: Activity) -> Steps:
 
 
 def host_steps(ranges: Ranges) -> Steps:
-    """The steps of a process without GPU work, as long as the host was at them."""
+    """The steps of a process without GPU work; their times on the host stand for those on the GPU.
+    """
     named = named_steps(ranges)
     return Steps(*named, named[1], named[2]) if named else NO_STEPS
 
 
 def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: IntArray) -> Steps:
-    """Steps before the first and behind the last GPU work (a capture that ends early) are
-    dropped; one between without GPU work is empty."""
+    """The steps with their times on the GPU.
+
+    Steps before the first or after the last GPU work are dropped (a capture that ends early). A
+    step without GPU work between others is kept, with length 0.
+    """
     ops = activity.ops
     step = step_of(activity.launched, host_start, host_end)
-    # Ops are sorted by start: of a step's, written last to first, the earliest stays.
-    first = np.full(len(host_start) + 1, -1)  # -1, no step, writes the one behind the last
+    # Ops are sorted by start. They are written in reverse, so the earliest one of each step stays.
+    first = np.full(len(host_start) + 1, -1)  # index -1 (no step) writes the extra last cell
     first[step[::-1]] = np.arange(len(step))[::-1]
     busy = np.flatnonzero(first[:-1] >= 0)
     if not len(busy):
@@ -87,7 +92,7 @@ def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: Int
     complete_steps = np.arange(busy[0], busy[-1] + 1)
     place = first[
         busy[np.searchsorted(busy, complete_steps)]
-    ]  # of an empty step, the next one's first
+    ]  # an empty step takes the first operation of the next step
     start = np.maximum.accumulate(ops.start[place])
     last_end = max(int(ops.end[step == complete_steps[-1]].max()), int(start[-1]))
     return Steps(
@@ -100,17 +105,19 @@ def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: Int
 
 
 def step_of(time: IntArray, start: IntArray, end: IntArray) -> IntArray:
-    """The step that each host time falls into (a pause after a step counts to it), or -1."""
+    """The index of the step that each host time belongs to, or -1; a pause after a step belongs to
+    it.
+    """
     place = np.searchsorted(start, time, side="right") - 1
     return np.where((place >= 0) & (time <= end[-1]), place, -1) if len(start) else place
 
 
 def first_steady(duration: IntArray) -> int:
-    """How many leading steps to drop, given each step's time (of the slowest rank).
+    """How many leading steps to drop as warm-up, given the time of each step.
 
-    The first step of a capture starts the profiler's buffers and finds caches cold: it goes
-    whenever enough are left. So do further leading ones while they last 1.5 times the typical
-    step, up to a quarter of them: a run that never settles must not vanish.
+    The first step is dropped if more than FEWEST_STEPS are there, because caches are cold and the
+    profiler allocates its buffers in it. Further leading steps are dropped while they last over
+    1.5 times the median, up to a quarter of all steps: a run that never settles must keep some.
     """
     if len(duration) <= FEWEST_STEPS:
         return 0
@@ -122,12 +129,12 @@ def first_steady(duration: IntArray) -> int:
 
 
 def warm_up(ranks: Sequence[Steps]) -> int:
-    """How many leading steps to leave out on every rank: judged by the slowest rank of each."""
+    """How many leading steps to leave out on every rank, by the slowest rank of each step."""
     return first_steady(find_slowest(ranks))
 
 
 def find_slowest(ranks: Sequence[Steps]) -> IntArray:
-    """The slowest rank's time (ns) of each step that all ranks (with steps) have."""
+    """The time (ns) of the slowest rank in each step that all ranks with steps have."""
     times = [
         (steps.end - steps.start)[first:behind]
         for steps, (first, behind) in zip(ranks, common_steps(ranks), strict=True)
@@ -137,9 +144,9 @@ def find_slowest(ranks: Sequence[Steps]) -> IntArray:
 
 
 def common_steps(ranks: Sequence[Steps]) -> tuple[tuple[int, int], ...]:
-    """(first, behind the last) of the steps that every rank with steps has, on one clock.
+    """For each rank (first, last + 1) of the steps that every rank with steps has.
 
-    A rank may have a step more at the edges of its recording. (0, 0) without steps.
+    A rank can have one step more at the edges of its recording. (0, 0) for a rank without steps.
     """
     lead = max((steps for steps in ranks if len(steps)), key=len, default=NO_STEPS)
     shifts = [_shift(lead, steps) for steps in ranks]
@@ -148,7 +155,8 @@ def common_steps(ranks: Sequence[Steps]) -> tuple[tuple[int, int], ...]:
     ]
     low = max((shift for shift, _ in with_steps), default=0)
     high = min((shift + size for shift, size in with_steps), default=0)
-    if high <= low:  # recordings of different times: no step is common
+    # the recordings do not overlap in time: use as many first steps as all ranks have
+    if high <= low:
         return tuple(
             (0, min((size for _, size in with_steps), default=0)) if len(s) else (0, 0)
             for s in ranks
@@ -160,8 +168,10 @@ def common_steps(ranks: Sequence[Steps]) -> tuple[tuple[int, int], ...]:
 
 
 def _shift(lead: Steps, steps: Steps) -> int:
-    """Which of the leading rank's steps is the first of this rank's: the nearest in time; the
-    first where both have as many, unless another is nearer by half a step."""
+    """The index in `lead` of the first step of `steps`, by the smallest distance in time.
+
+    Shift 0 is preferred by half a step, because most ranks begin with the same step.
+    """
     if not len(steps):
         return 0
     typical = float(np.median(lead.end - lead.start))
@@ -172,7 +182,8 @@ def _shift(lead: Steps, steps: Steps) -> int:
         if -len(steps) < shift < len(lead)
     }
     best = min(apart, default=0, key=lambda shift: (apart[shift], abs(shift)))
-    # Recordings of other times, or clocks that nothing aligned: the first is the first.
+    # If even the best shift is off by more than a step, the clocks are not aligned: pair first
+    # with first.
     return best if apart and apart[best] <= typical else 0
 
 

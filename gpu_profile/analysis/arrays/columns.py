@@ -1,4 +1,7 @@
-"""What stands in a column of a million cells, told without sorting it where that can be."""
+"""Distinct values, membership and positions for large integer columns.
+
+A table indexed by value takes O(n) where the range of values is small; a sort takes O(n log n).
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,12 +13,13 @@ from gpu_profile.analysis.arrays.types import IntArray, Places
 
 Integers = NDArray[np.integer[Any]]
 
-TABLE = 1_000_000  # a table of so many places is small beside the columns
+# values in a range this small use a table: 1 to 8 MB, less than a column of 10 million cells
+TABLE = 1_000_000
 FEW = 8
 
 
 def list_distinct(column: IntArray) -> list[int]:
-    """The distinct values, rising."""
+    """The distinct values, ascending."""
     if not len(column):
         return []
     low, high = int(column.min()), int(column.max())
@@ -30,7 +34,11 @@ def list_distinct(column: IntArray) -> list[int]:
 
 
 def _list_scattered(column: IntArray) -> list[int]:
-    """Distinct values far from each other, such as ids of threads: mostly few."""
+    """Distinct values in a large range, such as thread ids.
+
+    Mostly there are few: up to 8 are removed from the column one by one, before a sort of the
+    rest.
+    """
     values, rest = list[int](), column
     while len(rest) and len(values) < FEW:
         values.append(int(rest[0]))
@@ -39,7 +47,7 @@ def _list_scattered(column: IntArray) -> list[int]:
 
 
 def encode_column(column: IntArray) -> tuple[IntArray, IntArray]:
-    """Each cell's place among the distinct values, and these: np.unique with its inverse."""
+    """(codes, values) with column == values[codes], as np.unique(column, return_inverse=True)."""
     if not len(column):
         return column, column
     low, high = int(column.min()), int(column.max())
@@ -53,7 +61,7 @@ def encode_column(column: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def is_among(column: Integers, values: Iterable[int]) -> NDArray[np.bool_]:
-    """Which cells hold one of the values: np.isin, by a table."""
+    """A mask of the cells that hold one of the values, as np.isin."""
     sought = np.fromiter(values, np.int64)
     if not len(sought) or not len(column):
         return np.zeros(len(column), bool)
@@ -62,13 +70,15 @@ def is_among(column: Integers, values: Iterable[int]) -> NDArray[np.bool_]:
     low, high = int(sought.min()), int(sought.max())
     if high - low > TABLE or low < -TABLE:
         return np.isin(column, sought)
-    table = np.zeros(high - low + 3, bool)  # the first and the last place are of all outside
+    table = np.zeros(high - low + 3, bool)  # the first and last cells are for values outside
     table[sought - low + 1] = True
     return table[np.clip(column, low - 1, high + 1) - (low - 1)]
 
 
 class Index:
-    """Where keys stand among others; a table instead of a search where it fits."""
+    """The positions of keys in a column, by a table where the range of its values is small, else
+    by a binary search.
+    """
 
     def __init__(self, among: IntArray) -> None:
         self._size = len(among)
@@ -83,7 +93,7 @@ class Index:
             self._sorted = among if self._order is None else among[self._order]
 
     def places(self, keys: IntArray) -> Places:
-        """The place of each key, or -1."""
+        """The position of each key in the column, or -1."""
         if not self._size or not len(keys):
             return np.full(len(keys), -1, np.int32)
         if not self._dense:
@@ -92,21 +102,22 @@ class Index:
             return np.where(self._sorted[nearest] == keys, place, -1).astype(np.int32)
         shifted = keys - self._low
         if int(keys.min()) < self._low or int(keys.max()) > self._high:
-            # The table's last place is of all keys outside.
+            # Index -1 is the table's last cell, which holds -1: not there.
             shifted[(keys < self._low) | (keys > self._high)] = -1
         return self._table[shifted]
 
 
 def is_rising(column: IntArray) -> bool:
-    """Whether no cell is less than the one before."""
+    """Whether each cell is at least as large as the one before it."""
     return bool(np.all(column[:-1] <= column[1:]))
 
 
 def time_order(start: IntArray, end: IntArray) -> IntArray | None:
-    """The order of the rows by start, then end, then place; None where that is theirs already.
+    """The order of the rows by start, then end, then row; None if the rows are in that order
+    already.
 
-    nsys writes nearly sorted rows, which a stable sort of one key takes as they are; only rows
-    that start together need a second key.
+    nsys writes nearly sorted rows, which a stable sort by start takes in nearly linear time. Only
+    rows with equal starts are sorted by end.
     """
     order = None if is_rising(start) else np.argsort(start, kind="stable")
     first, last = (start, end) if order is None else (start[order], end[order])

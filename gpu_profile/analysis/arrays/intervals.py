@@ -1,4 +1,5 @@
-"""Sets of time as sorted, disjoint [start, end) pieces, measured exactly in integer ns."""
+"""Sets of time as sorted, disjoint [start, end) intervals in integer ns, so that sums are exact.
+"""
 
 from dataclasses import dataclass
 
@@ -11,14 +12,16 @@ from gpu_profile.analysis.arrays.types import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """`start` and `end` are int64 arrays of one length; pieces neither touch nor overlap."""
+    """Sorted intervals. `start` and `end` are int64 arrays of one length; intervals never overlap.
+    """
 
     start: IntArray
     end: IntArray
 
     @classmethod
     def union(cls, start: IntArray, end: IntArray) -> "Intervals":
-        """The time covered by any of the given intervals, in any order."""
+        """The time covered by any of the given intervals, which may overlap and be in any order.
+        """
         keep = end > start
         if not keep.all():
             start, end = start[keep], end[keep]
@@ -38,11 +41,11 @@ class Intervals:
         return int((self.end - self.start).sum())
 
     def before(self, time: IntArray) -> IntArray:
-        """How much of the set lies before each time: the one primitive of the measures below."""
+        """How much of the set (ns) lies before each time."""
         return self._before(time, self._sums())
 
     def within(self, start: IntArray, end: IntArray) -> IntArray:
-        """How much of the set lies in each window [start, end)."""
+        """How much of the set (ns) lies in each window [start, end)."""
         sums = self._sums()
         return self._before(np.maximum(start, end), sums) - self._before(start, sums)
 
@@ -60,7 +63,7 @@ class Intervals:
         return np.asarray(sums[piece] - beyond, np.int64)
 
     def touches(self, start: IntArray, end: IntArray) -> NDArray[np.bool_]:
-        """Whether any of the set lies in each window: within() > 0, in half the time."""
+        """Whether any of the set lies in each window: `within() > 0` in half the time."""
         if not len(self.start):
             return np.zeros(len(start), bool)
         place = np.searchsorted(self.end, start, side="right")
@@ -68,12 +71,12 @@ class Intervals:
         return (place <= last) & (self.start[np.minimum(place, last)] < end) & (start < end)
 
     def minus(self, other: "Intervals") -> "Intervals":
-        """The part of this set that is not in the other."""
+        """The part of this set that is not in the other one."""
         beside = Intervals(np.append(NEVER, other.end), np.append(other.start, FOREVER))
         return self.meet(beside)
 
     def meet(self, other: "Intervals") -> "Intervals":
-        """The part of this set that is in the other too."""
+        """The intersection of this set and the other one."""
         if len(other.start) < len(self.start):
             return other.meet(self)
         first = np.searchsorted(other.end, self.start, side="right")
@@ -84,7 +87,7 @@ class Intervals:
         return Intervals(start, np.minimum(self.end[mine], other.end[theirs]))
 
     def gaps(self) -> "Intervals":
-        """The time between the pieces."""
+        """The time between consecutive intervals."""
         return Intervals(self.end[:-1], self.start[1:])
 
 

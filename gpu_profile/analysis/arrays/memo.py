@@ -1,4 +1,4 @@
-"""Compute once an object, however many tables ask; forgotten together with the object."""
+"""Memoise a function of one object, with entries that vanish together with the object."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -10,7 +10,8 @@ Value = TypeVar("Value")
 
 
 def once_each(function: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
-    """Keep the function's value for each object for as long as that object lives."""
+    """Cache the function's value for each object, as long as that object lives (weak references).
+    """
     cache: WeakKeyDictionary[Owner, Value] = WeakKeyDictionary()
 
     @wraps(function)

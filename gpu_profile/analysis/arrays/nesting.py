@@ -1,4 +1,7 @@
-"""How the intervals of one thread nest, told at once where they do, else one by one."""
+"""Nesting depth and parents of the intervals of one thread.
+
+Intervals that nest are done by numpy at once; intervals that cross are done one by one.
+"""
 
 import numpy as np
 
@@ -8,19 +11,20 @@ NONE = -1
 
 
 def nest_intervals(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-    """Depth and parent (an index, or NONE) of intervals sorted by start, the longer first.
+    """(depth, parent) of intervals sorted by start, of equal starts the longer one first.
 
-    The parent is the last one that began before and has not ended. Intervals that cross (such as
-    start/end ranges) end only after those that began in them.
+    The parent is the index of the last interval that began before and has not ended, or NONE.
+    Intervals that cross (such as start/end ranges) are treated as if they ended only after those
+    that began inside them.
     """
     levels = nest_regular(start, end)
     return _one_by_one(start, end) if levels is None else levels
 
 
 def nest_regular(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray] | None:
-    """nested() of intervals that have a length and do not cross, else None.
+    """(depth, parent) as nest_intervals(); None if intervals cross or have no length.
 
-    Such a one is as deep as there are others begun and not ended.
+    depth(i) is the number of intervals that started before i and have not ended.
     """
     depth = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
     parent = np.full(len(start), NONE)
@@ -50,14 +54,16 @@ def _one_by_one(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def list_changes(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-    """Times at which the innermost open interval changes, and what it changes to."""
+    """(times, indexes): when the innermost open interval changes, and which one it is from then
+    on.
+    """
     levels = nest_regular(start, end)
     if levels is None:
         return _changes_one_by_one(start, end)
     depth, parent = levels
     time = np.concatenate((end, start))
     inner = np.concatenate((parent, np.arange(len(start))))
-    # At one time the inner ones end first, then the outer ones, then others begin.
+    # At equal times inner intervals end first, then outer ones, then new ones begin.
     rank = np.concatenate((-1 - depth, np.arange(len(start))))
     order = np.lexsort((rank, time))
     return time[order], inner[order]
@@ -69,7 +75,7 @@ def _changes_one_by_one(start: IntArray, end: IntArray) -> tuple[IntArray, IntAr
     for index, now in [*enumerate(starts), (NONE, int(np.iinfo(np.int64).max))]:
         while stack and ends[stack[-1]] <= now:
             closed = ends[stack.pop()]
-            # Those that cross need not end in order; the changes must still be in order.
+            # Intervals that cross may end out of order; the times of the changes must still rise.
             begin.append(max(closed, begin[-1]))
             inner.append(stack[-1] if stack else NONE)
         if index != NONE:

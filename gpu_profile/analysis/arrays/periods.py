@@ -1,4 +1,4 @@
-"""A delay that comes back in every n-th step: a loader's workers, a checkpoint, a log line."""
+"""Find a delay that repeats every n steps, such as a data loader's workers or a checkpoint."""
 
 from dataclasses import dataclass
 
@@ -6,17 +6,18 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
 
-# Three times is a habit; a late step now and then falls out of time with any n.
+# A delay must repeat at least three times, in 80 % of its steps. A late step by chance fits no n.
 FEWEST_TIMES, ALIKE = 3, 0.8
 LEAST_NS = 1_000_000
-# More steps than these show no other habit, and the search takes the square of their number.
+# The search takes time quadratic in the number of steps, and 1000 steps show every period.
 MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
 class Period:
-    """Every `n`-th step, of which the first is `first` (counted from 0), has `late` ns of it, the
-    other steps `usual` ns (medians)."""
+    """Every `n`-th step from step `first` (counted from 0) takes `late` ns, the other steps
+    `usual` ns; both are medians.
+    """
 
     n: int
     first: int
@@ -24,7 +25,7 @@ class Period:
     usual: float
 
     def __str__(self) -> str:
-        """ "every 4th step has 100.30 ms of it, the others 0.20 ms"."""
+        """For example "every 4th step has 100.30 ms of it, the others 0.20 ms"."""
         late, usual = self.late / 1e6, self.usual / 1e6
         return f"every {_ordinal(self.n)} step has {late:.2f} ms of it, the others {usual:.2f} ms"
 
@@ -38,7 +39,8 @@ def find_period(values: IntArray) -> Period | None:
     values = values[:MOST_STEPS]
     if len(values) < 2 * FEWEST_TIMES or values.max() - values.min() < LEAST_NS:
         return None
-    # At least half of the values are of the other steps, so their median is not below this.
+    # At least half of the values are of usual steps, so their median is at least the lower
+    # quartile.
     least_usual = float(np.quantile(values, 0.25, method="lower"))
     for n in range(2, len(values) // FEWEST_TIMES + 1):
         rounds = values[: len(values) // n * n].reshape(-1, n)
@@ -52,7 +54,7 @@ def find_period(values: IntArray) -> Period | None:
 
 
 def _period(values: IntArray, n: int, first: int) -> Period | None:
-    """The period of n steps from this first one, if it is one."""
+    """The period of n steps that starts at step `first`, or None if the values do not fit it."""
     mine = np.arange(len(values)) % n == first
     late, usual = float(np.median(values[mine])), float(np.median(values[~mine]))
     middle = (late + usual) / 2

@@ -1,4 +1,7 @@
-"""Is the new program slower than the base? By runs of both, with what their spread explains."""
+"""Compare runs of a base and a new program, and decide whether the new one is slower.
+
+The verdict takes into account how much runs of one program differ.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ from gpu_profile.table import Cell, Column, Table
 Side = tuple[Database, Scope]
 Runs = Sequence[Sequence[RankSamples]]
 """Of one side: the ranks of each run."""
-# A kernel whose time is less than this part of the step's kernels is not worth a line.
+# Kernels with less than 0.2 % of a step's kernel time are not listed.
 LEAST_KERNEL_SHARE = 0.002
 KERNEL_COLUMNS = (
     Column("Kernel"),
@@ -40,8 +43,11 @@ KERNEL_COLUMNS = (
 
 @dataclass(frozen=True)
 class Spread:
-    """Samples of one side in its steady steps; ns. `medians` are those of its runs, `median` is
-    their mean; `p95` and `cv_percent` are of all its samples."""
+    """Samples of one side in its steady steps, in ns.
+
+    `medians` holds the median of each run and `median` is their mean. `p95` and `cv_percent` are
+    of all samples together.
+    """
 
     count: int
     medians: tuple[float, ...]
@@ -60,7 +66,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`verdict`: pass, regression, improvement or undecided. `kernels` only lists differences."""
+    """The result of a comparison. `kernels` lists only the kernels that differ."""
 
     metric: str
     base: Spread
@@ -71,7 +77,10 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """A regression is both significant and above the threshold; so is an improvement."""
+        """"pass", "regression", "improvement" or "undecided" (too few samples).
+
+        A regression or improvement must be significant and larger than `fail_over`.
+        """
         if self.difference is None:
             return "undecided"
         if not self.difference.significant or abs(self.difference.change) <= self.fail_over:
@@ -80,11 +89,11 @@ class Comparison:
 
     @property
     def regressed(self) -> bool:
-        """Whether a gate must fail (raise GateError(str(comparison)))."""
+        """Whether a CI gate must fail; the caller raises GateError(str(comparison))."""
         return self.verdict == "regression"
 
     def __str__(self) -> str:
-        """One line."""
+        """The verdict on one line, with the change, its interval and the medians."""
         medians = f"{self.base.median / 1e6:.3f} -> {self.new.median / 1e6:.3f} ms"
         if self.difference is None:
             few = f"{self.base.count} and {self.new.count} samples, {FEWEST} a run are needed"
@@ -98,7 +107,7 @@ class Comparison:
         )
 
     def _spread_words(self, change: Difference) -> str:
-        """How many runs there are, and by how much they differ or are assumed to."""
+        """How many runs there are, and by how much they differ or are assumed to differ."""
         counts = [len(side.medians) for side in (self.base, self.new)]
         percentage = f"{100 * change.spread:.1f} %"
         if not change.assumed:
@@ -108,7 +117,7 @@ class Comparison:
 
 
 def parse_percent(text: str, flag: str = "--fail-over") -> float:
-    """`5%` or `5` as 0.05. Raises SettingsError."""
+    """Parse `5%` or `5` as 0.05. Raises SettingsError."""
     try:
         value = float(text.strip().removesuffix("%"))
     except ValueError:
@@ -121,8 +130,11 @@ def parse_percent(text: str, flag: str = "--fail-over") -> float:
 def compare_reports(
     base: Sequence[Side], new: Sequence[Side], metric: str = "step", fail_over: float = 0.05
 ) -> Comparison:
-    """Read one run a side in this process; `base` and `new` are the reports of a run each. Raises
-    ReportError where the metric is in neither run."""
+    """Compare one run with another in this process; `base` and `new` are the reports of one run
+    each.
+
+    Raises ReportError if neither run has the metric.
+    """
     parsed_metric = Metric.parse(metric)
     sides = [
         [rank for database, scope in side for rank in samples_of(database, scope, parsed_metric)]
@@ -138,7 +150,7 @@ def compare_samples(
     fail_over: float,
     assumed_spread: float = ASSUMED_SPREAD,
 ) -> Comparison:
-    """Compare the runs of two sides by their ranks' samples."""
+    """Compare the runs of two sides by the samples of their ranks."""
     on_host = [{all(rank.on_host for rank in run) for run in side} for side in (base, new)]
     if len(on_host[0] | on_host[1]) > 1:
         side = "base" if True in on_host[0] else "new"
@@ -155,11 +167,12 @@ def compare_samples(
 
 
 def _run_samples(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Samples:
-    """The slowest rank's sample of each step or instance; for a kernel, the ranks' mean.
+    """One sample for each step or instance: of the slowest rank, or for a kernel the mean of the
+    ranks.
 
-    Steps that warm up on any rank are left out on all.
+    Steps that are warm-up on any rank are left out on all ranks.
     """
-    # Beside those on the GPU, the host's times of a rank that lost its GPU's work mean nothing.
+    # If some ranks have GPU work, host times of a rank without GPU work are not comparable.
     ranks = [rank for rank in ranks if not rank.on_host] or ranks
     drop = warm_up([rank.steps for rank in ranks])
     times = [rank.times[(rank.step >= drop) | (len(rank.steps) == 0)] for rank in ranks]
@@ -192,8 +205,8 @@ class _PerStep:
 def _kernel_table(base: Runs, new: Runs, fail_over: float) -> Table:
     """Kernels that appeared, vanished, or changed in count or time by more than the threshold.
 
-    Figures are per step and rank. A collective's time is mostly waiting: it is told, and may
-    change without the kernel being any different.
+    Figures are for one step and rank. A collective can change without being different, because its
+    time is mostly waiting: its state is "changed (waits)".
     """
     before, after = _per_step(base), _per_step(new)
     least = LEAST_KERNEL_SHARE * sum(kernel.time for kernel in before.values())
@@ -210,7 +223,7 @@ def _by_change(row: tuple[Cell, ...]) -> tuple[float, str]:
 
 
 def _per_step(runs: Runs) -> dict[str, _PerStep]:
-    """By kernel name: the mean over steps, ranks and runs; 0 where one lacks the kernel."""
+    """By kernel name, the mean over steps, ranks and runs; 0 for ranks without the kernel."""
     sums: dict[str, list[float]] = {}
     ranks = sum(map(len, runs))
     for run in runs:

@@ -27,7 +27,7 @@ def as_text(comparison: Comparison) -> str:
 
 
 def as_json(comparison: Comparison) -> str:
-    """Stable keys; times in ns, changes as fractions."""
+    """The comparison as JSON with stable keys; times in ns, changes as fractions."""
     change = comparison.difference
     names = [str(column) for column in comparison.kernels.columns]
     document = {
@@ -48,7 +48,10 @@ def as_json(comparison: Comparison) -> str:
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """For a pull request. Names stand in code spans: no markup, link or mention of theirs works."""
+    """The comparison for a pull request.
+
+    Names stand in code spans, so that markup, links and mentions in a name have no effect.
+    """
     head = [
         "",
         "| side | runs | samples | median ms | p95 ms | CV % |",
@@ -60,7 +63,7 @@ def as_markdown(comparison: Comparison) -> str:
         for name, s in _list_sides(comparison)
     ]
     metric = printable(comparison.metric)
-    name = _code(metric) if ":" in metric else metric  # a range's or kernel's
+    name = _code(metric) if ":" in metric else metric  # the name of a range or kernel
     verdict = printable(str(comparison)).removeprefix(metric)
     return "\n".join(
         [f"**{name}{verdict}**", *head, *rows, *_format_markdown(comparison.kernels), ""]
@@ -68,9 +71,9 @@ def as_markdown(comparison: Comparison) -> str:
 
 
 def as_junit(comparison: Comparison) -> str:
-    """One test case; a regression is its failure, too few samples a skip.
+    """The comparison as one JUnit test case: a regression is a failure, too few samples a skip.
 
-    All text is printable: XML 1.0 has no way to write ESC, not even as a number.
+    All text is printable: XML 1.0 cannot contain ESC, not even as a character reference.
     """
     failed, skipped = comparison.regressed, comparison.verdict == "undecided"
     counts = {"tests": "1", "failures": str(int(failed)), "skipped": str(int(skipped))}
@@ -100,7 +103,8 @@ def write_comparison(comparison: Comparison, form: str) -> str:
 
 
 def file_name(form: str) -> str:
-    """Of a comparison in that form. Raises SettingsError for another."""
+    """The file name for a format, e.g. "comparison.json". Raises SettingsError for another format.
+    """
     return f"comparison.{_find_format(form)[1]}"
 
 
@@ -144,13 +148,15 @@ def _format_markdown(table: Table) -> list[str]:
 
 
 def _format_markdown_cell(cell: Cell, column: Column) -> str:
-    """A table's cell; a name in it is the report's and may be anything."""
+    """A table cell as Markdown. Kernel names go into code spans, because a report can hold any
+    text.
+    """
     text = format_cell(cell, column)
     return _code(printable(text)).replace("|", "\\|") if column.name == "Kernel" else text
 
 
 def _code(text: str) -> str:
-    """A code span: `name`, between more backticks than the name has in a row."""
+    """A Markdown code span around the text, with more backticks than the text has in a row."""
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     space = " " if text.startswith("`") or text.endswith("`") or not text else ""
     return f"{fence}{space}{text}{space}{fence}"

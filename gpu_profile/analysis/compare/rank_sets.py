@@ -1,6 +1,7 @@
-"""Which ranks the two runs of a comparison hold. A gate that lost a rank fails, and never passes.
+"""Check that both runs of a comparison hold the same ranks, so that a gate fails if one is
+missing.
 
-The slowest rank sets the pace of a run, so a comparison without it says "pass" for any slowdown.
+The slowest rank sets the pace of a run, so a comparison without it could pass at any slowdown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,10 +14,11 @@ from gpu_profile.errors import ReportError
 
 @dataclass(frozen=True)
 class SideRanks:
-    """The ranks of one run. `side` is base or new; `missing` those that were to leave a report.
+    """The ranks of one run: `side` is "base" or "new", `missing` are ranks that should have a
+    report.
 
-    `is_complete`: run.json or the reports say how many ranks there were, so that `missing` can be
-    trusted. `is_file`: one report was named, and not a run.
+    `is_complete`: run.json or the reports hold the number of ranks, so that `missing` is reliable.
+    `is_file`: the user named one report file, not a run.
     """
 
     side: str
@@ -27,10 +29,10 @@ class SideRanks:
 
 
 def check_ranks(base: SideRanks, new: SideRanks) -> None:
-    """Raises ReportError where a rank is missing on a side.
+    """Raise ReportError if a rank is missing on a side.
 
-    Two single reports are compared as they are. Two runs may have another number of ranks (4 GPUs
-    against 8) only if each says that it is complete.
+    Two single reports are compared as they are. Two runs may differ in their number of ranks (4
+    GPUs against 8) only if both are known to be complete.
     """
     for side, other in ((base, new), (new, base)):
         missing = side.missing & other.present if side.is_file else side.missing
@@ -50,9 +52,9 @@ def _missing(side: SideRanks, ranks: Iterable[int]) -> ReportError:
 
 
 def check_samples(base: Sequence[RankSamples], new: Sequence[RankSamples], metric: Metric) -> None:
-    """Raises ReportError where a rank of both runs has samples of the metric in one of them only.
+    """Raise ReportError if a rank of both runs has samples of the metric in only one of them.
 
-    Such a rank lost its GPU work, or its marked steps: the other ranks cannot speak for it.
+    Such a rank lost its GPU work or its marked steps, and the other ranks do not show its times.
     """
     if {rank.rank for rank in base} != {rank.rank for rank in new}:
         return
@@ -67,6 +69,6 @@ def check_samples(base: Sequence[RankSamples], new: Sequence[RankSamples], metri
 
 
 def _sampled(ranks: Sequence[RankSamples]) -> set[int]:
-    """The ranks whose samples a comparison would use."""
+    """The numbers of the ranks whose samples a comparison would use."""
     on_gpu = [rank for rank in ranks if not rank.on_host] or ranks
     return {rank.rank for rank in on_gpu if len(rank.times)}

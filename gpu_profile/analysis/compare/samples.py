@@ -1,4 +1,4 @@
-"""Per-step samples of one metric, and the kernels of a step: what two runs are compared by."""
+"""Samples of one metric by step, and the kernels of a step: the input of a comparison."""
 
 import functools
 from collections.abc import Mapping
@@ -20,14 +20,14 @@ METRICS = ("step", "range:NAME", "kernel:NAME")
 
 @dataclass(frozen=True)
 class Metric:
-    """`kind` is step, range or kernel; `name` of the range or kernel."""
+    """A metric: `kind` is "step", "range" or "kernel"; `name` is that of the range or kernel."""
 
     kind: str
     name: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Metric":
-        """Raises SettingsError for anything but METRICS."""
+        """Parse "step", "range:NAME" or "kernel:NAME". Raises SettingsError for other texts."""
         kind, _, name = text.partition(":")
         if (kind == "step" and not name) or (kind in ("range", "kernel") and name):
             return cls(kind, name)
@@ -39,9 +39,11 @@ class Metric:
 
 @dataclass(frozen=True, eq=False)
 class RankSamples:
-    """One rank. `times` (ns) of the metric and the `step` of each (-1: before any).
+    """Samples of one rank: `times` (ns) of the metric, and the `step` of each (-1: before any
+    step).
 
-    `kernels`: per name the launches and ns in each step (one column: in all, without steps).
+    `kernels`: by name (launches, ns) in each step; without steps in one column for the whole
+    recording.
     """
 
     rank: int
@@ -54,8 +56,11 @@ class RankSamples:
 
 
 def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
-    """A kernel's sample is its time in one step; a range's, the span of one instance on the GPU
-    (on the host if it launched nothing)."""
+    """The samples of one rank.
+
+    A sample is a step's time, a kernel's time in one step, or the span of one instance of a range
+    on the GPU (on the host if the instance launched nothing).
+    """
     steps, kernels = find_steps(activity), _sample_kernels(activity)
     if metric.kind == "step":
         times, step = steps.end - steps.start, np.arange(len(steps))
@@ -68,7 +73,7 @@ def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
 
 
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
-    """The partial of one report."""
+    """The samples of all ranks in one report; of the host's ranges if there is no GPU work."""
     on_gpu = [rank_samples(activity, metric) for activity in activities_of(database, scope)]
     if on_gpu:
         return on_gpu
@@ -89,12 +94,14 @@ def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
 
 
 def make_sampler(metric: Metric) -> functools.partial[list[RankSamples]]:
-    """The partial as a function of a report and its scope, for a pool."""
+    """samples_of() with the metric filled in, as a picklable function for a pool of processes."""
     return functools.partial(samples_of, metric=metric)
 
 
 def _sample_kernels(activity: Activity) -> dict[str, tuple[IntArray, IntArray]]:
-    """Collectives too, though they hold the time waited."""
+    """Launches and ns by kernel name and step; collectives too, though their time includes
+    waiting.
+    """
     ops, steps = activity.ops, find_steps(activity)
     step = step_of(activity.launched, steps.host_start, steps.host_end)
     columns = len(steps) or 1
@@ -113,7 +120,7 @@ def _sample_kernels(activity: Activity) -> dict[str, tuple[IntArray, IntArray]]:
 
 
 def _sample_range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray, IntArray]:
-    """Span of each instance's operations, those of ranges inside it included."""
+    """(ns, step) of each instance of a range, with the operations of the ranges inside it."""
     ranges = activity.ranges
     instances = ranges.called(name)
     if not len(instances.start):
@@ -129,7 +136,8 @@ def _sample_range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray
 
 
 def _find_edges(activity: Activity, ranges: Ranges, mine: IntArray) -> tuple[IntArray, IntArray]:
-    """First start and last end of the operations in each of the ranges that are `mine`."""
+    """First start and last end of the operations in each range, for the ranges in the mask `mine`.
+    """
     first = np.full(len(ranges.start), np.iinfo(np.int64).max)
     last = np.zeros_like(first)
     level, outer = find_owners(activity, ranges), find_parents(ranges)

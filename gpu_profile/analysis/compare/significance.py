@@ -1,8 +1,8 @@
-"""Whether a program got slower, or its runs only differ. Deterministic: the seed is fixed.
+"""Student's t test for the difference between two sets of runs.
 
 Runs of one unchanged program differ by more than their steps do: clocks, temperature, neighbours
-and memory layout stay the same for a run and change from run to run. So a run counts as one
-sample, its median step time.
+and memory layout stay the same during a run and change from run to run. So each run counts as one
+sample, its median step time. The result is deterministic, because the seed is fixed.
 """
 
 import math
@@ -15,22 +15,25 @@ from numpy.typing import NDArray
 Samples = NDArray[np.float64]
 
 RESAMPLES, SEED = 4000, 20_2511
-# The chance that an unchanged program is called slower (one side of the test): with 1 %, three
-# runs a side, of 20 steps each, miss a fifth of all programs that are 10 % slower.
+# The chance that an unchanged program is called slower (one side of the test). With 1 %, three
+# runs a side with 20 steps each would miss a fifth of all programs that are 10 % slower.
 ERROR = 0.0125
-# With fewer steps the median of a run is a guess.
+# With fewer than 5 steps the median of a run is not reliable.
 FEWEST = 5
-# Fewer runs in all say too little of their spread: t at 1.25 % is 25.5 for three, 6.2 for four.
+# With fewer runs the t quantile is too large to find a regression: at 1.25 % it is 25.5 for three
+# runs and 6.2 for four.
 FEWEST_RUNS = 4
 ASSUMED_SPREAD = 0.03
 
 
 @dataclass(frozen=True)
 class Difference:
-    """`change` of the mean of the runs' medians, new against base (0.1 is 10 % longer), and its
-    interval `low` to `high`, which excludes 0 where the one-sided test at ERROR does. `noise`:
-    the largest change that the spread explains. `spread`: the standard deviation between runs of
-    one side (0.03 is 3 % of the base), which is `assumed` or measured."""
+    """`change` of the mean of the runs' medians, new against base (0.1 is 10 % longer).
+
+    `low` to `high` is its interval, which excludes 0 if the one-sided test at ERROR does. `noise`
+    is the largest change that the spread explains. `spread` is the standard deviation between runs
+    of one side (0.03 is 3 % of the base), measured or, with `assumed`, assumed.
+    """
 
     change: float
     low: float
@@ -41,7 +44,7 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """The interval excludes no change."""
+        """Whether the interval excludes 0, that is no change."""
         return self.low > 0 or self.high < 0
 
 
@@ -63,20 +66,22 @@ def compare_medians(
     spread, limit = _pooled_spread((before, after), freedom) / usual, t_quantile(ERROR, freedom)
     if few := len(runs) < FEWEST_RUNS:
         spread = max(assumed, spread, *map(_median_error, runs))
-        # Of the faster side, so that 10 to 11 is as far as 11 to 10.
+        # The limit is relative to the faster side, so that 10 -> 11 ms and 11 -> 10 ms are judged
+        # alike.
         limit = t_quantile(ERROR, math.inf) * min(1.0, 1 + change)
     noise = limit * spread * math.sqrt(1 / len(base) + 1 / len(new))
     return Difference(change, change - noise, change + noise, noise, spread, few)
 
 
 def _pooled_spread(sides: Sequence[Samples], freedom: int) -> float:
-    """The standard deviation within the sides; 0 where there is one run a side."""
+    """The pooled standard deviation within the sides; 0 with one run on each side."""
     squares = sum(float(((side - side.mean()) ** 2).sum()) for side in sides)
     return math.sqrt(squares / freedom) if freedom else 0.0
 
 
 def t_tail(t: float, freedom: float) -> float:
-    """The chance that Student's t exceeds `t` (0 or more), for whole degrees of freedom or inf.
+    """The probability that Student's t exceeds `t` (0 or more); `freedom` is a whole number or
+    inf.
 
     Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
     """
@@ -95,7 +100,8 @@ def t_tail(t: float, freedom: float) -> float:
 
 
 def t_quantile(tail: float, freedom: float) -> float:
-    """The t that is exceeded with the chance `tail`: 2.326 for 1 % and inf, 3.747 for 1 % and 4."""
+    """The t that is exceeded with probability `tail`: 2.326 for 1 % and inf, 3.747 for 1 % and 4.
+    """
     if freedom < 1:
         return math.inf
     low, high = 0.0, 1e6
@@ -106,14 +112,18 @@ def t_quantile(tail: float, freedom: float) -> float:
 
 
 def _median_error(run: Samples) -> float:
-    """The standard error of a run's median, by its own steps, as a part of the median."""
+    """The standard error of a run's median, estimated from its steps, as a fraction of the median.
+    """
     medians = _draw_medians(run, np.random.default_rng(SEED))
     return float(np.std(medians) / np.median(run))
 
 
 def _draw_medians(samples: Samples, random: np.random.Generator) -> Samples:
-    """The medians of RESAMPLES draws in circular blocks (Künsch 1989): neighbouring steps resemble
-    each other, so blocks of about n^(1/3) are drawn, not single steps."""
+    """Medians of RESAMPLES bootstrap samples in circular blocks (Künsch 1989).
+
+    Neighbouring steps are correlated, so blocks of about n^(1/3) steps are drawn, not single
+    steps.
+    """
     count = len(samples)
     size = max(1, round(count ** (1 / 3)))
     starts = random.integers(0, count, (RESAMPLES, -(-count // size)))

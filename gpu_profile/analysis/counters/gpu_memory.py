@@ -1,4 +1,4 @@
-"""The GPU's memory that a process reserved, over time (nsys --cuda-memory-usage)."""
+"""GPU memory that each process reserved, over time (nsys --cuda-memory-usage)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,13 +12,16 @@ from gpu_profile.analysis.tables.labels import memory_kind
 
 MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 ALLOCATED, FREED = 0, 1
-# ENUM_CUDA_MEM_KIND: device, array, managed, and the static memory of loaded modules.
+# Values of nsys' table ENUM_CUDA_MEM_KIND: device, array, managed, and two kinds of static memory
+# of loaded modules.
 ON_DEVICE = (2, 3, 4, 5, 6)
 
 
 @dataclass(frozen=True, eq=False)
 class Reserved:
-    """Of one process (a globalPid), device and kind: `bytes` from each `time` (ns) on."""
+    """Reserved memory of one process (a globalPid), device and kind: `bytes` from each `time` (ns)
+    on.
+    """
 
     process: int
     device: int
@@ -30,8 +33,11 @@ class Reserved:
 
 
 def load_reserved(database: Database) -> list[Reserved]:
-    """By process, device and kind. What was reserved before the recording counts from the first
-    free that needs it: the curve never falls below 0."""
+    """The memory curves of a report, by process, device and kind.
+
+    Memory reserved before the recording is unknown, so each curve is raised until it never falls
+    below 0.
+    """
     columns = ("start", "globalPid", "deviceId", "bytes", "memKind", "memoryOperationType")
     rows = database.load(MEMORY, *columns, sort=False)
     rows = {name: values[np.argsort(rows["start"], kind="stable")] for name, values in rows.items()}
@@ -54,7 +60,7 @@ def _curves(rows: Columns) -> Iterator[Reserved]:
 
 
 def on_device(database: Database, process: int, device: int) -> tuple[IntArray, IntArray]:
-    """(times, bytes) of all that one process reserved on one device."""
+    """(times, bytes) of all memory that one process reserved on one device."""
     columns = ("start", "globalPid", "deviceId", "bytes", "memKind", "memoryOperationType")
     rows = database.load(MEMORY, *columns, sort=False)
     mine = (rows["globalPid"] == process) & (rows["deviceId"] == device)

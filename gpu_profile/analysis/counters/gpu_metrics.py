@@ -1,6 +1,6 @@
-"""Hardware metrics over time (nsys --gpu-metrics-devices): SMs, tensor cores, memory bandwidth.
+"""GPU hardware metrics over time (nsys --gpu-metrics-devices): SMs, tensor cores, DRAM bandwidth.
 
-Source: "GPU Metrics" of the Nsight Systems user guide: the GPU's number is typeId & 0xFF.
+Source: "GPU Metrics" in the Nsight Systems user guide; the GPU's number is typeId & 0xFF.
 """
 
 import re
@@ -15,7 +15,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
 
 METRICS = "GPU_METRICS"
-# Metric sets name them alike for every chip since Turing: "SMs Active", "SM Active".
+# The metric names are alike for every chip since Turing, e.g. "SMs Active" or "SM Active".
 SM_ACTIVE, TENSOR, OCCUPANCY, DRAM_READ, DRAM_WRITE = (
     re.compile(pattern)
     for pattern in (
@@ -31,7 +31,9 @@ _MHZ = re.compile(r"\[MHz\]")
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """One GPU's samples, sorted by time; `value` in per cent, or MHz for a clock."""
+    """The samples of one metric of one GPU, sorted by time; `value` in percent, or MHz for a
+    clock.
+    """
 
     gpu: int
     name: str
@@ -40,7 +42,7 @@ class Metric:
     value: IntArray
 
     def between(self, start: int, end: int) -> "Metric":
-        """The samples of [start, end)."""
+        """The samples with start <= time < end."""
         first, behind = np.searchsorted(self.time, (start, end))
         rows = slice(int(first), int(behind))
         return Metric(self.gpu, self.name, self.unit, self.time[rows], self.value[rows])
@@ -48,7 +50,7 @@ class Metric:
 
 @once_each
 def load_metrics(database: Database) -> tuple[Metric, ...]:
-    """Every metric in per cent or MHz of every GPU that was sampled; none without sampling."""
+    """All metrics in percent or MHz of every sampled GPU; empty if nothing was sampled."""
     rows = database.rows("TARGET_INFO_GPU_METRICS", "metricId", "metricName")
     names = {int(str(key)): str(name) for key, name in rows if key is not None}
     metric_names = {
@@ -83,5 +85,5 @@ def _split(columns: Mapping[str, IntArray], names: Mapping[int, str]) -> Iterato
 
 
 def metric_of(metrics: tuple[Metric, ...], gpu: int, pattern: re.Pattern[str]) -> Metric | None:
-    """One GPU's metric by its name, or None."""
+    """The metric of one GPU whose name matches the pattern, or None."""
     return next((one for one in metrics if one.gpu == gpu and pattern.match(one.name)), None)

@@ -1,4 +1,4 @@
-"""Kernels that leave most of the GPU unused, where its hardware metrics were sampled."""
+"""How much of the GPU the kernels use, by its sampled hardware metrics."""
 
 import re
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import pid_of
 from gpu_profile.analysis.tables.kernel_class import classify_kernel
 
-# GEMMs that use the tensor cores keep them at 20 to 90 %; fp32 ones stay at 0.
+# GEMMs on tensor cores keep them 20 to 90 % active; fp32 GEMMs show 0 %.
 TENSOR_PERCENT, GEMM_SHARE = 2.0, 0.2
-# Kernels with enough blocks keep nearly all SMs active.
+# Kernels with enough thread blocks keep nearly all SMs active.
 SM_PERCENT, COMPUTE_SHARE = 40.0, 0.3
 FEWEST_SAMPLES = 20
 NAMES = {
@@ -31,15 +31,18 @@ NAMES = {
 
 @dataclass(frozen=True)
 class GpuUse:
-    """Means in per cent while kernels (`compute`) and while GEMMs (`gemm`) ran, by NAMES;
-    `gemm_share`: GEMMs' part of the steady time."""
+    """Means in percent, by the keys of NAMES, while kernels (`compute`) or GEMMs (`gemm`) run.
+
+    `gemm_share` is the part of the steady time in which GEMMs run.
+    """
 
     compute: Mapping[str, float]
     gemm: Mapping[str, float]
     gemm_share: float = 0.0
 
     def line(self) -> str:
-        """ "while kernels run: SMs active 85 %, tensor cores 12 %"; empty without samples."""
+        """For example "while kernels run: SMs active 85 %, tensor cores 12 %"; "" without samples.
+        """
         parts = [f"{name} {value:.0f} %" for name, value in self.compute.items()]
         return f"while kernels run: {', '.join(parts)}" if parts else ""
 
@@ -48,7 +51,7 @@ NO_USE = GpuUse({}, {})
 
 
 def gpu_use(activity: Activity, database: Database) -> GpuUse:
-    """One rank's GPU; NO_USE where it was not sampled in this report."""
+    """The use of one rank's GPU; NO_USE if it was not sampled in this report."""
     gpu_metrics = metrics.load_metrics(database)
     gpu = _number(activity, database)
     chosen = {name: metrics.metric_of(gpu_metrics, gpu, pattern) for name, pattern in NAMES.items()}
@@ -66,7 +69,7 @@ def gpu_use(activity: Activity, database: Database) -> GpuUse:
 
 
 def _number(activity: Activity, database: Database) -> int:
-    """The GPU's number on its host, of the process' own number of it."""
+    """The GPU's number on its host, from the process's CUDA device number."""
     rows = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
     numbers = {(int(str(pid)), int(str(cuda))): int(str(gpu)) for pid, cuda, gpu in rows}
     pid = int(pid_of(np.array(activity.process)))
@@ -82,12 +85,14 @@ def _gemms(activity: Activity) -> Intervals:
 
 
 def _is_gemm(name: str) -> bool:
-    """Activity.names are nsys' short names: `Kernel2` is CUTLASS'."""
+    """Whether the kernel is a GEMM. CUTLASS kernels have the short name `Kernel` or `Kernel2` in
+    nsys.
+    """
     return classify_kernel(name) == "GEMM" or bool(re.fullmatch(r"Kernel2?", name))
 
 
 def _mean(metric: metrics.Metric, part: Intervals) -> float | None:
-    """The samples that fell into the intervals; None for too few."""
+    """The mean of the samples inside the intervals; None with fewer than FEWEST_SAMPLES."""
     if not len(part.start):
         return None
     place = np.searchsorted(part.start, metric.time, side="right") - 1

@@ -1,4 +1,4 @@
-"""Which ranks the others wait for in collectives: how long, how often, how surely."""
+"""Find the ranks that others wait for in collectives, and how long and how often they do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,22 +12,24 @@ from gpu_profile.analysis.findings.finding import CAP_QUANTILE, View
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SYMMETRIC_KINDS
 
 _SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])
-# Some rank is always last by chance, 1 in n times. A straggler is last much more often, by the
-# time waited and by the steps: this share of the way from chance (0) to always (1).
+# With n ranks each one is last in 1/n of the cases by chance. A straggler must be last in at least
+# 1/n + 0.6 * (1 - 1/n) of them, by waiting time and by steps: for 4 ranks 70 %.
 CONSTANCY = 0.6
-# GPUs of one model differ by 1 to 3 % in clock; less than that is no defect.
+# GPUs of one model differ by 1 to 3 % in clock rate, so less than 5 % of a step is no defect.
 LEAST_SHARE, LEAST_MS = 0.05, 0.05
-# A kernel beside a spinning collective takes up to 1.8 times as long (seen on H200), so at most
-# this part of the time both ran is the collective's fault.
+# A kernel takes up to 1.8 times as long beside a waiting collective (measured on H200). So waiting
+# is blamed for at most this part of the time in which both ran.
 CONTENTION_MOST = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Waits:
-    """Collectives of one communicator in the steady steps: rows are views, columns collectives.
+    """Collectives of one communicator in the steady steps: rows are `views`, columns are
+    collectives.
 
-    `step` numbers each column's step. `weight` scales it so that no step counts for more than
-    the capped wait."""
+    `step` is the step of each column. `weight` scales down the columns of a step whose total wait
+    exceeds the 90th percentile, so that one slow step does not look like a trend.
+    """
 
     views: tuple[View, ...]
     start: IntArray
@@ -41,8 +43,11 @@ class Waits:
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """Ranks that come `late`. `gain_ms` a step is what the `others` lose by that; they came
-    `last` in so many of `total` collectives; `worst`: (ms after the others, when in ns)."""
+    """The `late` ranks of a communicator, and the `others` that wait for them.
+
+    `gain_ms` is what the others lose in a step. The late ranks came last in `last` of `total`
+    collectives. `worst` is the largest delay: (ms after the others, ns at which it happened).
+    """
 
     late: tuple[View, ...]
     others: tuple[View, ...]
@@ -83,7 +88,7 @@ def _measure_waits(members: tuple[View, ...], number: int) -> Waits | None:
 
 
 def _compute_weights(start: IntArray, step: IntArray) -> NDArray[np.float64]:
-    """Scale down the steps (collectives, where there are no steps) with outlying waits."""
+    """A weight for each collective, below 1 in steps with outlying waits (see Waits)."""
     wait = (start.max(axis=0) - start).sum(axis=0)
     sums = np.bincount(step, weights=wait)
     cap = np.quantile(sums, CAP_QUANTILE, method="lower")
@@ -91,7 +96,9 @@ def _compute_weights(start: IntArray, step: IntArray) -> NDArray[np.float64]:
 
 
 def suspects_of(waits: Waits) -> Suspects | None:
-    """The few ranks (at most half) that wait least, if they are late enough, often enough."""
+    """The ranks (at most half) that wait least, if they are late by enough time and in enough
+    steps; else None.
+    """
     wait, views = waits.wait, waits.views
     mean = (wait * waits.weight).mean(axis=1)
     order = np.argsort(mean, kind="stable")
@@ -113,12 +120,15 @@ def suspects_of(waits: Waits) -> Suspects | None:
 
 
 def least_ms(views: Sequence[View]) -> float:
-    """What a straggler must cost a step to be worth a word."""
+    """The least ms in a step that a straggler must cost to be reported."""
     return max(LEAST_SHARE * float(np.median([view.step_ms for view in views])), LEAST_MS)
 
 
 def _compute_constancy(waits: Waits, last: NDArray[np.bool_], chance: float) -> float:
-    """By the time waited and by the step (in its most waited collective), the lesser of both."""
+    """How constantly the same ranks come last: 0 as by chance, 1 always.
+
+    It is the smaller of two shares: by waiting time, and by steps (the longest wait of each step).
+    """
     waited = waits.wait.sum(axis=0).astype(np.float64)
     weight = waited * waits.weight
     if not weight.any():
@@ -131,8 +141,11 @@ def _compute_constancy(waits: Waits, last: NDArray[np.bool_], chance: float) -> 
 
 
 def contention_ms(view: View, free: View) -> float:
-    """How much longer a step's kernels took beside collectives, against a rank that did not
-    wait: what waiting costs although compute hides it."""
+    """How many ms longer a step's kernels take beside collectives, against a rank that does not
+    wait.
+
+    This is what waiting costs although compute hides it.
+    """
     extra = 0.0
     for name, time in view.facts.kernels.items():
         other = free.facts.kernels.get(name)

@@ -1,4 +1,4 @@
-"""Whether the capture itself can be trusted."""
+"""Findings about the capture itself: lost events, missing ranks or steps, profiler overhead."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ from gpu_profile.analysis.activity.health import Health, ReportHealth
 from gpu_profile.analysis.activity.idle import CAUSES, PROFILER
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 
-# A window's edges cut off a launch here and there; one in a hundred is no edge any more.
+# The edges of a window cut off a few launches; more than 1 % are lost events.
 LOST_SHARE = 0.01
-# The part of the steps that one rank may lack: recorded from the program's start, in a window.
+# The part of the steps that one rank may lack: in a recording of the whole program, in a window.
 WHOLE_EDGE, WINDOW_EDGE = 0.1, 0.4
 OVERHEAD_SHARE = 0.05
 ADVICE = (
@@ -18,7 +18,8 @@ ADVICE = (
 
 
 def judge_capture(views: Sequence[View], reports: Sequence[ReportHealth]) -> Judgement:
-    """Lost events, ranks without GPU work, ranks cut short, and a profiler that costs much."""
+    """Findings about lost events, ranks without GPU work, ranks cut short, and profiler overhead.
+    """
     findings = [
         *_find_lost(reports),
         *_find_empty(reports),
@@ -55,7 +56,7 @@ def _loss_line(rank: Health) -> str:
 
 
 def _find_empty(reports: Sequence[ReportHealth]) -> list[Finding]:
-    """A report without GPU work beside others that have it."""
+    """Reports without GPU work, if other reports of the run have some."""
     reports = [report for report in reports if not report.joined]
     names = [report.report for report in reports if not report.ranks]
     if not names or len(names) == len(reports):
@@ -66,11 +67,11 @@ def _find_empty(reports: Sequence[ReportHealth]) -> list[Finding]:
 
 
 def _find_short(views: Sequence[View]) -> list[Finding]:
-    """Ranks that lack steps: their recording began late or ended early.
+    """Ranks with fewer steps than the others, because their recording began late or ended early.
 
     A window (--delay, --duration, a capture range, stop) cuts off steps at its edges, and not as
-    many on each rank: seconds may lie between the starts of two ranks' nsys. A rank that recorded
-    for as long as the others lacks no steps, though fewer were found there.
+    many on each rank: nsys may start seconds apart on two ranks. A rank that recorded for as long
+    as the others is not reported, even with fewer steps.
     """
     spans = {view.rank: view.facts.states.span for view in views}
     longest = max(spans.values(), default=0)

@@ -1,4 +1,4 @@
-"""What is wrong with a run, with evidence, ordered by the time that could be won."""
+"""Diagnose a run: findings with evidence and advice, ordered by the time that could be saved."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -53,7 +53,7 @@ RULES = (
     judge_undecided_kernels,
     judge_unused_gpu,
 )
-# What tracing adds to: findings about how fast the host launches.
+# Kinds of findings whose cost includes the profiler's overhead at each launch.
 LAUNCHING = ("host_bound", "tiny_kernels")
 COLUMNS = (
     Column("Kind"),
@@ -67,16 +67,19 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """`findings`, the most winnable time first; `unjudged`: what could not be judged, and why;
-    `overview`: start-up and step times."""
+    """`findings`, the one with most time to save first; `unjudged`: what could not be judged, and
+    why; `overview`: start-up and step times.
+    """
 
     findings: tuple[Finding, ...]
     unjudged: tuple[str, ...]
     overview: Overview = field(default_factory=Overview)
 
     def with_cost(self, cost: str) -> "Diagnosis":
-        """Findings about launches also say what tracing cost: `cost` is baseline.said's line, or
-        empty where nobody measured it."""
+        """Add the cost of tracing to the findings about launches.
+
+        `cost` is the text of runs.baseline.describe_cost(), "" if no baseline was measured.
+        """
         added = f"tracing adds to this: {cost or 'how much, --baseline tells'}"
         findings = tuple(
             replace(one, evidence=(*one.evidence, added)) if one.kind in LAUNCHING else one
@@ -85,15 +88,18 @@ class Diagnosis:
         return replace(self, findings=findings)
 
     def to_json(self) -> str:
-        """A stable list of objects: kind, ranks, cause, ms_per_step, evidence, advice."""
+        """The findings as a JSON list of objects: kind, ranks, cause, ms_per_step, evidence,
+        advice.
+        """
         return json.dumps([finding.as_json() for finding in self.findings], indent=2)
 
     def to_text(self) -> str:
-        """For people; a healthy run gets one line."""
+        """The findings as text; one line if there are none."""
         return "\n".join(self.to_blocks()) + "\n"
 
     def to_blocks(self, most: int = 0) -> Iterator[str]:
-        """The findings (the `most` winnable ones; 0: all) and what could not be judged."""
+        """A text for each finding (the first `most`; 0: all), then for what could not be judged.
+        """
         shown = self.findings[:most] if most else self.findings
         yield from (_format_block(number, finding) for number, finding in enumerate(shown, 1))
         if not self.findings and not any(text.startswith("anything") for text in self.unjudged):
@@ -103,7 +109,7 @@ class Diagnosis:
         yield from (printable(f"Could not judge {text}.") for text in self.unjudged)
 
     def to_table(self) -> Table:
-        """One row a finding, for the page and CSV."""
+        """A table with one row for each finding, for the page and CSV."""
         rows = tuple(
             (
                 f.kind,
@@ -120,8 +126,10 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class DiagnosedReport:
-    """One report's part: small, picklable. `hosts`: rank and steps by the host's clock of each
-    process of a report without GPU work."""
+    """The facts of one report; small and picklable.
+
+    `hosts`: for a report without GPU work, (rank, steps by the host's clock) of each process.
+    """
 
     ranks: tuple[RankFacts, ...]
     health: ReportHealth
@@ -129,7 +137,7 @@ class DiagnosedReport:
 
 
 def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
-    """What the rules need to know of one report."""
+    """The facts of one report that the rules judge."""
     activities = activities_of(database, scope)
     report = database.path.name
     record = load_host_record(database)
@@ -149,7 +157,7 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
     views = _make_views(facts, clock_error_ns)
     reports = sorted((part.health for part in parts), key=lambda health: health.report)
     nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
-    # Means a step and sums of a recording do not mix.
+    # Figures of ranks with steps are means over steps, those of others sums over the recording.
     same = [view for view in views if view.has_steps] or views
     judged = [rule(same) for rule in RULES] if views else [nothing]
     judged.append(judge_capture(views, reports))
@@ -166,7 +174,8 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
 def _of_recording(
     findings: Sequence[Finding], notes: Sequence[str]
 ) -> tuple[list[Finding], list[str]]:
-    """Of a run without steps: what idles may be start-up, so it is no finding."""
+    """The findings of a run without steps: idle time may be start-up then, so it becomes a note.
+    """
     idle = [finding for finding in findings if finding.kind == "idle" and finding.cause != "queued"]
     recording_findings = [finding.of_recording() for finding in findings if finding not in idle]
     more = [
@@ -185,7 +194,7 @@ FINDINGS = Analysis("findings", collect_report_facts, _make_table)
 
 
 def diagnose_reports(*databases: Database) -> Diagnosis:
-    """The reports of one run, their ranks and clocks found out first; all in this process."""
+    """Diagnose the reports of one run in this process; finds out ranks and clocks first."""
     run = run_of([survey_report(database) for database in databases])
     scopes = run.join([str(database.path) for database in databases])
     pairs = zip(databases, scopes, strict=True)
@@ -194,8 +203,10 @@ def diagnose_reports(*databases: Database) -> Diagnosis:
 
 
 def _unexplained(findings: Sequence[Finding]) -> list[Finding]:
-    """Without stragglers that a finding of the pipeline or of the experts explains: whoever comes
-    late there does so because of how the work is spread."""
+    """Leave out stragglers that a "pipeline" or "experts" finding explains.
+
+    In those cases a rank is late because of how the work is distributed.
+    """
     pipeline = any(finding.kind == "pipeline" for finding in findings)
     busiest = {rank for f in findings if f.kind == "experts" for rank in f.ranks}
     return [

@@ -1,4 +1,4 @@
-"""Expert parallelism in which one rank gets more tokens than the others."""
+"""Finding: in expert parallelism (MoE), one rank gets more tokens than the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gpu_profile.analysis.findings.arrivals import least_ms
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.tables.comm_kernels import ALL_TO_ALL, KINDS
 
-# Routers send 1.1 times the mean to some rank in any step.
+# Ordinary routers send up to 1.1 times the mean to some rank in any step.
 LEAST_LOAD = 1.1
 ADVICE = (
     "Balance the experts: an auxiliary loss or a bias of the router, a capacity factor, the "
@@ -22,8 +22,11 @@ _ALL_TO_ALL = KINDS.index(ALL_TO_ALL)
 
 @dataclass(frozen=True, eq=False)
 class _Busiest:
-    """The `views` that compute most among all, the `others`, by how many ms a step they are above
-    the mean, and their tokens over the mean's (0 where the messages' sizes are not known)."""
+    """The `views` with most compute, the `others`, and the load of the busiest.
+
+    `excess_ms`: compute above the mean in a step. `load`: their tokens divided by the mean, 1.5
+    for example; 0 if the sizes of the messages are unknown.
+    """
 
     views: tuple[View, ...]
     others: tuple[View, ...]
@@ -32,7 +35,7 @@ class _Busiest:
 
 
 def judge_experts(views: Sequence[View]) -> Judgement:
-    """One finding for each group of experts whose busiest rank the others wait for."""
+    """One finding for each group of experts in which the others wait for the busiest rank."""
     groups = find_groups([view.split for view in views])
     findings: dict[tuple[int, ...], Finding] = {}
     for group in groups.values():
@@ -47,7 +50,8 @@ def judge_experts(views: Sequence[View]) -> Judgement:
 
 
 def _busiest(members: tuple[View, ...], number: int) -> _Busiest | None:
-    """Ranks as busy as the busiest one count with it, up to half of the group."""
+    """The busiest ranks (at most half of the group), or None; nearly equal ranks count together.
+    """
     compute = np.array([view.ms("compute") for view in members])
     least = least_ms(members)
     busy = compute > compute.max() - least
@@ -58,7 +62,7 @@ def _busiest(members: tuple[View, ...], number: int) -> _Busiest | None:
         for which in (busy, ~busy)
     )
     load = _load(members, number, busy)
-    # Their own waits must be shorter: the others wait for them in the all-to-alls.
+    # The busiest ranks must wait less than the others, which wait for them in the all-to-alls.
     waits = [float(np.median([_waiting_ms(v, number) for v in side])) for side in (others, views)]
     if 0 < load < LEAST_LOAD or waits[0] - waits[1] < least / 2:
         return None
@@ -74,8 +78,12 @@ def _waiting_ms(view: View, number: int) -> float:
 
 
 def _load(members: Sequence[View], number: int, busy: NDArray[np.bool_]) -> float:
-    """Tokens of these ranks' experts over the mean. A rank sends and gets its own batch, and gets
-    and sends what its experts compute: of both together, as much is batch as experts on average."""
+    """Tokens of the busy ranks' experts, divided by the mean; 0.0 if the sizes are unknown.
+
+    A rank's bytes are those of its own batch (equal on all ranks) and of its experts' tokens. On
+    average both are half, so load = 2 * bytes / mean - 1: bytes 1.25 times the mean are a load of
+    1.5.
+    """
     total = np.array([_bytes(view, number) for view in members])
     return float(2 * total[busy].mean() / total.mean() - 1) if total.all() else 0.0
 

@@ -1,4 +1,4 @@
-"""A finding, and the view of a rank that the rules judge by."""
+"""The types of a finding, of a rule's judgement, and of the view of a rank that rules judge."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -28,8 +28,12 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """`ms_per_step` could be won at most, per step and affected rank. Without steps in the
-    report (`per_step` is False) it is of the whole recording, and nothing says "a step"."""
+    """One finding. `ms_per_step` is the most that could be saved, in each step of an affected
+    rank.
+
+    Without steps (`per_step` is False) it is the time in the whole recording, and texts say "in
+    all" instead of "a step".
+    """
 
     kind: str
     ranks: tuple[int, ...]
@@ -40,7 +44,7 @@ class Finding:
     per_step: bool = True
 
     def as_json(self) -> dict[str, object]:
-        """The stable object of --format json."""
+        """The finding as the stable object of --format json."""
         return {
             "kind": self.kind,
             "ranks": list(self.ranks),
@@ -53,18 +57,18 @@ class Finding:
 
     @property
     def unit(self) -> str:
-        """What `ms_per_step` is per."""
+        """The unit behind `ms_per_step` in texts: "a step" or "in all"."""
         return "a step" if self.per_step else "in all"
 
     def of_recording(self) -> "Finding":
-        """The same of a recording without steps."""
+        """The same finding for a recording without steps."""
         evidence = tuple(line.replace(" a step", " in all") for line in self.evidence)
         return replace(self, evidence=evidence, per_step=False)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a rule found, and what it could not judge, with the reason."""
+    """The findings of a rule, and what it could not judge, with the reason."""
 
     findings: tuple[Finding, ...] = ()
     unjudged: tuple[str, ...] = ()
@@ -72,7 +76,7 @@ class Judgement:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """One rank in its steady steps, from `first` to before `behind`; all figures are per step."""
+    """One rank in its steady steps `first` to `behind` - 1; all figures are means for one step."""
 
     facts: RankFacts
     split: RankSplit
@@ -92,20 +96,23 @@ class View:
         return max(1, self.behind - self.first)
 
     def mean(self, windows: IntArray) -> float:
-        """A step's mean of sums by window (the whole span's where no steps were found).
+        """The mean over the steady steps, of sums by window (the whole span's without steps).
 
-        The highest tenth counts as the value at its lower edge: one hiccup is no habit.
+        Values above the 90th percentile are clipped to it, so that one slow step does not look
+        like a trend.
         """
         values = self.steady(windows)
         cap = np.quantile(values, CAP_QUANTILE, method="lower")
         return float(np.mean(np.minimum(values, cap)))
 
     def steady(self, windows: IntArray) -> IntArray:
-        """Of sums by window, those of the steady steps (the whole span's where there are none)."""
+        """The values of the steady steps, out of values by window (the whole span's without
+        steps).
+        """
         return windows[1 + self.first : 1 + self.behind] if self.has_steps else windows[:1]
 
     def ms(self, *states: str) -> float:
-        """Time in these states."""
+        """The time in these states, in ms for one step."""
         return sum(self.mean(self.split.spent[state]) for state in states) / 1e6
 
     @property
@@ -114,16 +121,16 @@ class View:
         return self.mean(states.end - states.start) / 1e6
 
     def share(self, *states: str) -> float:
-        """The part of the step spent in these states, 0 to 1."""
+        """The part of the step in these states, 0 to 1."""
         return self.ms(*states) / self.step_ms if self.step_ms else 0.0
 
     @property
     def start(self) -> int:
-        """When the first steady step began, in the run's clock."""
+        """When the first steady step began (ns, the run's clock)."""
         return int(self.facts.states.start[1 + self.first if self.has_steps else 0])
 
     def top_range(self, cause: int) -> tuple[str, float]:
-        """The NVTX range with most of the idle time of this cause, and its part (0 to 1)."""
+        """(name, part 0 to 1) of the NVTX range with most of the idle time of this cause."""
         times = {name: ns for (why, name), ns in self.facts.gap_ranges.items() if why == cause}
         if not times:
             return "", 0.0
@@ -132,7 +139,7 @@ class View:
 
 
 def format_ranks(ranks: Iterable[int]) -> str:
-    """`rank 0`, `ranks 0, 2`, `ranks 0-7`."""
+    """Ranks as text: "rank 0", "ranks 0, 2" or "ranks 0-7"."""
     numbers = sorted(set(ranks))
     if len(numbers) == 1:
         return f"rank {numbers[0]}"

@@ -1,4 +1,4 @@
-"""GPUs that stand still because of their host: launches, long silences, synchronisation."""
+"""Findings about GPUs that idle because of their host: launches, stalls, synchronisation."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,17 +10,17 @@ from gpu_profile.analysis.arrays.periods import find_period
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.findings.rank_facts import TINY_NS
 
-# A GPU that is fed well idles for a few percent of a step. Below a tenth there is little to win,
-# and the profiler's own cost of some microseconds a launch may be all of it.
+# A well-fed GPU idles for a few percent of a step. Below 10 % there is little to save, and the
+# profiler's overhead of some microseconds at each launch can explain it.
 IDLE_SHARE = 0.10
-# One synchronisation every other step is a habit. What it costs is the bubble behind it; where it
-# holds the host for much of the step, the run lives without a lead and a smaller one will do.
+# A call in every other step belongs to the loop. It must cost 1 % of the step in idle time. Where
+# calls hold the host for a quarter of the step, 0.3 % are enough, as the host has no lead then.
 SYNCS_PER_STEP, SYNC_SHARE = 0.5, 0.01
 HELD_SHARE, HELD_SYNC_SHARE = 0.25, 0.003
-# A call that returns sooner did not wait (without anything to wait for it takes 2 to 4 us).
+# A call that returns sooner did not wait (with nothing to wait for it takes 2 to 4 us).
 HELD_NS = 5_000
 MOST_CALLS = 4
-# Many: an ordinary layer launches some tens of small kernels, and a step some hundreds.
+# An ordinary layer launches some tens of small kernels, and a step some hundreds.
 TINY_PER_STEP, TINY_PART, TINY_SHARE = 500, 0.6, 0.10
 DATA_RANGE = re.compile(r"data|load|fetch|batch|input|dataset|next", re.I)
 
@@ -51,7 +51,7 @@ TINY_ADVICE = (
 
 
 def judge_host_bound(views: Sequence[View]) -> Judgement:
-    """Steps paced by how fast the host issues work: short gaps, call after call."""
+    """Find steps whose pace is that of the host's launches: short gaps before most operations."""
     idle_views = [view for view in views if view.share("idle_launch") >= IDLE_SHARE]
     return _judge_state(
         "host_bound", "launch", idle_views, _launch_ms, _launch_evidence, HOST_ADVICE
@@ -67,11 +67,11 @@ def _queued_ms(view: View) -> float:
 
 
 def judge_idle(views: Sequence[View]) -> Judgement:
-    """Long silences of the host, by what it was doing, and work that waited in the queue."""
+    """Find stalls of the host, by what it was doing, and operations that waited in the queue."""
     silent = [view for view in views if _stall_ms(view) >= IDLE_SHARE * view.step_ms > 0]
     data = [view for view in silent if _waits_for_data(view)]
     other = [view for view in silent if view not in data]
-    # Without its call, nobody knows whether an operation was queued.
+    # An operation without a recorded call may or may not have been queued.
     explained = [
         view for view in views if 100 * view.facts.health.orphans < view.facts.health.operations
     ]
@@ -97,22 +97,24 @@ def _host_advice(views: Sequence[View]) -> str:
 
 
 def _waits_for_data(view: View) -> bool:
-    """By the range that the host was in, its sampled stacks, or what its thread waited for."""
+    """Whether the host waited for data, by its NVTX range, its sampled stacks, or its waits."""
     work = view.facts.host_work.get(STALL)
     named = DATA_RANGE.search(view.top_range(STALL)[0])
     return bool(named) or bool(work and work.is_loading)
 
 
 def _stall_ms(view: View) -> float:
-    """A step's silence; what comes back every n-th step counts in full, however large n is."""
+    """Stall time in a step (ms). A delay in every n-th step counts in full, however large n is."""
     values = view.steady(view.split.spent["idle_stall"])
     mean = float(np.mean(values)) / 1e6 if find_period(values) else 0.0
     return max(view.ms("idle_stall"), mean)
 
 
 def judge_synchronization(views: Sequence[View]) -> Judgement:
-    """Blocking calls in the steps that left the GPU without work afterwards. Told of all ranks
-    that make the calls, also where a host that is late anyway pays nothing for them."""
+    """Find blocking calls in the steps that left the GPU without work afterwards.
+
+    The finding names all ranks that make the calls, also those that do not lose time by them.
+    """
     paying = [view for view in views if _list_habits(view) and _sync_costs(view)]
     if not paying:
         return Judgement()
@@ -128,7 +130,7 @@ def judge_synchronization(views: Sequence[View]) -> Judgement:
 
 
 def judge_tiny_kernels(views: Sequence[View]) -> Judgement:
-    """Many kernels that cost the host more than the GPU, with gaps before them to show for it."""
+    """Find many kernels that cost the host more time than the GPU, with idle gaps before them."""
     tiny_views = [view for view in views if _tiny_share(view) >= TINY_SHARE and _is_many(view)]
     if not tiny_views:
         return Judgement()
@@ -154,7 +156,7 @@ def _judge_state(
     evidence: Callable[[Sequence[View]], tuple[str, ...]],
     advice: str,
 ) -> Judgement:
-    """A finding on these ranks, worth their mean cost; none without ranks."""
+    """A finding on these ranks with their mean cost; no finding without ranks."""
     if not views:
         return Judgement()
     gain = float(np.mean([cost_ms(view) for view in views]))
@@ -179,7 +181,7 @@ def _idle_line(views: Sequence[View], cost_ms: Callable[[View], float], words: s
 
 
 def _place_lines(views: Sequence[View], cause: int) -> tuple[str, ...]:
-    """The range with most of it on the worst rank, and the longest gap."""
+    """Evidence on the worst rank: the range with most of the idle time, and the longest gap."""
     worst = max(views, key=lambda view: view.share(f"idle_{CAUSES[cause]}"))
     name, part = worst.top_range(cause)
     lines = [f"rank {worst.rank}: {100 * part:.0f} % of it in range {name}"] if name else []
@@ -216,7 +218,7 @@ def _per_step(view: View, name: str) -> float:
 
 
 def _list_habits(view: View) -> list[str]:
-    """The synchronising calls that this rank makes in most steps and that hold it."""
+    """The synchronising calls that this rank makes in most steps and that block the host."""
     return [
         name
         for name, (count, held, copies) in sorted(view.facts.blockers.items())
@@ -227,7 +229,7 @@ def _list_habits(view: View) -> list[str]:
 
 
 def _longest_held(view: View) -> list[str]:
-    """What holds the host in most steps, longest first: the habits, and copies that block."""
+    """The calls that block the host in most steps, longest first; blocking copies included."""
     blockers = view.facts.blockers
     held = {name: view.mean(blockers[name][1]) for name in _list_habits(view)}
     copies = [name for name, (*_, copies) in blockers.items() if copies]

@@ -1,4 +1,4 @@
-"""What a run's start-up and steps take: facts of the run, not findings with a cost a step."""
+"""Start-up and step times of a run: facts for its head line, not findings with a cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ OTHER = "other work of the host"
 
 @dataclass(frozen=True)
 class StartUpFacts:
-    """Of the `rank` whose start-up is longest: seconds in all and by part, longest part first."""
+    """The longest start-up of all ranks: seconds in all and by part, longest part first."""
 
     rank: int
     seconds: float
@@ -21,7 +21,7 @@ class StartUpFacts:
     first_steps: int
 
     def to_text(self) -> str:
-        """`11.2 s on rank 1, of which 4.1 s loading CUDA libraries, 2.0 s …`"""
+        """For example "11.2 s on rank 1, of which 4.1 s loading CUDA libraries, 2.0 s …"."""
         parts = ", ".join(
             f"{_time(value)} {self._name(name)}" for name, value in self.parts.items()
         )
@@ -36,8 +36,10 @@ class StartUpFacts:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """Step times in ms of the slowest rank (by its median), over its `count` steady steps;
-    `left_out`: steps that were still warming up. `confidence` as in activity.steps.Steps."""
+    """Step times in ms of the slowest rank (by its median) over its `count` steady steps.
+
+    `left_out` is the number of warm-up steps. `confidence`: see Steps.
+    """
 
     rank: int
     count: int
@@ -50,7 +52,9 @@ class StepFacts:
     confidence: float
 
     def to_text(self) -> str:
-        """`53.6 ms, median of 39 steps of rank 1, the slowest; 5th to 95th percentile …`"""
+        """For example "53.6 ms, median of 39 steps of rank 1, the slowest; 5th to 95th percentile
+        …".
+        """
         warm = f", after {self.left_out} left out as warm-up" if self.left_out else ""
         return (
             f"{self.median:.2f} ms, median of {self.count} steps of rank {self.rank}, the slowest"
@@ -65,14 +69,16 @@ class StepFacts:
 
 @dataclass(frozen=True)
 class Overview:
-    """`no_steps`: why some ranks have no steps, e.g. "rank 0: 3 operations were launched"."""
+    """The facts of a run. `no_steps`: why some ranks have no steps, e.g. "rank 0: 3 operations
+    were launched".
+    """
 
     start_up: StartUpFacts | None = None
     step: StepFacts | None = None
     no_steps: tuple[str, ...] = field(default=())
 
     def to_lines(self) -> Iterator[str]:
-        """The facts that there are, a line each."""
+        """The known facts, one line each."""
         if self.start_up:
             yield f"start-up: {self.start_up.to_text()}"
         if self.step:
@@ -80,11 +86,11 @@ class Overview:
 
 
 def overview(views: Sequence[View], hosts: Sequence[tuple[int, Steps]] = ()) -> Overview:
-    """The facts of the ranks that have them; of `hosts` (rank, steps) without any GPU work."""
+    """The facts of a run; without GPU work those of `hosts`, pairs of (rank, steps)."""
     if not views:
         return Overview(step=_host_step(hosts))
     stepping = [view for view in views if view.has_steps]
-    # A process may only copy to a second GPU: its steps there are empty.
+    # A process can use a second GPU only for copies; the steps on that GPU are empty.
     computing = [view for view in stepping if view.mean(view.facts.kernel_count)] or stepping
     slowest = max(computing, key=lambda view: float(np.median(_times(view))), default=None)
     return Overview(

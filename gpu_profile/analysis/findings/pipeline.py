@@ -1,4 +1,4 @@
-"""A pipeline whose stages take different times: one stage bounds all the others."""
+"""Finding: the stages of a pipeline take different times, and one stage slows all others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SEND_RECV
 
-# The bounding stage waits less than the others by this part of a step; even stages differ by what
-# the first and the last one have beside their layers (embedding, loss), some per cent.
+# The slowest stage must wait less than the others by 10 % of a step. Even stages differ by a few
+# percent, because the first and last ones also run the embedding and the loss.
 LEAST_DIFFERENCE = 0.1
 ADVICE = (
     "Give this stage fewer layers, or the others more, until all stages take the same time for a "
@@ -27,8 +27,9 @@ _SEND_RECV = KINDS.index(SEND_RECV)
 
 @dataclass(frozen=True, eq=False)
 class _Stages:
-    """The views of each stage, by stage; the parts of a step that each waits (`bubble`),
-    `messages` that a stage sends the next one in a step, and the step's time."""
+    """The stages of a pipeline: `views` by stage, `bubble` (the part of a step that each stage
+    waits), `messages` from a stage to the next one in a step, and the time of a step.
+    """
 
     views: tuple[tuple[View, ...], ...]
     bubble: NDArray[np.float64]
@@ -37,13 +38,13 @@ class _Stages:
 
     @property
     def ideal(self) -> float:
-        """(p - 1) / (m + p - 1) for p even stages and m microbatches (GPipe, 1F1B)."""
+        """The bubble of p even stages and m microbatches, (p - 1) / (m + p - 1) (GPipe, 1F1B)."""
         stages = len(self.views)
         return (stages - 1) / (self.messages + stages - 1)
 
 
 def judge_pipeline(views: Sequence[View]) -> Judgement:
-    """One finding for the stage that the others wait for."""
+    """At most one finding, for the stage that the others wait for."""
     chains = _chains(views)
     if not chains:
         return Judgement()
@@ -61,7 +62,8 @@ def judge_pipeline(views: Sequence[View]) -> Judgement:
 
 
 def _chains(views: Sequence[View]) -> list[tuple[View, ...]]:
-    """The pipelines, each a tuple of views in the order of its stages: that of the ranks."""
+    """The pipelines, each a tuple of views in the order of the stages, which is that of the ranks.
+    """
     edges = _edges(views)
     home = list(range(len(views)))
     for one, other in edges:
@@ -75,7 +77,7 @@ def _chains(views: Sequence[View]) -> list[tuple[View, ...]]:
 
 
 def _edges(views: Sequence[View]) -> set[tuple[int, int]]:
-    """Pairs of views (by index) that send each other what a pipeline sends."""
+    """Pairs of views (by index) that exchange messages of a pipeline."""
     groups = find_groups([view.split for view in views])
     collectives = [view.facts.states.collectives for view in views]
     pipelines = {
@@ -99,7 +101,7 @@ def _edges(views: Sequence[View]) -> set[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Period:
-    """The steady steps in the run's clock, `steps` of them."""
+    """The time of the steady steps on the run's clock, and their number."""
 
     start: int
     end: int
@@ -110,8 +112,10 @@ class _Period:
 
 
 def _period(views: Sequence[View]) -> _Period | None:
-    """Of the rank with the most steps: a pipeline's ranks step together, and one that mostly
-    waits may show none of its own."""
+    """The steady period of the rank with most steps, or None without steps.
+
+    All ranks of a pipeline step together, but a rank that mostly waits may have no steps found.
+    """
     with_steps = [view for view in views if view.has_steps]
     if not with_steps:
         return None
@@ -120,7 +124,7 @@ def _period(views: Sequence[View]) -> _Period | None:
 
 
 def _stages(chains: Sequence[tuple[View, ...]], period: _Period) -> _Stages:
-    """Stages of pipelines side by side (data or tensor parallelism beside) are put together."""
+    """The stages; those of parallel pipelines (with data or tensor parallelism) are merged."""
     views = tuple(zip(*chains, strict=True))
     bubble = np.array([np.mean([_waiting(view, period) for view in stage]) for stage in views])
     counts = [_messages_a_step(view, period) for stage in views for view in stage]
@@ -129,7 +133,7 @@ def _stages(chains: Sequence[tuple[View, ...]], period: _Period) -> _Stages:
 
 
 def _waiting(view: View, period: _Period) -> float:
-    """The part of the time that the rank waits in point-to-point kernels, no compute beside."""
+    """The part of the time in which the rank waits in point-to-point kernels without compute."""
     own, arrivals = view.facts.states.collectives, view.split.arrivals
     mine = arrivals.matched & (own.kind == _SEND_RECV) & period.holds(own.start)
     start = own.start[mine]
@@ -139,7 +143,10 @@ def _waiting(view: View, period: _Period) -> float:
 
 
 def _messages_a_step(view: View, period: _Period) -> float:
-    """The most that the rank sends one other rank in a step: a stage sends each microbatch on."""
+    """The largest number of messages from the rank to one other rank in a step.
+
+    It is the number of microbatches, because a stage sends each one to the next stage.
+    """
     own = view.facts.states.collectives
     messages = own.messages
     mine = messages.sends & period.holds(own.start[messages.kernel])
@@ -176,7 +183,7 @@ def _finding(stages: _Stages, bound: int) -> Finding:
 
 
 def _why(view: View) -> tuple[str, ...]:
-    """Whether the bounding stage's GPU or its host takes the time."""
+    """Evidence whether the slowest stage's time is spent on its GPU or its host."""
     if not view.has_steps:
         return ()
     idle = view.ms("idle_launch", "idle_stall", "idle_sync", "idle_copy")

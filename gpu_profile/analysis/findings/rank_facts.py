@@ -1,6 +1,6 @@
-"""All that findings need to know of one rank: small, picklable, sums by window.
+"""The facts of one rank that findings need: sums by window, small and picklable.
 
-Windows are those of RankStates: the steady part, then each step.
+The windows are those of RankStates: the steady part, then each step.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ from gpu_profile.analysis.counters.gpu_use import NO_USE, GpuUse
 from gpu_profile.analysis.host.blocking_names import name_blocking_calls
 from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
 
-# Under this, launching a kernel costs the host more than the kernel itself costs the GPU.
+# Launching a kernel takes the host about 5 us; shorter kernels cost it more than the GPU.
 TINY_NS = 5_000
-# A launch that takes longer waits for room in the full launch queue: the host is far ahead.
+# A longer launch waits for space in the full launch queue: the host is far ahead.
 SLOW_LAUNCH_NS = 100_000
 
 Key = tuple[int, bool]
@@ -42,7 +42,9 @@ NO_RECORD = HostRecord()
 
 @dataclass(frozen=True)
 class KernelTime:
-    """Of one kernel name; `alone`: of the launches that no communication overlapped."""
+    """Count and ns of one kernel name; `alone_*` for the launches without concurrent
+    communication.
+    """
 
     count: int
     total: int
@@ -52,8 +54,10 @@ class KernelTime:
 
 @dataclass(frozen=True, eq=False)
 class CopyTime:
-    """Transfers above STAGED_BYTES of one direction and memory kind, by window; `rate` is their
-    median in GB/s."""
+    """Transfers above STAGED_BYTES of one direction and memory kind, by window.
+
+    `rate` is their median in GB/s; `exposed` is their time (ns) without concurrent compute.
+    """
 
     count: IntArray
     bytes: IntArray
@@ -64,13 +68,14 @@ class CopyTime:
 
 @dataclass(frozen=True, eq=False)
 class RankFacts:
-    """`kernels` by name; `copies` by (copyKind, pageable); `blockers`: per blocking call, as
-    name_blocking_calls names it, how often a window's step made it and how long it held the host,
-    (calls, ns, is a copy).
-    `gap_ranges`: idle ns by (cause, range that the host was in). `longest`: the longest gap by
-    cause, (ns, at ns). `tiny`: kernels below TINY_NS by window, `tiny_idle`: ns of gaps right
-    before them, by launching or latency. `host_active`: ns a step that the host was not blocked.
-    `sync_cost`: idle ns by window that synchronisation is to blame for. `host_work`: by cause.
+    """The facts of one rank; arrays are by window.
+
+    `kernels` by name; `copies` by (copyKind, pageable). `blockers`: (calls, ns that the host was
+    blocked, is a copy) by blocking call, named by name_blocking_calls(). `gap_ranges`: idle ns by
+    (cause, NVTX range of the host). `longest`: (ns, at ns) of the longest gap by cause. `tiny`:
+    kernels below TINY_NS; `tiny_idle`: ns of gaps right before them with the cause launch or
+    latency. `host_active`: ns of a step in which the host was not blocked. `sync_cost`: idle ns
+    that synchronisation causes. `host_work`: by cause.
     """
 
     report: str
@@ -95,7 +100,7 @@ class RankFacts:
 def rank_facts(
     activity: Activity, offset_ns: int, report: str, record: HostRecord = NO_RECORD
 ) -> RankFacts:
-    """Everything of one rank; times by window, in ns."""
+    """The facts of one rank; times by window, in ns."""
     steps, ops = find_steps(activity), activity.ops
     first, last = steady_window(activity)
     gpu = Windows(np.r_[first, steps.start], np.r_[last, steps.end])
@@ -123,13 +128,13 @@ def rank_facts(
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Spans of time, not necessarily disjoint."""
+    """Windows of time, which may overlap."""
 
     start: IntArray
     end: IntArray
 
     def sum(self, time: IntArray, weight: IntArray) -> IntArray:
-        """The sum of the weights of what happens in each window, given its times."""
+        """The sum of the weights of the events in each window, given the events' times."""
         if not is_rising(time):
             order = np.argsort(time, kind="stable")
             time, weight = time[order], weight[order]
@@ -205,12 +210,12 @@ def _sum_blocking_calls(
 
 
 def _gap_ranges(activity: Activity) -> dict[tuple[int, str], int]:
-    """Idle time by its cause and the range that the host was in while it lasted."""
+    """Idle ns by (cause, name of the NVTX range that the host was in)."""
     gaps, ranges = find_gaps(activity), activity.ranges.of_user()
     owner = ranges_at(activity, ranges, gaps)
     name = np.full(len(owner), NO_RANGE)
     name[owner != NO_RANGE] = ranges.name[owner[owner != NO_RANGE]]
-    # One small number a combination: equal rows of a matrix take numpy seconds to find.
+    # Each combination is encoded as one integer: np.unique on rows of a matrix takes seconds.
     names = ("", *ranges.names)
     code = gaps.cause * len(names) + name + 1
     length = np.where(_is_steady(activity, gaps.start), gaps.end - gaps.start, 0)
@@ -240,7 +245,7 @@ def _tiny_idle(activity: Activity, windows: Windows, tiny: IntArray) -> IntArray
 
 
 def _host_active(activity: Activity, steps: Steps) -> IntArray:
-    """Each step's host time less what the host was held in blocking calls and full queues."""
+    """The host's time in each step, less the time in blocking calls and full launch queues."""
     if not len(steps):
         return np.empty(0, np.int64)
     calls, blocking = activity.calls, blocking_calls(activity)

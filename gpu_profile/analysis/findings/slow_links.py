@@ -1,4 +1,4 @@
-"""All-reduces over links that are far slower than those the GPUs have."""
+"""Finding: all-reduces run far below the bandwidth of the GPUs' NVLinks."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.tables.comm_kernels import KINDS
 
-# GB/s in one direction of all NVLinks of a GPU in an HGX board, by the name's beginning: NVIDIA's
-# data sheets give both directions together (H200: 900).
+# GB/s in one direction over all NVLinks of a GPU on an HGX board, by the start of its name.
+# NVIDIA's data sheets give the sum of both directions (H200: 900).
 NVLINK = {
     "NVIDIA B200": 900.0,
     "NVIDIA H200": 450.0,
@@ -20,11 +20,11 @@ NVLINK = {
     "Tesla V100-SXM": 150.0,
 }
 # nccl-tests reach 60 to 80 % with large messages, a busy step half of that; PCIe and shared memory
-# stay under a tenth.
+# stay below 10 %.
 FAR_BELOW = 0.15
 LEAST_MESSAGE = 16e6
-# Smaller ones are mostly latency: nccl-tests on four H200s reach 202 GB/s with 8 MiB, 102 with 2
-# and 28 with half a MiB, of 348 with 512 MiB.
+# Smaller messages are mostly latency: nccl-tests on four H200s reach 202 GB/s with 8 MiB, 102 with
+# 2 MiB and 28 with 0.5 MiB, of 348 with 512 MiB.
 LEAST_SINGLE = 8 << 20
 LEAST_SHARE = 0.05
 UNKNOWN = "bandwidth of collectives: the reports do not say their message sizes"
@@ -36,7 +36,8 @@ ADVICE = (
 
 
 def judge_links(views: Sequence[View]) -> Judgement:
-    """Judged within one host, for GPUs whose NVLinks are known, where sizes can be told."""
+    """Judge the bus bandwidth within one host, for GPU models in NVLINK and known message sizes.
+    """
     talk = [view for view in views if view.split.arrivals.matched.any()]
     if not talk:
         return Judgement()
@@ -44,7 +45,7 @@ def judge_links(views: Sequence[View]) -> Judgement:
         return Judgement(unjudged=(UNKNOWN,))
     rates = {view.rank: _compute_bus_bandwidth(view) for view in talk}
     if not all(rates.values()):
-        return Judgement()  # so little data that its time says nothing of a link
+        return Judgement()  # too little data to measure a link
     links = {_compute_link_bandwidth(view) for view in talk}
     if len(links) > 1 or None in links or len({view.facts.host for view in talk}) > 1:
         return Judgement(unjudged=("bandwidth of collectives: the links are not known",))
@@ -57,15 +58,16 @@ def judge_links(views: Sequence[View]) -> Judgement:
 
 
 def _transfers(view: View) -> tuple[NDArray[np.bool_], IntArray]:
-    """The matched collectives of the steady steps, and every one's time from the last arrival to
-    the end, hidden or not."""
+    """(mask, ns): the matched collectives of the steady steps, and for every collective the time
+    from the last arrival to its end, hidden or not.
+    """
     own, arrivals = view.facts.states.collectives, view.split.arrivals
     last = np.clip(arrivals.last, own.start, own.end)
     return arrivals.matched & (own.start >= view.start), own.end - last
 
 
 def _transfer_ns(view: View) -> float:
-    """A step's time in which its collectives move data."""
+    """The time (ns) in a step in which collectives move data."""
     mine, moving = _transfers(view)
     return float(moving[mine].sum()) / view.steps
 
@@ -79,8 +81,7 @@ def _sizes_known(view: View) -> bool:
 
 
 def _compute_bus_bandwidth(view: View) -> float:
-    """The rank's bus bandwidth in its steady steps, of messages large enough to fill a link; 0
-    where a step has too few."""
+    """The bus bandwidth (GB/s) of a rank's large messages in its steady steps; 0 with too few."""
     own, arrivals = view.facts.states.collectives, view.split.arrivals
     mine, moving = _transfers(view)
     large = mine & (own.bytes >= LEAST_SINGLE)
@@ -99,7 +100,7 @@ def _compute_bus_bandwidth(view: View) -> float:
 
 
 def _moved(view: View) -> float:
-    """Bytes a step."""
+    """The bytes that collectives move in a step."""
     mine, _ = _transfers(view)
     bytes_per_step = float(view.facts.states.collectives.bytes[mine].sum()) / view.steps
     return bytes_per_step or view.mean(view.facts.states.reduced)

@@ -1,4 +1,4 @@
-"""A rank that the others wait for, time after time, and why it comes late."""
+"""Finding: one rank comes late to collectives again and again, and why."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ ADVICE = {
 
 
 def judge_straggler(views: Sequence[View]) -> Judgement:
-    """One finding for each communicator that has a straggler; the same one is told once."""
+    """One finding for each communicator with a straggler; the same ranks are reported once."""
     groups = list_communicators(views)
     if not groups:
         return Judgement(unjudged=_why_not(views))
@@ -54,15 +54,15 @@ def _why_not(views: Sequence[View]) -> tuple[str, ...]:
         alone = any(len(view.facts.states.collectives) for view in views)
         return ("stragglers: the reports hold one rank of several",) if alone else ()
     if any(view.split.arrivals.matched.any() for view in views):
-        return ()  # messages between two ranks, for which a pipeline's stages are judged
+        return ()  # only messages between two ranks: judge_pipeline() handles these
     if any(len(view.facts.states.collectives) for view in views):
         return ("stragglers: no collectives could be matched over the ranks",)
     return ("stragglers: no collectives between the ranks",)
 
 
 def _describe_scattered(waits: Waits) -> list[str]:
-    """Much waiting and nobody to blame is worth saying, and is no finding."""
-    # Of this communicator alone: a pipeline's waits for messages are no collectives.
+    """A note about much waiting for which no single rank is the cause; not a finding."""
+    # The waits of this communicator alone: waits for a pipeline's messages do not count.
     own = (waits.wait * waits.weight).sum(axis=1)
     waited = min(
         float(np.mean([view.ms("wait") for view in waits.views])),
@@ -77,18 +77,18 @@ def _describe_scattered(waits: Waits) -> list[str]:
 
 
 def _measure_excess(suspects: Suspects) -> dict[str, float]:
-    """Per cause, the ms a step that the late ranks spend more than the typical other.
+    """By cause, the ms in a step that the late ranks spend more than the typical other rank.
 
-    The GPU's idle time alone misleads about the host: a rank that waits for others lets its
-    host run ahead and so has fewer gaps whatever the reason of the wait. So the host is judged
-    by its own time, less what it was blocked, where steps tell it.
+    A rank that waits for others lets its host run ahead, so it has fewer idle gaps whatever the
+    reason of the wait. The cause "host" is therefore judged by the host's own time without
+    blocking calls, where steps are known.
     """
 
     def more(*states: str) -> float:
         late = float(np.mean([view.ms(*states) for view in suspects.late]))
         return late - float(np.median([view.ms(*states) for view in suspects.others]))
 
-    # Waiting ranks' kernels are slowed by the collective they wait in: not theirs to answer for.
+    # Kernels on waiting ranks are slowed by the collective beside them; that part is added back.
     spared = np.median([contention_ms(view, suspects.late[0]) for view in suspects.others])
     return {
         "host": _host_excess(suspects, more("idle_launch", "idle_stall", "idle_sync")),
@@ -102,11 +102,12 @@ def _host_excess(suspects: Suspects, gaps: float) -> float:
         return gaps
 
     def active(view: View) -> float:
-        # Its windows have no whole span before the steps.
+        # host_active has no value for the whole span, which View.mean() expects first: prepend a
+        # 0.
         return view.mean(np.r_[0, view.facts.host_active]) / 1e6
 
     late = float(np.mean([active(view) for view in suspects.late]))
-    # A host that is slower without its GPU ever running dry holds nobody up.
+    # A slower host delays the other ranks only as far as its GPU also idles more.
     return min(gaps, late - float(np.median([active(view) for view in suspects.others])))
 
 
@@ -138,8 +139,10 @@ def _list_evidence(suspects: Suspects, excess: dict[str, float]) -> tuple[str, .
 
 
 def _kernel_evidence(suspects: Suspects) -> tuple[str, ...]:
-    """Whether the late ranks run the same kernels slower, or more of them; both without overlap
-    by communication, which slows kernels on the ranks that wait."""
+    """Evidence whether the late ranks run the same kernels slower, or more of them.
+
+    Only kernels without concurrent communication count, because it slows kernels of waiting ranks.
+    """
     mine, theirs = suspects.late[0], suspects.others[0]
     pairs = [
         (time, theirs.facts.kernels[name])

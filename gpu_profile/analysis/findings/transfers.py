@@ -1,4 +1,4 @@
-"""Communication that nothing hides, copies from pageable memory, links far below their rate."""
+"""Findings: exposed communication, copies from pageable memory, and slow host-device links."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from gpu_profile.analysis.activity.activity import COPY_TO_DEVICE, COPY_TO_HOST
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
 from gpu_profile.analysis.findings.rank_facts import CopyTime
 
-# Overlap is never perfect: the last bucket's transfer stands alone in every data-parallel step.
+# Overlap is never perfect: the last bucket's transfer is exposed in every data-parallel step.
 EXPOSED_SHARE = 0.10
 # A copy that happens in fewer than every other step is not part of the loop.
 COPIES_PER_STEP, COPY_SHARE = 0.5, 0.01
-# Pinned transfers reach 12 GB/s on PCIe 3 x16, 25 on PCIe 4, 55 on PCIe 5. Under 5 the link or
-# the host's memory is not what it should be. Small ones never get there: judge 1 MiB and more.
+# Pinned transfers reach 12 GB/s on PCIe 3 x16, 25 on PCIe 4, 55 on PCIe 5. Below 5 GB/s the link
+# or the host's memory is at fault. Small copies are slower anyway: judge 1 MiB and more.
 SLOW_GB_PER_S, LARGE_BYTES = 5.0, 1 << 20
-# One rank at less than half of the others' rate has a worse path (another socket, fewer lanes).
+# A rank at less than half of the others' rate has a worse path (another socket, fewer lanes).
 SLOW_AGAINST_OTHERS = 0.5
 DIRECTIONS = {COPY_TO_DEVICE: "host to device", COPY_TO_HOST: "device to host"}
 
@@ -34,7 +34,7 @@ BANDWIDTH_ADVICE = (
 
 
 def judge_exposed_communication(views: Sequence[View]) -> Judgement:
-    """Moving data (waiting for a late rank is not this finding's matter) with nothing beside."""
+    """Find communication that moves data without concurrent compute; waiting is not counted."""
     exposed_views = [view for view in views if view.share("transfer") >= EXPOSED_SHARE]
     unsplit = [view for view in views if view.share("unsplit") >= EXPOSED_SHARE]
     notes: tuple[str, ...] = ()
@@ -66,7 +66,9 @@ def _judge_communication(views: Sequence[View]) -> Finding:
 
 
 def judge_pageable_copy(views: Sequence[View]) -> Judgement:
-    """Copies from or to pageable host memory: staged by the driver, and they hold the host."""
+    """Find copies from or to pageable host memory, which the driver stages and which block the
+    host.
+    """
     pageable_views = [
         view
         for view in views
@@ -95,7 +97,7 @@ def _pageable_count(view: View) -> float:
 
 
 def _pageable_ms(view: View) -> float:
-    """The copies that no compute hides, and the idle time they leave behind."""
+    """The ms in a step of copies that no compute hides, and of the idle time after them."""
     exposed = sum(view.mean(copy.exposed) for _, copy in _list_pageable(view)) / 1e6
     return exposed + view.ms("idle_copy")
 
@@ -117,7 +119,7 @@ def _held_lines(view: View) -> list[str]:
 
 
 def judge_low_bandwidth(views: Sequence[View]) -> Judgement:
-    """Large pinned copies that are slow in themselves or against the other ranks'."""
+    """Find large pinned copies that are slow in absolute terms or against the other ranks."""
     findings = []
     for kind, direction in DIRECTIONS.items():
         rates = {view.rank: _compute_copy_rate(view, kind) for view in views}
@@ -131,7 +133,7 @@ def judge_low_bandwidth(views: Sequence[View]) -> Judgement:
 
 
 def _compute_copy_rate(view: View, kind: int) -> float:
-    """GB/s of the rank's large pinned copies, 0 where they cost too little to judge."""
+    """GB/s of the rank's large pinned copies; 0 if their time is too short to judge."""
     copy = view.facts.copies.get((kind, False))
     if copy is None or not copy.count[0] or copy.bytes[0] < LARGE_BYTES * copy.count[0]:
         return 0.0

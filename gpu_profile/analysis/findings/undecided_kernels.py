@@ -1,16 +1,16 @@
-"""Kernels that may be communication by their names, and are in no family that is known."""
+"""Note kernels whose names look like communication but belong to no known family."""
 
 from collections.abc import Sequence
 
 from gpu_profile.analysis.findings.finding import Judgement, View, format_ranks
 from gpu_profile.analysis.tables.comm_kernels import looks_like_communication
 
-# Counted as compute, a kernel with less of a rank's busy time changes no finding.
+# A kernel with less than 5 % of a rank's busy time changes no finding if counted as compute.
 LEAST_SHARE = 0.05
 
 
 def judge_undecided_kernels(views: Sequence[View]) -> Judgement:
-    """Name each one, so that a reader does not take a wait for other ranks for compute."""
+    """Name each such kernel, because waiting for other ranks could be counted as compute."""
     shares: dict[str, dict[int, float]] = {}
     for view in views:
         busy = max(1, int(view.facts.states.own["busy"][0]))

@@ -1,4 +1,4 @@
-"""GEMMs without tensor cores, kernels too small for the GPU: judged by hardware metrics."""
+"""Findings by hardware metrics: GEMMs without tensor cores, kernels too small for the GPU."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ SM_ADVICE = (
 
 
 def judge_unused_gpu(views: Sequence[View]) -> Judgement:
-    """Only what the sampled metrics show; silent without --gpu-metrics-devices."""
+    """Judge the sampled hardware metrics; no findings without --gpu-metrics-devices."""
     tensor = [view for view in views if _gemms_without_tensor_cores(view)]
     small = [view for view in views if _few_sms(view)]
     causes = (("tensor_cores", tensor), ("few_sms", small))
@@ -40,7 +40,9 @@ def _few_sms(view: View) -> bool:
 
 
 def _finding(cause: str, views: Sequence[View]) -> Finding:
-    """Without a gain: how much faster the kernels would be, no recording tells."""
+    """A finding without a gain, because the recording does not show how much faster kernels could
+    be.
+    """
     ranks = tuple(sorted({view.rank for view in views}))
     evidence = []
     for view in views[:4]:

@@ -1,4 +1,4 @@
-"""What a program's blocking calls are, in its author's words: `.item()`, `.cpu()`."""
+"""Name a program's blocking calls by the Python code that makes them: `.item()`, `.cpu()`."""
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.labels import API_VERSION
 from gpu_profile.analysis.tables.statistics import encode_rows
 
-# Frameworks make a copy block by a synchronisation right behind it: PyTorch's memcpy_and_sync
-# calls cudaMemcpyAsync, then cudaStreamSynchronize, some microseconds apart.
+# Frameworks block on a copy by a synchronisation right after it: PyTorch's memcpy_and_sync calls
+# cudaMemcpyAsync, then cudaStreamSynchronize a few microseconds later.
 BEHIND_CALLS, BEHIND_NS = 3, 1_000_000
-# One element of the largest type, complex128: what .item() copies.
+# .item() copies one element; the largest type, complex128, has 16 bytes.
 ONE_VALUE_BYTES = 16
 
 NOTHING, VALUE, TO_HOST, TO_DEVICE = range(4)
@@ -36,9 +36,10 @@ _BEHIND = (
 
 
 def name_blocking_calls(activity: Activity) -> tuple[IntArray, tuple[str, ...]]:
-    """(index into the names, one each of blocking_calls, and the names).
+    """(codes, names): an index into `names` for each of blocking_calls(), and the distinct names.
 
-    A name is "cudaStreamSynchronize after one value was copied to the host, as .item() makes it".
+    For example "cudaStreamSynchronize after one value was copied to the host, as .item() makes
+    it".
     """
     rows = blocking_calls(activity).call
     copies_by_call = _copies_made(activity)
@@ -57,7 +58,7 @@ def name_blocking_calls(activity: Activity) -> tuple[IntArray, tuple[str, ...]]:
 
 
 def _copies_made(activity: Activity) -> IntArray:
-    """What each call copies; NOTHING behind the last, which NO_CALL reads."""
+    """What each call copies. The extra last cell is NOTHING, for index NO_CALL (-1)."""
     ops = activity.ops
     copies = (ops.kind == COPY) & (ops.call != NO_CALL)
     copies_by_call = np.full(len(activity.calls.start) + 1, NOTHING)

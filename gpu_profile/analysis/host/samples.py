@@ -1,4 +1,4 @@
-"""Samples of the threads that launch one rank's work, in its steady part, by stack."""
+"""Sampled stacks of the threads that launch one rank's work, in its steady part."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +19,9 @@ HOST_CAUSES = (LAUNCH, STALL)
 
 @dataclass(frozen=True)
 class HostSamples:
-    """(functions from the outermost in, samples, of them while the GPU idled), most first."""
+    """Samples by stack: (function names from outermost to innermost, samples, samples while the
+    GPU idled), the most frequent first.
+    """
 
     rank: int
     kind: str = ""
@@ -27,13 +29,13 @@ class HostSamples:
 
 
 def samples_of(activities: Sequence[Activity], database: Database) -> list[HostSamples]:
-    """Each rank's samples of each kind, where there are any."""
+    """The samples of each rank and kind ("Python", "CPU"), without empty ones."""
     found = [host_samples(one, stacks) for one in activities for stacks in load_stacks(database)]
     return [samples for samples in found if samples.stacks]
 
 
 def host_samples(activity: Activity, stacks: HostStacks) -> HostSamples:
-    """What one rank's launching threads were at after start-up."""
+    """The samples of one rank's launching threads after start-up."""
     launchers = [thread for thread in list_distinct(activity.launcher) if thread != NO_CALL]
     first, last = steady_window(activity)
     within = (stacks.time >= first) & (stacks.time < last)
@@ -51,7 +53,7 @@ def host_samples(activity: Activity, stacks: HostStacks) -> HostSamples:
 
 
 def samples_in(stacks: HostStacks, start: IntArray, end: IntArray, thread: IntArray) -> IntArray:
-    """The samples that fell into these (sorted) gaps, on the gaps' own threads."""
+    """The indexes of the samples inside these gaps (sorted by start), each on its gap's thread."""
     if not len(stacks) or not len(start):
         return np.empty(0, np.int64)
     near = np.maximum(np.searchsorted(start, stacks.time, side="right") - 1, 0)

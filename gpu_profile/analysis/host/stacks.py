@@ -1,8 +1,8 @@
-"""What the host's threads were at: sampled stacks of Python (nsys --python-sampling) and C/C++.
+"""Read the sampled stacks of host threads: Python (nsys --python-sampling) and C/C++.
 
-nsys writes a Python sample as an NVTX mark of its own domain, with the frames in the payload
-(exported with --include-blobs=true). C/C++ samples (--sample=process-tree) are COMPOSITE_EVENTS,
-their frames SAMPLING_CALLCHAINS.
+nsys writes a Python sample as an NVTX mark in its own domain, with the frames in the payload
+(exported with --include-blobs=true). C/C++ samples (--sample=process-tree) are in the table
+COMPOSITE_EVENTS, and their frames in SAMPLING_CALLCHAINS.
 """
 
 import html
@@ -20,7 +20,8 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import NVTX, NVTX_MARK, RUNTIME
 
 PYTHON_SCHEMA = "Python Periodic Sampling"
-# domain, schema, payload's size and offset; then thread state's id, state, number of frames.
+# Header: domain, schema, size and offset of the payload. Sample: id of the thread state, state,
+# number of frames. Frame: function, file, line.
 _HEADER, _SAMPLE, _FRAME = struct.Struct("<4Q"), struct.Struct("<QiI"), struct.Struct("<3Q")
 _MOST_FRAMES, _MOST_LETTERS = 128, 300
 CALLCHAINS, SAMPLES = "SAMPLING_CALLCHAINS", "COMPOSITE_EVENTS"
@@ -33,31 +34,38 @@ _LOADER = re.compile(
 
 @dataclass(frozen=True)
 class Frame:
-    """One function in a stack; `line` is 0 where it is not known."""
+    """One function of a stack; `line` is 0 if unknown."""
 
     function: str
     file: str
     line: int = 0
 
     def __str__(self) -> str:
-        """`collate (collate.py:9)`, without the file's directory, which may name a user."""
+        """For example `collate (collate.py:9)`, without the directory, which may contain a user's
+        name.
+        """
         place = f"{self.name_of_file}:{self.line}" if self.line else self.name_of_file
         return f"{self.function} ({place})" if place else self.function
 
     @property
     def name_of_file(self) -> str:
-        """`train.py`; a package's own by the package, `sympy.__init__.py`: a slash is a path's."""
+        """`train.py`; for a package's `__init__.py` with the package: `sympy.__init__.py`.
+
+        The parts are joined by a dot because a slash would look like a path.
+        """
         parts = self.file.split("/")
         return ".".join(parts[-2:] if parts[-1] == "__init__.py" else parts[-1:])
 
     @property
     def of_user(self) -> bool:
-        """Not of Python's own or an installed library."""
+        """Whether the file is neither Python's own nor an installed library's."""
         return bool(self.file) and not _LIBRARY.search(self.file)
 
     @property
     def of_loader(self) -> bool:
-        """Of a library that loads data: PyTorch's DataLoader, webdataset, DALI, grain."""
+        """Whether the file is of a library that loads data: PyTorch's DataLoader, webdataset,
+        DALI, grain.
+        """
         return bool(_LOADER.search(self.file))
 
 
@@ -66,8 +74,11 @@ Stack = tuple[Frame, ...]
 
 @dataclass(frozen=True, eq=False)
 class HostStacks:
-    """Samples sorted by time (ns of the report); `stack` indexes `stacks`, whose frames go from
-    the outermost to the innermost. `kind` is "Python", "CPU", or "" for no samples."""
+    """Samples sorted by time (ns of the report). `stack` indexes `stacks`.
+
+    The frames of a stack go from outermost to innermost. `kind` is "Python", "CPU", or "" without
+    samples.
+    """
 
     kind: str
     time: IntArray
@@ -85,7 +96,7 @@ NO_STACKS = HostStacks("", _NONE, _NONE, _NONE, ())
 
 @once_each
 def load_stacks(database: Database) -> tuple[HostStacks, ...]:
-    """The report's stacks, Python's first, which name the user's own functions; none without."""
+    """The stacks of a report; Python's come first, because they name the user's own functions."""
     found = (_python_stacks(database), _cpu_stacks(database))
     return tuple(stacks for stacks in found if stacks)
 
@@ -100,7 +111,8 @@ def _python_stacks(database: Database) -> HostStacks | None:
         return None
     only = {"eventType": (NVTX_MARK,)}
     rows = database.rows(NVTX, "start", "globalTid", "binaryData", only=only)
-    # A thread that waits is sampled with the same bytes again and again.
+    # A waiting thread gives the same bytes in every sample, so each distinct payload is decoded
+    # once.
     payloads = {blob for *_, blob in rows if isinstance(blob, bytes)}
     frames = {blob: _frames_of(blob, schemas) for blob in payloads}
     stacks = [
@@ -116,7 +128,8 @@ RawStack = tuple[tuple[int, int, int], ...]
 
 
 def _frames_of(blob: bytes, schemas: set[object]) -> RawStack:
-    """(function, file, line) from the innermost on; empty for a payload of another kind."""
+    """(function, file, line) from innermost to outermost; empty for a payload of another schema.
+    """
     if len(blob) < _HEADER.size + _SAMPLE.size:
         return ()
     _, schema, size, offset = _HEADER.unpack_from(blob)
@@ -143,12 +156,16 @@ def _named(database: Database, stacks: set[RawStack]) -> dict[RawStack, Stack]:
 
 
 def _printable(text: str) -> str:
-    """A job's own text: control characters never reach a terminal."""
+    """The text without control characters, which would act on a terminal; the job controls the
+    text.
+    """
     return "".join(one if one.isprintable() else "?" for one in text[:_MOST_LETTERS])
 
 
 def _cpu_stacks(database: Database) -> HostStacks | None:
-    """Of the threads that call CUDA: a loader's workers may have many times as many samples."""
+    """C/C++ stacks of the threads that call CUDA; a data loader's workers can have many more
+    samples.
+    """
     rows = database.load(SAMPLES, "id", "start", "globalTid", sort=False)
     chains = database.load(CALLCHAINS, "id", "symbol", "module", "stackDepth", sort=False)
     if not len(rows["id"]) or not len(chains["id"]):
@@ -175,7 +192,7 @@ Chain = tuple[tuple[int, int], ...]
 
 
 def _raw_chains(chains: dict[str, IntArray]) -> dict[int, Chain]:
-    """(symbol, module) from the outermost on, by the sample's id."""
+    """(symbol, module) from outermost to innermost, by the sample's id."""
     order = np.lexsort((-chains["stackDepth"], chains["id"]))
     ids = chains["id"][order]
     pairs = list(
@@ -197,7 +214,7 @@ def _cpu_frames(database: Database, chains: dict[str, IntArray]) -> dict[tuple[i
 
 
 def _cpu_frame(symbol: str, module: str) -> Frame:
-    """An unresolved address is its module's: `[libcuda.so.1]`."""
+    """A C/C++ frame. An unresolved address is named by its module: `[libcuda.so.1]`."""
     name = module.rpartition("/")[2]
     if _UNRESOLVED.match(symbol):
         return Frame("" if _UNRESOLVED.match(name) else f"[{name.strip('[]')}]", module)
@@ -205,7 +222,9 @@ def _cpu_frame(symbol: str, module: str) -> Frame:
 
 
 def _cpu_stack(raw: Chain, frames: dict[tuple[int, int], Frame]) -> Stack:
-    """Without what is unknown, and a function that repeats (an interpreter's loop) once."""
+    """The stack without unknown frames; of equal consecutive frames (an interpreter's loop) only
+    one.
+    """
     stack = [frames[pair] for pair in raw if frames[pair].function]
     return tuple(
         frame for index, frame in enumerate(stack) if not index or frame != stack[index - 1]

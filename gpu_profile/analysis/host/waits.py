@@ -1,4 +1,5 @@
-"""In which calls of the operating system a thread waited (nsys --trace=osrt), by what for."""
+"""Times at which a thread waited in operating system calls (nsys --trace=osrt), by kind of wait.
+"""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import OSRT
 
-# Python's queues and pipes wait in these: a lock with a timeout is sem_clockwait, a pipe poll.
+# Python waits for a queue or lock with a timeout in sem_clockwait, for a pipe in poll.
 WAITS = {
     "a queue, a pipe or another process": re.compile(
         r"p?poll$|p?select$|epoll_p?wait|sem_(timed|clock)?wait|pthread_cond_(timed|clock)?wait"
@@ -22,16 +23,17 @@ WAITS = {
     "files": re.compile(r"f?open|fopen|fread|pread|pwrite|fwrite|write$|fsync|fdatasync|stat|mmap"),
 }
 QUEUE, SLEEP, FILES = WAITS
-# Threads and processes of PyTorch's DataLoader name themselves since 2.3.
+# PyTorch names its DataLoader's threads and processes since version 2.3.
 _LOADER_THREAD = re.compile(r"pt_data_|DataLoader|QueueFeeder")
-# Shorter calls are work in passing (a lock of Python's takes some microseconds).
+# Shorter calls are no waits: a Python lock takes some microseconds.
 LEAST_NS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
 class HostWaits:
-    """`by_thread`: for each globalTid, when it waited for each kind in WAITS. `has_loader`:
-    threads of a data loader are in the report."""
+    """`by_thread`: for each globalTid, the time in each kind of WAITS. `has_loader`: the report
+    has threads of a data loader.
+    """
 
     by_thread: Mapping[int, Mapping[str, Intervals]]
     has_loader: bool = False
@@ -42,7 +44,7 @@ NO_WAITS = HostWaits({})
 
 @once_each
 def load_waits(database: Database) -> HostWaits:
-    """Every long wait of a report; none where the operating system was not traced."""
+    """The waits of at least LEAST_NS in a report; empty without --trace=osrt."""
     rows = database.load(OSRT, "start", "end", "globalTid", "nameId", sort=False)
     long = rows["end"] - rows["start"] >= LEAST_NS
     rows = {name: values[long] for name, values in rows.items()}

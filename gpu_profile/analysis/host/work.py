@@ -16,14 +16,14 @@ from gpu_profile.analysis.host.stacks import NO_STACKS, HostStacks, Stack, load_
 from gpu_profile.analysis.host.waits import NO_WAITS, QUEUE, HostWaits, load_waits
 from gpu_profile.analysis.store.database import Database
 
-# Fewer samples or less than half of them say nothing of the whole.
+# At least 5 samples and half of the time are needed to name one cause for a gap.
 FEWEST_SAMPLES, MOST_OF_IT = 5, 0.5
 _TOP = 5
 
 
 @dataclass(frozen=True)
 class HostRecord:
-    """What a report has of the host besides CUDA and NVTX."""
+    """The host's stacks and waits in a report, besides CUDA and NVTX."""
 
     stacks: HostStacks = NO_STACKS
     waits: HostWaits = NO_WAITS
@@ -31,10 +31,13 @@ class HostRecord:
 
 @dataclass(frozen=True)
 class HostWork:
-    """Of one rank's gaps of one cause. `samples` of the launching threads fell into them, of them
-    `loading` in a data loader; `functions` are the most frequent, (name and place, samples).
-    `idle` ns are the gaps' total, `waits` ns of it the thread waited, by what for; `to_device` ns
-    are of gaps that ended with a copy to the GPU and began with none from it."""
+    """What the host did in one rank's gaps of one cause.
+
+    `samples` of the launching threads are in the gaps, of these `loading` in a data loader.
+    `functions` are the most frequent ones, (name and place, samples). `idle` is the total of the
+    gaps (ns). `waits` is how much of it the thread waited (ns), by kind. `to_device` is the time
+    (ns) of gaps that end with a copy to the GPU and do not begin with a large copy from it.
+    """
 
     kind: str = ""
     samples: int = 0
@@ -47,18 +50,19 @@ class HostWork:
 
     @property
     def is_loading(self) -> bool:
-        """Whether the recording tells that the host waited for its data or made it."""
+        """Whether the host waited for data or loaded it, as far as the recording shows."""
         if self.samples >= FEWEST_SAMPLES:
             return self.loading >= MOST_OF_IT * self.samples
         return self.has_loader and self.waits.get(QUEUE, 0) >= MOST_OF_IT * max(self.idle, 1)
 
     @property
     def before_input(self) -> bool:
-        """Whether most of it ends with a copy to the GPU, as of a new batch."""
+        """Whether at least half of the idle time ends with a copy to the GPU, as for a new batch.
+        """
         return self.to_device >= MOST_OF_IT * max(self.idle, 1)
 
     def lines(self) -> list[str]:
-        """The evidence, none where the recording has nothing to tell."""
+        """Lines of evidence; empty if the recording has no samples or waits."""
         evidence = []
         if self.samples >= FEWEST_SAMPLES:
             name, count = self.functions[0]
@@ -81,7 +85,7 @@ def load_host_record(database: Database) -> HostRecord:
 
 
 def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
-    """What is known of each of HOST_CAUSES in the steady part, and of SYNC: of blocking calls."""
+    """HostWork of the steady part by cause: each of HOST_CAUSES, and SYNC for blocking calls."""
     gaps, (first, last) = find_gaps(activity), steady_window(activity)
     steady = (gaps.start >= first) & (gaps.start < last)
     thread = activity.launcher[gaps.next_op]
@@ -97,7 +101,9 @@ def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
 
 
 def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:
-    """Which functions made the calls that only wait, by the samples that fell into them."""
+    """The functions that made the blocking calls other than copies, by the samples inside the
+    calls.
+    """
     calls = blocking_calls(activity)
     mine = np.flatnonzero(~calls.copies & (calls.start >= steady_window(activity)[0]))
     mine = mine[np.argsort(calls.start[mine], kind="stable")]
@@ -106,7 +112,10 @@ def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:
 
 
 def _before_input(activity: Activity, gaps: Gaps) -> IntArray:
-    """Gaps that a copy to the GPU ends, and that no large copy to the host began (a checkpoint)."""
+    """A mask of the gaps that end with a copy to the GPU.
+
+    Gaps that begin after a large copy to the host (a checkpoint) are left out.
+    """
     ops, last = activity.ops, np.maximum(gaps.next_op - 1, 0)
     copies = ops.kind == COPY
     ends = copies[gaps.next_op] & (ops.copy_kind[gaps.next_op] == COPY_TO_DEVICE)
@@ -115,7 +124,7 @@ def _before_input(activity: Activity, gaps: Gaps) -> IntArray:
 
 
 def _work(start: IntArray, end: IntArray, owner: IntArray, record: HostRecord) -> HostWork:
-    """Of these spans of time, sorted by start, each on its thread."""
+    """HostWork of these spans of time, sorted by start, each on the thread `owner`."""
     stacks = record.stacks
     inside = samples_in(stacks, start, end, owner)
     chosen = [stacks.stacks[index] for index in stacks.stack[inside].tolist()]
@@ -136,8 +145,10 @@ def _work(start: IntArray, end: IntArray, owner: IntArray, record: HostRecord) -
 
 
 def top_functions(stacks: list[Stack]) -> list[tuple[str, int]]:
-    """The user's innermost functions (else the libraries'), the most frequent first, each with
-    the line and the library's function that were seen most."""
+    """The innermost functions of the user's files (else of libraries), the most frequent first.
+
+    Each name has the most frequent line and library function, e.g. "load (train.py:9), in read".
+    """
     counts: Counter[tuple[str, str]] = Counter()
     labels: dict[tuple[str, str], Counter[str]] = {}
     for stack in stacks:

@@ -1,9 +1,9 @@
-"""One clock for several reports: each counts from its own start.
+"""Align the clocks of several reports, each of which counts from its own start.
 
-All reports of a host share its clock, and the UTC time of each start relates them to within some
-microseconds (1 us was seen between four sessions of one host). Between hosts UTC is off by up to
-tens of milliseconds where only NTP keeps it; but a collective ends on all its ranks at once, so
-the median difference of their ends is the difference of the clocks.
+Reports of one host share its clock, and the UTC time of each start relates them to within some
+microseconds (1 us between four sessions of one host). Between hosts that only use NTP, UTC differs
+by up to tens of milliseconds. But a collective ends on all its ranks at once, so the median
+difference of the ends is the difference of the clocks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,17 @@ from gpu_profile.analysis.multi_report.clues import read_clues
 from gpu_profile.analysis.store.database import Database
 
 LEAST_MATCHES = 3
-MOST_SHIFT = 8  # collectives that a capture may miss of one rank at its start
-MOST_RESIDUAL_NS = 1_000_000  # above, the kernels compared are not the same collectives
+MOST_SHIFT = 8  # collectives that the capture of one rank may miss at its start
+MOST_RESIDUAL_NS = 1_000_000  # above 1 ms the compared kernels are not the same collectives
 
 
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """`utc` is the session's start (0: not recorded); `ends` are the ends of the collectives of
-    one process by kernel name, ns from that start, rising."""
+    """What one report tells about its clock.
+
+    `utc` is the start of the session (ns since 1970, 0: not recorded). `ends` are the ends of the
+    collectives of one process by kernel name, ns from that start, rising.
+    """
 
     host: str
     utc: int
@@ -32,9 +35,12 @@ class Clock:
 
 @dataclass(frozen=True)
 class Alignment:
-    """`offsets` to add to each report's timestamps. `method` is "one report", "one host",
-    "collectives" or "UTC"; `residual_ns` is what 95 % of the collectives' ends still differ by at
-    most, None where none could be compared: then only UTC vouches for the offsets."""
+    """`offsets` (ns) to add to the times of each report.
+
+    `method` is "one report", "one host", "collectives" or "UTC". `residual_ns` is the 95th
+    percentile of the remaining differences between collectives' ends; None if none could be
+    compared, and the offsets are from UTC only.
+    """
 
     offsets: tuple[int, ...]
     method: str
@@ -42,14 +48,14 @@ class Alignment:
 
 
 def read_clock(database: Database, host: str) -> Clock:
-    """One report's evidence."""
+    """The clock of one report."""
     rows = database.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
     utc = int(str(rows[0][0] or 0)) if rows else 0
     return Clock(host, utc, read_clues(database).ends)
 
 
 def align_clocks(clocks: Sequence[Clock]) -> Alignment:
-    """Offsets to the clock of the report that started first."""
+    """The offsets to the clock of the report that started first."""
     if len(clocks) < 2:
         return Alignment((0,) * len(clocks), "one report", None)
     first = min(clocks, key=lambda one: one.utc)
@@ -90,7 +96,9 @@ def _compute_residual(differences: Sequence[IntArray]) -> int | None:
 
 
 def _list_differences(first: Clock, other: Clock, offset: int) -> IntArray:
-    """How much later the first report's collectives end than the other's, shifted by offset."""
+    """How much later (ns) the first report's collectives end than the other's, shifted by
+    `offset`.
+    """
     if other is first:
         return np.empty(0, np.int64)
     common = sorted(set(first.ends) & set(other.ends))
@@ -99,8 +107,7 @@ def _list_differences(first: Clock, other: Clock, offset: int) -> IntArray:
 
 
 def _match_ends(ours: IntArray, theirs: IntArray) -> IntArray:
-    """Differences of the ends, paired one to one; of the possible shifts, the one whose
-    differences vary least."""
+    """Differences of the ends, paired one to one, under the shift whose differences vary least."""
     best = np.empty(0, np.int64)
     least = np.inf
     for shift in range(-MOST_SHIFT, MOST_SHIFT + 1):

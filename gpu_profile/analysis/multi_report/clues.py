@@ -1,4 +1,4 @@
-"""What tells a report's ranks and clock, out of its kernels, in one pass over them."""
+"""Read the processes and the ends of collectives from a report's kernels, in one pass."""
 
 import re
 from collections.abc import Mapping
@@ -13,14 +13,17 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL
 from gpu_profile.analysis.tables.comm_kernels import TOGETHER_KINDS, comm_kind
 
-# Few strings of a report: only these are looked up in the table of communication kernels.
+# Only strings that match are looked up in the table of communication kernels; few do.
 _CANDIDATE = re.compile(r"reduce|gather|multimem", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
 class Clues:
-    """`processes`: the globalPids with kernels. `ends`: by kernel name, when the collectives of
-    the process with the most of them ended, rising."""
+    """Facts from the kernels of a report, for ranks and clocks.
+
+    `processes`: the globalPids with kernels. `ends`: by kernel name, the sorted ends of the
+    collectives of the process with most of them.
+    """
 
     processes: tuple[int, ...]
     ends: Mapping[str, IntArray]
@@ -28,7 +31,7 @@ class Clues:
 
 @once_each
 def read_clues(database: Database) -> Clues:
-    """Read once, for ranks and clocks."""
+    """The clues of a report, read once and used for both ranks and clocks."""
     name_ids, processes = _together(database), set[int]()
     columns = [np.empty((3, 0), np.int64)]
     for rows in database.parts(KERNEL, "end", "globalPid", "demangledName"):
@@ -39,7 +42,7 @@ def read_clues(database: Database) -> Clues:
 
 
 def _together(database: Database) -> list[int]:
-    """The ids of the names of collectives that end on all ranks at once."""
+    """The ids of the names of collectives that end on all ranks at the same time."""
     candidates = np.array(database.ids(_CANDIDATE), np.int64)
     names = database.names(candidates)
     return [key for key, text in names.items() if comm_kind(text) in TOGETHER_KINDS]

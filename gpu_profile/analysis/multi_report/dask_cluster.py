@@ -1,4 +1,4 @@
-"""The same work on an existing Dask cluster (the optional extra `dask`)."""
+"""Analyse reports on an existing Dask cluster (the optional extra `dask`)."""
 
 import importlib.util
 from collections.abc import Callable, Sequence
@@ -16,9 +16,9 @@ _HINT = "pip install 'gpu-profile[dask]'"
 def on_cluster(
     works: "Sequence[Work]", scheduler: str, tell: Callable[[str], None]
 ) -> "list[Answer]":
-    """One answer a work, in order. Dask itself gives a lost worker's works to others.
+    """One answer for each work, in order. Dask itself reassigns the works of a lost worker.
 
-    Raises ToolError when the scheduler does not answer or its workers lack gpu-profile.
+    Raises ToolError if the scheduler does not answer or its workers lack gpu-profile.
     """
     try:
         import distributed
@@ -39,7 +39,8 @@ def _check_workers(client: Any, scheduler: str) -> None:  # noqa: ANN401 - distr
         raise ToolError(
             f"the Dask cluster at {scheduler} has no workers", f"Start one: dask worker {scheduler}"
         )
-    # A function of ours would be pickled by its name and fail there without saying why.
+    # Our functions are pickled by name, so a worker without gpu-profile would fail with an unclear
+    # error.
     specs = client.run(importlib.util.find_spec, "gpu_profile")
     missing = sorted(worker for worker, spec in specs.items() if spec is None)
     if missing:

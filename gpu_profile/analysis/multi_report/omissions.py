@@ -1,7 +1,7 @@
-"""Reports that cannot be read beside others that can: each is named, and all are counted.
+"""Report which reports could not be read, and fail where a result would be incomplete.
 
-A result of three ranks that looks like one of four is worse than none: at a407b15 one damaged
-byte in a report of four turned `compare` from exit code 8 into "pass".
+Without this, a result of three ranks looks like one of four: one damaged byte in a report of four
+once turned `compare` from exit code 8 into "pass".
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,11 +18,11 @@ def readable(
     count: int = 0,
     complete: bool = False,
 ) -> list[tuple[ReportSource, Partials]]:
-    """The reports that were read, with their partials; a line is told for each other one.
+    """The reports that were read, with their partials; `tell` gets a line for each other one.
 
-    `count`: how many reports were asked for, where earlier readings left some out already.
-    Raises the first refusal where no other report was asked for, or where all must be
-    `complete`; ReportError where none was read.
+    `count`: how many reports the user asked for, if an earlier reading left some out already.
+    Raises the first error if only one report was asked for or all must be `complete`; ReportError
+    if none was read.
     """
     read: list[tuple[ReportSource, Partials]] = []
     refused: list[GpuProfileError] = []
@@ -45,7 +45,7 @@ def tell_omissions(
     *,
     complete: bool = False,
 ) -> None:
-    """Name each refused report, then say how many of `count` are left. Raises as readable()."""
+    """Name each refused report, then how many of `count` are left. Raises as readable() does."""
     if not refused:
         return
     if complete or count == 1:

@@ -1,7 +1,7 @@
-"""Many reports: each one's small partial results made side by side, then merged exactly.
+"""Analyse many reports in parallel: partial results of each report, merged in order.
 
-The same functions run in this process, in a pool of processes, or on a Dask cluster; partials
-are merged in the reports' order, so that the bytes that come out do not tell which.
+The same functions run in this process, in a pool of processes, or on a Dask cluster. Partials are
+merged in the order of the reports, so that the output bytes are the same in all three.
 """
 
 import ctypes
@@ -21,16 +21,16 @@ from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import GpuProfileError, ReportError
 from gpu_profile.table import Table
 
-TRIES = 3  # a report whose worker died that often is named and left out
+TRIES = 3  # a report whose worker died three times is named and left out
 QUIET_S = 2.0
 _SLICE_S = 0.5
 _FORKSERVER = "forkserver"
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3), from malloc.h
 
 
 @dataclass(frozen=True)
 class Analysed:
-    """`tables` by analysis name; `refused` are the reports that could not be read, and why."""
+    """`tables` by analysis name; `refused`: the reports that could not be read, and why."""
 
     tables: Mapping[str, Table]
     refused: tuple[tuple[ReportSource, GpuProfileError], ...] = ()
@@ -44,11 +44,12 @@ def analyse_reports(
     workers: int = 0,
     tell: Tell = lambda line: None,
 ) -> Analysed:
-    """Every analysis over all reports.
+    """Run every analysis over all reports.
 
-    `scheduler`: a Dask scheduler's address ("tcp://host:8786"), default processes of our own, as
-    many as there are cores (or `workers`). A report that cannot be read is in `refused`; raises
-    the first such refusal when none could be read, and ToolError when the cluster is not there.
+    `scheduler`: the address of a Dask scheduler ("tcp://host:8786"); without one, local processes
+    are used, one for each core or `workers` of them. A report that cannot be read is in `refused`.
+    Raises the first such error if no report could be read, and ToolError if the cluster does not
+    answer.
     """
     answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
     return merge_answers(sources, analyses, answers)
@@ -62,7 +63,7 @@ def collect_partials(
     workers: int = 0,
     tell: Tell = lambda line: None,
 ) -> list[Answer]:
-    """One answer a report, in the reports' order: its partials, or why it cannot be read."""
+    """One answer for each report, in order: its partials, or the error if it cannot be read."""
     works = [Work(source, tuple(analyses)) for source in sources]
     tell = _make_patient(tell)
     if scheduler:
@@ -80,7 +81,7 @@ def collect_partials(
 def merge_answers(
     sources: Sequence[ReportSource], analyses: Sequence[Analysis], answers: Sequence[Answer]
 ) -> Analysed:
-    """The tables of all reports that were read."""
+    """The tables of all reports that were read. Raises the first refusal if none was read."""
     refused = tuple(
         (source, answer)
         for source, answer in zip(sources, answers, strict=True)
@@ -97,8 +98,11 @@ def merge_answers(
 
 
 def _in_processes(works: Sequence[Work], workers: int, tell: Tell) -> list[Answer]:
-    """A worker that dies (out of memory, killed) breaks the whole pool: what it and its
-    neighbours had in hand is done again by a new one, alone the last time."""
+    """Run the works in a pool of processes, up to TRIES times.
+
+    A worker that dies (out of memory, killed) breaks the whole pool. The works that it and the
+    others had begun run again in a new pool; the last time each work has a pool of its own.
+    """
     answers: dict[int, Answer] = {}
     for attempt in range(TRIES):
         missing = [index for index in range(len(works)) if index not in answers]
@@ -137,8 +141,11 @@ def _pool_round(
 
 
 def _make_worker_context() -> BaseContext:
-    """Workers forked from a server that has our modules loaded: it starts once, they at once. A
-    fork of this process could inherit a lock that one of its threads holds. Windows has none."""
+    """Workers are forked from a server process that has loaded our modules, so they start at once.
+
+    A fork of this process could inherit a lock that another thread holds. Windows has no
+    forkserver, so it uses spawn.
+    """
     if _FORKSERVER not in get_all_start_methods():
         return get_context("spawn")
     context = get_context(_FORKSERVER)
@@ -147,16 +154,20 @@ def _make_worker_context() -> BaseContext:
 
 
 def prepare_workers() -> None:
-    """Start the workers' server before there is work: it loads our modules while we load them."""
+    """Start the fork server early, so that it loads our modules while this process loads them too.
+    """
     if _make_worker_context().get_start_method() == _FORKSERVER:
         forkserver.ensure_running()
 
 
 def _start_worker(workers: int) -> None:
-    """A worker takes its part of the cores, and keeps its memory: large arrays come and go, and
-    the C library would have each one's pages zeroed anew, a fifth of all time."""
+    """Limit a worker to its share of the cores, and let malloc keep freed memory.
+
+    By default glibc returns large arrays to the kernel, which zeroes their pages again for the
+    next array; that took a fifth of the time.
+    """
     threads.restrict_to_share(workers)
-    with suppress(OSError, AttributeError):  # no glibc
+    with suppress(OSError, AttributeError):  # not glibc
         library = ctypes.CDLL(None)
         library.mallopt(M_MMAP_THRESHOLD, 1 << 25)
         library.mallopt(M_TRIM_THRESHOLD, 1 << 30)
@@ -169,7 +180,7 @@ def _keep_finished(futures: Mapping[Future[Answer], int], answers: dict[int, Ans
 
 
 def _make_patient(tell: Tell) -> Tell:
-    """Say nothing of what is done within two seconds."""
+    """Wrap `tell` so that lines in the first two seconds (QUIET_S) are dropped."""
     started = time.monotonic()
 
     def patient(line: str) -> None:
@@ -185,7 +196,7 @@ def _log_answer(answer: Answer, done: int, total: int, tell: Tell) -> Answer:
 
 
 def _count_cores() -> int:
-    """The cores that this process may use, not all that the machine has."""
+    """The number of cores that this process may use, which can be less than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

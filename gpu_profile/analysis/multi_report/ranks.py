@@ -1,4 +1,4 @@
-"""Which rank each process of a run's reports is, by the first source that tells all of them."""
+"""Find the rank of each process in a run's reports, from the first source that has all of them."""
 
 import re
 import struct
@@ -50,7 +50,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Identity:
-    """What one report says of its processes; small, and no other part of the environment."""
+    """The processes of one report and their ranks by source; nothing else of the environment."""
 
     name: str
     host: str
@@ -65,9 +65,9 @@ class Identity:
 
 @dataclass(frozen=True)
 class Ranks:
-    """`by_report`: rank by pid, for each report. `source` says where they are from; `missing`
-    are the ranks below the world's size that no report holds. `world`: the number of ranks that
-    a report says the job had, 0 where none does."""
+    """`by_report`: rank by pid, for each report. `source` is e.g. "NCCL". `missing`: ranks without
+    a report, below the number of ranks. `world`: the number of ranks that a report holds, else 0.
+    """
 
     by_report: tuple[Mapping[int, int], ...]
     source: str
@@ -76,14 +76,14 @@ class Ranks:
 
 
 def read_identity(database: Database) -> Identity:
-    """Read one report's evidence. A process counts if it used a GPU (or, without any, at all)."""
+    """Read one report's identity. Processes without GPU work count only if none has any."""
     pids = _list_pids(database)
     environment, nccl = _read_environment(database), _read_nccl_ranks(database)
     ranks_by_source = {
         "MPI": _read_mpi_ranks(database),
         "NCCL": {pid: rank for pid, (rank, _) in nccl.items()},
     }
-    if len(pids) == 1:  # nsys around one rank: what it was started with is the rank's own
+    if len(pids) == 1:  # one process: the environment and file name are those of its rank
         ranks_by_source["environment"] = _read_numbers(pids[0], environment, RANK_VARIABLES)
         ranks_by_source["file name"] = _file_rank(pids[0], database.path.name, FILE_RANK)
         ranks_by_source["file number"] = _file_rank(pids[0], database.path.name, LAST_NUMBER)
@@ -104,16 +104,18 @@ def read_identity(database: Database) -> Identity:
 
 
 def split_window(name: str) -> tuple[str, int]:
-    """A report's name without endings and its window's number: nsys puts .1, .2, … behind the
-    name with --capture-range-end=repeat:N. "rank0.10.0.0.7.sqlite" has none: a host's address."""
+    """The name without endings, and the window's number: ("rank0", 2) for "rank0.2.sqlite", as
+    nsys --capture-range-end=repeat:N names it. The ".7" of "rank0.10.0.0.7" belongs to an address.
+    """
     stem = _ENDINGS.sub("", name)
     match = None if _ADDRESS.search(stem) else _WINDOW.fullmatch(stem)
     return (match[1], int(match[2])) if match else (stem, 0)
 
 
 def first_windows(reports: Sequence[Identity]) -> tuple[int, ...]:
-    """For each report the index of the first window of the same processes: its own where it is
-    alone. Windows have one name but for the number, one host, and the same process ids."""
+    """For each report the index of the first window of the same processes, or its own index if it
+    is alone. Windows share the name except for the number, the host, and the process ids.
+    """
     reports_by_process: dict[tuple[object, ...], list[int]] = {}
     for index, one in enumerate(reports):
         stem, number = one.window
@@ -129,7 +131,7 @@ def first_windows(reports: Sequence[Identity]) -> tuple[int, ...]:
 
 
 def assign_ranks(reports: Sequence[Identity]) -> Ranks:
-    """Every process gets a rank of its own, the same in each of its windows."""
+    """Give every process a unique rank, which is the same in each of its windows."""
     firsts = first_windows(reports)
     alone = [index for index, first in enumerate(firsts) if index == first]
     candidates = _assign([reports[index] for index in alone])
@@ -138,8 +140,9 @@ def assign_ranks(reports: Sequence[Identity]) -> Ranks:
 
 
 def _assign(reports: Sequence[Identity]) -> Ranks:
-    """By NCCL's initialisation, MPI, the recorded environment, the file's name, then the order of
-    hosts and GPUs."""
+    """Ranks by NCCL's initialisation, MPI, the recorded environment, the file's name, or else the
+    order of hosts and GPUs.
+    """
     for source in ("NCCL", "MPI", "environment", "file name", "file number"):
         candidates = [
             {process.pid: process.ranks.get(source, UNKNOWN) for process in one.processes}
@@ -188,8 +191,9 @@ def _list_pids(database: Database) -> list[int]:
 
 
 def _only_process(database: Database) -> int:
-    """The process of all kernels, told by the first ones where only one had a GPU's context; else
-    0, and all of them must be looked at."""
+    """The pid of all kernels, read from the first ones, if only one process had a CUDA context;
+    else 0, and all kernels must be read.
+    """
     contexts = {int(str(pid)) for (pid,) in database.rows(CONTEXT, "processId")}
     with closing(database.parts(KERNEL, "globalPid")) as parts:
         first = set(pid_of(np.array(list_distinct(next(parts)["globalPid"]), np.int64)).tolist())
@@ -228,7 +232,7 @@ def _read_mpi_ranks(database: Database) -> dict[int, int]:
 
 
 def _read_gpu_places(database: Database) -> dict[int, str]:
-    """Where the first GPU that a process used sits; sorts as the GPUs of a host are numbered."""
+    """The bus location of the first GPU of each process; sorts as a host's GPUs are numbered."""
     places = {
         str(gpu): str(bus) for gpu, bus in database.rows("TARGET_INFO_GPU", "id", "busLocation?")
     }
@@ -242,11 +246,11 @@ def _read_gpu_places(database: Database) -> dict[int, str]:
 
 
 def _read_nccl_ranks(database: Database) -> dict[int, tuple[int, int]]:
-    """(rank, number of ranks) by pid, of the largest communicator that was initialised while
-    nsys recorded. The payload is there only if exported with --include-blobs=true.
+    """(rank, number of ranks) by pid, of the largest communicator initialised during the
+    recording.
 
-    A process with several GPUs has several ranks of NCCL's in one communicator, and none of them
-    is the process' own: it is left out.
+    The payload exists only if exported with --include-blobs=true. A process with several GPUs has
+    several ranks in one communicator, so it has no single rank and is left out.
     """
     fields = _init_fields(database)
     if not fields or not database.has(NVTX, "binaryData", "textId"):
@@ -280,7 +284,7 @@ def _init_fields(database: Database) -> dict[int, tuple[int, int, int]]:
 def _membership(
     blob: bytes, fields: Mapping[int, tuple[int, int, int]]
 ) -> tuple[int, int, int] | None:
-    """Communicator, rank and number of ranks."""
+    """(communicator, rank, number of ranks), or None if the payload is damaged."""
     if len(blob) < BLOB_HEADER.size:
         return None
     _, schema, size, start = BLOB_HEADER.unpack_from(blob)

@@ -1,4 +1,4 @@
-"""What a run's reports say of each other: their ranks and their clocks. Made before all else."""
+"""Read the ranks and clocks of a run's reports, which every other analysis needs first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from gpu_profile.table import Column, Table
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """One report's evidence; pickles small."""
+    """The identity and clock of one report; small when pickled."""
 
     identity: Identity
     clock: Clock
@@ -35,8 +35,10 @@ class Survey:
 
 @dataclass(frozen=True)
 class ReportSet:
-    """`scopes` are what each report's analyses are given, in the order of the surveys: each
-    report alone. `join` gives those with which a process' windows are read as one."""
+    """The reports of a run, in the order of the surveys. `scopes` are for reading each one alone.
+
+    `join` returns the scopes for reading the windows of a process as one recording.
+    """
 
     scopes: tuple[Scope, ...]
     ranks: Ranks
@@ -45,13 +47,14 @@ class ReportSet:
     spans: tuple[Span, ...] = ()
 
     def join(self, places: Sequence[str]) -> tuple[Scope, ...]:
-        """The scopes of the reports at these places, every process' windows read together."""
+        """The scopes with all windows of a process read together; `places` are the reports' paths.
+        """
         if not self.windows.several:
             return self.scopes
         return join_scopes(self.scopes, self.windows, self.spans, places)
 
     def notes(self) -> list[str]:
-        """What a reader must know: lines, none when all is as it should be."""
+        """Lines that a reader must know, e.g. about missing ranks; empty if there are none."""
         lines = []
         if self.windows.several:
             lines.append(
@@ -72,7 +75,7 @@ class ReportSet:
 
 
 def format_names(ranks: Sequence[int], most: int = 32) -> str:
-    """`0, 1, 2`, of very many ranks the first ones."""
+    """`0, 1, 2`; of more than `most` ranks the first ones "and N more"."""
     more = f" and {len(ranks) - most} more" if len(ranks) > most else ""
     return ", ".join(map(str, ranks[:most])) + more
 
@@ -84,13 +87,14 @@ def survey_report(database: Database, scope: Scope | None = None) -> Survey:
 
 
 def _survey_alone(database: Database, _scope: Scope) -> Survey:
-    """Of a run's only report, whose clock nothing is compared with: quick."""
+    """The survey of a run's only report, without reading its clock, because nothing is compared.
+    """
     report_identity = read_identity(database)
     return Survey(report_identity, Clock(report_identity.host, 0, {}))
 
 
 def run_of(surveys: Sequence[Survey], by: str = "") -> ReportSet:
-    """Ranks and clocks of a run. `by` is passed on to the scopes."""
+    """The ranks and clocks of a run. `by` is passed on to the scopes."""
     identities = [one.identity for one in surveys]
     ranks = assign_ranks(identities)
     windows = Windows(tuple(one.window[1] for one in identities), first_windows(identities))
@@ -101,8 +105,10 @@ def run_of(surveys: Sequence[Survey], by: str = "") -> ReportSet:
 
 
 def align_windows(clocks: Sequence[Clock], windows: Windows) -> Alignment:
-    """One clock for all reports. Collectives are compared within a window: those of another one
-    are not the same."""
+    """Put all reports on one clock.
+
+    Collectives are compared only within a window, because other windows hold other collectives.
+    """
     if not windows.several:
         return align_clocks(clocks)
     begin = min(one.utc for one in clocks)

@@ -1,7 +1,7 @@
-"""Several windows of one process (--capture-range-end=repeat:N): one series, on one clock.
+"""Join several windows of one process (--capture-range-end=repeat:N) on one clock.
 
-The time between two windows was not recorded. It is cut out, by the same amount on all ranks, so
-that what is read of a rank is one recording without a hole.
+The time between two windows was not recorded. It is cut out by the same amount on all ranks, so
+that the windows of a rank read as one recording without a hole.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,22 +23,23 @@ from gpu_profile.analysis.store.schema import (
 )
 from gpu_profile.analysis.tables.analysis import LaterWindow, Scope
 
-# Between the last event of a window and the first of the next one, in place of what was cut out.
+# The gap left between the last event of a window and the first of the next one, after the cut.
 SEAM_NS = 1_000
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Of each report: its window's `number` (0: none), and the index of the `first` window of the
-    same processes, its own where it is that."""
+    """For each report its window's `number` (0: none), and the index of the `first` window of the
+    same processes (its own index for a first window).
+    """
 
     number: tuple[int, ...]
     first: tuple[int, ...]
 
     @property
     def several(self) -> bool:
-        """Whether any process has more than one."""
+        """Whether any process has more than one window."""
         return any(index != first for index, first in enumerate(self.first))
 
     @property
@@ -47,8 +48,10 @@ class Windows:
 
 
 def event_span(database: Database) -> Span:
-    """When the first and the last event of a report happened, by its own clock: CUDA's and NVTX's,
-    or other calls of the host where there are none. (0, 0) without any."""
+    """(start, end) of the events of a report on its own clock; (0, 0) without any.
+
+    CUDA and NVTX events count; other calls of the host only if there are none of these.
+    """
     for tables in ((KERNEL, RUNTIME, NVTX), (OSRT, *MPI_TABLES)):
         times = np.concatenate([_times(database, table) for table in tables])
         if len(times):
@@ -57,7 +60,9 @@ def event_span(database: Database) -> Span:
 
 
 def _times(database: Database, table: str) -> IntArray:
-    """Starts and ends; of NVTX those of ranges: a domain's name is an event too, at any time."""
+    """All starts and ends. Of NVTX only ranges count: a domain's name is also an event, at any
+    time.
+    """
     only = {"eventType": (NVTX_PUSH_POP, NVTX_START_END)} if table == NVTX else None
     rows = database.load(table, "start", "end?", only=only, sort=False)
     times: IntArray = np.r_[rows["start"], rows["end"]]
@@ -67,7 +72,7 @@ def _times(database: Database, table: str) -> IntArray:
 def join_scopes(
     scopes: Sequence[Scope], windows: Windows, spans: Sequence[Span], places: Sequence[str]
 ) -> tuple[Scope, ...]:
-    """The scopes with which every process' windows are read together, with its first one."""
+    """The scopes with which the windows of each process are read together with its first one."""
     edges, cut = _cut(scopes, windows, spans)
     joined = []
     for index, scope in enumerate(scopes):
@@ -88,8 +93,11 @@ def join_scopes(
 def _cut(
     scopes: Sequence[Scope], windows: Windows, spans: Sequence[Span]
 ) -> tuple[tuple[tuple[int, int, int], ...], list[int]]:
-    """Each window's (number, start, end), and each report's offset, with the time between the
-    windows cut out: window 2 begins where window 1 ended on the last rank."""
+    """(edges, offsets) after cutting out the time between the windows.
+
+    Edges are (number, start, end) of each window; there is an offset for each report. Window 2
+    begins where window 1 ended on the last rank.
+    """
     edges, moved, reach = [], dict[int, int](), None
     for number in windows.numbers:
         start, end = _reach(number, scopes, windows, spans)
@@ -104,7 +112,8 @@ def _cut(
 
 
 def _reach(number: int, scopes: Sequence[Scope], windows: Windows, spans: Sequence[Span]) -> Span:
-    """From the first event of a window on any rank to its last, in the run's clock."""
+    """(start, end) from the first event of a window on any rank to the last, on the run's clock.
+    """
     mine = [index for index, one in enumerate(windows.number) if one == number]
     times = np.array([spans[index] for index in mine]) + np.array(
         [[scopes[index].offset_ns] for index in mine]
@@ -113,7 +122,7 @@ def _reach(number: int, scopes: Sequence[Scope], windows: Windows, spans: Sequen
 
 
 def by_number(numbers: Sequence[int]) -> Mapping[int, list[int]]:
-    """Indexes of the reports of each window."""
+    """The indexes of the reports, by the number of their window."""
     reports_by_number: dict[int, list[int]] = {}
     for index, number in enumerate(numbers):
         reports_by_number.setdefault(number, []).append(index)

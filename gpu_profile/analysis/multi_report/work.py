@@ -1,4 +1,4 @@
-"""The task of reading one report, wherever it is done."""
+"""The task of reading one report, in this process, in a pool, or on a Dask worker."""
 
 import traceback
 from collections.abc import Callable
@@ -21,7 +21,9 @@ number that is a text."""
 
 
 class Partials(list[Any]):
-    """What each analysis makes of one report, and `notes`: what a reader must know of it."""
+    """The partial result of each analysis for one report; `notes` are lines that a reader must
+    know.
+    """
 
     notes: tuple[str, ...] = ()
 
@@ -31,9 +33,10 @@ Answer = Partials | GpuProfileError
 
 @dataclass(frozen=True)
 class ReportSource:
-    """A report to read: a path here (or where the workers are), or a URL such as s3://…
+    """A report to read: a path (on the machine that reads it), or a URL such as
+    s3://bucket/r.sqlite.
 
-    `most_bytes`: what a packed one may unpack to.
+    `most_bytes`: the limit for the unpacked size of a packed report.
     """
 
     place: str
@@ -47,13 +50,15 @@ class ReportSource:
 
 @dataclass(frozen=True)
 class Work:
-    """One report's task; pickles."""
+    """The task of analysing one report; picklable."""
 
     source: ReportSource
     analyses: tuple[Analysis, ...]
 
     def do(self) -> Answer:
-        """The partial of every analysis, the report read once; a refusal is an answer too."""
+        """The partial of every analysis, with the report opened once; an error is returned, not
+        raised.
+        """
         return read_one(self.source.place, self._partials, self.source.most_bytes)
 
     def _partials(self, database: Database) -> Partials:
@@ -65,7 +70,7 @@ class Work:
 def read_one(
     place: str, function: Callable[[Database], Result], most_bytes: int = MOST_BYTES
 ) -> Result | GpuProfileError:
-    """What the function makes of one report, or why that cannot be read."""
+    """The result of the function for one report, or the error if the report cannot be read."""
     try:
         with open_report(place, most_bytes) as database:
             return function(database)
@@ -79,7 +84,9 @@ def read_one(
 
 
 def _refusal(place: str, error: Exception) -> ReportError:
-    """The file and line say where to look if the report is nsys' own: then it is our bug."""
+    """An error with file and line, which show the place of our bug if nsys itself wrote the
+    report.
+    """
     at = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(at.filename).name}:{at.lineno}"
     reason = f"{type(error).__name__}: {error}"[:200]

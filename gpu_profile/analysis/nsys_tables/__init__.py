@@ -1,1 +1,1 @@
-"""The tables of `nsys stats`, to the byte."""
+"""The tables of `nsys stats`, equal to the byte."""

@@ -1,4 +1,7 @@
-"""Which API call launched an operation: by correlation id, which is unique in a process only."""
+"""Find the API call that launched an operation, by process and correlation id.
+
+nsys' correlation ids are unique only within a process.
+"""
 
 import numpy as np
 
@@ -8,7 +11,9 @@ from gpu_profile.analysis.store.schema import pid_of
 
 
 class CallIndex:
-    """Finds calls by correlation id and process."""
+    """Finds calls by correlation id and process; without keys for the process if there is only
+    one.
+    """
 
     def __init__(self, thread: IntArray, correlation: IntArray) -> None:
         self._owners = _find_ends(thread)
@@ -21,13 +26,13 @@ class CallIndex:
         self._index = Index(self._keys(thread, correlation) if several else correlation)
 
     def places(self, correlation: IntArray, process: IntArray) -> Places:
-        """The call of each operation, or -1."""
+        """The row of the call of each operation, or -1."""
         if len(self._owners) == 1 and _find_ends(process) <= self._owners:
             return self._index.places(correlation)
         return self._index.places(self._keys(process, correlation))
 
     def _keys(self, owner: IntArray, correlation: IntArray) -> IntArray:
-        """One number a (process, correlation), and -1 for what no call can have."""
+        """One integer for each (process, correlation id); -1 if no call can have it."""
         if not len(self._pids):
             return np.full(len(owner), -1)
         mine = pid_of(owner)
@@ -35,10 +40,11 @@ class CallIndex:
         is_known_call = (
             (self._pids[place] == mine) & (correlation >= 0) & (correlation < self._highest)
         )
-        # Of one process, whose calls are found by the correlation alone, the place is 0.
+        # With one process `place` is 0, so the key equals the correlation id, by which the index
+        # is made.
         return np.where(is_known_call, place * self._highest + correlation, -1)
 
 
 def _find_ends(owner: IntArray) -> set[int]:
-    """The first and the last of the processes: one where there is only one."""
+    """The smallest and the largest pid: a set of one element if there is only one process."""
     return {int(owner.min()) >> 24, int(owner.max()) >> 24} if len(owner) else set()

@@ -86,7 +86,10 @@ def _load_sets(database: Database, scope: Scope, devices: dict[tuple[int, int], 
 
 
 def _compute_throughput(rows: Columns) -> Cells:
-    """Nothing of a launch, then size and throughput, which nsys counts with whole 1/s."""
+    """Empty launch columns, then size and throughput in MB/s.
+
+    nsys rounds 1e9 / duration down to a whole number before it multiplies by the size.
+    """
     duration = rows["end"] - rows["start"]
     speed = 10**9 // np.maximum(duration, 1) * rows["bytes"] / 1e6
     timed = zip(speed.tolist(), duration.tolist(), strict=True)
@@ -127,7 +130,10 @@ def _build_rows(
 
 
 def _load_devices(database: Database) -> dict[tuple[int, int], str]:
-    """ "NVIDIA H200 (0)" by (pid, CUDA ordinal): CUDA_VISIBLE_DEVICES renumbers by process."""
+    """"NVIDIA H200 (0)" by (pid, CUDA device number).
+
+    CUDA_VISIBLE_DEVICES can renumber the devices in each process.
+    """
     names = {gpu: str(name) for gpu, name in database.rows("TARGET_INFO_GPU", "id", "name")}
     devices = {}
     for gpu, *key in database.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):

@@ -23,12 +23,13 @@ from gpu_profile.analysis.tables.summary import GPU_BY, GROUPS, UNKNOWN_RANK, co
 from gpu_profile.table import Cell, Column, Table
 
 PHASES = "TAQK"  # total, API, queue, kernel
-NOTHING: tuple[Cell, ...] = (None, None, None, None, 0.0)  # as nsys shows no queueing at all
+# nsys prints these cells where no kernel was queued
+NOTHING: tuple[Cell, ...] = (None, None, None, None, 0.0)
 
 
 @dataclass(frozen=True)
 class ExecutionPart:
-    """Samples of each phase by (group,) pid, tid, device, API and kernel."""
+    """Samples of each phase by (group,) pid, tid, device, API name and kernel name."""
 
     by: str
     phases: tuple[Samples, ...]

@@ -1,4 +1,4 @@
-"""GPU operations with the API calls that launched them."""
+"""Read GPU operations together with the API calls that launched them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,14 @@ from gpu_profile.analysis.nsys_tables.call_index import CallIndex
 from gpu_profile.analysis.store.database import Columns, Database
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, MISSING, RUNTIME
 
-# Half of all API calls launch nothing; those with such names nearly always do.
+# Half of all API calls launch nothing, so calls with these names are read first; nearly all
+# operations come from them.
 LAUNCHING = re.compile(r"^cu.*(Launch|Memcpy|Memset)")
 
 
-# nsys projects no graph that was traced as one (CUPTI_ACTIVITY_KIND_GRAPH_TRACE).
+# nsys does not project graphs that were traced as a whole (CUPTI_ACTIVITY_KIND_GRAPH_TRACE).
 PROJECTED = (KERNEL, MEMCPY, MEMSET)
-NO_END = int(np.iinfo(np.int64).min)  # the last end of a call that launched nothing
+NO_END = int(np.iinfo(np.int64).min)  # marks a call that launched nothing
 
 Calls = dict[str, NDArray[Any]]  # columns of one length
 
@@ -30,12 +31,12 @@ def load_launched(
     unmatched: bool = False,
     named: bool = False,
 ) -> Columns:
-    """Operations whose call was recorded, with `columns` of their own.
+    """Operations whose call was recorded, with the given `columns` of the operations.
 
-    The keys: start, end (on the GPU), the given columns, and of the call: api_start, api_end,
-    thread (its globalTid) and, if `named`, api (its name's id). correlationId is unique in a
-    process only, so the process is part of what is compared. `unmatched` keeps operations
-    without a call, whose keys of the call are MISSING.
+    The result has the keys start, end (on the GPU), the given columns, and of the call api_start,
+    api_end, thread (its globalTid) and, if `named`, api (the id of its name). Correlation ids are
+    unique only within a process, so the process is compared too. `unmatched` also keeps operations
+    without a call; their call's columns are MISSING.
     """
     keys = ("start", "end", "correlationId", "globalPid", *columns)
     parts = [database.load(table, *keys, sort=False) for table in tables]
@@ -57,10 +58,10 @@ def load_launched(
 
 
 def load_launching_calls(database: Database, tables: Sequence[str] = PROJECTED) -> Calls:
-    """API calls that launched operations, in the file's order: thread, api_start, api_end; and of
-    each one's operations (many where a graph was launched, traced by node) first start, last end.
+    """API calls that launched operations, in the file's order: thread, api_start, api_end, and the
+    first start and last end of the operations (many for a graph that was traced by node).
 
-    Never holds the operations themselves: they are folded into their calls some at a time.
+    To save memory the operations are read in parts and reduced to these two times.
     """
     for only in ({"nameId": database.ids(LAUNCHING)}, None):
         rows = database.load(
@@ -72,14 +73,16 @@ def load_launching_calls(database: Database, tables: Sequence[str] = PROJECTED) 
         if _add_operations(database, tables, index, calls) or only is None:
             break
     some = calls["end"] > NO_END
-    # One column after the other: both forms of all of them would be the peak of the memory.
+    # Columns are replaced one by one: two copies of all of them would be the peak of the memory.
     return calls if some.all() else {name: calls.pop(name)[some] for name in list(calls)}
 
 
 def _add_operations(
     database: Database, tables: Sequence[str], index: CallIndex, calls: Calls
 ) -> bool:
-    """Add start and end of the operations to the calls; whether every one had a call."""
+    """Set start and end of the calls by their operations; return whether every operation had a
+    call.
+    """
     size, is_complete = len(calls["thread"]), True
     calls["start"] = np.full(size, np.iinfo(np.int64).max)
     calls["end"] = np.full(size, NO_END)
@@ -103,7 +106,7 @@ _API_KEYS = (("api_start", "start"), ("api_end", "end"), ("thread", "globalTid")
 
 
 def _join_column(parts: list[Columns], name: str) -> IntArray:
-    """One column of all parts, which give theirs up at once: they are large."""
+    """Concatenate one column of all parts, and remove it from them at once to save memory."""
     arrays = [part.pop(name) for part in parts]
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
@@ -111,7 +114,7 @@ def _join_column(parts: list[Columns], name: str) -> IntArray:
 def _load_calls(
     database: Database, correlation: IntArray, process: IntArray, call_columns: Sequence[str]
 ) -> tuple[Columns, Places]:
-    """API calls, and which of them each operation's is (-1: none)."""
+    """(calls, index of each operation's call, -1: none)."""
     only = {"nameId": database.ids(LAUNCHING)}
     columns = (*call_columns, "correlationId")
     calls = database.load(RUNTIME, *columns, only=only, sort=False)
@@ -123,5 +126,5 @@ def _load_calls(
 
 
 def _match_calls(calls: Columns, correlation: IntArray, process: IntArray) -> Places:
-    """The call of each operation, or -1; takes correlationId out of the calls."""
+    """The index of each operation's call, or -1. Removes correlationId from `calls`."""
     return CallIndex(calls["globalTid"], calls.pop("correlationId")).places(correlation, process)

@@ -18,7 +18,7 @@ from gpu_profile.analysis.tables.summary import (
 )
 from gpu_profile.table import Column
 
-# The Source column's words.
+# The texts in the column Source, by nsys' table.
 SOURCES = {
     "MPI_COLLECTIVES_EVENTS": "collectives",
     "MPI_OTHER_EVENTS": "other",
@@ -39,7 +39,7 @@ def _label_rows(source: str, database: Database, combinations: list[tuple[int, .
 
 
 def label_events(database: Database, scope: Scope) -> Grouped:
-    """Durations by class and function."""
+    """Durations of MPI calls by class and function."""
     return merge_sources([partial(_load_source, table) for table in SOURCES], database, scope)
 
 

@@ -1,4 +1,4 @@
-"""nsys' tables of NVTX ranges projected to the GPU."""
+"""nsys' tables of NVTX ranges projected to the GPU operations launched in them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +27,10 @@ Row = tuple[Cell, ...]
 
 @dataclass(frozen=True)
 class SumPart:
-    """Projected durations by (rank,) range and style, and the sums by the same keys of: the
-    original durations, operations, levels, children."""
+    """Projected durations by (rank,) range and style.
+
+    `sums`, by the same keys: original durations (ns), operations, levels, children.
+    """
 
     by: str
     samples: Samples
@@ -141,7 +143,7 @@ def _trace_rows(ranges: NvtxRanges, projected: Projected, scope: Scope) -> list[
 
 
 def _format_stacks(ranges: NvtxRanges, projected: Projected) -> list[str]:
-    """ ":5:6": the ids of the enclosing ranges, outermost first, and the range's own."""
+    """For each range ":5:6": the ids of the enclosing ranges, outermost first, then its own."""
     chain: dict[int, str] = {}
     order = np.argsort(projected.level, kind="stable")
     for place in order.tolist():

@@ -29,7 +29,9 @@ NO_RANGE = -1
 
 @dataclass(frozen=True)
 class RangeKernelPart:
-    """Kernel durations by (rank,) range, style, pid, tid and kernel; how many ranges hold them."""
+    """Kernel durations by (rank,) range, style, pid, tid and kernel; `instances`: the number of
+    ranges with such a kernel.
+    """
 
     by: str
     samples: Samples
@@ -53,7 +55,8 @@ def _load_part(database: Database, scope: Scope) -> RangeKernelPart:
 
 
 def _pair_kernels(contained: Contained, ranges: NvtxRanges) -> tuple[IntArray, IntArray]:
-    """Every (range, kernel inside of it) of a thread; NO_RANGE with the kernels of none."""
+    """(range, kernel) for every kernel inside a range of one thread; NO_RANGE for kernels in none.
+    """
     lengths = contained.behind - contained.first
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     inside = contained.ops[np.repeat(contained.first, lengths) + within]

@@ -1,4 +1,4 @@
-"""NVTX ranges as nsys' tables see them, and nsys' two tables of their own times."""
+"""NVTX ranges as nsys' tables count them, and nsys' two tables of range durations."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,11 +32,12 @@ STYLES = {NVTX_PUSH_POP: "PushPop", NVTX_START_END: "StartEnd"}
 
 @dataclass(frozen=True, eq=False)
 class NvtxRanges:
-    """Ranges in the file's order. `names[name[i]]` is "domain:text", as nsys 2025.3 prints it.
+    """Ranges in the order of the table. `names[name[i]]` is "domain:text", as nsys 2025.3 prints
+    it.
 
-    `row` is the event's number in the table, which nsys uses as RangeId. A range that never
-    closed ends with the last event. `foreign`: ended on a thread of its own saying, which nsys
-    leaves out where it looks for a range's calls.
+    `row` is the number of the event in the table, which nsys uses as RangeId. A range that was
+    never closed ends with the last event. `foreign`: the event names a thread for its end
+    (endGlobalTid); nsys does not search such a range for calls.
     """
 
     row: IntArray
@@ -50,7 +51,7 @@ class NvtxRanges:
 
 
 def load_ranges(database: Database, styles: Iterable[int] = STYLES) -> NvtxRanges:
-    """All ranges of these styles, of all processes of the report."""
+    """The ranges of these styles, of all processes of the report."""
     columns = ("start", "end?", "eventType", "globalTid", "endGlobalTid?", "domainId?", "textId?")
     rows = database.load(NVTX, *columns, sort=False)
     codes, texts = database.texts(NVTX, "text")
@@ -73,7 +74,7 @@ def load_ranges(database: Database, styles: Iterable[int] = STYLES) -> NvtxRange
 
 
 def _find_last_time(rows: Columns) -> int:
-    """The end that nsys gives a range that never closed: the last time in the table."""
+    """The last time in the table, which nsys uses as the end of a range that was never closed."""
     if not len(rows["start"]):
         return 0
     return int(max(rows["start"].max(), rows["end"].max()))
@@ -91,7 +92,7 @@ def _load_names(
 
 
 def domain_names(database: Database) -> dict[tuple[int, int], str]:
-    """Names by (globalPid, domainId): domain ids are unique only within a process."""
+    """Domain names by (globalPid, domainId); domain ids are unique only within a process."""
     only = {"eventType": (NVTX_DOMAIN,)}
     keys = database.load(NVTX, "globalTid", "domainId?", "textId?", only=only, sort=False)
     codes, texts = database.texts(NVTX, "text", only=only)

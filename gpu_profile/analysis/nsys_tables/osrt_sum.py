@@ -16,11 +16,11 @@ from gpu_profile.analysis.tables.summary import (
 )
 from gpu_profile.table import Column
 
-CALL = 27  # other classes mark where nsys started and stopped to record
+CALL = 27  # eventClass of a call; other classes mark where nsys started and stopped recording
 
 
 def label_os_calls(database: Database, scope: Scope) -> Grouped:
-    """Durations by function."""
+    """Durations of operating system calls by function."""
     only = {"eventClass": (CALL,)} if database.has(OSRT, "eventClass") else None
     label = partial(label_ids, database)
     return count_table(database, scope, OSRT, ["nameId"], HOST_COLUMNS, label, only)

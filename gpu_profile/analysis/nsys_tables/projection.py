@@ -1,8 +1,8 @@
-"""NVTX ranges projected to the GPU: which operations were launched inside of which range.
+"""Project NVTX ranges to the GPU: find the operations launched inside each range.
 
-nsys' rule: an operation belongs to every range of the calling thread that contains its API call
-whole. A thread makes its calls one after the other, so a range's operations are consecutive
-among the thread's, and all is found by bisection, without a sweep.
+nsys' rule: an operation belongs to every range of the calling thread that contains its whole API
+call. A thread makes its calls one after the other, so the operations of a range are consecutive,
+and two binary searches find them.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,11 @@ from gpu_profile.analysis.store.schema import MISSING
 
 @dataclass(frozen=True, eq=False)
 class Contained:
-    """One thread: its operations (or calls) in the order of the calls, as indexes into all; its
-    ranges with at least one (indexes into all ranges), and each one's slice of the former."""
+    """The operations (or calls) of one thread, and the ranges that contain at least one.
+
+    `ops` are indexes in the order of the calls, `ranges` indexes into all ranges. Range i contains
+    ops[first[i]:behind[i]].
+    """
 
     thread: int
     ops: IntArray
@@ -31,7 +34,7 @@ class Contained:
     behind: IntArray
 
     def uncovered(self) -> IntArray:
-        """Operations that no range contains."""
+        """The operations that no range contains."""
         change = np.zeros(len(self.ops) + 1, np.int64)
         np.add.at(change, self.first, 1)
         np.add.at(change, self.behind, -1)
@@ -40,7 +43,7 @@ class Contained:
 
 
 def by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[Contained]:
-    """The threads that launched anything, with or without ranges."""
+    """Yield a Contained for each thread that launched something, with or without ranges."""
     mine = np.flatnonzero(~ranges.foreign.astype(bool))
     for thread in list_distinct(ops["thread"]):
         if thread == MISSING:
@@ -48,7 +51,8 @@ def by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[Contained]:
         rows = _sort_rows(ops["api_start"], np.flatnonzero(ops["thread"] == thread))
         own = mine[ranges.thread[mine] == thread]
         first = np.searchsorted(ops["api_start"][rows], ranges.start[own], side="left")
-        # A call inside of another one ends first: a range that holds it holds both.
+        # A nested call ends before the outer one. With the running maximum a range that contains
+        # the outer call contains both.
         ends = np.maximum.accumulate(ops["api_end"][rows])
         behind = np.searchsorted(ends, ranges.end[own], side="right")
         del ends
@@ -57,19 +61,19 @@ def by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[Contained]:
 
 
 def _sort_rows(times: IntArray, rows: IntArray) -> IntArray:
-    """The rows in the order of their times."""
+    """The rows sorted by their times."""
     mine = times[rows]
     return rows if is_rising(mine) else rows[np.argsort(mine, kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """Ranges that launched something, in the table's order; arrays of one length.
+    """Ranges that launched something, in the order of the table; arrays of one length.
 
-    `index` points into the ranges; `start` and `end` span the operations on the GPU; `count` is
-    nsys' "GPU ops": the calls that launched them, so a graph with 24 kernels counts once; `level`
+    `index` points into the ranges. `start` and `end` span the operations on the GPU. `count` is
+    nsys' "GPU ops": the number of launching calls, so a graph with 24 kernels counts once. `level`
     counts the enclosing ranges, `parent` is the innermost of them (an index into the ranges, or
-    -1), `children` counts the ranges that have this one as parent.
+    -1), `children` counts the ranges with this parent.
     """
 
     index: IntArray
@@ -82,7 +86,7 @@ class Projected:
 
 
 def project_ranges(database: Database) -> tuple[NvtxRanges, Projected]:
-    """All of one report."""
+    """All ranges of one report, and their projection."""
     ranges = load_ranges(database)
     calls = load_launching_calls(database)
     parts = [_project_thread(ranges, calls, contained) for contained in by_thread(ranges, calls)]
@@ -90,7 +94,7 @@ def project_ranges(database: Database) -> tuple[NvtxRanges, Projected]:
 
 
 def _project_thread(ranges: NvtxRanges, calls: Calls, contained: Contained) -> list[IntArray]:
-    """index, start, end, count, level, parent of one thread's ranges."""
+    """[index, start, end, count, level, parent] of one thread's ranges."""
     index, first, behind = contained.ranges, contained.first, contained.behind
     order = np.lexsort((-ranges.end[index], ranges.start[index]))
     index, first, behind = index[order], first[order], behind[order]
@@ -103,23 +107,23 @@ def _project_thread(ranges: NvtxRanges, calls: Calls, contained: Contained) -> l
 def _reduce_slices(
     function: np.ufunc, values: IntArray, first: IntArray, behind: IntArray
 ) -> IntArray:
-    """The function over values[first[i]:behind[i]], slices that are never empty."""
+    """The function over each values[first[i]:behind[i]]; no slice may be empty."""
     if not len(first):
         return first
     last = len(values) - 1
     bounds = np.minimum(np.stack([first, behind], axis=1).ravel(), last)
     reduced: IntArray = function.reduceat(values, bounds)[::2]
-    # reduceat takes no bound behind the last value: slices that end with it lack it.
+    # ufunc.reduceat allows no index len(values), so slices that end there lack the last value.
     lacking = (behind > last) & (first < last)
     reduced[lacking] = function(reduced[lacking], values[last])
     return reduced
 
 
 def _nest_ranges(start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-    """Level and parent (or -1) of ranges sorted by start, the longer first.
+    """(level, parent or -1) of ranges sorted by start, of equal starts the longer one first.
 
-    Ranges of several domains may cross each other: the parent is the shortest (the last of
-    equally long ones) that contains the range whole, and the level is one more than the parent's.
+    Ranges of different domains can cross. The parent is the shortest range (of equally long ones
+    the last) that contains the whole range; the level is the parent's plus one.
     """
     if regular_levels := nest_regular(start, end):
         return regular_levels

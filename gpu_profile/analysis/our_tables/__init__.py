@@ -1,1 +1,1 @@
-"""The tables that nsys does not have."""
+"""Tables of our own, which nsys does not have."""

@@ -1,4 +1,4 @@
-"""Whether the numbers of the other tables can be trusted."""
+"""Table capture_health: lost events and profiler overhead of each rank."""
 
 from collections.abc import Sequence
 
@@ -27,9 +27,12 @@ def collect_health(database: Database, scope: Scope) -> ReportHealth:
 
 
 def merge_health(parts: Sequence[ReportHealth]) -> Table:
-    """One row a rank. Without Call: operations whose launch is not in the report. Without
-    Kernel: launches whose kernel is not. Losses: nsys' own words, where it lost events. A report
-    without GPU work has one row, without a rank."""
+    """One row for each rank, with what its capture lost.
+
+    Without Call: operations whose launch is not in the report. Without Kernel: launches whose
+    kernel is not. Losses: nsys' diagnostics about lost events. A report without GPU work has one
+    row without a rank.
+    """
     rows = [
         row for part in sorted(parts, key=lambda part: part.report) for row in _build_rows(part)
     ]

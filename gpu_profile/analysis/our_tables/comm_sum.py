@@ -1,4 +1,5 @@
-"""Collectives by communicator and kind: who waited for whom, and how long the data took."""
+"""Table comm_sum: time of collectives by communicator and kind, split into waiting and transfer.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.analysis.tables.comm_kernels import ALL_REDUCE, KINDS
 from gpu_profile.table import Cell, Column, Table
 
-# Barriers and empty messages have no size.
+# Barriers and empty messages have no size, so 90 % with a size are enough.
 KNOWN_SHARE = 0.9
 COLUMNS = (
     Column("Communicator"),
@@ -41,14 +42,13 @@ COLUMNS = (
 
 
 def merge_communication(parts: Sequence[Sequence[RankStates]]) -> Table:
-    """One row a communicator, kind and rank, the longest total first.
+    """One row for each communicator, kind and rank, by communicator and kernel name.
 
-    A communicator is a number of ours: the ranks that NCCL's payloads say, or else those whose
-    kernels of one stream meet and end together.
-    Without a partner in the reports given it has no number, and wait and transfer stay empty.
-    Moved, and with it the bandwidth while transferring, is known where NCCL's payloads are in the
-    report, or where DDP's copies out of its buckets tell it. Group: what a communicator is for
-    (data, tensor, pipeline, expert, ring), empty where that cannot be told.
+    Communicators are numbered by us: by the ids in NCCL's payloads, or else by kernels of one
+    stream that overlap and end together. Without a partner in the given reports the number, wait
+    and transfer are empty. Moved and the bandwidth need NCCL's payloads, or DDP's copies out of
+    its buckets. Group: the use of a communicator (data, tensor, pipeline, expert, ring), empty if
+    unknown.
     """
     ranks = split_exposed(list(chain.from_iterable(parts)))
     groups = find_groups(ranks)
@@ -75,7 +75,7 @@ def _build_rows(rank: RankSplit, group_by_number: Mapping[int, Group]) -> list[t
 
 
 def _group(group: Group | None, kind: str) -> tuple[Cell, ...]:
-    """What the communicator is for, and its ranks: ("tensor", "0-3")."""
+    """The use of the communicator and its ranks: ("tensor", "0-3")."""
     if group is None:
         return (None, None)
     return (group.roles.get(kind) or None, short_ranks(group.ranks))
@@ -83,7 +83,8 @@ def _group(group: Group | None, kind: str) -> tuple[Cell, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """The kernels of one communicator, name and kind: `rows` of the rank's Collectives."""
+    """The kernels of one communicator, name and kind; `rows` is a mask of the rank's Collectives.
+    """
 
     group: int
     name: str
@@ -112,7 +113,10 @@ def _build_row(rank: RankSplit, part: _Part) -> tuple[Cell, ...]:
 def _compute_bandwidth(
     rank: RankSplit, part: _Part, transfer: IntArray, ranks: int
 ) -> tuple[Cell, ...]:
-    """Of the kernels whose size is known, where nearly all are; else by DDP's copies."""
+    """(MB moved, algorithm GB/s, bus GB/s); all None if the sizes are unknown.
+
+    The sizes are those of the kernels if at least 90 % have one, else of DDP's copies.
+    """
     size = rank.states.collectives.bytes[part.rows]
     has_size = size > 0
     moved, ns = int(size.sum()), int(transfer[has_size].sum())

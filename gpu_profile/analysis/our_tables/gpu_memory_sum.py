@@ -1,4 +1,4 @@
-"""GPU memory that each rank reserved: its peak, when, and what is left at the end."""
+"""Table gpu_memory_sum: peak and final GPU memory that each rank reserved."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -38,9 +38,10 @@ def partial(database: Database, scope: Scope) -> list[Row]:
 
 
 def merge(parts: Sequence[Sequence[Row]]) -> Table:
-    """One row a rank, device and kind of memory; Peak At is on the run's clock.
+    """One row for each rank, device and kind of memory; Peak At is on the run's clock.
 
-    Reserved means asked of CUDA: PyTorch's caching allocator hands out parts of that.
+    Reserved is what the process allocated from CUDA; PyTorch's caching allocator hands out parts
+    of it.
     """
     rows = sorted(chain.from_iterable(parts), key=lambda row: (row[0], row[1], str(row[2])))
     return Table("gpu_memory_sum", COLUMNS, tuple(rows))

@@ -1,4 +1,6 @@
-"""The GPUs' hardware metrics in the steady part: how busy SMs, tensor cores and memory were."""
+"""Table gpu_metric_sum: hardware metrics of the GPUs (SMs, tensor cores, memory) in the steady
+part.
+"""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -23,7 +25,8 @@ Row = tuple[Cell, ...]
 
 
 def steady_span(database: Database, scope: Scope) -> tuple[int, int]:
-    """(start, end) of the part after start-up, in the report's clock; all without GPU work."""
+    """(start, end) of the part after start-up, on the report's clock; all time without GPU work.
+    """
     ranks = activities_of(database, scope)
     if not ranks:
         return int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
@@ -32,7 +35,7 @@ def steady_span(database: Database, scope: Scope) -> tuple[int, int]:
 
 
 def partial(database: Database, scope: Scope) -> list[Row]:
-    """The finished rows of one report; metrics that stay 0 are left out."""
+    """The finished rows of one report; metrics that are always 0 are left out."""
     span, table_rows = steady_span(database, scope), list[Row]()
     for metric in load_metrics(database):
         values = metric.between(*span).value
@@ -44,7 +47,7 @@ def partial(database: Database, scope: Scope) -> list[Row]:
 
 
 def merge(parts: Sequence[Sequence[Row]]) -> Table:
-    """One row a GPU and metric. A GPU's number is that of its host, as nvidia-smi counts."""
+    """One row for each GPU and metric. The GPU's number is that of nvidia-smi on its host."""
     return Table("gpu_metric_sum", COLUMNS, tuple(chain.from_iterable(parts)))
 
 

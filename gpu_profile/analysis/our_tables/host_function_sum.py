@@ -1,4 +1,4 @@
-"""The host's functions by samples of the threads that launch: Python's, else C and C++."""
+"""Table host_function_sum: host functions by samples of launching threads (Python, C and C++)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,17 +30,18 @@ def partial(database: Database, scope: Scope) -> list[Row]:
 
 
 def merge(parts: Sequence[Sequence[Row]]) -> Table:
-    """One row a rank, language and function, most samples first.
+    """One row for each rank, language and function, most samples first.
 
-    Time and Samples are of the function itself, Inclusive also of what it called. Idle: while
-    the GPU stood still because of the host.
+    Time and Samples are of the function itself, Inclusive also of the functions that it called.
+    Idle Samples were taken while the GPU idled because of the host.
     """
     rows = sorted(chain.from_iterable(parts), key=_order)
     return Table("host_function_sum", COLUMNS, tuple(rows))
 
 
 def _order(row: Row) -> tuple[object, ...]:
-    """Python first: a rank's C and C++ samples are of the same time."""
+    """The sort key of a row. Python comes first: C and C++ samples of a rank cover the same time.
+    """
     return (row[0], row[5] != PYTHON, -int(row[2] or 0), row[6])
 
 

@@ -1,4 +1,4 @@
-"""Gaps in a rank's GPU work, by cause, by the range open on the host, by the call it was in."""
+"""Table idle_gaps: idle time of each rank's GPU by cause, NVTX range and next API call."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -31,14 +31,18 @@ Row = tuple[Cell, ...]
 
 
 def collect_gaps(database: Database, scope: Scope) -> list[Row]:
-    """The finished rows of one report's ranks: no rank is spread over reports."""
+    """The finished rows of one report's ranks; each rank is in one report, so nothing is to merge.
+    """
     ranks = activities_of(database, scope)
     return list(chain.from_iterable(_build_rows(rank, scope.offset_ns) for rank in ranks))
 
 
 def merge_gaps(parts: Sequence[Sequence[Row]]) -> Table:
-    """The most idle time first. Range: open on the host in the middle of the gap. Next Call:
-    what ended the gap. Longest At: the longest gap's start in the run's clock."""
+    """All rows, the most idle time first.
+
+    Range: open on the host in the middle of the gap. Next Call: launched the operation that ended
+    the gap. Longest At: the start of the longest gap, on the run's clock.
+    """
     rows = sorted(chain.from_iterable(parts), key=lambda row: (-int(row[5] or 0), row[0], row[3]))
     return Table("idle_gaps", COLUMNS, tuple(rows))
 
@@ -66,7 +70,7 @@ def _build_rows(activity: Activity, offset_ns: int) -> list[Row]:
 
 
 def _next_calls(activity: Activity, gaps: Gaps) -> IntArray:
-    """The name of the call that ended each gap, or NO_CALL."""
+    """The id of the name of the call that ended each gap, or NO_CALL."""
     call = activity.ops.call[gaps.next_op]
     if not len(activity.calls.name):
         return np.full(len(call), NO_CALL)
@@ -74,7 +78,7 @@ def _next_calls(activity: Activity, gaps: Gaps) -> IntArray:
 
 
 def _range_codes(activity: Activity, gaps: Gaps) -> IntArray:
-    """Index into the range names, or NO_RANGE, of the range that the host was in."""
+    """The index into the range names of the range that the host was in, or NO_RANGE."""
     ranges = activity.ranges.of_user()
     range_index = ranges_at(activity, ranges, gaps)
     if not len(ranges.name):

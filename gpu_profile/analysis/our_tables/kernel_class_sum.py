@@ -1,4 +1,4 @@
-"""GPU time by the class of the kernel: GEMM, attention, norm, communication and so on."""
+"""Table kernel_class_sum: GPU time by class of kernel (GEMM, attention, norm, communication …)."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ from gpu_profile.analysis.tables.summary import (
 )
 from gpu_profile.table import Column
 
-# A graph traced as a whole (nsys' --cuda-graph-trace=graph) does not say which kernels it ran.
+# A graph traced as a whole (nsys --cuda-graph-trace=graph) does not list its kernels.
 GRAPH_CLASS = "CUDA graph"
 
 

@@ -1,4 +1,4 @@
-"""From the host's call to the GPU's start, by rank and call."""
+"""Table launch_sum: time of launching calls, and from the call to the GPU's start, by rank."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -25,13 +25,17 @@ Row = tuple[Cell, ...]
 
 
 def collect_launches(database: Database, scope: Scope) -> list[Row]:
-    """The finished rows of one report's ranks: no rank is spread over reports."""
+    """The finished rows of one report's ranks; each rank is in one report, so nothing is to merge.
+    """
     return list(chain.from_iterable(_build_rows(rank) for rank in activities_of(database, scope)))
 
 
 def merge_launches(parts: Sequence[Sequence[Row]]) -> Table:
-    """API is the call's own time; Queue is from its end to the operation's start (0 if it had
-    begun), near 0 for a GPU that starves; Depth counts operations issued and not yet finished."""
+    """One row for each rank and API name.
+
+    API is the time of the call. Queue is from its end to the start of the operation (0 if that had
+    begun), near 0 if the GPU waits for work. Max Depth counts operations issued and not finished.
+    """
     rows = sorted(chain.from_iterable(parts), key=lambda row: (row[0], -int(row[2] or 0), row[1]))
     return Table("launch_sum", COLUMNS, tuple(rows))
 
@@ -57,7 +61,7 @@ def _build_rows(activity: Activity) -> list[Row]:
 
 
 def _compute_queue_depth(activity: Activity) -> IntArray:
-    """At each launch, how many operations are issued (this one too) and not yet finished."""
+    """The number of operations issued (with this one) and not finished at each launch."""
     launched = np.sort(activity.launched)
     finished = np.sort(activity.ops.end)
     issued = np.searchsorted(launched, activity.launched, side="right")

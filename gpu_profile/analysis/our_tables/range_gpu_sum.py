@@ -1,4 +1,5 @@
-"""GPU work by the NVTX range that was open when it was launched, autograd threads included."""
+"""Table range_gpu_sum: GPU work by the NVTX range open at its launch, autograd threads included.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class RangeTime:
-    """One name on one rank; times in ns, sums over its instances."""
+    """Sums over the instances of one range name on one rank; times in ns."""
 
     name: str
     instances: int
@@ -47,24 +48,24 @@ class RangeTime:
 
 @dataclass(frozen=True)
 class RankRanges:
-    """All range names of one rank, and the time of all its GPU operations."""
+    """The times of all range names of one rank, and the sum of all its GPU operations (ns)."""
 
     times: tuple[RangeTime, ...]
     op_time: int
 
 
 def collect_ranges(database: Database, scope: Scope) -> list[RankRanges]:
-    """Every range name of every rank of one report."""
+    """The range times of every rank in one report."""
     return [_collect_rank(activity) for activity in activities_of(database, scope)]
 
 
 def merge_ranges(parts: Sequence[Sequence[RankRanges]]) -> Table:
-    """One row a name over all ranks, the most GPU time first.
+    """One row for each range name over all ranks, the most GPU time first.
 
-    Op Time sums the operations' durations, Busy counts the time in which any ran, Self Busy only
-    operations without an inner range, Span is first start to last end (what nsys projects).
-    A nested range counts for its outer ones too. Operations launched from a thread without
-    ranges of its own belong to the range open on the main thread.
+    Op Time is the sum of the operations' durations, Busy the time in which any of them ran. Self
+    Busy counts only operations without an inner range. Span is from the first start to the last
+    end (which nsys projects). A nested range also counts for its outer ones. Operations launched
+    from a thread without ranges of its own belong to the range open on the main thread.
     """
     sums: dict[str, IntArray] = {}
     ranks = list(chain.from_iterable(parts))
@@ -81,7 +82,7 @@ def _sort_key(row: tuple[Cell, ...]) -> tuple[object, ...]:
 
 
 def _collect_rank(activity: Activity) -> RankRanges:
-    """Domains are looked at one by one: ranges nest within a domain, not across."""
+    """The range times of one rank, domain by domain, because ranges nest only within a domain."""
     times: list[RangeTime] = []
     for domain in list_distinct(activity.ranges.domain):
         times += _collect_domain(activity, activity.ranges.of_domain(domain))
@@ -93,7 +94,9 @@ def _collect_rank(activity: Activity) -> RankRanges:
 
 
 def _collect_domain(activity: Activity, ranges: Ranges) -> Iterator[RangeTime]:
-    """An operation belongs to its innermost range, and to each one around it."""
+    """The range times of one domain. An operation counts for its innermost range and all outer
+    ones.
+    """
     owner, outer = find_owners(activity, ranges), find_parents(ranges)
     first, last = _find_edges(activity, owner, outer)
     for code in list_distinct(ranges.name):
@@ -106,11 +109,13 @@ def _collect_domain(activity: Activity, ranges: Ranges) -> Iterator[RangeTime]:
 
 
 def _find_edges(activity: Activity, owner: IntArray, outer: IntArray) -> tuple[IntArray, IntArray]:
-    """First start and last end of each range's operations; NEVER ends one without any."""
+    """(first start, last end) of each range's operations; the end is NEVER for a range without
+    any.
+    """
     ops = activity.ops
-    first = np.full(len(outer) + 1, FOREVER)  # the place behind the last is NO_RANGE's
+    first = np.full(len(outer) + 1, FOREVER)  # the extra last cell is for NO_RANGE (-1)
     last = np.full(len(outer) + 1, NEVER)
-    first[owner[::-1]] = ops.start[::-1]  # sorted: the earliest one is written last
+    first[owner[::-1]] = ops.start[::-1]  # written in reverse, so the earliest start stays
     np.maximum.at(last, owner, ops.end)
     for rows in _inner_first(outer):
         np.minimum.at(first, outer[rows], first[rows])
@@ -119,7 +124,7 @@ def _find_edges(activity: Activity, owner: IntArray, outer: IntArray) -> tuple[I
 
 
 def _inner_first(outer: IntArray) -> Iterator[IntArray]:
-    """The ranges that have one around them, level by level, the deepest first."""
+    """Yield the rows of the ranges that have an outer range, level by level, the deepest first."""
     depth, around = np.zeros(len(outer), np.int64), outer
     while np.any(around != NO_RANGE):
         depth += around != NO_RANGE
@@ -129,7 +134,7 @@ def _inner_first(outer: IntArray) -> Iterator[IntArray]:
 
 
 def _with_inner(own: NDArray[np.bool_], outer: IntArray) -> NDArray[np.bool_]:
-    """These ranges and all inside of them."""
+    """A mask of these ranges and all ranges inside them."""
     includes_range = own
     while True:
         grown = own | _select_places(includes_range, outer)
@@ -139,7 +144,7 @@ def _with_inner(own: NDArray[np.bool_], outer: IntArray) -> NDArray[np.bool_]:
 
 
 def _select_places(chosen: NDArray[np.bool_], place: IntArray) -> NDArray[np.bool_]:
-    """Whether the range at each place is chosen; NO_RANGE is not."""
+    """Whether the range at each index is chosen; False for NO_RANGE."""
     return np.append(chosen, False)[place]
 
 
@@ -150,7 +155,10 @@ def _measure_range(
     own: NDArray[np.bool_],
     span: int,
 ) -> RangeTime:
-    """`hit` are the operations in any of the instances, `own` those without an inner range."""
+    """The times of one range name.
+
+    `hit` are the operations in any instance, `own` those of them without an inner range.
+    """
     closed = instances.end != FOREVER
     return RangeTime(
         name=instances.names[int(instances.name[0])],

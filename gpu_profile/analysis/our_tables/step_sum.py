@@ -1,4 +1,4 @@
-"""Step times by rank."""
+"""Table step_sum: step times of each rank."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -23,10 +23,10 @@ COLUMNS = (
 
 
 def merge_steps(parts: Sequence[Sequence[RankStates]]) -> Table:
-    """One row a rank: GPU time from a step's first operation to the next step's.
+    """One row for each rank: time on the GPU from a step's first operation to the next step's.
 
-    Every rank's row is of the same steps: those that all of them recorded, less the leading ones
-    that are still warming up on any of them. A rank without steps has a row that says so.
+    All rows cover the same steps: those that every rank recorded, without the leading ones that
+    are warm-up on any rank. A rank without steps has a row "no steps found".
     """
     ranks = sorted(chain.from_iterable(parts), key=lambda part: (part.rank, part.device))
     steps = [part.steps for part in ranks]

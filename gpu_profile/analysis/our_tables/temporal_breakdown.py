@@ -1,4 +1,4 @@
-"""Where each rank's time went; the parts sum to the span."""
+"""Table temporal_breakdown: the time of each rank by state; the states sum to the span."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -33,12 +33,11 @@ COLUMNS = (
 
 
 def merge_breakdown(parts: Sequence[Sequence[RankStates]]) -> Table:
-    """One row a rank. Exposed: not under compute. Wait: until the last rank had arrived.
+    """One row for each rank. Exposed: not under compute. Wait: until the last rank had arrived.
 
-    Idle by cause: launch (the host issued work too slowly), stall (it issued none for over a
-    millisecond), sync and copy (a blocking call had used up its lead), queued (the work was
-    issued and waited for another stream), latency (it was, and the GPU took its few
-    microseconds), profiler.
+    Idle by cause: launch (the host issued work too slowly), stall (it issued none for over 1 ms),
+    sync and copy (a blocking call had used up its lead), queued (issued work waited for another
+    stream), latency (issued work, and the GPU took its few microseconds), profiler.
     """
     ranks = split_exposed(list(chain.from_iterable(parts)))
     return Table("temporal_breakdown", COLUMNS, tuple(_build_row(rank) for rank in ranks))

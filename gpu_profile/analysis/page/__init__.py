@@ -1,4 +1,4 @@
-"""A run as one HTML file that needs nothing else: no server, no network, no other file."""
+"""Write a run as one HTML file that needs no server, no network and no other file."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,9 +23,9 @@ from gpu_profile.errors import GpuProfileError
 from gpu_profile.files import write_atomically
 from gpu_profile.table import Column, Table
 
-# What the page holds of the timeline, over all ranks: some 5 MB of its 10.
+# The most events, bins and waits in the page, over all ranks: about 5 MB of its 10 MB.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
-OWN = 5  # parts that page_analyses reads before the tables'
+OWN = 5  # the number of page_analyses()'s own parts, before the tables
 
 
 def write_page(
@@ -42,12 +42,12 @@ def write_page(
     tell_findings: Callable[[diagnose.Diagnosis], None] = lambda diagnosis: None,
     cost: str = "",
 ) -> Table:
-    """Read the reports (see parallel.analyse), write the page, and say what is in it.
+    """Read the reports (see parallel.collect_partials), write the page, and return its summary.
 
-    `known`: facts of the run by name, to be shown. `cost`: what tracing cost (baseline.said).
-    `tell_findings` gets the diagnosis, to be shown elsewhere too. Names and facts go through
-    `clean`. A report that cannot be read is told and named on the page; raises its error when
-    none can be read.
+    `known`: facts of the run by name, to be shown. `cost`: the cost of tracing, as
+    runs.baseline.describe_cost() returns it. `tell_findings` gets the diagnosis, to be shown
+    elsewhere too. Names and facts are redacted by `clean`. A report that cannot be read is named
+    by `tell` and on the page; if none can be read its error is raised.
     """
     analyses = page_analyses(len(sources))
     answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
@@ -71,7 +71,7 @@ def _page_data(
     diagnosis: diagnose.Diagnosis,
     clock_error_ns: int,
 ) -> PageData:
-    """What the reports themselves tell."""
+    """The data of the page that come from the reports."""
     ranks = join_pictures([answer[0] for answer in read])
     states = [rank.states for answer in read for rank in answer[1].ranks]
     return PageData(
@@ -90,7 +90,7 @@ def _page_data(
 def _tables(
     sources: Sequence[ReportSource], answers: Sequence[Answer], tell: Tell
 ) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
-    """The tables of the reports that were read, and why the others were not."""
+    """The tables of the reports that were read, and the errors of the others."""
     tabled = list(dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED))))
     parts = [Partials(a[OWN:]) if isinstance(a, Partials) else a for a in answers]
     analysed = merge_answers(sources, tabled, parts)
@@ -100,7 +100,8 @@ def _tables(
 
 
 def page_analyses(reports: int) -> list[Analysis]:
-    """What is read of each report: the timeline, the findings' and facts' parts, the tables'."""
+    """What is read of each report: the timeline, the parts of findings and facts, and the tables.
+    """
     budget = budget_of(reports, EVENTS, BINS)
     own = (
         Analysis("pictures", partial(all_pictures, budget=budget), _no_table),

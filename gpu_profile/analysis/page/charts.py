@@ -1,6 +1,6 @@
-"""Bars and lines as HTML and SVG that any browser, printer and screen reader can show.
+"""Bar and line charts as HTML and SVG, readable by browsers, printers and screen readers.
 
-Text is HTML and never scales with the drawing, so it stays readable on a phone.
+Text is HTML and is not scaled with the drawing, so it stays readable on a phone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from gpu_profile.analysis.page.parts import (
     render_text,
 )
 
-_LABEL_FROM = 0.11  # narrower parts have their label in the tooltip and the table only
+_LABEL_FROM = 0.11  # narrower parts are labelled only in the tooltip and the table
 _THIN_FROM = 24
 _LINES_UP_TO = 8
 
@@ -44,7 +44,7 @@ class Bar:
 
 
 def draw_stacked(bars: Sequence[Bar], total: float | None = None) -> str:
-    """Bars of parts; each fills its line, or its part of `whole` where that is given."""
+    """Stacked bars. Each bar fills its line, or value / `total` of it if `total` is given."""
     used = {part.name: part.label for bar in bars for part in bar.parts if part.value > 0}
     thin = " thin" if len(bars) > _THIN_FROM else ""
     rows = [_draw_bar(bar, total or bar.total) for bar in bars if bar.total]
@@ -84,7 +84,7 @@ def _format_amount(part: BarPart, bar: Bar) -> str:
 
 
 def draw_ranking(rows: Sequence[tuple[str, float, str]], what: str) -> str:
-    """(name, amount, remark), longest first: plain bars under their names."""
+    """Plain bars under their names, from rows of (name, amount, remark), longest first."""
     most = max((amount for _, amount, _ in rows), default=0) or 1
     items = (
         render_tag(
@@ -101,7 +101,9 @@ def draw_ranking(rows: Sequence[tuple[str, float, str]], what: str) -> str:
 
 
 def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
-    """Step times over the run: a line a rank, or for many ranks their range and the slowest."""
+    """A line chart of step times: one line for each rank, or for over 8 ranks the slowest, median
+    and fastest rank of each step, and the rank that is slowest by median.
+    """
     series = {one.rank: (one.steps_end - one.steps_start) / 1e6 for one in ranks}
     series = {rank: values for rank, values in series.items() if len(values) > 1}
     if not series:
@@ -168,7 +170,7 @@ def _select_drawn(series: dict[int, np.ndarray]) -> list[tuple[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class _Place:
-    """From step numbers and milliseconds to the drawing's 1000 x 300."""
+    """Converts step numbers and milliseconds to coordinates of the 1000 x 300 drawing."""
 
     count: int
     low: float
@@ -191,7 +193,7 @@ class _Place:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Three to six round numbers from below `low` to about `high`."""
+    """Three to six round numbers for an axis from below `low` to about `high`."""
     span = max(high - low, 1e-6)
     size = 10 ** np.floor(np.log10(span))
     step = next(size * k for k in (0.2, 0.5, 1, 2, 5) if span / (size * k) <= 5)

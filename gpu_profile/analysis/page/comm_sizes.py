@@ -1,4 +1,4 @@
-"""Bus bandwidth of collectives by the size of their messages, where the sizes are known."""
+"""Bus bandwidth of collectives by message size, where the sizes are known."""
 
 from collections.abc import Iterable
 
@@ -24,10 +24,11 @@ Known = dict[tuple[str, str, int], list[tuple[IntArray, IntArray]]]
 
 
 def comm_sizes(parts: Iterable[RankStates], clock_error_ns: int = 0) -> Table:
-    """One row a kind and size, small sizes first; many sizes are put together by powers of two.
+    """One row for each kernel name, kind and size, small sizes first.
 
-    The transfer is counted from when the last rank had arrived; the median over all ranks
-    stands for the size. Bus bandwidth: see message_sizes.bus_bandwidth.
+    Over 16 sizes are grouped by powers of two. The transfer time starts when the last rank has
+    arrived; the row holds the median over all ranks. Bus bandwidth: see
+    message_sizes.bus_bandwidth.
     """
     sizes: Known = {}
     for one in split_exposed(list(parts), clock_error_ns):

@@ -1,4 +1,4 @@
-"""Lines over time as SVG, with the text as HTML."""
+"""Line charts over time as SVG, with the text as HTML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from gpu_profile.analysis.page.parts import render_legend, render_tag, render_te
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """`time` in s, rising; `value` in the chart's unit."""
+    """One line of a chart: `time` in s, rising; `value` in the chart's unit."""
 
     name: str
     time: NDArray[np.float64]
@@ -20,7 +20,7 @@ class Curve:
 
 
 def curves(lines: Sequence[Curve], unit: str, low: float, high: float = 0.0) -> str:
-    """A chart from `low` to the largest value, or to `high` where that is given."""
+    """A chart from `low` to the largest value, or to `high` if that is not 0."""
     levels = [tick for tick in ticks(low, high or _most(lines)) if tick <= (high or np.inf)]
     top = max(levels[-1], high or _most(lines) * 1.001)
     first = min(float(line.time[0]) for line in lines)

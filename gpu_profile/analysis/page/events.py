@@ -1,7 +1,8 @@
-"""A rank's events small enough for a page: a coarse picture of all of it, an exact stretch.
+"""Reduce a rank's events to a size that fits into a page.
 
-Coarse: per lane, which part of each bin was busy. Exact: every operation of a stretch of whole
-steps in the middle, as many as the page's budget allows; of a short run, everything.
+All of the recording is kept in coarse form: for each lane, the busy part of each bin. A stretch of
+whole steps in the middle is kept exactly, with as many operations as the page's budget allows; of
+a short run that is everything.
 """
 
 from collections.abc import Sequence
@@ -24,8 +25,8 @@ from gpu_profile.analysis.tables.analysis import Scope
 
 LANES = ("compute", "communication", "memory")
 _KINDS = ((COMPUTE,), (COMMUNICATION,), (COPY, SET))
-_LANE_OF = np.array([0, 1, 2, 2])  # by kind
-# What the page's tables read of these after the timeline has: decoded once.
+_LANE_OF = np.array([0, 1, 2, 2])  # lane by kind of operation
+# Columns that the page's tables read again after the timeline; they are decoded once and kept.
 _AGAIN = {
     KERNEL: (*COMMON, "shortName", "demangledName"),
     RUNTIME: ("start", "end", "globalTid", "correlationId", "nameId"),
@@ -38,7 +39,7 @@ _DEEPEST = 3
 
 @dataclass(frozen=True)
 class Budget:
-    """What a page can hold of each report."""
+    """How many events and bins of one report the page can hold."""
 
     events: int
     bins: int
@@ -46,7 +47,9 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """Intervals with names, sorted by start, in the run's clock. `lane`: a row to draw in."""
+    """Named intervals, sorted by start, on the run's clock. `lane` is the row in which they are
+    drawn.
+    """
 
     start: IntArray
     end: IntArray
@@ -57,10 +60,10 @@ class Marks:
 
 @dataclass(frozen=True, eq=False)
 class RankPicture:
-    """Bins begin at multiples of `width` ns: bin i of a lane covers (first + i) * width on.
+    """The timeline of one rank. Bin i of a lane begins at (first + i) * width ns.
 
-    `busy` has shape (lanes, bins), 0 to 255 for the part of the bin that was busy. `events` are
-    all operations that lie in [exact_start, exact_end]; `ranges` the user's outer NVTX ranges.
+    `busy` has shape (lanes, bins), 0 to 255 for the busy part of the bin. `events` are all
+    operations in [exact_start, exact_end]. `ranges` are the user's outer NVTX ranges.
     """
 
     rank: int
@@ -81,7 +84,7 @@ class RankPicture:
 
 
 def draw_pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
-    """One a rank of the report; they share the report's budget."""
+    """One picture for each rank of the report; they share its budget."""
     for table, columns in _AGAIN.items():
         database.keep(table, *columns)
     ranks = activities_of(database, scope)
@@ -116,7 +119,9 @@ def _draw_picture(activity: Activity, offset: int, budget: Budget) -> RankPictur
 
 
 def _compute_bin_width(start: int, end: int, bins: int) -> int:
-    """The shortest power of two, so that all ranks' bins have common edges."""
+    """The shortest power of two (ns) that fits the number of bins, so that bins of all ranks
+    align.
+    """
     width = 1024
     while (end - start) // width >= max(bins, 64):
         width *= 2
@@ -129,13 +134,15 @@ def _measure_busy(activity: Activity, offset: int, width: int) -> NDArray[np.uin
     last = (int(ops.end.max()) + offset) // width
     edges = np.arange(first, last + 2, dtype=np.int64) * width - offset
     lanes = [ops.union(*kinds).within(edges[:-1], edges[1:]) for kinds in _KINDS]
-    # Rounded up: an operation however short leaves a trace.
+    # Rounded up, so that even the shortest operation is visible.
     share: NDArray[np.uint8] = np.ceil(np.stack(lanes) * (255 / width)).astype(np.uint8)
     return share
 
 
 def _select_stretch(activity: Activity, steps: IntArray, events: int) -> tuple[int, int]:
-    """The time whose operations are kept: all, else whole steps around the middle one."""
+    """(start, end) in which operations are kept: everything, else whole steps from the middle one
+    on.
+    """
     ops = activity.ops
     if len(ops.start) <= events:
         return int(ops.start[0]), int(ops.end.max())
@@ -158,8 +165,10 @@ def _make_marks(activity: Activity, rows: IntArray, offset: int) -> Marks:
 
 
 def ranges_of(process: Ranges, offset: int) -> tuple[Marks, int]:
-    """The outer ranges of the thread that has most of them, the longest if there are many; and how
-    many are left out."""
+    """(marks, number left out) of the outer ranges on the thread with most ranges.
+
+    Of many ranges the longest 6,000 are kept.
+    """
     ranges = process.of_user()
     closed = np.flatnonzero(ranges.end != FOREVER)
     threads, counts = np.unique(ranges.thread[closed], return_counts=True)
@@ -181,10 +190,10 @@ def ranges_of(process: Ranges, offset: int) -> tuple[Marks, int]:
 
 
 def budget_of(reports: int, events: int, bins: int) -> Budget:
-    """A report's part of what the whole page may hold."""
+    """One report's share of what the whole page may hold."""
     return Budget(max(200, events // max(1, reports)), max(256, bins // max(1, reports)))
 
 
 def join_pictures(parts: Sequence[Sequence[RankPicture]]) -> list[RankPicture]:
-    """All ranks, in rank order."""
+    """The pictures of all reports, in rank order."""
     return sorted((one for part in parts for one in part), key=lambda one: (one.rank, one.device))

@@ -1,4 +1,4 @@
-"""A flame graph of the host: where the threads that launch the work spent their time."""
+"""A flame graph of the host threads that launch the GPU work."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 
-# Narrower boxes cannot be read or pointed at.
+# Boxes below 0.2 % of the width cannot be read or pointed at.
 _LEAST = 0.002
 _DEEPEST, _MOST_BOXES = 48, 1500
 _ROW_PX = 19
@@ -26,7 +26,9 @@ _LABEL_FROM = 0.03
 
 @dataclass
 class _Node:
-    """A function under its callers: samples of it and what it called, of them while idle."""
+    """A function below its callers: samples in it and its callees, and how many of them while
+    idle.
+    """
 
     samples: int = 0
     idle: int = 0
@@ -41,14 +43,14 @@ class _Node:
 
 
 def flame_part(database: Database, scope: Scope) -> list[HostSamples]:
-    """One report's ranks, those with samples, by kind."""
+    """The samples of one report's ranks, by kind."""
     return samples_of(activities_of(database, scope), database)
 
 
 def flame(parts: Sequence[HostSamples], clean: Redactor, most: int = 8) -> str:
-    """One graph a rank and kind, the first open; nothing without samples.
+    """One graph for each rank and kind, the first one open; "" without samples.
 
-    Names of functions and files go through `clean`.
+    Names of functions and files are redacted by `clean`.
     """
     ranks = sorted(parts, key=lambda part: (part.kind != "Python", part.rank))[:most]
     if not ranks:
@@ -85,7 +87,7 @@ def _graph(rank: HostSamples, clean: Redactor, several: bool, first: bool) -> st
 
 
 def _boxes(node: _Node, total: int, row: int, offset: int) -> Iterator[tuple[int, str]]:
-    """(row, box) of what the node called, widest first."""
+    """Yield (row, box) of the functions that the node called, widest first."""
     for name, inner in sorted(node.inner.items(), key=lambda pair: (-pair[1].samples, pair[0])):
         share = inner.samples / total
         if share >= _LEAST:

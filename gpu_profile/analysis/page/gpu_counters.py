@@ -1,4 +1,4 @@
-"""Curves of the GPU itself: hardware metrics in the steady part, memory over the recording."""
+"""Curves of GPU hardware metrics in the steady part, and of memory over the recording."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,14 +36,16 @@ Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 @dataclass(frozen=True, eq=False)
 class GpuCounters:
-    """Of one report: metrics by GPU and name, and each rank's reserved memory in GB."""
+    """The curves of one report: metrics by GPU and name, and each rank's reserved memory in GB."""
 
     gpus: tuple[tuple[int, tuple[Curve, ...]], ...]
     memory: tuple[Curve, ...]
 
 
 def counters_part(database: Database, scope: Scope) -> GpuCounters:
-    """Small enough for a page: 300 means a metric, 600 points a memory curve."""
+    """The curves of one report, with at most 300 means of each metric and some 600 points of
+    memory.
+    """
     span, gpu_metrics = steady_span(database, scope), metrics.load_metrics(database)
     gpus = sorted({metric.gpu for metric in gpu_metrics})[:_MOST_GPUS]
     drawn = tuple((gpu, _metric_curves(gpu_metrics, gpu, span, scope.offset_ns)) for gpu in gpus)
@@ -80,7 +82,7 @@ def _binned(name: str, metric: metrics.Metric, offset: int) -> Curve:
 
 
 def _memory_curve(name: str, time: NDArray[np.int64], size: NDArray[np.int64]) -> Curve:
-    """Every n-th step of the curve, its peak always."""
+    """Every n-th point of the curve, always with its peak."""
     keep = np.unique(
         np.r_[0 : len(time) : max(1, len(time) // 300), np.argmax(size), len(time) - 1]
     )
@@ -89,7 +91,7 @@ def _memory_curve(name: str, time: NDArray[np.int64], size: NDArray[np.int64]) -
 
 
 def gpu_counters(parts: Sequence[GpuCounters], table: Table) -> str:
-    """A chart a GPU that was sampled, with the metrics as a table; nothing without sampling."""
+    """A chart for each sampled GPU, and the metrics as a table; "" without samples."""
     charts = [
         render_tag("h3", render_text(f"GPU {gpu}")) + curves(lines, "%", low=0.0, high=100.0)
         for part in parts
@@ -106,7 +108,7 @@ def gpu_counters(parts: Sequence[GpuCounters], table: Table) -> str:
 
 
 def gpu_memory(parts: Sequence[GpuCounters], table: Table) -> str:
-    """Reserved memory over time, a line a rank; nothing where it was not recorded."""
+    """A chart of reserved memory with a line for each rank; "" if it was not recorded."""
     lines = [line for part in parts for line in part.memory][:_MOST_RANKS]
     if not lines:
         return ""

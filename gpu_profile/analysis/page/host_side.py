@@ -1,4 +1,5 @@
-"""What a page shows of ranks that did nothing on a GPU: NVTX ranges, and where the host waited."""
+"""Page parts for ranks without GPU work: their NVTX ranges, MPI calls and operating system calls.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +33,7 @@ _NO_MARKS = Marks(_NONE, _NONE, _NONE, _NONE, ())
 
 
 def all_pictures(database: Database, scope: Scope, budget: Budget) -> list[RankPicture]:
-    """One a rank of the report: of its GPU work, or of its NVTX ranges where there is none."""
+    """A picture for each rank of the report, of its GPU work or else of its NVTX ranges."""
     return draw_pictures(database, scope, budget) or host_pictures(database, scope)
 
 
@@ -65,7 +66,10 @@ def _draw_host_picture(rank: int, ranges: Ranges, offset: int) -> RankPicture:
 
 
 def _only_of_hosts(analysis: Analysis) -> Analysis:
-    """The table over those reports that hold no GPU work, which the page's others are silent of."""
+    """The analysis over only those reports that hold no GPU work.
+
+    The page's other tables have no rows for such reports.
+    """
     return replace(
         analysis,
         partial=partial(_collect_partial, analysis=analysis),

@@ -1,4 +1,4 @@
-"""The text of the page: its parts in their order, made from what write_page read."""
+"""Render the page's HTML: all parts in order, from the data that write_page read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,7 +81,7 @@ _SCRIPTS = ("tables.js", "data.js", "timeline.js", "lookup.js", "controls.js")
 
 @dataclass(frozen=True)
 class PageData:
-    """Everything that the page shows. `facts` are the caller's, such as the run's id."""
+    """The data that the page shows. `facts` are the caller's, such as the run's id."""
 
     title: str
     tables: Mapping[str, Table]
@@ -99,7 +99,7 @@ class PageData:
 
 
 def render_page(data: PageData) -> str:
-    """The page's text: the same data give the same bytes."""
+    """The HTML of the page; equal data give equal bytes."""
     clean_text = partial(data.clean.text, everywhere=True)
     title = render_text(clean_text(data.title))
     parts = _render_parts(data, clean_text)
@@ -188,7 +188,7 @@ def _render_timeline(data: PageData) -> str:
 
 
 def _redact_table(table: Table, clean: Redactor) -> Table:
-    """Names of kernels and ranges are the job's own and may hold anything."""
+    """The table with all texts redacted: a job controls the names of its kernels and ranges."""
     clean_texts: dict[str, str] = {}
 
     def text_of(cell: str) -> str:
@@ -202,7 +202,7 @@ def _redact_table(table: Table, clean: Redactor) -> Table:
 
 
 def shorten(name: str) -> str:
-    """A name as the page shows it: the search for secrets takes time by a name's square."""
+    """Cut a name at 2,000 characters, because the search for secrets takes quadratic time."""
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 

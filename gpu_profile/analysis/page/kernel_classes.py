@@ -1,4 +1,4 @@
-"""The page's first chart: what kind of work each rank's GPU did."""
+"""The page's first chart: GPU time of each rank by class of kernel."""
 
 from dataclasses import replace
 
@@ -25,8 +25,10 @@ CLASSES_BY_RANK = replace(KERNEL_CLASS_SUM, partial=_by_rank)
 
 
 def kernel_classes(table: Table) -> str:
-    """One bar a rank, as long as its kernels' time against the busiest rank's; classes in the
-    same order on all of them, the largest of the run first."""
+    """One bar for each rank; its length is the rank's kernel time against the busiest rank's.
+
+    The classes have the same order in all bars, the largest of the run first.
+    """
     if not table.rows:
         return ""
     times: dict[str, dict[Cell, int]] = {}

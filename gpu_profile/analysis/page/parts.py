@@ -1,4 +1,4 @@
-"""Small pieces of HTML: escaped text, amounts with units, tables that sort and search."""
+"""Small pieces of HTML: escaped text, amounts with units, sortable and searchable tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -12,9 +12,10 @@ _WRAPS = frozenset({"Evidence", "Advice"})
 
 
 def render_tag(name: str, *content: str, **attributes: str | int | float | None) -> str:
-    """An element; `class_` and `aria_label` become class and aria-label, None leaves one out.
+    """An HTML element. `class_` and `aria_label` become class and aria-label; None omits an
+    attribute.
 
-    Content is HTML already: what comes from a report goes through `text` first.
+    `content` must be HTML already: pass text from a report through render_text() first.
     """
     attributes_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
@@ -25,12 +26,12 @@ def render_tag(name: str, *content: str, **attributes: str | int | float | None)
 
 
 def render_text(value: object) -> str:
-    """Escaped, for content."""
+    """The value as text, escaped for HTML content."""
     return escape(str(value))
 
 
 def format_duration(ns: float) -> str:
-    """Three digits and the unit that suits: 15.3 ms."""
+    """A duration with three digits and a fitting unit, e.g. 15.3 ms."""
     size, unit = next((pair for pair in _TIMES if abs(ns) >= pair[0]), _TIMES[-1])
     return f"{_format_three_digits(ns / size)} {unit}"
 
@@ -45,7 +46,7 @@ def format_percent(share: float) -> str:
 
 
 def render_section(anchor: str, title: str, intro: str, *content: str) -> str:
-    """A part of the page with its heading; the intro is one plain sentence or two."""
+    """A section of the page with its heading and an intro of one or two sentences."""
     heading = render_tag("h2", render_text(title), id=f"{anchor}-title")
     lead = render_tag("p", render_text(intro), class_="intro") if intro else ""
     return render_tag(
@@ -54,7 +55,7 @@ def render_section(anchor: str, title: str, intro: str, *content: str) -> str:
 
 
 def render_legend(entries: Iterable[tuple[str, str]]) -> str:
-    """(class, label) of each pattern used."""
+    """A legend from (CSS class, label) pairs."""
     return render_tag(
         "ul",
         *(
@@ -75,7 +76,7 @@ def render_folded(summary: str, *content: str, open_: bool = False) -> str:
 
 
 def data_table(table: Table, caption: str, most: int = MOST_ROWS) -> str:
-    """A table that the script makes sortable and searchable; complete without it."""
+    """An HTML table, complete without the script, which makes it sortable and searchable."""
     if not table.rows:
         return render_tag("p", render_text("No such events in these reports."), class_="note")
     numeric = [_is_numeric(table, index) for index in range(len(table.columns))]
@@ -131,7 +132,7 @@ def _render_cell(cell: Cell, column: Column, numeric: bool) -> str:
 
 
 def render_facts(pairs: Mapping[str, str]) -> str:
-    """What is known of the run, as a list of terms."""
+    """Facts of the run as a description list; empty values are left out."""
     entries = (
         render_tag("div", render_tag("dt", render_text(name)), render_tag("dd", render_text(value)))
         for name, value in pairs.items()
@@ -141,7 +142,7 @@ def render_facts(pairs: Mapping[str, str]) -> str:
 
 
 def render_figures(entries: Iterable[tuple[str, str, str]]) -> str:
-    """(label, value, remark) of the few numbers to see first."""
+    """Cards with the most important numbers, from (label, value, remark)."""
     cards = (
         render_tag(
             "div",

@@ -1,4 +1,4 @@
-"""What a reader must know of the reports: versions and devices, never hosts, users or paths."""
+"""Versions and devices of the reports for the page; no hosts, users or paths."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ _SYSTEM = ("NvDriverVersion", "CudaDriverVersion", "CpuDescription", "OsDescript
 
 @dataclass(frozen=True)
 class PageReport:
-    """Of one report; `system` holds only the names in _SYSTEM."""
+    """The facts of one report; `system` holds only the names in _SYSTEM."""
 
     nsys: str
     gpus: tuple[str, ...]
@@ -22,7 +22,7 @@ class PageReport:
 
 
 def report_facts(database: Database, _scope: Scope) -> PageReport:
-    """One report's part."""
+    """Read the facts of one report."""
     only = {
         str(name): str(value)
         for name, value in database.rows("TARGET_INFO_SYSTEM_ENV", "name", "value")
@@ -35,7 +35,7 @@ def report_facts(database: Database, _scope: Scope) -> PageReport:
 
 
 def run_facts(parts: Sequence[PageReport], ranks: int, clock_error_ns: int = 0) -> dict[str, str]:
-    """The facts of all reports as one short list."""
+    """The facts of all reports, joined, by label."""
     facts = {"Ranks": f"{ranks}", "Reports": f"{len(parts)}"}
     facts["GPUs seen by a report"] = _join_values(_format_counts(part.gpus) for part in parts)
     facts["nsys"] = _join_values(part.nsys for part in parts)
@@ -63,7 +63,7 @@ def _join_values(values: object) -> str:
 
 
 def _format_cuda_version(number: str) -> str:
-    """13000 is CUDA 13.0 (cuDriverGetVersion's encoding)."""
+    """"13.0" for 13000, the encoding of cuDriverGetVersion."""
     if not number.isdigit():
         return number
     return f"{int(number) // 1000}.{int(number) % 1000 // 10}"

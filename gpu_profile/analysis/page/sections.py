@@ -1,4 +1,4 @@
-"""The page's parts, each from the tables that it shows."""
+"""The page's sections, rendered from tables."""
 
 from collections.abc import Mapping, Sequence
 
@@ -54,7 +54,7 @@ def read_number(cell: Cell) -> float:
 
 
 def render_overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
-    """The figures to see first; start-up is in none of the shares."""
+    """The most important figures. Their shares do not include start-up."""
     breakdown, steps = tables["temporal_breakdown"], tables["step_sum"]
     if not breakdown.rows:
         return ""
@@ -93,7 +93,7 @@ def render_overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
 
 
 def render_findings(diagnosis: Diagnosis, facts_of_run: Sequence[str]) -> str:
-    """What start-up and a step take, and what to do about it, most winnable time first."""
+    """Start-up and step times, then the findings with the most time to save first."""
     cards = [_render_finding(place, finding) for place, finding in enumerate(diagnosis.findings, 1)]
     body = render_tag("ol", *cards, class_="findings") if cards else ""
     if not cards and not any(note.startswith("anything") for note in diagnosis.unjudged):
@@ -125,7 +125,7 @@ def _render_finding(place: int, finding: Finding) -> str:
 
 
 def render_breakdown(table: Table) -> str:
-    """One bar a rank, all of its span."""
+    """One bar for each rank, which covers its whole span."""
     if not table.rows:
         return ""
     columns = {name: table.column(name) for name in STATES}
@@ -148,7 +148,7 @@ def render_breakdown(table: Table) -> str:
 
 
 def render_steps(table: Table, ranks: Sequence[RankPicture]) -> str:
-    """Step times, drawn and as figures."""
+    """Step times as a chart and a table."""
     dropped = max((int(read_number(cell)) for cell in table.column("Dropped")), default=0)
     source = next((str(cell) for cell in table.column("Found By") if cell), "")
     if not any(len(rank.steps_start) for rank in ranks):
@@ -165,7 +165,7 @@ def render_steps(table: Table, ranks: Sequence[RankPicture]) -> str:
 
 
 def render_kernels(table: Table) -> str:
-    """The kernels that took most time."""
+    """The twelve kernels that took most time."""
     if not table.rows:
         return ""
     rows = [
@@ -190,7 +190,7 @@ def render_kernels(table: Table) -> str:
 
 
 def render_collectives(table: Table, sizes: Table) -> str:
-    """Who waited for whom, and how fast the data moved."""
+    """Waiting and transfer of each collective by rank, and its bandwidth."""
     if not table.rows:
         return ""
     names = list(dict.fromkeys(map(str, table.column("Collective"))))
@@ -205,7 +205,7 @@ def render_collectives(table: Table, sizes: Table) -> str:
 
 
 def _groups(table: Table) -> str:
-    """What the communicators are for, and whose they are."""
+    """A list of the communicators with their use and their ranks."""
     columns = (table.column(name) for name in ("Group", "Communicator", "Members"))
     group_rows = sorted({row for row in zip(*columns, strict=True) if row[0]}, key=str)
     lines = (
@@ -216,7 +216,7 @@ def _groups(table: Table) -> str:
 
 
 def _render_sizes(table: Table, sizes: Table) -> str:
-    """Bus bandwidth by message size; over all messages where single sizes are not recorded."""
+    """Bus bandwidth by message size; over all messages if single sizes are not recorded."""
     rows = [
         (
             f"{name}, {size} MB",
@@ -271,7 +271,7 @@ def _render_collective(table: Table, name: str) -> str:
 
 
 def table_list(tables: Sequence[tuple[Table, str]]) -> str:
-    """The tables by name, folded."""
+    """The tables in folded elements, with their names."""
     parts = (
         render_folded(
             f"{table.title} ({len(table.rows):,} rows): {what}", data_table(table, table.title)

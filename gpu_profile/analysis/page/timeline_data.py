@@ -1,4 +1,4 @@
-"""All ranks' pictures as what the page's script reads: facts in JSON, numbers in one block."""
+"""The timeline's data for the page's script: facts in JSON, numbers in one packed block."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ _RANKS_AT_ONCE = 32
 
 @dataclass
 class _Names:
-    """Every name once, over all ranks."""
+    """An index for every distinct name over all ranks."""
 
     clean: Callable[[str], str]
     known: dict[str, int] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class _Names:
 
 @dataclass(frozen=True, eq=False)
 class RankWaits:
-    """When a rank sat in a collective until the last one had come: sorted, in the run's clock."""
+    """When a rank waited in collectives for the last rank; sorted, on the run's clock."""
 
     start: IntArray
     end: IntArray
@@ -45,7 +45,7 @@ WaitsOf: TypeAlias = Mapping[tuple[int, int], RankWaits]
 
 
 def waits_of(parts: Iterable[RankStates], clock_error_ns: int, most: int) -> WaitsOf:
-    """Those of each rank; the longest ones where there are more than `most`."""
+    """The waits of each rank, at most the `most` longest ones."""
     waits = {}
     for one in split_exposed(list(parts), clock_error_ns):
         own, matched = one.states.collectives, one.arrivals.matched
@@ -132,7 +132,7 @@ def timeline_part(
     clean: Callable[[str], str],
     windows: Edges = (),
 ) -> str:
-    """The drawing's place in the page, its controls, and its data."""
+    """The HTML of the timeline: its controls, its canvas, and its data."""
     facts, block = timeline_data(ranks, waits, clean, windows)
     return (
         _CONTROLS

@@ -1,1 +1,1 @@
-"""Communication kernels of a rank: what NCCL says of them, and their match over the ranks."""
+"""Communication kernels of a rank: NCCL's NVTX payloads, and the match over the ranks."""

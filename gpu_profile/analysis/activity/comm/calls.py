@@ -1,6 +1,7 @@
-"""What each communication kernel of a rank carries out: communicator, kind, bytes, peers.
+"""The communicator, kind, bytes and peers of each communication kernel of a rank.
 
-From NCCL's payloads where the report has them, else the kind alone, from the kernel's name.
+They are read from NCCL's NVTX payloads. Without payloads only the kind is known, from the kernel's
+name.
 """
 
 import re
@@ -36,8 +37,11 @@ _SENDS = re.compile(r"^nccl(Send|Put)")
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """Point-to-point messages: the `kernel` (a row of CommCalls) that `sends` it to or gets it
-    from `peer`, a rank of the kernel's communicator, and its bytes."""
+    """Point-to-point messages, in arrays of one length.
+
+    `kernel` is a row of CommCalls. `sends` is true if the kernel sends the message to `peer`,
+    false if it receives it from there. `peer` is a rank number of the kernel's communicator.
+    """
 
     kernel: IntArray
     peer: IntArray
@@ -47,12 +51,12 @@ class Messages:
 
 @dataclass(frozen=True, eq=False)
 class CommCalls:
-    """A rank's communication kernels by start; arrays of one length.
+    """The communication kernels of a rank by start, in arrays of one length.
 
-    `communicator` is NCCL's id, NO_COMMUNICATOR where unknown. `kind` indexes KINDS. `bytes` is
-    NCCL's size, 0 where unknown; of messages between two ranks what the rank sends to others or
-    gets from them, whichever is more.
-    `ranks`: this rank's number in a communicator and its size, where its beginning was recorded.
+    `communicator` is NCCL's id, or NO_COMMUNICATOR. `kind` indexes KINDS. `bytes` is NCCL's size,
+    0 where unknown; for messages between two ranks it is the larger of the bytes sent to and
+    received from other ranks. `ranks` maps a communicator to (this rank's number, number of
+    ranks), if its ncclCommInit was recorded.
     """
 
     communicator: IntArray
@@ -68,7 +72,7 @@ def no_messages() -> Messages:
 
 
 def kinds_of(names: Sequence[str]) -> NDArray[np.int8]:
-    """The kind of each kernel by its name alone."""
+    """The kind of each kernel, from its name alone."""
     return np.array([KINDS.index(comm_kind(name)) for name in names], np.int8)
 
 
@@ -80,8 +84,11 @@ def comm_calls(
     device: int,
     rank: int,
 ) -> CommCalls:
-    """The kernels of one rank on one device. `named`: their kinds by their names; `thread` and
-    `launched`: who launched each, and when. `rank` is the process' own of the run."""
+    """The communication kernels of one rank on one device.
+
+    `named` holds the kinds by kernel name. `thread` and `launched` hold the thread and the time of
+    each launch. `rank` is the number of the process in the run.
+    """
     size = len(named)
     launches = find_launches(calls, thread, launched)
     communicator = np.full(size, NO_COMMUNICATOR)
@@ -99,8 +106,9 @@ def comm_calls(
 def _sizes(
     calls: NcclCalls, launches: Launches, messages: Messages, own: IntArray
 ) -> NDArray[np.float64]:
-    """Bytes of each kernel's collectives; of messages, what it sends to others or gets from
-    them, whichever is more."""
+    """The bytes of each kernel's collectives, plus the larger of the bytes of messages that it
+    sends to and receives from other ranks.
+    """
     moved, sent, got = (np.zeros(len(own), np.float64) for _ in range(3))
     collective = calls.peer[launches.call] == NO_PEER
     amount = calls.size[launches.call] * launches.share
@@ -113,7 +121,9 @@ def _sizes(
 
 
 def _own_ranks(memberships: Sequence[Membership], device: int) -> dict[int, tuple[int, int]]:
-    """By communicator; of a process with several ranks in one, that of the device."""
+    """(rank, size) by communicator. If one process holds several ranks of a communicator (one for
+    each GPU), the rank on `device` is used.
+    """
     of_device = [one for one in memberships if one.device in (device, NO_PEER)]
     counts: dict[int, int] = {}
     for one in memberships:
@@ -125,8 +135,11 @@ def _own_ranks(memberships: Sequence[Membership], device: int) -> dict[int, tupl
 def _number(
     communicator: int, ranks: Mapping[int, tuple[int, int]], calls: NcclCalls, rank: int
 ) -> int:
-    """This rank's number in a communicator; where its beginning was not recorded, the run's own
-    rank, unless the messages go to one other rank only or not that far."""
+    """This rank's number in a communicator, or NO_PEER where unknown.
+
+    If the communicator's init was not recorded, the number in the run is used, unless all messages
+    go to one peer or `rank` is larger than every peer.
+    """
     if communicator in ranks:
         return ranks[communicator][0]
     peers = list_distinct(calls.peer[calls.communicator == communicator])
@@ -134,7 +147,9 @@ def _number(
 
 
 def _kinds(calls: NcclCalls, launches: Launches, named: NDArray[np.int8]) -> NDArray[np.int8]:
-    """The call tells the kind where the kernel's name does not (ncclDevKernel_Generic)."""
+    """The kind of each kernel, from the NCCL call where the kernel's name does not show it
+    (ncclDevKernel_Generic).
+    """
     kind_by_name = np.array([KINDS.index(_call_kind(name)) for name in calls.names], np.int8)
     kind = named.copy()
     if len(launches.call):
@@ -145,7 +160,7 @@ def _kinds(calls: NcclCalls, launches: Launches, named: NDArray[np.int8]) -> NDA
 
 
 def _call_kind(name: str) -> str:
-    """ncclSend is send_recv, ncclAlltoAll all_to_all."""
+    """The kind of an NCCL call: send_recv for "ncclSend", all_to_all for "ncclAlltoAll"."""
     kernel = comm_kernel(f"{name}Kernel")
     return kernel.kind if kernel else OTHER
 
@@ -166,10 +181,12 @@ def _mark_all_to_all(
     own: IntArray,
     ranks: Mapping[int, tuple[int, int]],
 ) -> None:
-    """Kernels that send to every rank of the communicator are an all-to-all, and with them all
-    of that communicator: where a rank has nothing for some other one, no message is sent.
+    """Set the kind ALL_TO_ALL for send/receive kernels that exchange data between all ranks.
 
-    Libraries send to themselves too; a pipeline, or a ring, never does.
+    A kernel that sends to every other rank of the communicator, or to its own rank, is such an
+    exchange: MoE libraries send to themselves too, a pipeline or a ring never does. If at least
+    half of a communicator's kernels are exchanges, all of them are marked, because no message is
+    sent where a rank has no data for another one.
     """
     if not len(messages.kernel):
         return

@@ -1,4 +1,5 @@
-"""One rank's communication kernels in their order, and what a match of several ranks says."""
+"""Communication kernels of one rank in order, and the arrivals that matching several ranks gives.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,8 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.comm.calls import Messages, kinds_of, no_messages
 from gpu_profile.analysis.arrays.types import IntArray
 
-# A rank whose process is descheduled sees a collective's end late: up to 0.7 ms were seen.
+# A rank whose process is descheduled sees the end of a collective late, by up to 0.7 ms in our
+# recordings.
 END_SLACK_NS = 1_000_000
 # A capture may miss a few collectives of one rank at its start.
 MOST_SHIFT = 8
@@ -19,11 +21,12 @@ UNMATCHED = -1
 
 @dataclass(frozen=True, eq=False)
 class Collectives:
-    """One rank's communication kernels, sorted by start, in the run's clock.
+    """Communication kernels of one rank, sorted by start, on the run's clock.
 
-    `name` indexes `names`. `bytes` is the message's size, 0 where unknown. `communicator` is
-    NCCL's id, NO_COMMUNICATOR where the report does not say it: then `stream` tells
-    communicators apart. `kind` indexes KINDS. `messages`, `members`: see CommCalls.
+    `name` indexes `names`. `bytes` is the size of the message, 0 where unknown. `communicator` is
+    NCCL's id, or NO_COMMUNICATOR where the report does not hold it; then each `stream` is taken
+    for a communicator. `kind` indexes KINDS. `messages`: see CommCalls; `members`: see
+    CommCalls.ranks.
     """
 
     start: IntArray
@@ -38,7 +41,9 @@ class Collectives:
     members: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Without NCCL's word the kinds are those of the names."""
+        """Fill a missing `communicator` with NO_COMMUNICATOR, and a missing `kind` from the kernel
+        names.
+        """
         if len(self.communicator) != len(self.start):
             object.__setattr__(self, "communicator", np.zeros(len(self.start), np.int64))
         if len(self.kind) != len(self.start):
@@ -50,9 +55,13 @@ class Collectives:
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
-    """Per communication kernel of one rank: `last`, when the last rank arrived; the
-    communicator's `group` number (UNMATCHED without one) and number of `ranks`; `late`: this rank
-    against the others (ns, positive when it came last); and the `order` within its group."""
+    """When the other ranks arrived at each communication kernel of one rank.
+
+    `last` is the time at which the last rank arrived (ns). `group` is the number of the
+    communicator, or UNMATCHED. `ranks` is how many ranks it has. `late` is how much later this
+    rank came than the last of the others (ns, negative if another rank was last). `order` is the
+    position within the group.
+    """
 
     last: IntArray
     group: IntArray
@@ -67,7 +76,9 @@ class Arrivals:
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """Kernels of one rank that follow each other; `rows` indexes the rank's Collectives."""
+    """Consecutive kernels of one rank that belong to one communicator; `rows` indexes its
+    Collectives.
+    """
 
     owner: int
     rows: IntArray
@@ -79,21 +90,25 @@ class Lane:
 
 
 def lane_of(owner: int, own: Collectives, rows: IntArray) -> Lane:
-    """These rows of a rank's collectives."""
+    """The given rows of a rank's collectives as a lane."""
     name = np.array(own.names)[own.name[rows]]
     return Lane(owner, rows, own.start[rows], own.end[rows], name, own.kind[rows], own.bytes[rows])
 
 
 def no_arrivals(count: int) -> Arrivals:
-    """All unmatched."""
+    """Arrivals of `count` kernels, all unmatched."""
     zeros = [np.zeros(count, np.int64) for _ in range(3)]
     group = np.full(count, UNMATCHED)
     return Arrivals(zeros[0], group, np.ones(count, np.int64), zeros[1], zeros[2])
 
 
 def shifts(first: int, other: int) -> Iterator[tuple[int, slice, slice]]:
-    """(shift, part of the first, part of the other) of two sequences' lengths, the smallest
-    shifts first; at least half of the shorter one is in each."""
+    """Yield (shift, slice of the first, slice of the other) for two sequences, the smallest shift
+    first.
+
+    Each slice covers at least half of the shorter sequence. Example: shift 1 pairs row 0 of the
+    first with row 1 of the other.
+    """
     most = min(MOST_SHIFT + abs(first - other), first - 1, other - 1)
     for shift in sorted(range(-most, most + 1), key=abs):
         mine, theirs = max(0, shift), max(0, -shift)
@@ -108,9 +123,11 @@ def fill(
     number: int,
     clock_error_ns: int = 0,
 ) -> None:
-    """Write the arrivals of one communicator into its ranks'; indices that only some have stay
-    unmatched, and so do kernels that never ran at the same time on all of them: no wait is longer
-    than the kernel in which a rank waits, so none is longer than the recording."""
+    """Write the arrivals of one communicator's lanes into the arrivals of their ranks.
+
+    Two kinds of kernels stay unmatched: those that some lane lacks, and those that did not run at
+    the same time on all lanes. So no wait is longer than the kernel in which a rank waits.
+    """
     begin = max(-shift for _, shift in lanes)
     stop = min(len(lane.rows) - shift for lane, shift in lanes)
     parts = [slice(begin + shift, stop + shift) for _, shift in lanes]

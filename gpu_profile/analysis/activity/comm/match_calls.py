@@ -1,4 +1,4 @@
-"""Match communication over the ranks by what NCCL says: communicator, order, peers."""
+"""Match communication over the ranks by NCCL's own records: communicator, order and peers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ _SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])
 def match_calls(
     ranks: Sequence[Collectives], arrivals: Sequence[Arrivals], clock_error_ns: int, first: int = 0
 ) -> int:
-    """Write the arrivals of every communicator that NCCL names; the next free group number."""
+    """Write the arrivals of every communicator that NCCL names; return the next free group number.
+    """
     number = first
     for communicator in _communicators(ranks):
         together = _match_collectives(ranks, arrivals, communicator, number, clock_error_ns)
@@ -43,7 +44,7 @@ def match_calls(
 
 
 def _communicators(ranks: Sequence[Collectives]) -> list[int]:
-    """By their first kernel's start."""
+    """The ids of the communicators, by the start of their first kernel."""
     first: dict[int, int] = {}
     for own in ranks:
         for one in list_distinct(own.communicator):
@@ -79,12 +80,15 @@ def _match_collectives(
 
 
 def _shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
-    """By how many collectives a capture began later: the order tells, the time confirms."""
+    """How many collectives earlier `first` began to record than `lane`, or None.
+
+    The kinds and sizes must agree in order, and the kernels must overlap in time.
+    """
     for shift, one, other in shifts(len(first.rows), len(lane.rows)):
         late = np.maximum(first.start[one], lane.start[other]) - clock_error_ns
         meet = late <= np.minimum(first.end[one], lane.end[other]) + END_SLACK_NS
         kind = first.kind[one]
-        # The root of a broadcast sends and goes on: it need not meet those that receive.
+        # In a broadcast the root's kernel can end before the receivers' kernels start.
         meet |= ~_SYMMETRIC[kind]
         even = (first.bytes[one] == lane.bytes[other]) | (kind == _ALL_TO_ALL)
         if (meet & even & (kind == lane.kind[other])).mean() >= MATCH_SHARE:
@@ -94,7 +98,7 @@ def _shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Rows of two ranks' kernels that send to, and receive from, each other."""
+    """Rows of the kernels with which one rank sends to another, and of the matching receives."""
 
     sender: int
     receiver: int
@@ -124,8 +128,11 @@ def _match_messages(
 
 
 def _write(own: Collectives, arrivals: Arrivals, partner: IntArray, number: int, size: int) -> None:
-    """A small message may be on its way before its receiver has come: no wait is longer than
-    the kernel itself."""
+    """Write the arrivals of one rank's send and receive kernels.
+
+    `late` is limited to the length of the kernel: a small message can be sent before the
+    receiver's kernel starts, and then nobody waits that long.
+    """
     rows = np.flatnonzero(partner != np.iinfo(np.int64).min)
     start, end = own.start[rows], own.end[rows]
     arrivals.last[rows] = np.clip(partner[rows], start, end)
@@ -136,8 +143,11 @@ def _write(own: Collectives, arrivals: Arrivals, partner: IntArray, number: int,
 
 
 def number_owners(ranks: Sequence[Collectives], communicator: int) -> dict[int, int]:
-    """Index of the rank that each number of the communicator stands for: as NCCL said when it
-    began; where that was not recorded, in the run's order."""
+    """Map each rank number of a communicator to the index in `ranks`.
+
+    The numbers come from NCCL's init ranges. If these are missing for some rank, the order of the
+    run is used: the first rank with the communicator is number 0.
+    """
     mine = [index for index, own in enumerate(ranks) if (own.communicator == communicator).any()]
     owners = {ranks[index].members[communicator][0]: index for index in mine
              if communicator in ranks[index].members}  # fmt: skip
@@ -162,7 +172,7 @@ def _pairs(
 def _kernels(
     own: Collectives, communicator: int, peer: int, *, sends: bool
 ) -> tuple[IntArray, IntArray]:
-    """Kernel rows and bytes of the messages with a peer, in their order."""
+    """Kernel rows and bytes of the messages with one peer, by start."""
     messages = own.messages
     mine = (messages.peer == peer) & (messages.sends == sends)
     mine &= (own.communicator[messages.kernel] == communicator) & (
@@ -180,8 +190,10 @@ def _message_shift(
     receives: tuple[IntArray, IntArray],
     clock_error_ns: int,
 ) -> tuple[slice, slice] | None:
-    """Of the shifts with which sizes agree and nothing is received before it is sent, the one
-    with which the kernels end nearest to each other."""
+    """The slices under which sends and receives match, with the kernel ends nearest to each other.
+
+    Message sizes must agree, and no message may be received before it is sent.
+    """
     best, least = None, np.inf
     for shift, one, other in shifts(len(sends[0]), len(receives[0])):
         a, b = sends[0][one], receives[0][other]

@@ -1,9 +1,10 @@
-"""What NCCL says of its own calls: the payloads of its NVTX ranges.
+"""Decode the payloads of NCCL's NVTX ranges: communicator, message size, peer and rank.
 
-There only if the report was exported with --include-blobs=true. Layout of a blob: four u64 (domain,
-schema, size of the payload, its offset), then the payload; its fields' offsets are in
-NVTX_PAYLOAD_SCHEMA_ENTRIES. The communicator's id is the same on all its ranks. NCCL's size is what
-one rank sends (all-gather) or gets (reduce-scatter), or the whole message (all-reduce).
+They exist only in reports exported with --include-blobs=true. Layout of a blob: four u64 (domain,
+schema, size of the payload, its offset), then the payload. The offsets of the payload's fields are
+in the table NVTX_PAYLOAD_SCHEMA_ENTRIES. The id of a communicator is the same on all its ranks.
+NCCL's size is the bytes that one rank sends (all-gather) or receives (reduce-scatter), or the
+whole message (all-reduce).
 """
 
 import re
@@ -22,7 +23,7 @@ from gpu_profile.analysis.store.schema import NVTX
 
 COMMUNICATOR, SIZE, PEER = "NCCL communicator ID", "Message size [bytes]", "Peer rank"
 RANKS, RANK, DEVICE = "No. of ranks", "Rank", "CUDA device"
-# struct's letter of each field that is read.
+# The struct format of each field that is read.
 _FORMATS = {COMMUNICATOR: "<q", SIZE: "<Q", PEER: "<i", RANKS: "<i", RANK: "<i", DEVICE: "<i"}
 GROUP_START, GROUP_END = "ncclGroupStart", "ncclGroupEnd"
 NCCL_CALL = re.compile(r"^nccl[A-Z]")
@@ -35,7 +36,9 @@ Schemas = Mapping[int, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class NcclRange:
-    """One NVTX range of NCCL; `fields` of its payload by name, empty without one."""
+    """One NVTX range of NCCL. `fields` holds the payload's values by name; it is empty without
+    payload.
+    """
 
     start: int
     end: int
@@ -46,7 +49,7 @@ class NcclRange:
 
 @dataclass(frozen=True)
 class Membership:
-    """This process' `rank` in a communicator of `size` ranks, on one of its devices."""
+    """The `rank` of this process in a communicator of `size` ranks, on one of its devices."""
 
     communicator: int
     device: int
@@ -56,11 +59,11 @@ class Membership:
 
 @dataclass(frozen=True, eq=False)
 class NcclCalls:
-    """The calls of one process that communicate, by start; arrays of one length.
+    """NCCL calls of one process that communicate, sorted by start, in arrays of one length.
 
-    `start`, `end` are of the range in which the call's kernel is launched: its own, or that of
-    the ncclGroupEnd that ends its group. `name` indexes `names`; `peer` is a rank of the
-    communicator, NO_PEER for a collective.
+    `start` and `end` are those of the range in which the call's kernel is launched: the range of
+    the call itself, or of the ncclGroupEnd that ends its group. `name` indexes `names`. `peer` is
+    a rank of the communicator, NO_PEER for a collective.
     """
 
     start: IntArray
@@ -80,7 +83,7 @@ def _known_ranges(database: Database) -> list[NcclRange]:
 
 
 def load_nccl_calls(database: Database, process: int) -> NcclCalls:
-    """The calls of a process (a globalPid) with a payload; none where the report has none."""
+    """The NCCL calls with a payload of one process (a globalPid); empty if the report has none."""
     mine = [r for r in _known_ranges(database) if r.thread & ~0xFFFFFF == process]
     calls = []
     for thread in sorted({one.thread for one in mine}):
@@ -113,8 +116,10 @@ def _begin(one: NcclRange) -> tuple[int, int]:
 
 
 def _launching(ranges: list[NcclRange]) -> Iterator[tuple[NcclRange, NcclRange]]:
-    """Each call of one thread with the range that launches its kernel. Groups nest: the end of
-    the outermost one launches."""
+    """Yield (range that launches the kernel, call) for each call of one thread.
+
+    Groups nest, and the kernels of a group are launched by the outermost ncclGroupEnd.
+    """
     depth, waiting = 0, list[NcclRange]()
     for one in ranges:
         if one.name == GROUP_START:
@@ -141,7 +146,7 @@ def _memberships(ranges: list[NcclRange]) -> Iterator[Membership]:
 
 
 def _ranges(database: Database) -> Iterator[NcclRange]:
-    """Every NCCL range of the report, its payload decoded."""
+    """Every NCCL range of the report, with its payload decoded."""
     schemas = _schemas(database)
     if not schemas or not database.has(NVTX, "binaryData", "textId"):
         return
@@ -173,7 +178,7 @@ def _schemas(database: Database) -> Schemas:
 
 
 def _fields(blob: Value, schemas: Schemas) -> dict[str, int]:
-    """The fields of a payload; none where it is damaged or of another schema."""
+    """The fields of a payload; empty if the payload is damaged or its schema is unknown."""
     if not isinstance(blob, bytes) or len(blob) < HEADER.size:
         return {}
     _, schema, length, begin = HEADER.unpack_from(blob)
@@ -189,7 +194,9 @@ def _fields(blob: Value, schemas: Schemas) -> dict[str, int]:
 
 @dataclass(frozen=True, eq=False)
 class Launches:
-    """Which calls each kernel carries out: pairs of `kernel` and `call` (rows of NcclCalls)."""
+    """Which NCCL calls each kernel carries out, as pairs of `kernel` and `call` (rows of
+    NcclCalls).
+    """
 
     kernel: IntArray
     call: IntArray
@@ -198,10 +205,11 @@ class Launches:
 
 
 def find_launches(calls: NcclCalls, thread: IntArray, launched: IntArray) -> Launches:
-    """The calls behind each kernel, by the `thread` and the time of its launch.
+    """The NCCL calls behind each kernel, by the `thread` and the time of its launch.
 
-    A group's kernels: one for each communicator in the order in which the group calls them, or
-    one for each call; else each has an equal part of all.
+    A group of calls can launch one kernel for each communicator (in the order of the first calls),
+    or one kernel for each call. With any other number of kernels and one communicator, each kernel
+    is given an equal share of every call.
     """
     launches: list[tuple[int, int, float]] = []
     for owner in list_distinct(calls.thread):

@@ -1,6 +1,7 @@
-"""What a communicator is for: data, tensor, pipeline, expert or ring parallelism.
+"""What a communicator is used for: data, tensor, pipeline, expert or ring parallelism.
 
-By the kinds of its collectives, and by when in a step they come. No library says it.
+NCCL does not record this, so it is derived from the kinds of the collectives and from their times
+within a step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,19 +26,20 @@ from gpu_profile.analysis.tables.comm_kernels import (
 DATA, TENSOR, PIPELINE, EXPERT, RING = "data", "tensor", "pipeline", "expert", "ring"
 _REDUCTIONS = np.array([kind in (ALL_REDUCE, REDUCE_SCATTER) for kind in KINDS])
 _SHARDED = frozenset((ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER))
-# Gradients are reduced in the backward pass alone: the forward pass, the optimizer and the first
-# bucket's layers leave more than this part of a step without a reduction. Tensor parallelism
-# reduces in every layer of both passes, and the next layer waits for it.
+# Gradients are reduced in the backward pass alone. The forward pass, the optimizer and the first
+# bucket's layers therefore leave more than 0.3 of a step without a reduction. Tensor parallelism
+# reduces in every layer of both passes, and the next layer waits for the result.
 TENSOR_LONGEST_GAP, TENSOR_EXPOSED, TENSOR_FEWEST = 0.3, 0.5, 4
-# A loss or a norm that is summed over the ranks is no gradient.
+# Reductions smaller than 1 % of the largest are a loss or a norm, not gradients or activations.
 SMALL_SHARE = 0.01
 RING_SHARE = 0.95
 
 
 @dataclass(frozen=True)
 class Group:
-    """The `ranks` of a communicator, and what its collectives of each kind are for ("" where
-    that cannot be told)."""
+    """The `ranks` of a communicator, and `roles`: the use of each kind of collective ("" if
+    unknown).
+    """
 
     number: int
     ranks: tuple[int, ...]
@@ -45,7 +47,7 @@ class Group:
 
 
 def short_ranks(ranks: Sequence[int]) -> str:
-    """ "0-3" for ranks that follow each other, "0, 2" for others."""
+    """Rank numbers as text: "0-3" for consecutive numbers, "0, 2" for others."""
     numbers = sorted(ranks)
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]}-{numbers[-1]}"
@@ -53,7 +55,7 @@ def short_ranks(ranks: Sequence[int]) -> str:
 
 
 def find_groups(splits: Sequence[RankSplit]) -> dict[int, Group]:
-    """Every matched communicator by its number."""
+    """Every matched communicator, by its group number."""
     numbers = {int(number) for one in splits for number in list_distinct(one.arrivals.group)}
     groups = {}
     for number in sorted(numbers - {UNMATCHED}):
@@ -84,8 +86,11 @@ def _roles(members: Sequence[RankSplit], number: int) -> dict[str, str]:
 
 
 def _in_each_step(members: Sequence[RankSplit], number: int) -> bool:
-    """Whether messages go on in all steps: parameters that are scattered before the first one are
-    no pipeline. Without steps: whether every member both sends and receives."""
+    """Whether the communicator's messages are sent in every step.
+
+    Parameters that are scattered before the first step are no pipeline. Without steps: whether
+    every member both sends and receives.
+    """
     with_steps = [one for one in members if len(one.states.steps)]
     for one in with_steps or members:
         own, steps = one.states.collectives, one.states.steps
@@ -100,9 +105,12 @@ def _in_each_step(members: Sequence[RankSplit], number: int) -> bool:
 
 
 def _is_ring(members: Sequence[RankSplit], number: int) -> bool:
-    """Whether each kernel sends to one rank and receives from another: context parallelism. A
-    stage of a pipeline sends to and receives from the same neighbour, or does one of both. Of two
-    ranks only the second tells."""
+    """Whether each kernel sends to one rank and receives from another (context parallelism).
+
+    A pipeline stage either sends to and receives from the same neighbour, or only does one of
+    both. With two ranks the peers are equal in both cases, so there only the second difference
+    counts.
+    """
     share = RING_SHARE if len(members) > 2 else 1.0
     around = total = 0
     for one in members:
@@ -116,7 +124,9 @@ def _is_ring(members: Sequence[RankSplit], number: int) -> bool:
 
 
 def _peer_sum(own: Collectives, *, sends: bool) -> IntArray:
-    """The sum of the peers of each kernel's messages, each counted from 1; 0 without any."""
+    """For each kernel the sum of (peer + 1) over its messages in one direction; 0 without
+    messages.
+    """
     rows = own.messages.sends == sends
     sums = np.zeros(len(own), np.int64)
     np.add.at(sums, own.messages.kernel[rows], own.messages.peer[rows] + 1)
@@ -124,7 +134,9 @@ def _peer_sum(own: Collectives, *, sends: bool) -> IntArray:
 
 
 def _reduces_for(members: Sequence[RankSplit], number: int) -> str:
-    """Tensor where most members' reductions look so; "" without steps."""
+    """TENSOR if the reductions of most members look like tensor parallelism, else DATA; "" without
+    steps.
+    """
     votes = [_looks_tensor(one, number) for one in members if len(one.states.steps)]
     if not votes:
         return ""
@@ -144,8 +156,11 @@ def _looks_tensor(one: RankSplit, number: int) -> bool:
 
 
 def _longest_gap(start: IntArray, begin: IntArray, end: IntArray) -> float:
-    """The longest part of a step without a reduction, from one to the next over the step's edge:
-    the median over the steps."""
+    """The longest time between two reductions, as a part of a step: the median over the steps.
+
+    The gap from a step's last reduction over its end to the step's first one counts too. 1.0
+    without reductions.
+    """
     length = end - begin
     step = np.searchsorted(begin, start, side="right") - 1
     inside = (step >= 0) & (start < end[step]) & (length[step] > 0)
@@ -155,7 +170,8 @@ def _longest_gap(start: IntArray, begin: IntArray, end: IntArray) -> float:
     last = np.r_[step[1:] != step[:-1], True]
     first = np.r_[0, np.flatnonzero(last)[:-1] + 1]
     gap = np.r_[start[1:], 0] - start
-    # From a step's last reduction to its first one, over the edge.
+    # The gap over the edge: from the last reduction to the end, plus from the begin to the first
+    # one.
     gap[last] = start[first] + length[step[last]] - start[last]
     longest = np.maximum.reduceat(gap, first)
     return float(np.median(longest / length[step[last]]))
