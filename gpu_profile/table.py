@@ -1,4 +1,6 @@
-"""A table: what every analysis returns, and what text, CSV, JSON, page and gate show."""
+"""The type of a table, which every analysis returns, and which text, CSV, JSON, page and gate
+show.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +11,9 @@ Cell: TypeAlias = str | int | float | None
 
 @dataclass(frozen=True)
 class Column:
-    """`unit` as nsys prints it behind the name ("ns", "%", "MB"), empty where there is none.
+    """A column. `unit` is printed after the name ("ns", "%", "MB"), as nsys does; "" for none.
 
-    `decimals` is how text and CSV show this column's floats; integers are shown whole.
+    `decimals` is the number of decimals of floats in text and CSV; integers are shown whole.
     """
 
     name: str
@@ -24,7 +26,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """`title` is nsys' report name where nsys has that report."""
+    """A table. `title` is the name of nsys' report where nsys has the same one."""
 
     title: str
     columns: tuple[Column, ...]

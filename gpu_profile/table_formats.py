@@ -1,4 +1,4 @@
-"""Tables as text, CSV and JSON."""
+"""Format tables as text, CSV and JSON."""
 
 import csv
 import io
@@ -10,12 +10,14 @@ from gpu_profile.function_names import shorten_names
 from gpu_profile.printable import printable, printable_json
 from gpu_profile.table import Cell, Column, Table
 
-NAME_AT_LEAST = 40  # characters that a shortened name has, however narrow the terminal
+NAME_AT_LEAST = 40  # characters left of a shortened name, however narrow the terminal
 
 
 def to_csv(table: Table) -> str:
-    """Byte for byte what `nsys stats --format csv` writes for the same cells: control characters
-    in names are not escaped, so print it to a file or a pipe only."""
+    """The table as CSV, equal to the bytes of `nsys stats --format csv`.
+
+    Control characters in names are not escaped, so print it to a file or a pipe only.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(str, table.columns))
@@ -24,9 +26,9 @@ def to_csv(table: Table) -> str:
 
 
 def to_json(tables: Sequence[Table]) -> str:
-    """An object by title; each table is a list of objects by column ("Total Time (ns)").
+    """A JSON object by title; each table is a list of objects by column ("Total Time (ns)").
 
-    Numbers are numbers, floats in full; a cell without a value is null.
+    Numbers stay numbers, floats in full precision; an empty cell is null.
     """
     names = [[str(column) for column in table.columns] for table in tables]
     document = {
@@ -37,9 +39,9 @@ def to_json(tables: Sequence[Table]) -> str:
 
 
 def to_text(table: Table, width: int = 120) -> str:
-    """A title and aligned columns in `width` characters, by shortening texts of over 40.
+    """A title and aligned columns in `width` characters; texts of over 40 are shortened to fit.
 
-    A table with many numbers is wider than `width` rather than without names.
+    A table with many numbers is wider than `width`, so that names stay readable.
     """
     if not table.rows:
         return f"{table.title}: no such events in the report\n"
@@ -56,7 +58,7 @@ def to_text(table: Table, width: int = 120) -> str:
 
 
 def format_cell(cell: Cell, column: Column) -> str:
-    """A cell as nsys' CSV has it."""
+    """A cell as nsys prints it in CSV."""
     if cell is None:
         return ""
     return (
@@ -67,9 +69,9 @@ def format_cell(cell: Cell, column: Column) -> str:
 
 
 def _round_half_up(value: float, column: Column) -> float:
-    """nsys rounds a tie away from zero (127378.25 is 127378.3) where Python's rounds it to even.
+    """Round a tie away from zero as nsys does (127378.25 is 127378.3); Python rounds it to even.
 
-    Only an odd multiple of 2^-(decimals+1) is a tie that binary numbers can hold.
+    Only an odd multiple of 2^-(decimals+1) is a tie that a binary float can hold exactly.
     """
     if value * 2 ** (column.decimals + 1) % 2 == 1:
         return math.nextafter(value, math.copysign(math.inf, value))
@@ -87,7 +89,7 @@ def _format_rows(table: Table, separate: bool = False) -> list[list[str]]:
 
 
 def _format_separated(cell: Cell, column: Column) -> str:
-    """With thousands separated where the column has a unit: ids are no quantities."""
+    """A cell with thousands separated if the column has a unit, because ids are not quantities."""
     if isinstance(cell, int) and column.unit:
         return f"{cell:,}"
     if isinstance(cell, float):
@@ -100,7 +102,7 @@ def _is_number(table: Table, index: int) -> bool:
 
 
 def _fit_widths(widths: list[int], table: Table, width: int) -> list[int]:
-    """Give up characters of the widest text column, again and again, until the line fits."""
+    """Shorten the widest text column again and again until the line fits."""
     heads = [len(str(column)) for column in table.columns]
     texts = [index for index in range(len(widths)) if not _is_number(table, index)]
     excess = sum(widths) + 2 * (len(widths) - 1) - width

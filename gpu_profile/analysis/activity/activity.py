@@ -142,8 +142,7 @@ def _known_owners(ranges: Ranges) -> WeakKeyDictionary[Activity, IntArray]:
 
 
 def find_owners(activity: Activity, ranges: Ranges) -> IntArray:
-    """The index in `ranges` of the innermost range open at each operation's launch, or NO_RANGE.
-    """
+    """The index in `ranges` of the innermost range open at each operation's launch, or NO_RANGE."""
     segments = _known_owners(ranges)
     if activity not in segments:
         segments[activity] = find_innermost(ranges, activity.launcher, activity.launched)

@@ -71,8 +71,7 @@ def _all_windows(ranges: Ranges, process: int, scope: Scope) -> Ranges:
 
 
 def states_of(database: Database, scope: Scope) -> list[RankStates]:
-    """The time by state of each rank, on the run's clock; small enough to send between processes.
-    """
+    """The time by state of each rank, on the run's clock; small when pickled."""
     return [rank_states(part, scope.offset_ns) for part in activities_of(database, scope)]
 
 

@@ -1,5 +1,4 @@
-"""Whether a capture is complete: lost events, unrecorded kernels and profiler overhead of a rank.
-"""
+"""Whether a capture is complete: lost events, unrecorded kernels and profiler overhead."""
 
 import re
 from dataclasses import dataclass

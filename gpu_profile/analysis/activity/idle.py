@@ -162,8 +162,7 @@ def _summed_from(first: IntArray, value: IntArray) -> IntArray:
 
 
 def _blocking_copies(activity: Activity) -> NDArray[np.bool_]:
-    """A mask of the calls that copy and block: by their name, or with pageable memory on one side.
-    """
+    """A mask of the calls that copy and block, by their name or because of pageable memory."""
     calls: Calls = activity.calls
     ops = activity.ops
     blocks = calls.named(activity.names, COPY_NAME)

@@ -47,8 +47,7 @@ def join_activities(first: Activity, later: Later) -> Activity:
 
 
 class _Names:
-    """Texts by id over all windows. Each report numbers its strings separately, so ids are mapped.
-    """
+    """Texts by id over all windows. Each report numbers its strings separately."""
 
     def __init__(self, texts: Mapping[int, str]) -> None:
         self.texts = dict(texts)

@@ -47,8 +47,7 @@ class Ranges:
         return Ranges(start, end, thread, self.domain[rows], self.name[rows], self.names)
 
     def called(self, name: str) -> "Ranges":
-        """The ranges with this name. A leading ":" (nsys' mark of the default domain) is ignored.
-        """
+        """The ranges with this name; a leading ":" (nsys' default domain) is ignored."""
         bare_name = name.removeprefix(":")
         code = self.names.index(bare_name) if bare_name in self.names else NO_RANGE
         return self.pick(np.flatnonzero(self.name == code))

@@ -50,8 +50,7 @@ class StartUp:
 
 @once_each
 def find_start_up(activity: Activity) -> StartUp | None:
-    """The start-up of one rank; None without steps, or if the recording began after the start-up.
-    """
+    """The start-up of one rank; None without steps, or if the recording began after it."""
     steps, calls = find_steps(activity), activity.calls
     if not len(steps) or not len(calls.start):
         return None

@@ -51,8 +51,7 @@ def _first(
 
 
 def _by_name(ranges: Ranges) -> Iterator[tuple[str, IntArray]]:
-    """Yield (name, rows) of the ranges, with numbers in names replaced ("step #"), by first range.
-    """
+    """Yield (name, rows) of the ranges by first range; numbers in names become "#" ("step #")."""
     normal = [normal_name(name) for name in ranges.names]
     names = list(dict.fromkeys(normal))
     code = np.array([names.index(name) for name in normal], np.int64)[ranges.name]

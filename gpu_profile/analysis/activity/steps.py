@@ -69,8 +69,7 @@ def find_steps(activity: Activity) -> Steps:
 
 
 def host_steps(ranges: Ranges) -> Steps:
-    """The steps of a process without GPU work; their times on the host stand for those on the GPU.
-    """
+    """The steps of a process without GPU work; their times are those on the host."""
     named = named_steps(ranges)
     return Steps(*named, named[1], named[2]) if named else NO_STEPS
 

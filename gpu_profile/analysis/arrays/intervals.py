@@ -1,5 +1,4 @@
-"""Sets of time as sorted, disjoint [start, end) intervals in integer ns, so that sums are exact.
-"""
+"""Sets of time as sorted, disjoint [start, end) intervals in integer ns, so sums are exact."""
 
 from dataclasses import dataclass
 
@@ -12,16 +11,14 @@ from gpu_profile.analysis.arrays.types import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Sorted intervals. `start` and `end` are int64 arrays of one length; intervals never overlap.
-    """
+    """Sorted, disjoint intervals. `start` and `end` are int64 arrays of one length."""
 
     start: IntArray
     end: IntArray
 
     @classmethod
     def union(cls, start: IntArray, end: IntArray) -> "Intervals":
-        """The time covered by any of the given intervals, which may overlap and be in any order.
-        """
+        """The time covered by any of the given intervals, which may overlap and be in any order."""
         keep = end > start
         if not keep.all():
             start, end = start[keep], end[keep]

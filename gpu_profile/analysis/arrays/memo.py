@@ -10,8 +10,7 @@ Value = TypeVar("Value")
 
 
 def once_each(function: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
-    """Cache the function's value for each object, as long as that object lives (weak references).
-    """
+    """Cache the function's value for each object, as long as that object lives (weak reference)."""
     cache: WeakKeyDictionary[Owner, Value] = WeakKeyDictionary()
 
     @wraps(function)

@@ -77,7 +77,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """"pass", "regression", "improvement" or "undecided" (too few samples).
+        """The verdict: "pass", "regression", "improvement" or "undecided" (too few samples).
 
         A regression or improvement must be significant and larger than `fail_over`.
         """

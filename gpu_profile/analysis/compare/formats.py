@@ -103,8 +103,7 @@ def write_comparison(comparison: Comparison, form: str) -> str:
 
 
 def file_name(form: str) -> str:
-    """The file name for a format, e.g. "comparison.json". Raises SettingsError for another format.
-    """
+    """The file name for a format, e.g. "comparison.json". Raises SettingsError for others."""
     return f"comparison.{_find_format(form)[1]}"
 
 

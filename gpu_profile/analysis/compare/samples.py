@@ -136,8 +136,7 @@ def _sample_range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray
 
 
 def _find_edges(activity: Activity, ranges: Ranges, mine: IntArray) -> tuple[IntArray, IntArray]:
-    """First start and last end of the operations in each range, for the ranges in the mask `mine`.
-    """
+    """First start and last end of the operations in each range of the mask `mine`."""
     first = np.full(len(ranges.start), np.iinfo(np.int64).max)
     last = np.zeros_like(first)
     level, outer = find_owners(activity, ranges), find_parents(ranges)

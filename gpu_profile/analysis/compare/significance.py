@@ -100,8 +100,7 @@ def t_tail(t: float, freedom: float) -> float:
 
 
 def t_quantile(tail: float, freedom: float) -> float:
-    """The t that is exceeded with probability `tail`: 2.326 for 1 % and inf, 3.747 for 1 % and 4.
-    """
+    """The t that is exceeded with probability `tail`: 2.326 for (0.01, inf), 3.747 for (0.01, 4)."""
     if freedom < 1:
         return math.inf
     low, high = 0.0, 1e6
@@ -112,8 +111,7 @@ def t_quantile(tail: float, freedom: float) -> float:
 
 
 def _median_error(run: Samples) -> float:
-    """The standard error of a run's median, estimated from its steps, as a fraction of the median.
-    """
+    """The standard error of a run's median by its steps, as a fraction of the median."""
     medians = _draw_medians(run, np.random.default_rng(SEED))
     return float(np.std(medians) / np.median(run))
 

@@ -41,8 +41,7 @@ class GpuUse:
     gemm_share: float = 0.0
 
     def line(self) -> str:
-        """For example "while kernels run: SMs active 85 %, tensor cores 12 %"; "" without samples.
-        """
+        """E.g. "while kernels run: SMs active 85 %, tensor cores 12 %"; "" without samples."""
         parts = [f"{name} {value:.0f} %" for name, value in self.compute.items()]
         return f"while kernels run: {', '.join(parts)}" if parts else ""
 

@@ -18,8 +18,7 @@ ADVICE = (
 
 
 def judge_capture(views: Sequence[View], reports: Sequence[ReportHealth]) -> Judgement:
-    """Findings about lost events, ranks without GPU work, ranks cut short, and profiler overhead.
-    """
+    """Findings about lost events, ranks without GPU work or cut short, and profiler overhead."""
     findings = [
         *_find_lost(reports),
         *_find_empty(reports),

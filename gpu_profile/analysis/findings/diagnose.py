@@ -98,8 +98,7 @@ class Diagnosis:
         return "\n".join(self.to_blocks()) + "\n"
 
     def to_blocks(self, most: int = 0) -> Iterator[str]:
-        """A text for each finding (the first `most`; 0: all), then for what could not be judged.
-        """
+        """A text for each finding (the first `most`; 0: all), then for what could not be judged."""
         shown = self.findings[:most] if most else self.findings
         yield from (_format_block(number, finding) for number, finding in enumerate(shown, 1))
         if not self.findings and not any(text.startswith("anything") for text in self.unjudged):
@@ -174,8 +173,7 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
 def _of_recording(
     findings: Sequence[Finding], notes: Sequence[str]
 ) -> tuple[list[Finding], list[str]]:
-    """The findings of a run without steps: idle time may be start-up then, so it becomes a note.
-    """
+    """The findings of a run without steps: idle time may be start-up then, so it becomes a note."""
     idle = [finding for finding in findings if finding.kind == "idle" and finding.cause != "queued"]
     recording_findings = [finding.of_recording() for finding in findings if finding not in idle]
     more = [

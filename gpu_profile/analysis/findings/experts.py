@@ -50,8 +50,7 @@ def judge_experts(views: Sequence[View]) -> Judgement:
 
 
 def _busiest(members: tuple[View, ...], number: int) -> _Busiest | None:
-    """The busiest ranks (at most half of the group), or None; nearly equal ranks count together.
-    """
+    """The busiest ranks (at most half of the group), or None; nearly equal ranks count together."""
     compute = np.array([view.ms("compute") for view in members])
     least = least_ms(members)
     busy = compute > compute.max() - least

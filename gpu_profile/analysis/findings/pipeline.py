@@ -62,8 +62,7 @@ def judge_pipeline(views: Sequence[View]) -> Judgement:
 
 
 def _chains(views: Sequence[View]) -> list[tuple[View, ...]]:
-    """The pipelines, each a tuple of views in the order of the stages, which is that of the ranks.
-    """
+    """The pipelines, each a tuple of views in the order of the stages, that is of the ranks."""
     edges = _edges(views)
     home = list(range(len(views)))
     for one, other in edges:

@@ -36,8 +36,7 @@ ADVICE = (
 
 
 def judge_links(views: Sequence[View]) -> Judgement:
-    """Judge the bus bandwidth within one host, for GPU models in NVLINK and known message sizes.
-    """
+    """Judge the bus bandwidth within one host, for GPU models in NVLINK and known message sizes."""
     talk = [view for view in views if view.split.arrivals.matched.any()]
     if not talk:
         return Judgement()

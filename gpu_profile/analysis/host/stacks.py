@@ -128,8 +128,7 @@ RawStack = tuple[tuple[int, int, int], ...]
 
 
 def _frames_of(blob: bytes, schemas: set[object]) -> RawStack:
-    """(function, file, line) from innermost to outermost; empty for a payload of another schema.
-    """
+    """(function, file, line) from innermost to outermost; empty for a payload of another schema."""
     if len(blob) < _HEADER.size + _SAMPLE.size:
         return ()
     _, schema, size, offset = _HEADER.unpack_from(blob)

@@ -1,5 +1,4 @@
-"""Times at which a thread waited in operating system calls (nsys --trace=osrt), by kind of wait.
-"""
+"""Times at which a thread waited in operating system calls (nsys --trace=osrt), by kind of wait."""
 
 import re
 from collections.abc import Mapping

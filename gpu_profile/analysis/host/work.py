@@ -57,8 +57,7 @@ class HostWork:
 
     @property
     def before_input(self) -> bool:
-        """Whether at least half of the idle time ends with a copy to the GPU, as for a new batch.
-        """
+        """Whether at least half of the idle time ends with a copy to the GPU, as of a new batch."""
         return self.to_device >= MOST_OF_IT * max(self.idle, 1)
 
     def lines(self) -> list[str]:

@@ -154,8 +154,7 @@ def _make_worker_context() -> BaseContext:
 
 
 def prepare_workers() -> None:
-    """Start the fork server early, so that it loads our modules while this process loads them too.
-    """
+    """Start the fork server early: it loads our modules while this process loads them too."""
     if _make_worker_context().get_start_method() == _FORKSERVER:
         forkserver.ensure_running()
 

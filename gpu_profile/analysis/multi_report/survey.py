@@ -47,8 +47,7 @@ class ReportSet:
     spans: tuple[Span, ...] = ()
 
     def join(self, places: Sequence[str]) -> tuple[Scope, ...]:
-        """The scopes with all windows of a process read together; `places` are the reports' paths.
-        """
+        """The scopes with all windows of a process read together; `places` are the paths."""
         if not self.windows.several:
             return self.scopes
         return join_scopes(self.scopes, self.windows, self.spans, places)
@@ -87,8 +86,7 @@ def survey_report(database: Database, scope: Scope | None = None) -> Survey:
 
 
 def _survey_alone(database: Database, _scope: Scope) -> Survey:
-    """The survey of a run's only report, without reading its clock, because nothing is compared.
-    """
+    """The survey of a run's only report, without reading its clock, because nothing is compared."""
     report_identity = read_identity(database)
     return Survey(report_identity, Clock(report_identity.host, 0, {}))
 

@@ -130,7 +130,7 @@ def _build_rows(
 
 
 def _load_devices(database: Database) -> dict[tuple[int, int], str]:
-    """"NVIDIA H200 (0)" by (pid, CUDA device number).
+    """Device labels such as "NVIDIA H200 (0)" by (pid, CUDA device number).
 
     CUDA_VISIBLE_DEVICES can renumber the devices in each process.
     """

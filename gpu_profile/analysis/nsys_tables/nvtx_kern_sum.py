@@ -55,8 +55,7 @@ def _load_part(database: Database, scope: Scope) -> RangeKernelPart:
 
 
 def _pair_kernels(contained: Contained, ranges: NvtxRanges) -> tuple[IntArray, IntArray]:
-    """(range, kernel) for every kernel inside a range of one thread; NO_RANGE for kernels in none.
-    """
+    """(range, kernel) for every kernel inside a range of one thread; NO_RANGE for others."""
     lengths = contained.behind - contained.first
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     inside = contained.ops[np.repeat(contained.first, lengths) + within]

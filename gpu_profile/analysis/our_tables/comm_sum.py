@@ -1,5 +1,4 @@
-"""Table comm_sum: time of collectives by communicator and kind, split into waiting and transfer.
-"""
+"""Table comm_sum: time of collectives by communicator and kind, as waiting and transfer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -83,8 +82,7 @@ def _group(group: Group | None, kind: str) -> tuple[Cell, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """The kernels of one communicator, name and kind; `rows` is a mask of the rank's Collectives.
-    """
+    """The kernels of one communicator, name and kind; `rows` is a mask of the Collectives."""
 
     group: int
     name: str

@@ -25,8 +25,7 @@ Row = tuple[Cell, ...]
 
 
 def steady_span(database: Database, scope: Scope) -> tuple[int, int]:
-    """(start, end) of the part after start-up, on the report's clock; all time without GPU work.
-    """
+    """(start, end) of the part after start-up, on the report's clock; all time without GPU work."""
     ranks = activities_of(database, scope)
     if not ranks:
         return int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)

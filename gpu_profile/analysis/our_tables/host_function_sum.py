@@ -40,8 +40,7 @@ def merge(parts: Sequence[Sequence[Row]]) -> Table:
 
 
 def _order(row: Row) -> tuple[object, ...]:
-    """The sort key of a row. Python comes first: C and C++ samples of a rank cover the same time.
-    """
+    """The sort key of a row: Python first, because C and C++ samples cover the same time."""
     return (row[0], row[5] != PYTHON, -int(row[2] or 0), row[6])
 
 

@@ -31,8 +31,7 @@ Row = tuple[Cell, ...]
 
 
 def collect_gaps(database: Database, scope: Scope) -> list[Row]:
-    """The finished rows of one report's ranks; each rank is in one report, so nothing is to merge.
-    """
+    """The finished rows of one report's ranks; a rank is in one report only."""
     ranks = activities_of(database, scope)
     return list(chain.from_iterable(_build_rows(rank, scope.offset_ns) for rank in ranks))
 

@@ -1,4 +1,4 @@
-"""Table kernel_class_sum: GPU time by class of kernel (GEMM, attention, norm, communication …)."""
+"""Table kernel_class_sum: GPU time by class of kernel (GEMM, attention, norm …)."""
 
 from functools import partial
 

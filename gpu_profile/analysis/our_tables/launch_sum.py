@@ -25,8 +25,7 @@ Row = tuple[Cell, ...]
 
 
 def collect_launches(database: Database, scope: Scope) -> list[Row]:
-    """The finished rows of one report's ranks; each rank is in one report, so nothing is to merge.
-    """
+    """The finished rows of one report's ranks; a rank is in one report only."""
     return list(chain.from_iterable(_build_rows(rank) for rank in activities_of(database, scope)))
 
 

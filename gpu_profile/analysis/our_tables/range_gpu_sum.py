@@ -1,5 +1,4 @@
-"""Table range_gpu_sum: GPU work by the NVTX range open at its launch, autograd threads included.
-"""
+"""Table range_gpu_sum: GPU work by the NVTX range open at its launch, autograd threads included."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

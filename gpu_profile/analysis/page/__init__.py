@@ -100,8 +100,7 @@ def _tables(
 
 
 def page_analyses(reports: int) -> list[Analysis]:
-    """What is read of each report: the timeline, the parts of findings and facts, and the tables.
-    """
+    """What is read of each report: the timeline, the parts of findings and facts, the tables."""
     budget = budget_of(reports, EVENTS, BINS)
     own = (
         Analysis("pictures", partial(all_pictures, budget=budget), _no_table),

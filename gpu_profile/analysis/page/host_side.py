@@ -1,5 +1,4 @@
-"""Page parts for ranks without GPU work: their NVTX ranges, MPI calls and operating system calls.
-"""
+"""Page parts for ranks without GPU work: their NVTX ranges, MPI and operating system calls."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -32,8 +32,7 @@ class Packer:
         return place
 
     def base64(self) -> str:
-        """The block in base64, deflated without a header ("deflate-raw" of DecompressionStream).
-        """
+        """The block in base64, deflated without a header ("deflate-raw" of DecompressionStream)."""
         packer = zlib.compressobj(6, zlib.DEFLATED, -15)
         packed = packer.compress(b"".join(self._parts)) + packer.flush()
         return base64.b64encode(packed).decode()

@@ -63,7 +63,7 @@ def _join_values(values: object) -> str:
 
 
 def _format_cuda_version(number: str) -> str:
-    """"13.0" for 13000, the encoding of cuDriverGetVersion."""
+    """A CUDA version as text: "13.0" for 13000, the encoding of cuDriverGetVersion."""
     if not number.isdigit():
         return number
     return f"{int(number) // 1000}.{int(number) % 1000 // 10}"

@@ -1,1 +1,1 @@
-"""A copy of a report that may leave the machine."""
+"""Make a copy of a report without secrets, paths, users and hosts, to be given away."""

@@ -1,4 +1,4 @@
-"""Addresses of machines and of storage in text: IPv4, IPv6, host names, buckets, ARNs."""
+"""Find and hide addresses in text: IPv4, IPv6, MAC, host names, storage buckets, AWS ARNs."""
 
 import ipaddress
 import re
@@ -40,10 +40,11 @@ _ARN = re.compile(r"\barn:aws[\w-]*:[^\s\"'<>,;]+")
 
 
 def hide_addresses(text: str, *, everywhere: bool = False) -> str:
-    """The text with `<host>`, `s3://<bucket>` and `<arn>` in the places of addresses.
+    """The text with addresses replaced by `<host>`, `s3://<bucket>` and `<arn>`.
 
-    `everywhere`: in fields that describe a machine or a command line. In other text four numbers
-    may be a version, and `x[0,1]` no list of nodes.
+    `everywhere` is for fields that describe a machine or a command line. It also hides all IPv4
+    addresses and Slurm node lists; in other text four numbers can be a version, and `x[0,1]` need
+    not be a list of nodes.
     """
     text = _ARN.sub(ARN, _BUCKET.sub(rf"\1://{BUCKET}", text))
     if ":" in text:
@@ -61,7 +62,7 @@ def _hide_ipv6(match: re.Match[str]) -> str:
 
 
 def is_machine_ipv6(text: str) -> bool:
-    """Whether that names a machine: `fe80::1` and `2001:db8::7`, not `dead::beef` of C++."""
+    """Whether the text is a machine's address: `fe80::1`, `2001:db8::7`; not C++'s `dead::beef`."""
     try:
         address = ipaddress.IPv6Address(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Writing a report anew, every text through a redactor, nothing but plain tables and their rows."""
+"""Copy a report's plain tables row by row, with every text and blob redacted."""
 
 import re
 import sqlite3
@@ -17,7 +17,7 @@ _PLAIN_TYPE = re.compile(r"[A-Za-z0-9 (),_]{0,40}")
 
 @dataclass(frozen=True)
 class Copied:
-    """Tables and rows written; `left_out` are tables that are none of nsys' plain ones."""
+    """The numbers of copied tables and rows; `left_out` counts tables that are not plain."""
 
     tables: int
     rows: int
@@ -25,7 +25,7 @@ class Copied:
 
 
 def open_pair(source: Path, target: Path) -> sqlite3.Connection:
-    """The new file as `main` with the original attached as `source`, which cannot be written."""
+    """The new file as `main`, with the original attached read-only as `source`."""
     connection = sqlite3.connect(target.resolve().as_uri(), uri=True, isolation_level=None)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA journal_mode = OFF")
@@ -76,7 +76,7 @@ def _is_plain(name: str, sql: str) -> bool:
 
 
 def _list_columns(pair: sqlite3.Connection, table: str) -> list[tuple[str, str, bool]]:
-    """(name, declared type, is the only primary key) of the columns that are stored."""
+    """(name, declared type, is the only primary key) of the stored columns."""
     rows = pair.execute(f'PRAGMA source.table_info("{table}")').fetchall()
     keys = sum(1 for row in rows if row[5])
     return [
@@ -104,14 +104,18 @@ def _copy_table(pair: sqlite3.Connection, table: str, wish: Wish) -> int:
 
 
 def _text_columns(pair: sqlite3.Connection, table: str, names: list[str]) -> set[str]:
-    """SQLite lets any column hold text, whatever its declared type says."""
+    """The columns that hold text or blobs. Their declared type is no proof: SQLite stores any type
+    in any column (https://www.sqlite.org/datatype3.html).
+    """
     expressions = ", ".join(f"max(typeof(\"{name}\") IN ('text', 'blob'))" for name in names)
     types = pair.execute(f'SELECT {expressions} FROM source."{table}"').fetchone()
     return {name for name, has in zip(names, types, strict=True) if has}
 
 
 def _make_expression(table: str, name: str) -> str:
-    """Text goes by as bytes: what is not UTF-8 would otherwise stop the copy."""
+    """The SQL expression that redacts a column. Text is passed as bytes, because sqlite3 raises an
+    error for text that is not UTF-8.
+    """
     text = f'scrub_text(CAST("{name}" AS BLOB))'
     if table in (*NAMED_TABLES, SYSTEM_TABLE) and name == "value":
         text = 'scrub_named("name", CAST("value" AS BLOB))'

@@ -1,4 +1,4 @@
-"""What must not leave a machine inside a report: credentials, paths, users, hosts, strings."""
+"""Replace credentials, paths, users, hosts and given strings in texts and blobs."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,9 @@ _SOURCE = rf"(?<![\w.<>/-])(?:~|\.{{1,2}})?/?(?:{_PART}/)+{_PART}\.(?:{_CODE})(?
 
 @dataclass(frozen=True)
 class Literal:
-    """A string that must go. `word`: only where it stands alone; a given string goes anywhere."""
+    """A string to be replaced. With `word` only where no letter or digit is beside it, else
+    anywhere.
+    """
 
     value: str
     replacement: str
@@ -51,11 +53,11 @@ class Literal:
 
 @dataclass(frozen=True)
 class Redactor:
-    """Replaces what must not leave. Pure: the same text gives the same text.
+    """Replaces what must not leave the machine; equal texts give equal results.
 
-    `roots` are first folders of paths seen in this report; other words that begin with a slash
-    may be names of layers ("/model/layers.0/MatMul" of ONNX) and stay, unless `everywhere`.
-    `host_names`: the stand-in of every host, the same in all reports of a run.
+    `roots` are the first folders of paths in this report. Other words that begin with a slash can
+    be names of layers ("/model/layers.0/MatMul" of ONNX) and stay, unless `everywhere`.
+    `host_names` maps each host to its replacement ("host0"), the same in all reports of a run.
     """
 
     literals: tuple[Literal, ...] = ()
@@ -82,14 +84,18 @@ class Redactor:
         return value
 
     def blob(self, value: bytes) -> bytes:
-        """Like `text`, length kept: a binary payload is read by offsets."""
+        """The blob with matches replaced by "*" of the same length, because payloads are read by
+        offsets.
+        """
         text = value.decode("latin-1")
         for pattern in (CREDENTIAL, *(pattern for _, pattern in self._literals), self._rooted):
             text = pattern.sub(lambda match: "*" * len(match[0]), text)
         return text.encode("latin-1")
 
     def leaks(self, value: str) -> str:
-        """What of it is still in a text, in words, "" when nothing is. Never the thing itself."""
+        """What kind of secret is still in the text, e.g. "a path"; "" for none. Never the secret
+        itself.
+        """
         for shape in CREDENTIALS:
             if re.search(shape.pattern, value):
                 return shape.name
@@ -103,7 +109,9 @@ class Redactor:
 
     @cached_property
     def _stems(self) -> tuple[re.Pattern[str], ...]:
-        """Neighbours of known hosts: `gpunode08` and `gpunode[01-08]` beside gpunode07."""
+        """Patterns for hosts that are named like known ones: `gpunode08` and `gpunode[01-08]` if
+        gpunode07 is known.
+        """
         name_matches = {
             re.fullmatch(r"([A-Za-z][A-Za-z_-]{2,})\d+", name) for name in self.host_names
         }
@@ -136,7 +144,7 @@ class Redactor:
 
 
 def _strip_folders(match: re.Match[str]) -> str:
-    """Keep the last name of a path where it is a program's or a file's, not a folder's."""
+    """Keep the last name of a path if it is a file's name, not a folder's."""
     name = re.split(r"[/\\]", match[0].rstrip("/\\"))[-1]
     return f"{PATH}/{name}" if _FILE.match(name) else PATH
 

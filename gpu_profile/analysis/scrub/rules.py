@@ -1,6 +1,7 @@
-"""What in an nsys export tells where, as whom and with which secrets it was recorded.
+"""Which rows of an nsys export hold secrets, users, hosts, paths and output, and how to clean
+them.
 
-Facts about the tables: NVIDIA's "SQLite Schema Reference"; META_DATA_CAPTURE holds the command
+Facts about the tables: NVIDIA's "SQLite Schema Reference". META_DATA_CAPTURE holds the command
 line and the environment, TARGET_INFO_SYSTEM_ENV the host, ProcessStreams what programs printed.
 """
 
@@ -24,7 +25,7 @@ NAMED_TABLES = ("META_DATA_CAPTURE", "META_DATA_EXPORT", "EXPORT_META_DATA")
 SYSTEM_TABLE = "TARGET_INFO_SYSTEM_ENV"
 OUTPUT_TABLES = ("ProcessStreams", "ANALYSIS_FILE")
 
-# Without these nobody can tell a report's rank any more; they are kept when they are numbers.
+# A report's rank is read from these variables; they are kept if they are numbers.
 _RANK_WORDS = (
     "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK OMPI_COMM_WORLD_RANK "
     "OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK MPI_RANK "
@@ -45,10 +46,12 @@ _HOST_WORDS = (
     "POD_NAME NODE_NAME KUBERNETES_SERVICE_HOST HYDRA_LAUNCHER_HOST"
 )
 _HOST_VARIABLES = frozenset(_HOST_WORDS.split())
-# Such names say nothing and stand inside other words; the fields that hold them are blanked.
+# These words identify nobody and are parts of other words, so they are not searched for; the
+# fields that hold them are emptied.
 _EVERYDAY_WORDS = "localhost root user node host gpu admin ubuntu default none true false"
 _EVERYDAY = frozenset(_EVERYDAY_WORDS.split())
-# NAME="value" a row, NAME=value;NAME=value in one, JSON: as nsys of different years writes them.
+# nsys writes the environment as NAME="value" in rows, NAME=value;NAME=value in one cell, or JSON,
+# depending on its version.
 _BETWEEN = re.compile(r"[;\n\0]|[\"']\s*,\s*[\"']")
 _PAIR = re.compile(r"\W*([A-Za-z_]\w*)[\"']?\s*[=:]\s*[\"']?(.*?)[\"']?\s*\}?\s*$", re.DOTALL)
 _SHORTEST_ANYWHERE, _SHORTEST_SECRET = 4, 6
@@ -58,7 +61,9 @@ _SECRET_FLAG = re.compile(r"--?[\w-]+$")
 
 @dataclass(frozen=True)
 class Wish:
-    """`keep`: kinds or environment variables to leave; `also`: further strings to remove."""
+    """What to remove. `keep`: kinds or environment variables to leave; `also`: further strings to
+    remove.
+    """
 
     keep: frozenset[str] = frozenset()
     also: tuple[str, ...] = ()
@@ -75,7 +80,7 @@ class Wish:
 
 @dataclass
 class ReportNames:
-    """What was read out of one report's own description."""
+    """Texts, hosts, users and secrets from one report's description tables."""
 
     texts: list[str] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
@@ -84,18 +89,18 @@ class ReportNames:
 
 
 def kind_of(name: str) -> str:
-    """Which kind of fact a (name, value) row of a description holds, "" for a harmless one."""
+    """The kind (of KINDS) of a (name, value) row of a description; "" for a harmless one."""
     return next((kind for kind, pattern in _NAMED_RULES if pattern.search(name)), "")
 
 
 def parse_variables(value: str) -> dict[str, str]:
-    """Environment variables out of a value, whichever way it holds them."""
+    """The environment variables in a value, in any of nsys' formats."""
     matches = (_PAIR.match(piece) for piece in _BETWEEN.split(value))
     return {pair[1]: pair[2].strip() for pair in matches if pair}
 
 
 def collect_names(source: sqlite3.Connection) -> ReportNames:
-    """Hosts, users, secrets and paths that the report's own description names."""
+    """The hosts, users, secrets and paths in the report's description tables."""
     names = ReportNames()
     for name, value in _named_rows(source):
         names.texts.append(value)
@@ -112,7 +117,7 @@ def collect_names(source: sqlite3.Connection) -> ReportNames:
 
 
 def make_redactor(founds: Iterable[ReportNames], wish: Wish) -> Redactor:
-    """One redactor for all reports of a run: the same host gets the same name everywhere."""
+    """One redactor for all reports of a run, so that a host has one replacement in all of them."""
     everything = list(founds)
     hosts = sorted(
         {host for report_names in everything for host in report_names.hosts} | set(wish.hosts)
@@ -135,7 +140,7 @@ def make_redactor(founds: Iterable[ReportNames], wish: Wish) -> Redactor:
 
 
 def clean_value(name: str, value: str, wish: Wish, clean: Redactor) -> str:
-    """The value that a (name, value) row of a description may keep."""
+    """What may stay of the value in a (name, value) row of a description."""
     kind = kind_of(name)
     if not kind or not wish.drops(kind) or value in ("", "true", "false") or value.isdigit():
         return clean.text(value, everywhere=True)
@@ -170,7 +175,7 @@ def _survey_environment(environment: dict[str, str], names: ReportNames) -> None
 
 
 def _secret_arguments(rows: list[tuple[str, str]]) -> Iterator[str]:
-    """The argument behind `--token`, `-p` and their like, which stands in a row of its own."""
+    """The arguments after flags such as `--token` and `-p`, which are rows of their own."""
     for (name, flag), (_, value) in itertools.pairwise(rows):
         is_flag = kind_of(name) == "arguments" and _SECRET_FLAG.match(flag)
         if is_flag and redact_argv((flag, value)) != (flag, value):
@@ -186,7 +191,9 @@ def _named_rows(source: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def _stand_ins(hosts: Iterable[str]) -> dict[str, str]:
-    """host0, host1, … for the names, and the same for a full name's first part."""
+    """The replacements host0, host1, … by host; "a.example.com" and its first part "a" get the
+    same.
+    """
     names: dict[str, str] = {}
     for index, host in enumerate(filter(None, hosts)):
         name = f"host{index}"
@@ -206,7 +213,9 @@ def _is_telling(word: str) -> bool:
 
 
 def original_names(founds: Iterable[ReportNames], wish: Wish) -> frozenset[str]:
-    """Hosts, users and credentials that no copy may hold, each as it is and as its first part."""
+    """Hosts, users and credentials that no copy may hold; hosts also by the first part of their
+    name.
+    """
     names: set[str] = set()
     for report_names in founds:
         names |= {secret for secret in report_names.secrets if len(secret) >= _SHORTEST_SECRET}

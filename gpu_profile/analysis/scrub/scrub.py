@@ -1,7 +1,7 @@
-"""A copy of a report without what tells where, as whom and with which secrets it was recorded.
+"""Write copies of reports without secrets, users, hosts and paths.
 
-The copy is written anew, table by table: nothing of the original's free pages, triggers, views
-or indexes can come along, and a hostile file's own code never runs. The original is only read.
+The copy is written anew, table by table, so that free pages, triggers, views and indexes of the
+original are not copied, and code in a hostile file never runs. The original is only read.
 """
 
 import gzip
@@ -52,7 +52,7 @@ def wish_of(
     hosts: Collection[str] = (),
     users: Collection[str] = (),
 ) -> Wish:
-    """The user's wish, checked. `keep`: kinds (KINDS) or environment variables' names.
+    """The user's wish, checked. `keep`: kinds (KINDS) or names of environment variables.
 
     `hosts`, `users`: names known from elsewhere (the run's own record). Raises SettingsError.
     """
@@ -72,11 +72,11 @@ def scrub_reports(
     wish: Wish | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Table:
-    """Write a scrubbed copy of each report: into `output` as a folder, or, for one report, as
-    the file `output` (.sqlite or .sqlite.gz). Returns one row a report.
+    """Write a scrubbed copy of each report; return a table with one row for each.
 
-    The same host has the same stand-in in all reports of one call. Raises ReportError for a
-    report that cannot be read, or when the copy's check finds anything: then no copy is left.
+    `output` is a folder, or for one report the file itself (.sqlite or .sqlite.gz). A host has the
+    same replacement in all reports of one call. Raises ReportError if a report cannot be read, or
+    if the check of a copy finds something; that copy is removed.
     """
     if not reports:
         raise SettingsError("no report to scrub", "Give --run or --report")
@@ -105,7 +105,7 @@ def _open_reader(plain: Path) -> sqlite3.Connection:
 
 
 def is_file(output: Path) -> bool:
-    """Whether that names the one copy itself, and not the folder for all."""
+    """Whether `output` names the copy itself, not a folder."""
     return output.name.endswith((".sqlite", ".sqlite.gz"))
 
 
@@ -168,7 +168,7 @@ def _copy_report(report: Path, plain: Path, copy: Path, wish: Wish, clean: Redac
 
 @contextmanager
 def _open_plain(report: Path) -> Iterator[Path]:
-    """The report as an uncompressed file, checked; a .gz is unpacked for the time being."""
+    """The report as an uncompressed, checked file; a .gz is unpacked into a temporary folder."""
     if report.is_dir() or not report.exists():
         what = "is a folder" if report.is_dir() else "does not exist"
         raise ReportError(f"{report} {what}", "Give a .sqlite or .sqlite.gz that nsys exported")
@@ -183,7 +183,7 @@ def _open_plain(report: Path) -> Iterator[Path]:
 
 
 def _compress_copy(copy: Path) -> Path:
-    """Compressed without name and time: the same report gives the same bytes."""
+    """Compress without file name and time, so that equal copies give equal bytes."""
     packed = copy.with_suffix(".sqlite.gz")
     with (
         copy.open("rb") as plain,

@@ -1,5 +1,8 @@
-"""A search of a scrubbed copy that shares no pattern with the scrubbing: it cuts texts into words
-and parses them as addresses, URLs, assignments and command lines."""
+"""Search a scrubbed copy for leaks without the patterns that scrubbed it.
+
+An error in a pattern would also hide from a check by the same pattern. So texts are split into
+words here, and parsed as addresses, URLs, assignments and command lines.
+"""
 
 import ipaddress
 import re
@@ -21,9 +24,9 @@ _SHORTEST = 4
 
 
 def search_copy(copy: Path, names: Collection[str]) -> str:
-    """What of the original is still in the copy, in words and where; empty when nothing is.
+    """What of the original is still in the copy, and in which column; "" for nothing.
 
-    `names`: hosts, users and credentials that the original's own description has.
+    `names`: hosts, users and credentials from the original's description.
     """
     lowered = frozenset(name.lower() for name in names if len(name) >= _SHORTEST)
     look = lru_cache(maxsize=1 << 16)(lambda text: find_leak(text, lowered))
@@ -46,7 +49,7 @@ def _texts(database: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
 
 
 def find_leak(text: str, names: frozenset[str]) -> str:
-    """What a text still tells, in words: never the thing itself."""
+    """The kind of leak in a text, e.g. "an address"; "" for none. Never the secret itself."""
     spaced = text.replace("<", " <").replace(">", "> ").split()
     words = [word for word in _CUT.split(text) if word]
     if any(_is_name(word, names) for word in words):

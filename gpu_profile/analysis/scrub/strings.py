@@ -1,7 +1,7 @@
-"""Which of a report's strings and processes have to do with what was profiled.
+"""Find the strings and processes of a report that belong to the profiled programs.
 
-nsys keeps the names, and in some versions the environments, of every process of the machine;
-its strings stand in one table, and many of them are referred to by no row at all.
+nsys also records the names, and in some versions the environments, of all other processes of the
+machine. Its strings are in one table, and many of them are not used by any row.
 """
 
 import re
@@ -11,8 +11,8 @@ from gpu_profile.analysis.scrub.rules import OUTPUT_TABLES, Wish
 
 MACHINE = {"PROCESSES": "globalPid", "ThreadNames": "globalTid"}
 _NO_EVENTS = (*MACHINE, *OUTPUT_TABLES, "DIAGNOSTIC_EVENT")
-_PROCESS_MASK = ~0xFFFFFF  # the low 24 bits of a global id are the thread
-# nsys' CREATE TABLE statements say in a comment which columns are strings' ids.
+_PROCESS_MASK = ~0xFFFFFF  # the low 24 bits of a globalTid are the thread
+# Comments in nsys' CREATE TABLE statements mark the columns that hold ids of strings.
 _REFERS = re.compile(r"^\s*\"?(\w+)\"?\s.*REFERENCES\s+StringIds", re.MULTILINE)
 _KNOWN_WORDS = "nameId textId jsonTextId demangledName shortName mangledName symbol module"
 _KNOWN = frozenset((*_KNOWN_WORDS.split(), "filenameId", "contentId"))
@@ -21,7 +21,7 @@ Columns = dict[str, set[str]]
 
 
 def collect_strings(pair: sqlite3.Connection, columns: Columns, wish: Wish) -> None:
-    """Fill temp.own, the processes with events, and temp.kept, the strings that stay."""
+    """Fill temp.own with the processes that have events, and temp.kept with the strings to keep."""
     pair.execute("CREATE TEMP TABLE own (id INTEGER PRIMARY KEY)")
     pair.execute("CREATE TEMP TABLE kept (id INTEGER PRIMARY KEY)")
     for table, names in columns.items():
@@ -40,7 +40,7 @@ def collect_strings(pair: sqlite3.Connection, columns: Columns, wish: Wish) -> N
 
 
 def make_condition(table: str, wish: Wish, columns: set[str]) -> str:
-    """Which rows stay: of a machine's processes only those with events."""
+    """The SQL condition for the rows to keep: processes and threads only if they have events."""
     column = MACHINE.get(table)
     if column not in columns or not wish.drops("processes"):
         return ""

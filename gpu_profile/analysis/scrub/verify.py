@@ -1,4 +1,4 @@
-"""The proof of a scrubbed report: every value of it read again, then every byte of the file."""
+"""Check a scrubbed report: search every value again, then every byte of the file."""
 
 import re
 import sqlite3
@@ -11,16 +11,18 @@ from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.redact import CREDENTIALS
 
 _CHUNK = 16 << 20
-_OVERLAP = 8 << 10  # no shape that matters is longer before it is recognised
+_OVERLAP = 8 << 10  # no credential needs more bytes to be recognised
 
 
 def verify_copy(path: Path, clean: Redactor) -> str:
-    """What is still in the file, in words and where; "" when nothing is."""
+    """The kind of leak in the file and its place; "" for none."""
     return _in_values(path, clean) or _in_bytes(path, clean)
 
 
 def _in_values(path: Path, clean: Redactor) -> str:
-    """Values first: long ones lie in pieces over several pages, where bytes do not show them."""
+    """Search the values. Long values are split over several pages, so a search of bytes misses
+    them.
+    """
     leaks = lru_cache(maxsize=1 << 16)(clean.leaks)
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True)) as copy:
@@ -66,7 +68,7 @@ def _in_chunk(chunk: bytes, clean: Redactor) -> str:
 
 
 def _find_places(chunk: bytes, needle: str) -> Iterator[int]:
-    """Where a needle stands; finding it is many times cheaper than matching its pattern."""
+    """Yield the offsets of a string; bytes.find is many times faster than the regex."""
     needle_bytes = needle.encode()
     at = chunk.find(needle_bytes)
     while at >= 0:

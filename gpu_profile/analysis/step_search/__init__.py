@@ -1,1 +1,1 @@
-"""Where the launches of a rank repeat: its steps, found without a mark of the program."""
+"""Find a rank's training steps by the repetition of its launches, without NVTX ranges."""

@@ -1,8 +1,9 @@
-"""Stretches of launches that come once in each repetition, and how well they part the launches.
+"""Anchors: launches that occur once in each repetition and divide the launches into like
+stretches.
 
-A launch, or a few launches in a row, that occurs once a step parts the launches into stretches of
-the same content. One that occurs in each layer parts them too, but not into like stretches: the
-optimizer, the loss and the data come between some of them.
+A launch, or a few in a row, that occurs once in each step divides the launches into stretches with
+the same content. A launch that occurs in each layer gives unlike stretches, because the optimizer,
+the loss and the data are in some of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,20 +22,25 @@ from gpu_profile.analysis.step_search.launches import (
 )
 
 FEWEST = 3
-# Alike: counts of launches that differ by a quarter at most (logging, routing of tokens).
+# Stretches are alike if the counts of their launches differ by a quarter at most (logging and the
+# routing of tokens vary).
 ALIKE = 0.25
-# The stretches that are alike hold at least this part of the launches, and of the stretches.
+# Alike stretches must hold 40 % of the launches and be 60 % of the stretches.
 LEAST_COVER, LEAST_ALIKE = 0.4, 0.6
-# Enough to see three steps of 40,000 launches; more only costs time.
+# Enough for three steps of 40,000 launches; more costs time only.
 SAMPLE = 120_000
-# Of the features that occur equally often only the most regular ones are tried.
+# Of features with the same number of occurrences only the 3 most regular ones are tried.
 TRIES_A_COUNT, TRIES = 3, 600
 
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
-    """A feature (`length` launches whose hash is `code`), where it occurs in the sample, and what
-    it parts: `typical` content, which of the stretches are `alike`, their part of the launches."""
+    """A feature (`length` launches whose hash is `code`) and the stretches between its
+    occurrences.
+
+    `place`: where it occurs in the sample. `typical`: the median content of the stretches.
+    `alike`: a mask of the stretches near it. `cover`: the part of the launches in those.
+    """
 
     length: int
     code: np.uint64
@@ -50,18 +56,20 @@ class Anchor:
 
 
 def sample_start(launches: Launches) -> int:
-    """Where the sample begins: the later part, behind most of a start-up."""
+    """Where the sample begins: after at least 40 % of the launches, which leaves out most of a
+    start-up.
+    """
     return max(int(0.4 * len(launches)), len(launches) - SAMPLE)
 
 
 def find_anchors(launches: Launches) -> list[Anchor]:
-    """Features that part the sample into like stretches, the most frequent first."""
+    """The anchors of the sample, the most frequent first."""
     begin = sample_start(launches)
     content, codes = launches.content, launches.ngrams
     anchors = []
     for length, code, place in _features(codes, begin):
         if np.median(np.diff(place)) < 2 and not launches.graph[place].all():
-            continue  # one kernel over and over: a benchmark, an initialisation, no step
+            continue  # one kernel repeated: a benchmark or an initialisation, not a step
         anchor = judge_anchor(content, length, code, place, len(launches) - begin)
         if anchor is not None:
             anchors.append(anchor)
@@ -71,7 +79,7 @@ def find_anchors(launches: Launches) -> list[Anchor]:
 def judge_anchor(
     content: Content, length: int, code: np.uint64, place: IntArray, sample: int
 ) -> Anchor | None:
-    """The anchor, if enough of what it parts is alike."""
+    """The anchor, or None if too few of its stretches are alike."""
     rows = content.between(place)
     typical = np.median(rows, axis=0)
     alike = distances(rows, typical) <= ALIKE
@@ -84,7 +92,7 @@ def judge_anchor(
 def _features(
     codes: Mapping[int, NDArray[np.uint64]], begin: int
 ) -> Iterator[tuple[int, np.uint64, IntArray]]:
-    """(length, hash, places) of the features worth a try: the most regular of each count."""
+    """Yield (length, hash, places) of the features to try: the most regular ones of each count."""
     for length in NGRAMS:
         code = codes[length][begin:]
         order = np.argsort(code, kind="stable")
@@ -99,14 +107,16 @@ def _features(
 
 
 def _rank_among_equals(value: IntArray) -> IntArray:
-    """0, 1, 2, ... within each run of equal values."""
+    """0, 1, 2, … within each run of equal values: [5, 5, 7] gives [0, 1, 0]."""
     opens = np.r_[True, value[1:] != value[:-1]]
     place = np.arange(len(value))
     return np.asarray(place - np.maximum.accumulate(np.where(opens, place, 0)))
 
 
 def _spreads(order: IntArray, first: IntArray, count: IntArray) -> NDArray[np.float64]:
-    """How unevenly each feature's occurrences lie: the steps' deviation against their mean."""
+    """The standard deviation of the distances between a feature's occurrences, divided by their
+    mean.
+    """
     gap = np.diff(order, prepend=order[:1]).astype(np.float64)
     gap[first] = 0.0
     inner = np.maximum(count - 1, 1)

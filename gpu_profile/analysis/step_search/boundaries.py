@@ -1,5 +1,6 @@
-"""Where one step ends and the next begins: behind the optimizer, at the batch's copy, or where the
-host pauses."""
+"""Find where a step ends and the next begins: after the optimizer, at the batch's copy, or where
+the host pauses.
+"""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,29 +15,32 @@ from gpu_profile.analysis.step_search.launches import (
     distances,
 )
 
-# A step's first launches, to be found again where other launches came before them.
+# How many first launches identify a step's beginning, where other launches precede it.
 OPENINGS = (8, 4, 2)
-# A stretch this far from the typical one (twice as many launches, say) is a step only between
-# others; a first step that autotunes or fills an optimizer's state is nearer.
+# A stretch this far from the typical one (e.g. twice as many launches) counts as a step only
+# between others. A first step that autotunes or allocates the optimizer's state is nearer.
 FAR, SHORT = 1.0, 0.7
-# Behind the optimizer, launches that take less than this part of the step's GPU time may still be
-# of the step that ends: a loss that is copied for a log, an average of the weights.
+# After the optimizer, launches that take less than 3 % of the step's GPU time can still belong to
+# the step: the copy of a loss for a log, an average of the weights.
 TAIL_TIME, TAIL_LAUNCHES = 0.03, 24
-# Zeroing the gradients between the optimizer and the batch's copy may take longer.
+# Zeroing the gradients between the optimizer and the batch's copy may take up to 10 %.
 ZEROING_TIME = 0.1
-# Of the host's pauses there the first counts that is half as long as the longest.
+# Of the host's pauses the first one counts that is at least half as long as the longest.
 LONG_PAUSE = 0.5
-# In most steps.
+# An operation belongs to the loop if it is in 60 % of the steps.
 MOSTLY = 0.6
-# Copies come in one group if this part of the cycle is free of them.
+# Copies are one group if 75 % of the cycle is free of them.
 ONE_GROUP = 0.75
 
 
 @dataclass(frozen=True, eq=False)
 class Repetition:
-    """`first`: the place of each step's first launch; `end`: behind the last launch of the last
-    step. `alike`: the part of the steps that hold what the typical step holds; `size`: its
-    launches."""
+    """The steps that were found.
+
+    `first`: the row of each step's first launch. `end`: one after the last launch of the last
+    step. `alike`: the part of the steps with the typical content. `size`: launches of a typical
+    step.
+    """
 
     first: IntArray
     end: int
@@ -46,8 +50,11 @@ class Repetition:
 
 @dataclass(frozen=True, eq=False)
 class Cycles:
-    """Where an anchor occurs in all launches, from the first repetition to the last; `alike` and
-    `size` (launches) of the stretch behind each but the last."""
+    """The occurrences of an anchor in all launches, from the first repetition to the last.
+
+    `alike` is for the stretch after each occurrence but the last; `size` is their usual length in
+    launches.
+    """
 
     place: IntArray
     alike: Flags
@@ -55,7 +62,7 @@ class Cycles:
 
 
 def find_cycles(launches: Launches, anchor: Anchor) -> Cycles:
-    """The anchor's occurrences outside the sample too, while the stretches stay like a step."""
+    """Extend the anchor's occurrences beyond the sample while the stretches resemble a step."""
     place = np.flatnonzero(launches.ngrams[anchor.length] == anchor.code)
     far = distances(launches.content.between(place), anchor.typical)
     size = np.diff(place)
@@ -71,14 +78,16 @@ def find_cycles(launches: Launches, anchor: Anchor) -> Cycles:
 
 
 def steps_by_optimizer(launches: Launches, cycles: Cycles) -> Repetition:
-    """Each step ends with the last optimizer launch before the longest stretch without one."""
+    """The steps, each of which ends with the last optimizer launch before the longest stretch
+    without one.
+    """
     last = _optimizer_ends(launches, cycles)
     size = int(np.median(np.diff(last))) if len(last) > 1 else cycles.size
     offset = 1 + _tail(launches, last, size)
     target = last + offset - size
     first = _openings(launches, last[:-1] + offset, target, np.r_[-1, last[:-1]], last)
     has_launch = first >= 0
-    # Where the opening is not found, as in a step with a log at its beginning.
+    # For steps whose opening is not found, for example with a log at their beginning.
     default = np.r_[-1, last[:-1] + offset]
     first = np.where(has_launch, first, default)
     begin = 0 if first[0] >= 0 else 1
@@ -96,17 +105,17 @@ def _optimizer_ends(launches: Launches, cycles: Cycles) -> IntArray:
         int(place[a + int(np.argmax(free[a:b]))]) for a, b in pairwise(edges.tolist()) if b > a
     ]
     ends = np.array(found, np.int64)
-    # An anchor within the optimizer's launches parts those of the first step.
+    # An anchor inside the optimizer's launches would divide those of the first step.
     apart = np.diff(ends) >= SHORT * cycles.size
     return ends[np.r_[apart, True]] if len(ends) else ends
 
 
 def _tail(launches: Launches, last: IntArray, size: int) -> int:
-    """How many launches behind the optimizer's last still belong to the step that ends.
+    """How many launches after the last optimizer launch still belong to the step.
 
-    A copy to the host (a loss to log) does. The step begins at the batch's copies where these
-    come in one group, or behind them where the host pauses longer there (a trainer that fetches
-    its batches ahead of the step); else at the host's first long pause.
+    A copy to the host (a loss to log) does. The next step begins at the batch's copies to the
+    device if they are one group, or after them if the host pauses longer there (a trainer that
+    fetches its batches one step ahead). Otherwise it begins at the host's first long pause.
     """
     width = max(1, min(TAIL_LAUNCHES, size // 4))
     rows = last[last + max(width, size) < len(launches)]
@@ -133,8 +142,11 @@ def _mostly(window: Flags) -> Flags:
 
 
 def steps_by_pause(launches: Launches, cycles: Cycles) -> Repetition:
-    """Each step begins at its first copy to the device; else behind its last copy to the host;
-    else where the host pauses longest."""
+    """The steps by copies or pauses, for programs without optimizer launches.
+
+    Each step begins at its first copy to the device, else after its last copy to the host, else
+    where the host pauses longest.
+    """
     sizes = np.diff(cycles.place)
     usual = int(np.median(sizes[cycles.alike]))
     rows = cycles.place[:-1][cycles.alike & (sizes == usual)]
@@ -151,7 +163,7 @@ def steps_by_pause(launches: Launches, cycles: Cycles) -> Repetition:
 
 
 def _phase(launches: Launches, rows: IntArray, size: int, cycles: Cycles) -> int:
-    """The offset of a step's first launch behind the anchor."""
+    """The offset of a step's first launch from the anchor."""
     window = rows[:, None] + np.arange(size)
     sent = _group(_mostly(launches.to_device[window]))
     if sent is not None:
@@ -162,12 +174,13 @@ def _phase(launches: Launches, rows: IntArray, size: int, cycles: Cycles) -> int
     before = np.maximum(window - 1, 0)
     pause = np.median(launches.asked[window] - launches.returned[before], axis=0)
     begin, end = _edges(launches, int(rows[len(rows) // 2]), size, cycles)
-    # A window cuts its first and its last step at different places.
+    # If the repetition begins and ends at the same offset, the recording holds whole steps of a
+    # loop. A recording window cuts its first and last step at different offsets.
     return end if begin == end else int(np.argmax(pause))
 
 
 def _edges(launches: Launches, row: int, size: int, cycles: Cycles) -> tuple[int, int]:
-    """The offsets at which the repetition begins and ends: a loop's steps are whole."""
+    """The offsets (from the anchor) at which the repetition begins and ends."""
     token, model = launches.token, launches.token[row : row + size]
     first, last = int(cycles.place[0]), int(cycles.place[-1])
     before = token[max(0, first - size) : first][::-1]
@@ -180,7 +193,7 @@ def _edges(launches: Launches, row: int, size: int, cycles: Cycles) -> tuple[int
 
 
 def _group(flags: Flags) -> tuple[int, int] | None:
-    """First and last place of the one group of flags on a circle, if there is one."""
+    """(first, last) place of the flags if they are one group on a circle, else None."""
     place = np.flatnonzero(flags)
     if not len(place):
         return None
@@ -194,8 +207,11 @@ def _group(flags: Flags) -> tuple[int, int] | None:
 def _openings(
     launches: Launches, is_opening: IntArray, target: IntArray, low: IntArray, high: IntArray
 ) -> IntArray:
-    """For each step the place between `low` and `high` that is nearest to its `target` and where
-    the launches are those that most steps (whose firsts are `known`) begin with; or -1."""
+    """For each step the row in [low + 1, high) nearest to `target` where its opening occurs, or
+    -1.
+
+    The opening is the sequence of launches with which most steps in `is_opening` begin.
+    """
     openings = np.full(len(target), -1)
     for length in OPENINGS:
         code = launches.ngrams[length]

@@ -1,4 +1,4 @@
-"""The launches of one rank in the order of the host, as the search for steps sees them."""
+"""The launches of one rank in the order of the host: the input of the search for steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ NGRAMS = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True, eq=False)
 class Launches:
-    """Arrays of one length, in launch order; times in ns.
+    """Launches in order, in arrays of one length; times in ns.
 
-    `token`: a number for each full name, `kind`: a coarser one (names without digits and template
-    arguments). `asked`, `returned`: when the host's call began and ended. `gpu`: how long the GPU
-    worked, 0 for communication, which waits. `to_device`, `to_host`, `kernel`, `graph`,
-    `optimizer`: what the operation is.
+    `token`: a number for each full name. `kind`: a coarser number, for names without digits and
+    template arguments. `asked`, `returned`: start and end of the host's call. `gpu`: time on the
+    GPU, 0 for communication, because it waits. The flags `to_device`, `to_host`, `kernel`, `graph`
+    and `optimizer` tell what the operation is.
     """
 
     token: IntArray
@@ -39,7 +39,9 @@ class Launches:
 
     @cached_property
     def ngrams(self) -> Mapping[int, NDArray[np.uint64]]:
-        """For each length in NGRAMS a hash of the launches from each place on."""
+        """For each length in NGRAMS a hash of the launches that begin at each row (see
+        ngram_codes).
+        """
         return ngram_codes(self.token)
 
     @cached_property
@@ -48,8 +50,11 @@ class Launches:
 
 
 def ngram_codes(token: IntArray) -> Mapping[int, NDArray[np.uint64]]:
-    """For each length in NGRAMS a hash of the launches from each place on: equal hashes, equal
-    stretches (64 bits: two of a million differing stretches collide once in 10^7 programs)."""
+    """For each length in NGRAMS a hash of the launches that begin at each row.
+
+    Equal hashes mean equal stretches: with 64 bits, two of a million different stretches collide
+    in about one of 10^7 programs.
+    """
     with np.errstate(over="ignore"):
         code = (token.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         code ^= code >> np.uint64(29)
@@ -64,27 +69,31 @@ def ngram_codes(token: IntArray) -> Mapping[int, NDArray[np.uint64]]:
 
 
 class Content:
-    """What stretches of launches hold, as short vectors: alike stretches have alike vectors,
-    whatever the order of their launches."""
+    """The content of stretches of launches as short vectors, independent of the order of launches.
+
+    Stretches with similar counts of kinds have vectors near each other.
+    """
 
     SIZE = 12
 
     def __init__(self, kind: IntArray) -> None:
         random = np.random.default_rng(7)
-        # Random signs keep the distances of the counts of kinds, up to some 20 %.
+        # Random signs (a random projection) keep the distances between counts of kinds to some 20
+        # %.
         signs = random.choice(
             np.array((-1, 1), np.int32), (self.SIZE, int(kind.max(initial=0)) + 1)
         )
         self._sums = np.zeros((self.SIZE, len(kind) + 1), np.int32)
-        for sums, sign in zip(self._sums, signs, strict=True):  # row by row: 20 times as fast
+        # 20 times as fast as a cumsum over the matrix
+        for sums, sign in zip(self._sums, signs, strict=True):
             np.cumsum(sign[kind], out=sums[1:])
 
     def between(self, edges: IntArray) -> NDArray[np.float64]:
-        """One row for each stretch from an edge to the next."""
+        """One row for each stretch between consecutive edges."""
         return np.diff(self._sums[:, edges].astype(np.float64), axis=1).T
 
 
 def distances(rows: NDArray[np.float64], typical: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far each row is from the typical one, relative to that one's size."""
+    """The distance of each row from `typical`, divided by the length of `typical`."""
     size = max(float(np.linalg.norm(typical)), 1.0)
     return np.asarray(np.linalg.norm(rows - typical, axis=1) / size)

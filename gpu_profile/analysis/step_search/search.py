@@ -20,22 +20,22 @@ from gpu_profile.analysis.step_search.boundaries import (
 )
 from gpu_profile.analysis.step_search.launches import Launches
 
-# Nearly all steps hold an optimizer step, a copy or a graph where any does.
+# 90 % of the steps must hold an optimizer launch, a copy or a graph, if any does.
 NEARLY_ALL = 0.9
-# What layers leave out (embedding, head, sampling) takes more of the GPU's time than what a step
-# that logs does beside.
+# What is outside the layers (embedding, head, sampling) takes more than 1 % of the GPU time; a
+# step that writes a log takes less in addition.
 LITTLE_TIME = 0.01
-# Of this many launches in a row half come again in the next step; launches in no order hardly do.
+# Half of the stretches of 8 launches must repeat in the next step; in random order hardly any do.
 ORDER, SAME_ORDER, LOOKS = 8, 0.5, 9
-# Stretches that are unlike the others are logs if half of them copy to the host, and of a longer
-# step only if they come every n-th time, give or take a fifth.
+# Unlike stretches are logs if half of them copy to the host. They belong to a longer step only if
+# they come every n-th time, with a spread of 20 %.
 HALF, EVEN = 0.5, 0.2
-# Fewer than this part of the stretches are hiccups.
+# Below 5 % of the stretches, unlike ones are exceptions.
 FEW = 0.05
 
 
 def find_repetition(launches: Launches) -> Repetition | str:
-    """The steps, or why there are none."""
+    """The steps, or a text that says why there are none."""
     if len(launches) < FEWEST:
         return f"{len(launches)} operations were launched"
     anchors = find_anchors(launches)
@@ -70,12 +70,12 @@ def _choose(launches: Launches, anchors: list[Anchor]) -> Anchor | None:
 
 
 def _is_better(one: Anchor, other: Anchor | None) -> bool:
-    """Whether clearly more of what it parts is alike."""
+    """Whether clearly more (2 %) of the anchor's stretches are alike than of the other's."""
     return other is None or one.cover * one.alike.mean() > 1.02 * other.cover * other.alike.mean()
 
 
 def _in_order(code: NDArray[np.uint64], anchor: Anchor) -> bool:
-    """Whether like stretches also hold the same launches in a row, not just as many of each."""
+    """Whether alike stretches also hold the same launches in a row, not only the same counts."""
     rows = np.flatnonzero(anchor.alike[:-1] & anchor.alike[1:])[-LOOKS:]
     edges = [anchor.place[row : row + 3] for row in rows]
     same = [float(np.isin(code[a:b], code[b:c]).mean()) for a, b, c in edges]
@@ -83,7 +83,7 @@ def _in_order(code: NDArray[np.uint64], anchor: Anchor) -> bool:
 
 
 def _spread_over(launches: Launches, flags: NDArray[np.bool_]) -> IntArray | None:
-    """The places of such launches, if they are spread over the sample."""
+    """The rows of the flagged launches, or None if they do not span 40 % of the sample."""
     place = np.flatnonzero(flags)
     place = place[place >= sample_start(launches)]
     if len(place) < FEWEST or np.ptp(place) < 0.4 * (len(launches) - sample_start(launches)):
@@ -97,8 +97,11 @@ def _all_hold(anchor: Anchor, place: IntArray) -> bool:
 
 
 def _is_whole(launches: Launches, anchor: Anchor) -> bool:
-    """Without an optimizer that one can tell: the host takes part in each stretch, or what is
-    between some of them is a log or an evaluation, not a part of a longer step."""
+    """Whether the stretches are whole steps, for programs without optimizer launches.
+
+    They are if each stretch holds a copy or a graph, or if the unlike stretches are a log or an
+    evaluation, not a part of a longer step.
+    """
     talks = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
     if _all_hold(anchor, talks):
         return True

@@ -1,1 +1,1 @@
-"""nsys' exports as numpy columns: SQLite, gzip, Parquet, URL."""
+"""Read nsys' exports (SQLite, gzip, Parquet, URL) as numpy columns."""

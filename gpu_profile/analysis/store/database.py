@@ -33,12 +33,12 @@ Columns = dict[str, IntArray]
 
 SCHEMA_MAJOR = 3
 SCHEMA = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
-MANY_NAMES = 100_000  # a model has some 10^2 kernels and 10^3 ranges
+MANY_NAMES = 100_000  # a model has some 100 kernels and 1,000 ranges
 OLD_OR_NEW = "Export it with an nsys from 2023.2 to 2026.5, or update gpu-profile"
 
 
 class Database:
-    """Reads one report and never writes. Every refusal is a ReportError that names the file."""
+    """Reads one report and never writes. Every error is a ReportError that names the file."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -50,9 +50,9 @@ class Database:
     def open(cls, path: Path | str, most_bytes: int = MOST_BYTES) -> "Database":
         """Open a .sqlite, a .sqlite.gz (unpacked to a temporary file) or a Parquet folder.
 
-        `most_bytes`: a .gz that unpacks to more is refused, before it fills the disk.
-        Raises ReportError for what is missing, empty, truncated, foreign, half-written or of
-        another major schema; ToolError for a Parquet folder without pyarrow.
+        `most_bytes`: a .gz that unpacks to more is refused before it fills the disk. Raises
+        ReportError for a report that is missing, empty, truncated, half-written, of another
+        program or of another major schema; ToolError for a Parquet folder without pyarrow.
         """
         store = _open_store(Path(path), most_bytes)
         try:
@@ -78,10 +78,10 @@ class Database:
         self._store.close()
 
     def has(self, table: str, *columns: str) -> bool:
-        """Whether the table is there and has all of these columns.
+        """Whether the table exists and has all of these columns.
 
-        Raises ReportError for what has its name and is no plain table (a view): to say that it
-        is not there would be to say that the report has no such events.
+        Raises ReportError if a view or the like has the table's name. False would wrongly mean
+        that the report has no such events.
         """
         if table not in self._store.tables:
             return False
@@ -89,7 +89,7 @@ class Database:
         return set(columns) <= set(self._store.tables[table])
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """The names of a table's columns; none for an absent table."""
+        """The names of a table's columns; empty for an absent table."""
         return self._store.tables.get(table, ())
 
     def count(self, table: str) -> int:
@@ -100,12 +100,12 @@ class Database:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know of how this report was read; none for nearly all."""
+        """Lines that a reader must know about how this report was read; mostly empty."""
         return tuple(dict.fromkeys(self._store.notes))
 
     @cached_property
     def schema(self) -> tuple[int, ...]:
-        """The export's schema, such as (3, 20, 3)."""
+        """The export's schema version, e.g. (3, 20, 3)."""
         version = self.export_facts.get("EXPORT_SCHEMA_VERSION", "")
         if not SCHEMA.fullmatch(version):
             raise ReportError(f"{self.path} does not say its schema", OLD_OR_NEW)
@@ -113,13 +113,13 @@ class Database:
 
     @cached_property
     def export_facts(self) -> dict[str, str]:
-        """META_DATA_EXPORT (EXPORT_META_DATA before 3.2): what nsys says about the export."""
+        """The rows of META_DATA_EXPORT (EXPORT_META_DATA before 3.2), e.g. the version of nsys."""
         new, old = "META_DATA_EXPORT", "EXPORT_META_DATA"
         table = new if self.has(new, "name", "value") else old
         return {str(name): str(value) for name, value in self.rows(table, "name", "value")}
 
     def event_counts(self) -> dict[str, int]:
-        """Rows by event table, only those with rows: what a valid report has at least one of."""
+        """Rows by event table, without empty tables; a valid report has at least one entry."""
         counts = {table: self.count(table) for table in EVENT_TABLES}
         return {table: count for table, count in counts.items() if count}
 
@@ -132,10 +132,11 @@ class Database:
     ) -> Columns:
         """Integer columns as int64 arrays of one length, sorted by start, end (where loaded).
 
-        `name?` may be absent from the schema and then reads as MISSING, as NULL does anywhere;
-        a missing column without the mark raises ReportError. `end-start` is computed while
-        loading (the result's key is "end-start"): cheaper than both columns. `only` keeps rows
-        whose column holds one of the values. `sort=False` leaves the file's order, for sums.
+        `name?` may be absent from the schema and then reads as MISSING, as NULL always does; a
+        missing column without the mark raises ReportError. `end-start` is computed while loading
+        (the result's key is "end-start"), which is cheaper than both columns. `only` keeps rows
+        whose column holds one of the values. `sort=False` keeps the file's order, which is enough
+        for sums.
         """
         present = self._present(table, columns)
         arrays = self._integers(table, present, only or {}) if present else []
@@ -146,7 +147,7 @@ class Database:
     def parts(
         self, table: str, *columns: str, only: Mapping[str, Iterable[int]] | None = None
     ) -> Generator[Columns, None, None]:
-        """load(..., sort=False), some of the rows at a time: for sums over large tables."""
+        """load(..., sort=False) in parts, to save memory in sums over large tables."""
         present = self._present(table, columns)
         if not present or self._kept.get(table):
             yield self.load(table, *columns, only=only, sort=False)
@@ -155,7 +156,9 @@ class Database:
             yield _fill_columns(columns, dict(zip(present, arrays, strict=True)), len(arrays[0]))
 
     def keep(self, table: str, *columns: str) -> None:
-        """Read these (those that are there) now, in one go, for all that load them from now on."""
+        """Read these columns (if they exist) once now; later load() calls of them use the same
+        arrays.
+        """
         columns_present = [name for name in columns if self.has(table, name)]
         arrays = self._store.integers(table, columns_present, {}) if columns_present else []
         for array in arrays:
@@ -173,7 +176,7 @@ class Database:
     def rows(
         self, table: str, *columns: str, only: Mapping[str, Iterable[int]] | None = None
     ) -> list[tuple[Value, ...]]:
-        """Cells of any type, for small tables, in the file's order; absent `name?` is None."""
+        """Cells of any type, for small tables, in the file's order; an absent `name?` is None."""
         present = self._present(table, columns)
         if not present:
             return []
@@ -187,7 +190,7 @@ class Database:
     def texts(
         self, table: str, column: str, only: Mapping[str, Iterable[int]] | None = None
     ) -> tuple[IntArray, list[str]]:
-        """A text column as codes and their texts, in load(..., sort=False)'s order; NULL is ""."""
+        """A text column as (codes, texts), in the order of load(..., sort=False); NULL is ""."""
         rows = self._store.rows(table, [column], only or {}) if self.has(table, column) else []
         texts = {row: str(row[0] or "") for row in dict.fromkeys(rows)}
         codes = {text: code for code, text in enumerate(dict.fromkeys(texts.values()))}
@@ -195,7 +198,9 @@ class Database:
         return np.array([places[row] for row in rows], np.int64), list(codes)
 
     def names(self, ids: IntArray) -> dict[int, str]:
-        """StringIds' texts of the ids given (other strings, such as stdout, are never read)."""
+        """The texts of these ids in StringIds. Other strings, such as a program's output, are not
+        read.
+        """
         unique = list_distinct(ids)
         unknown = [value for value in unique if value not in self._names]
         for first in range(0, len(unknown), 1000):
@@ -207,12 +212,12 @@ class Database:
         return {value: self._names.get(value, "") for value in unique}
 
     def ids(self, pattern: re.Pattern[str]) -> list[int]:
-        """The ids of the strings in which the pattern is found (to filter rows by name)."""
+        """The ids of the strings that contain the pattern (to filter rows by name)."""
         rows = self.rows("StringIds", "id", "value")
         return [int(str(key)) for key, text in rows if pattern.search(str(text))]
 
     def _present(self, table: str, columns: Sequence[str]) -> list[str]:
-        """The columns to read; none when the table is absent."""
+        """The columns that exist; empty for an absent table. Raises ReportError as load() does."""
         if not self.has(table):
             return []
         for name in columns:
@@ -258,7 +263,7 @@ def _has_facts(database: Database) -> bool:
 
 
 def sort_columns(columns: Columns, *keys: str) -> Columns:
-    """The same rows sorted by the keys that are there, first key first; stable."""
+    """The same rows in a stable sort by those of the keys that exist, the first key first."""
     keys_present = [columns[key] for key in keys if key in columns]
     if not keys_present:
         return columns

@@ -1,4 +1,4 @@
-"""Compressed exports (.gz), unpacked for as long as they are read."""
+"""Unpack compressed exports (.gz) into a temporary folder."""
 
 import gzip
 import shutil
@@ -13,13 +13,13 @@ MOST_BYTES = 16 << 30
 """A packed report's size when unpacked, unless the caller says another: 2 MB of zeros that were
 packed are 2 GB. nsys' exports are 3 to 10 times as large as their .gz; this is one of 2 GB."""
 _ROOM = "Make room, or name another place by TMPDIR"
-_SPARE_BYTES = 64 << 20  # a hostile .gz must not fill the disk
+_SPARE_BYTES = 64 << 20  # disk space to leave free: a hostile .gz must not fill the disk
 
 
 def extract_gzip(packed: Path, folder: Path, most_bytes: int = MOST_BYTES) -> Path:
-    """The plain file in `folder`.
+    """Unpack the file into `folder` and return its path.
 
-    Raises ReportError where it is broken, has no room there, or is larger than `most_bytes`.
+    Raises ReportError if it is broken, does not fit there, or is larger than `most_bytes`.
     """
     plain = folder / packed.stem
     try:
@@ -38,7 +38,10 @@ def extract_gzip(packed: Path, folder: Path, most_bytes: int = MOST_BYTES) -> Pa
 
 
 def _copy_bounded(source: gzip.GzipFile, target: IO[bytes], packed: Path, most_bytes: int) -> None:
-    """Counted while unpacking: the size that a .gz names of itself is modulo 4 GB, and a claim."""
+    """Copy at most `most_bytes`, counted while unpacking.
+
+    The size in a gzip trailer is modulo 4 GB (RFC 1952) and can be forged.
+    """
     done = 0
     while chunk := source.read(1 << 22):
         done += len(chunk)

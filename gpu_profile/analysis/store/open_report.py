@@ -1,4 +1,4 @@
-"""A report by its place: a path, or a URL that is fetched for as long as it is read."""
+"""Open a report by its path, or by a URL that is downloaded to a temporary folder."""
 
 import re
 import shutil
@@ -21,8 +21,11 @@ def is_url(place: str) -> bool:
 
 @contextmanager
 def open_report(place: str, most_bytes: int = MOST_BYTES) -> Iterator[Database]:
-    """Raises ReportError where there is no such report, ToolError where its kind of URL needs
-    more than is installed."""
+    """Open the report at a path or URL.
+
+    Raises ReportError if there is none, and ToolError if the URL needs a package that is not
+    installed.
+    """
     if not is_url(place):
         with Database.open(place, most_bytes) as database:
             yield database
@@ -38,7 +41,7 @@ def open_report(place: str, most_bytes: int = MOST_BYTES) -> Iterator[Database]:
 
 
 def _from_s3(url: str, local: Path) -> None:
-    """With the credentials and the endpoint that boto3 finds where this runs."""
+    """Download with the credentials and endpoint that boto3 finds on this machine."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 

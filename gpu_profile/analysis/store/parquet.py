@@ -1,4 +1,4 @@
-"""A folder written by `nsys export --type=parquetdir`: one Parquet file a table."""
+"""Read a folder written by `nsys export --type=parquetdir`: one Parquet file for each table."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from gpu_profile.errors import ReportError, ToolError
 
 
 class ParquetStore:
-    """The same methods as SqliteStore, over pyarrow, which is no dependency of ours."""
+    """The same methods as SqliteStore, with pyarrow, which is not one of our dependencies."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,10 +31,10 @@ class ParquetStore:
         return tuple(self._parquet.read_schema(file).names)
 
     def check_table(self, table: str) -> None:
-        """A Parquet file is always a plain table."""
+        """Accept every table: a Parquet file is always a plain one."""
 
     def close(self) -> None:
-        """Nothing stays open between two reads."""
+        """Do nothing: no file stays open between two reads."""
 
     def count(self, table: str) -> int:
         return int(self._parquet.read_metadata(self._files[table]).num_rows)

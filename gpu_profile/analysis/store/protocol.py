@@ -1,4 +1,4 @@
-"""What a form of nsys' export must offer to be read."""
+"""The protocol for reading one form of nsys' export (SQLite or Parquet)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,10 +9,10 @@ from gpu_profile.analysis.store.sqlite import Value
 
 
 class Store(Protocol):
-    """What a form of export must offer; tables maps a table's name to its columns' names.
+    """The methods that a form of export must have.
 
-    `notes`: lines about what was read in another way than it stands in the file, such as
-    "names longer than 65,536 characters are cut".
+    `tables` maps the name of a table to the names of its columns. `notes` are lines about values
+    that are changed when read, such as "names longer than 65,536 characters are cut".
     """
 
     path: Path

@@ -29,11 +29,11 @@ EVENT_TABLES = (*GPU_TABLES, RUNTIME, SYNCHRONIZATION, NVTX, OSRT, *MPI_TABLES)
 
 NVTX_PUSH_POP, NVTX_START_END, NVTX_MARK, NVTX_DOMAIN = 59, 60, 34, 75
 
-MISSING = int(np.iinfo(np.int64).min)  # what NULL and an absent optional column read as
+MISSING = int(np.iinfo(np.int64).min)  # the value of NULL and of an absent optional column
 
 
 def subtract(minuend: IntArray, right: IntArray) -> IntArray:
-    """left - right, and MISSING where either is: NULL - 5 is NULL."""
+    """minuend - right; MISSING where either is MISSING, as NULL - 5 is NULL in SQL."""
     difference = minuend - right
     if len(minuend) and MISSING in (minuend.min(), right.min()):
         difference[(minuend == MISSING) | (right == MISSING)] = MISSING
@@ -51,5 +51,5 @@ def tid_of(global_tid: IntArray) -> IntArray:
 
 
 def process_of(global_tid: IntArray) -> IntArray:
-    """The globalPid that a globalTid belongs to: correlationId is unique only within one."""
+    """The globalPid of a globalTid: the same id with 0 as thread."""
     return global_tid & ~np.int64(0xFFFFFF)

@@ -1,4 +1,4 @@
-"""One SQLite export of nsys, opened read-only and read in bulk into numpy arrays."""
+"""Read one SQLite export of nsys, opened read-only, in bulk into numpy arrays."""
 
 import array
 import re
@@ -24,16 +24,17 @@ Value = str | int | float | bytes | None
 
 MAGIC = b"SQLite format 3\0"
 SCHEMA_ROOT = 1  # the first page of sqlite_master
-BATCH = 20_000  # rows that are Python objects at a time
-LONGEST_TEXT = 1 << 16  # bytes of a name: the longest of CUTLASS's kernels have some 10^4
-LONGEST_VALUE = 1 << 28  # bytes; SQLite itself goes to 10^9, and may hold three copies
+BATCH = 20_000  # rows fetched as Python objects at one time
+LONGEST_TEXT = 1 << 16  # bytes; the longest names of CUTLASS kernels have some 10^4
+LONGEST_VALUE = 1 << 28  # bytes; SQLite's own limit is 10^9, and it may hold three copies
 WITHOUT_ROWID = re.compile(r"\)[^)]*\bWITHOUT\s+ROWID\b[^)]*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class TableInfo:
-    """`root`: its first page. `keys`: the columns that may be another name of the rowid, and do
-    not stand in the row then. `refusal`: why it is not read, empty for a plain table."""
+    """A table and its first page (`root`). `keys`: columns that may be aliases of the rowid, which
+    are not in the row. `refusal` says why the table is not read; "" for a plain table.
+    """
 
     root: int
     columns: tuple[str, ...]
@@ -83,7 +84,7 @@ class SqliteStore:
         return {str(name): self._info(str(name), *rest) for name, *rest in rows}
 
     def _info(self, table: str, kind: str, root: Value, sql: Value) -> TableInfo:
-        """Nothing is asked of a view or a virtual table: that might run code of the file's."""
+        """Read a table's columns. Views and virtual tables are not queried: that could run code."""
         if kind != "table" or not isinstance(root, int) or root < 1:
             return TableInfo(0, (), frozenset(), "a view" if kind == "view" else "a virtual table")
         rows = self._connection.execute(f"PRAGMA table_xinfo({quoted(table)})").fetchall()
@@ -94,7 +95,7 @@ class SqliteStore:
         return TableInfo(root, columns, frozenset(str(row[1]) for row in rows if row[5]), refusal)
 
     def check_table(self, table: str) -> None:
-        """Raises ReportError for a view and whatever else nsys never writes."""
+        """Raises ReportError for a view and anything else that nsys never writes."""
         if refusal := self._infos[table].refusal:
             what = f"{self.path} has {refusal} in place of the table {table}"
             raise ReportError(what, "Give nsys' own export")
@@ -121,7 +122,7 @@ class SqliteStore:
     def parts(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> Iterator[list[IntArray]]:
-        """The same, some 10^5 rows at a time where the pages can be read."""
+        """As integers(), but some 10^5 rows at a time if the page decoder can read the table."""
         self.check_table(table)
         done = 0
         try:
@@ -141,7 +142,7 @@ class SqliteStore:
     def _indexes(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> tuple[int, list[tuple[int, ...]], dict[int, Iterable[int]]]:
-        """The table's first page, and its columns by number."""
+        """(first page of the table, column numbers, filters by column number)."""
         info = self._infos[table]
         parts = [name.split("-") for name in columns]
         if info.keys & {*only, *(name for part in parts for name in part)}:
@@ -153,7 +154,7 @@ class SqliteStore:
     def _from_sql(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> list[IntArray]:
-        """The same by SQLite itself, row by row: 10 to 15 times slower."""
+        """As integers(), but with sqlite3 row by row: 10 to 15 times slower."""
         names = list(dict.fromkeys(part for name in columns for part in name.split("-")))
         cells = [f"ifnull({quoted(name)},{MISSING})" for name in names]
         parts = [
@@ -191,7 +192,7 @@ class SqliteStore:
     def _batches(
         self, table: str, cells: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> Iterator[list[tuple[Value, ...]]]:
-        """Rows in the file's order, BATCH at a time. Raises ReportError where SQLite refuses."""
+        """Yield lists of BATCH rows in the file's order. Raises ReportError for SQLite's errors."""
         query = f"SELECT {', '.join(cells)} FROM {quoted(table)} WHERE 1{_make_condition(only)}"
         self._check_pages(table)
         try:
@@ -202,7 +203,7 @@ class SqliteStore:
             raise make_damaged_error(self.path, error) from error
 
     def _check_pages(self, table: str) -> None:
-        """Once a table: SQLite follows pages that point at each other without end."""
+        """Check the table's pages once: SQLite would follow a cycle of pages without end."""
         if table not in self._sound:
             self.count(table)
             self._sound.add(table)
@@ -217,8 +218,9 @@ def integers_of(
     names: Sequence[str],
     refuse: Callable[[str, object], ReportError],
 ) -> IntArray:
-    """Cells as int64, shape (rows, columns). A cell that is no whole number is refused: numpy
-    would read 1.5 as 1 and the text '7' as 7."""
+    """Cells as int64, shape (rows, columns). Raises for others: numpy would read '7' and 1.5 as
+    ints.
+    """
     cells: Iterable[Any] = chain.from_iterable(rows)
     try:
         flat = array.array("q", cells)
@@ -229,7 +231,7 @@ def integers_of(
 
 
 def _whole(name: str, cell: Value, refuse: Callable[[str, object], ReportError]) -> int:
-    """5.0 as 5, which SQLite takes for the same."""
+    """The cell as an int; 5.0 is 5, because SQLite treats them alike."""
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1 << 63:
         return int(cell)
     if not isinstance(cell, int):
@@ -247,7 +249,7 @@ def _open_connection(path: Path, notes: list[str]) -> sqlite3.Connection:
 
 
 def text_of(raw: bytes, notes: list[str], longest: int = LONGEST_TEXT) -> str:
-    """A text as Python's, whatever its bytes are, in bounded length."""
+    """Decode a text: invalid UTF-8 is replaced, and bytes after `longest` are cut."""
     if len(raw) > longest:
         notes.append(f"texts longer than {longest:,} bytes are cut there")
         raw = raw[:longest].decode("utf-8", "ignore").encode()
@@ -259,7 +261,7 @@ def text_of(raw: bytes, notes: list[str], longest: int = LONGEST_TEXT) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it."""
+    """The name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -275,7 +277,7 @@ def make_damaged_error(path: Path, error: Exception) -> ReportError:
 
 
 def check_file(path: Path, shown: Path) -> None:
-    """Refuse what is no whole SQLite file; `shown` is the name the user gave.
+    """Raise ReportError for an incomplete SQLite file; `shown` is the name that the user gave.
 
     Layout of the header: https://www.sqlite.org/fileformat2.html#the_database_header
     """
@@ -296,5 +298,5 @@ def check_file(path: Path, shown: Path) -> None:
 
 def _expected_size(header: bytes) -> int:
     page = int.from_bytes(header[16:18], "big")
-    counted = header[24:28] == header[92:96]  # only then is the page count up to date
+    counted = header[24:28] == header[92:96]  # true only if the page count is up to date
     return (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big") * counted

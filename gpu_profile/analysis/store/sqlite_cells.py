@@ -1,7 +1,8 @@
-"""The cells of SQLite's table leaf pages, decoded as columns of integers.
+"""Decode the cells of SQLite's table leaf pages as columns of integers, with numpy.
 
-Format: https://www.sqlite.org/fileformat2.html sections 1.6 (b-tree pages) and 2.1 (records: a
-header of serial types, then the values, big-endian and as short as they fit).
+See sqlite_pages.py for the reason and the gain. Format: https://www.sqlite.org/fileformat2.html
+sections 1.6 (b-tree pages) and 2.1 (records: a header of serial types, then the values, big-endian
+and in as few bytes as they need).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,30 +22,30 @@ SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # bytes of a value by serial type 0 to 9
 REAL, ZERO, RESERVED, TEXT = 7, 8, (10, 11), 12
 SIZE_OF = np.array(SIZES, np.int32)
 SHIFT_OF = np.array([min(63, 64 - 8 * size) for size in SIZES])
-CONSTANT = {0: MISSING, ZERO: 0, ZERO + 1: 1}  # what stands in the type itself
-MORE = 0x80  # the bit of a variable-length integer's byte that says: there is another one
-PREFIX = 11  # the most bytes before a row's header: its size in two, its rowid in nine
-WINDOW = 128  # bytes of a cell that are looked at together
-SLACK = WINDOW + 8  # zeros behind a block, so that a value near its end may be read as 8 bytes
-MOST_LAYOUTS = 256  # of one block; nsys writes 1 to 5, and each one costs a pass over the rows
+CONSTANT = {0: MISSING, ZERO: 0, ZERO + 1: 1}  # values without bytes: NULL, 0 and 1
+MORE = 0x80  # set in each byte of a varint but the last
+PREFIX = 11  # the most bytes before a row's header: 2 of its size, 9 of its rowid
+WINDOW = 128  # bytes of each cell that are compared and decoded
+SLACK = WINDOW + 8  # zeros after a block, so that any value can be read as 8 bytes
+MOST_LAYOUTS = 256  # in one block; nsys writes 1 to 5, and each costs a pass over the rows
 
 
 class Unsupported(Exception):
-    """A table that only SQLite itself reads; never leaves this package."""
+    """A table that must be read by sqlite3 itself; caught within this package."""
 
 
 class Damaged(Exception):
-    """Pages that are no b-tree, of which SQLite would read rows twice, or without end."""
+    """Pages that are not a b-tree; SQLite would read some rows twice, or without end."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where cells that are alike have their columns: `size` bytes of payload size and `rowid`
-    bytes of rowid, then the header, whose first byte is at `header`.
+    """The positions of columns in cells of one layout.
 
-    `columns`: serial type and offset from the cell's start of each wanted one. `mask`: the bits
-    of a cell's first words in which the cells are alike. `is_whole`: the last wanted column is
-    the row's last one.
+    A cell begins with `size` bytes of payload size, then the rowid; its record header begins at
+    `header`. `columns`: (serial type, offset in the cell) of each needed column. `mask`: the bits
+    of a cell's first words that are equal in all cells of the layout. `is_whole`: the last needed
+    column is the row's last one.
     """
 
     size: int
@@ -55,9 +56,9 @@ class Layout:
 
 
 def decode_columns(pages: Bytes, columns: Sequence[int], usable: int) -> dict[int, IntArray]:
-    """The wanted columns of all cells of these leaf pages.
+    """The given columns of all cells in these leaf pages.
 
-    Raises Unsupported for anything that SQLite might read in another way, or call malformed.
+    Raises Unsupported for anything that SQLite might read differently or call malformed.
     """
     if (pages[:, 0] != LEAF).any():
         raise Unsupported("a damaged table")
@@ -68,12 +69,12 @@ def decode_columns(pages: Bytes, columns: Sequence[int], usable: int) -> dict[in
     layout = _parse_layout(data[place[0] : place[0] + WINDOW], columns)
     windows = _extract_windows(data, place, layout, columns[-1])
     same = _match_first(windows, layout.mask)
-    used = place & pages.shape[1] - 1  # a page has 2^n bytes
-    if same.all():  # so it is in nearly every block
+    used = place & pages.shape[1] - 1  # the page size is a power of two
+    if same.all():  # true for nearly every block
         return _decode_layout(data, place, used, windows, layout, usable)
     rows = np.arange(len(place))
     result = {column: np.empty(len(place), np.int64) for column in columns}
-    for _ in range(MOST_LAYOUTS):  # rows of one layout at a time: there are few
+    for _ in range(MOST_LAYOUTS):  # rows of one layout at a time; there are few layouts
         mine = rows[same]
         decoded = _decode_layout(data, place[mine], used[mine], windows[same], layout, usable)
         for column, values in decoded.items():
@@ -89,13 +90,15 @@ def decode_columns(pages: Bytes, columns: Sequence[int], usable: int) -> dict[in
 def _decode_layout(
     data: Bytes, place: IntArray, used: IntArray, window: IntArray, layout: Layout, usable: int
 ) -> dict[int, IntArray]:
-    """The columns of cells of one layout, whose first bytes are `window`. `used`: the bytes of
-    each cell's page before the cell."""
+    """The columns of cells that have one layout.
+
+    `window` holds the first bytes of each cell, `used` the bytes of its page before the cell.
+    """
     head = window.view(np.uint8)
     payload = _two_bytes(head) if layout.size == 2 else head[:, 0].astype(np.int32)
     if layout.size == 2 and int(payload.max()) > usable - 35:
         raise Unsupported("rows that go on in other pages")
-    if int((used + payload).max()) + layout.header > usable:  # the header is behind both lengths
+    if int((used + payload).max()) + layout.header > usable:  # the header comes after both lengths
         raise Unsupported("a cell that goes out of its page")
     *_, last = layout.columns
     kinds = _read_serial_types(head[:, layout.header + 1 + last])
@@ -107,10 +110,10 @@ def _decode_layout(
 
 
 def _check_values(payload: Lengths, layout: Layout, kinds: Bytes | int) -> None:
-    """Raises Unsupported where a row's values are longer than the row.
+    """Raise Unsupported if a row's values are longer than the row.
 
-    SQLite's own test, in OP_Column of its vdbe.c: the values up to the wanted one must end within
-    the payload, and exactly with it where they are all that the header names.
+    This is SQLite's own test (OP_Column in vdbe.c): the values up to the needed one must end
+    within the payload, or exactly at its end if the header names no further ones.
     """
     *_, (_, offset) = layout.columns.values()
     end = SIZE_OF[kinds] + (offset - layout.header)
@@ -119,11 +122,11 @@ def _check_values(payload: Lengths, layout: Layout, kinds: Bytes | int) -> None:
 
 
 def _find_cells(pages: Bytes, usable: int) -> IntArray:
-    """Where each cell starts, counted from the first page's start."""
+    """The offset of each cell from the start of the first page."""
     size = pages.shape[1]
     counts = pages[:, 3].astype(np.int64) << 8 | pages[:, 4]
     most = int(counts.max())
-    # A page without cells is only ever a table's only one: SQLite calls others malformed.
+    # Only the single page of an empty table has no cells: SQLite calls others malformed.
     if most > (size - 8) // 6 or (len(pages) > 1 and not counts.all()):
         raise Unsupported("a damaged page")
     pointers = np.ascontiguousarray(pages[:, 8 : 8 + 2 * most]).view(">u2")
@@ -136,14 +139,16 @@ def _find_cells(pages: Bytes, usable: int) -> IntArray:
 
 
 def _two_bytes(head: Bytes) -> Lengths:
-    """Variable-length integers of two bytes."""
+    """Decode varints of two bytes."""
     return (head[:, 0].astype(np.int32) & ~MORE) << 7 | head[:, 1]
 
 
 def _extract_windows(data: Bytes, place: IntArray, first: Layout, last: int) -> IntArray:
-    """Each cell's first bytes, shape (cells, words of 8): the header up to the last column, and
-    of the values what the first cell needs. Gathered once: a column of it is then read in
-    passing."""
+    """The first bytes of each cell, shape (cells, 8-byte words).
+
+    They hold the header up to the last needed column and the values that the first cell needs.
+    They are copied once, so that each column is then read from contiguous memory.
+    """
     ends = [offset + 8 for _, offset in first.columns.values()]
     size = min(WINDOW, -(-max(*ends, PREFIX + last + 2) // 8) * 8)
     view = np.ndarray((len(data) - size,), f"V{size}", data, 0, (1,))
@@ -151,7 +156,7 @@ def _extract_windows(data: Bytes, place: IntArray, first: Layout, last: int) -> 
 
 
 def _parse_layout(start: Bytes, column_numbers: Sequence[int]) -> Layout:
-    """How a cell that begins with these bytes, and those alike, are laid out."""
+    """The layout of cells that begin with these bytes."""
     cell, columns = start.tobytes(), column_numbers[-1] + 1
     size = _measure_varint(cell, 0)
     header = size + _measure_varint(cell, size)
@@ -161,9 +166,10 @@ def _parse_layout(start: Bytes, column_numbers: Sequence[int]) -> Layout:
     if max(head) >= MORE or head[0] <= columns:
         raise Unsupported("a long text, or a column that was added later")
     mask = bytearray(-(-(header + columns + 1) // 8) * 8)
-    for place in range(min(header, size + 8)):  # a ninth byte of a rowid is all value
+    for place in range(min(header, size + 8)):  # the ninth byte of a varint has no flag bit
         mask[place] = MORE
-    mask[header : header + columns] = b"\xff" * columns  # the last one's size moves nobody
+    # no column follows the last one, so its size is not compared
+    mask[header : header + columns] = b"\xff" * columns
     offset, places = header + head[0], {}
     for column, kind in enumerate(head[1:]):
         if column in column_numbers:
@@ -173,18 +179,19 @@ def _parse_layout(start: Bytes, column_numbers: Sequence[int]) -> Layout:
         elif kind in RESERVED:
             raise Unsupported("a damaged row")
         elif kind in (ZERO, ZERO + 1):
-            mask[header + column + 1] = 0xFE  # 0 or 1, which take no space and nobody asks for
+            # the constants 0 and 1 differ only in this bit, and the column is not needed
+            mask[header + column + 1] = 0xFE
         offset += SIZES[kind] if kind < len(SIZES) else (kind - TEXT) // 2
     return Layout(size, header, head[0] == columns + 1, places, np.frombuffer(mask, np.int64))
 
 
 def _measure_varint(cell: bytes, place: int) -> int:
-    """How many bytes the variable-length integer has that begins there."""
+    """The number of bytes of the varint at `place`."""
     return next((count for count in range(1, 9) if cell[place + count - 1] < MORE), 9)
 
 
 def _match_first(windows: IntArray, mask: IntArray) -> NDArray[np.bool_]:
-    """Which cells begin like the first one."""
+    """A mask of the cells whose first bytes equal the first cell's in the bits of `mask`."""
     differ = (windows[:, 0] ^ windows[0, 0]) & mask[0]
     for word, bits in enumerate(mask[1:], 1):
         differ |= (windows[:, word] ^ windows[0, word]) & bits
@@ -192,7 +199,7 @@ def _match_first(windows: IntArray, mask: IntArray) -> NDArray[np.bool_]:
 
 
 def _read_serial_types(column: Bytes) -> Bytes | int:
-    """The serial types of a column by row, or the one that all have."""
+    """The serial type of a column in each row, or one integer if all rows have the same."""
     kinds = np.ascontiguousarray(column)
     if np.any((kinds == REAL) | (kinds > ZERO + 1)):
         raise Unsupported("a column that does not hold integers only")
@@ -202,7 +209,7 @@ def _read_serial_types(column: Bytes) -> Bytes | int:
 def _read_integers(
     data: Bytes, place: IntArray, window: IntArray, kind: Bytes | int, offset: int
 ) -> IntArray:
-    """The integers of these serial types (of one, or of one a row) at one offset in their cells."""
+    """The integers at one offset in their cells; `kind` is their serial type, or one for each."""
     if isinstance(kind, int) and not SIZES[kind]:
         return np.full(len(place), CONSTANT[kind])
     size = window.shape[1] * 8

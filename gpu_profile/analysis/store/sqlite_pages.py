@@ -37,19 +37,19 @@ from gpu_profile.analysis.store.sqlite_cells import (
     decode_columns,
 )
 
-BLOCK = 512  # pages decoded together: 2 MiB, about what a processor's cache holds
-PART = 8  # blocks: some 10^5 rows
+BLOCK = 512  # pages decoded together: 2 MiB, about the size of a processor's cache
+PART = 8  # blocks in a part: some 10^5 rows
 INTERIOR = 5
-INDEX = (2, 10)  # the pages of an index, and of a table WITHOUT ROWID
-DEEPEST = 20  # SQLite's own limit of a tree's depth
-LOCK_BYTE = 1 << 30  # the page that holds this byte of the file is never of a table
+INDEX = (2, 10)  # page types of an index, and of a table WITHOUT ROWID
+DEEPEST = 20  # SQLite's own limit (BTCURSOR_MAX_DEPTH)
+LOCK_BYTE = 1 << 30  # the page with this byte of the file never belongs to a table
 
 
 class PageReader:
-    """Reads one file that nobody writes; `root` below is sqlite_master's rootpage.
+    """Reads the pages of one file that is not being written; `root` is sqlite_master's rootpage.
 
-    `page_count` is SQLite's: a file may be longer. Raises Damaged for a root or a child that is
-    not among these pages, or is met twice: SQLite would read the rows of such a page twice.
+    `page_count` is SQLite's: a file may be longer. Raises Damaged for a root or child page that
+    does not exist or occurs twice, because SQLite would read the rows of such a page twice.
     """
 
     def __init__(self, path: Path, page_count: int) -> None:
@@ -61,8 +61,11 @@ class PageReader:
         self._count = min(page_count, path.stat().st_size // self._size)
 
     def _map(self) -> Bytes:
-        """All pages, shape (pages, bytes). A mapping's touched pages count as our memory for as
-        long as it lives, so it lives for one block only."""
+        """All pages as a memory map of shape (pages, bytes).
+
+        Pages that were read count as this process's memory as long as the map exists, so a new map
+        is made for each block.
+        """
         file = np.asarray(np.memmap(self._path, np.uint8, "r"))
         page_count = len(file) // self._size
         return file[: page_count * self._size].reshape(page_count, self._size)
@@ -70,10 +73,10 @@ class PageReader:
     def integers(
         self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
     ) -> list[IntArray]:
-        """The columns, rows in rowid order. A column is its index in the table, or two for the
-        difference of the first and the second.
+        """The columns, with rows in rowid order.
 
-        `only` keeps the rows whose column (by index) holds one of the values.
+        A column is (index,) in the table, or (a, b) for the difference a - b. `only` keeps the
+        rows whose column (by index) holds one of the values.
         """
         blocks, decoded = self._plan(root, columns, only)
         with closing(_read_ahead(decoded, blocks)) as ahead:
@@ -82,7 +85,7 @@ class PageReader:
     def parts(
         self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
     ) -> Iterator[list[IntArray]]:
-        """The same, some blocks at a time; the next ones are decoded meanwhile."""
+        """As integers(), some blocks at a time; the next blocks are decoded meanwhile."""
         blocks, decoded = self._plan(root, columns, only)
         with closing(_read_ahead(decoded, blocks)) as ahead:
             while some := list(islice(ahead, PART // min(2, threads.COUNT))):
@@ -91,7 +94,7 @@ class PageReader:
     def _plan(
         self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]
     ) -> tuple[list[IntArray], Callable[[IntArray], list[IntArray]]]:
-        """The blocks of leaf pages, and what decodes one of them."""
+        """(blocks of leaf pages, function that decodes a block)."""
         column_numbers = sorted({*only, *(index for column in columns for index in column)})
         leaves = self._leaves(root)
 
@@ -100,18 +103,18 @@ class PageReader:
             arrays = [subtract(values[a], values[b[0]]) if b else values[a] for a, *b in columns]
             return _filter_rows(arrays, values, only)
 
-        # Threads take turns at the interpreter's lock: with larger blocks less often.
+        # Threads share the interpreter's lock (GIL); larger blocks need it less often.
         size = BLOCK * min(2, threads.COUNT)
         return [leaves[first : first + size] for first in range(0, len(leaves), size)], decoded
 
     def _block(self, pages: IntArray) -> Bytes:
-        """Copies of the pages, shape (pages, bytes), with SLACK zeros behind the last one."""
+        """Copies of the pages, shape (pages, bytes), followed by SLACK zeros."""
         data = np.empty(len(pages) * self._size + SLACK, np.uint8)
         data[-SLACK:] = 0
         block, done = data[:-SLACK].reshape(len(pages), self._size), 0
         runs = np.split(pages, np.flatnonzero(np.diff(pages) != 1) + 1)
         with self._path.open("rb", buffering=0) as file:
-            for run in runs:  # of pages that lie one behind the other
+            for run in runs:  # consecutive pages
                 file.seek(int(run[0]) * self._size)
                 part = block[done : done + len(run)]
                 if file.readinto(part.reshape(-1).data) != part.size:
@@ -120,8 +123,10 @@ class PageReader:
         return block
 
     def count(self, root: int) -> int:
-        """Rows of a sound table; looks at every page. Raises Damaged, or Unsupported for a table
-        WITHOUT ROWID."""
+        """The rows of a table, after a check of all its pages.
+
+        Raises Damaged, or Unsupported for a table WITHOUT ROWID.
+        """
         leaves, rows = self._leaves(root), 0
         for first in range(0, len(leaves), BLOCK):
             start = _start(int(leaves[first]))
@@ -135,12 +140,12 @@ class PageReader:
         return rows
 
     def _leaves(self, root: int) -> IntArray:
-        """The indexes of a table's leaf pages, from left to right; all are equally deep."""
+        """The indexes of a table's leaf pages, from left to right; all are at the same depth."""
         pages, level = self._map(), np.array([root - 1])
         visits = np.zeros(self._count, np.uint8)
         for _ in range(DEEPEST):
             self._visit(level, visits)
-            # Only the first page is looked at: touching every leaf would map the whole table.
+            # Only the first page of a level is read: reading all leaves would map the whole table.
             kind = int(pages[level[0], _start(int(level[0]))])
             if kind == LEAF:
                 return level
@@ -152,7 +157,7 @@ class PageReader:
         raise Damaged("a table is too deep")
 
     def _visit(self, level: IntArray, visits: Bytes) -> None:
-        """Raises Damaged for a page that is not there, or that was visited before."""
+        """Raise Damaged for a page that does not exist or was visited before."""
         if int(level.min()) < 0 or int(level.max()) >= self._count:
             raise Damaged("a page of a table is behind the file's end")
         if (level == LOCK_BYTE // self._size).any():
@@ -166,7 +171,8 @@ class PageReader:
         """The indexes of an interior page's children, from left to right."""
         head = page[start : start + 12]
         count = int.from_bytes(bytes(head[3:5]), "big")
-        # Only the first page, which the file's header makes smaller, may have a right child alone.
+        # Only page 1, which is shortened by the file's header, may have a right child and no
+        # others.
         fewest = 0 if start else 1
         if head[0] != INTERIOR or not fewest <= count <= (self._size - 8) // 6:
             raise Damaged("a page of a table is no b-tree page")
@@ -179,19 +185,19 @@ class PageReader:
 
 
 def _start(page: int) -> int:
-    """Where a page's b-tree begins: in the first one behind the file's header."""
+    """The offset of a page's b-tree header: 100 in the first page, after the file's header."""
     return 0 if page else 100
 
 
 def _read_ahead(
     function: Callable[[IntArray], list[IntArray]], blocks: list[IntArray]
 ) -> Generator[list[IntArray], None, None]:
-    """The results in order, of which only a few wait in memory to be taken."""
+    """Yield the results in order; at most 2 * threads.COUNT + 1 of them wait in memory."""
     if threads.COUNT == 1:
         yield from map(function, blocks)
         return
     pending: deque[Future[list[IntArray]]] = deque()
-    with ThreadPoolExecutor(threads.COUNT) as pool:  # numpy lets go of the interpreter's lock
+    with ThreadPoolExecutor(threads.COUNT) as pool:  # numpy releases the GIL
         for block in blocks:
             pending.append(pool.submit(function, block))
             if len(pending) > 2 * threads.COUNT:
@@ -201,8 +207,11 @@ def _read_ahead(
 
 
 def _join_parts(parts: Iterator[list[IntArray]], columns: int, count: int) -> list[IntArray]:
-    """The parts end to end. What they will need is reserved at the first one: memory that is not
-    written to costs nothing, where joining at the end would need everything twice."""
+    """Concatenate the parts into arrays that are allocated at the first part.
+
+    Memory that was allocated but never written costs nothing, while np.concatenate at the end
+    would need everything twice.
+    """
     arrays, used = [np.empty(0, np.int64)] * columns, 0
     for part in parts:
         length = len(part[0])

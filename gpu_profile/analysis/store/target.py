@@ -1,4 +1,4 @@
-"""What a report says of the machine it was recorded on."""
+"""Facts in a report about the machine that recorded it."""
 
 from gpu_profile.analysis.store.database import Database
 

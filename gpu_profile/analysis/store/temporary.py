@@ -1,7 +1,8 @@
-"""Temporary folders of unpacked reports, and the removal of those whose process was killed.
+"""Temporary folders for unpacked reports, and removal of those left by killed processes.
 
-A process that is killed (out of memory, kill -9) leaves its folder, and in it perhaps a report
-that was to be scrubbed. Each process locks its folders (flock), a lock that ends with it.
+A process that is killed (out of memory, kill -9) leaves its folder, perhaps with a report that was
+to be scrubbed. Each process holds a lock (flock) on its folders, which the kernel releases when
+the process ends.
 """
 
 import fcntl
@@ -14,16 +15,16 @@ from contextlib import suppress
 from pathlib import Path
 
 PREFIX = "gpu-profile-report-"
-YOUNGEST_S = 60.0  # between the making of a folder and its lock is less than a millisecond
+YOUNGEST_S = 60.0  # a folder is locked less than 1 ms after it was made
 
 
 class TemporaryFolder(tempfile.TemporaryDirectory[str]):
-    """A folder of this process, mode 0700, that is removed when it is closed or collected."""
+    """A folder of this process with mode 0700, removed when it is closed or garbage-collected."""
 
     def __init__(self) -> None:
         super().__init__(prefix=PREFIX)
         self._lock = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY)
-        with suppress(OSError):  # a file system without locks: never swept then
+        with suppress(OSError):  # a file system without locks: sweep() leaves such folders
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def cleanup(self) -> None:
@@ -34,7 +35,7 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
 
 
 def sweep() -> int:
-    """Remove the folders of this user's processes that were killed; returns how many."""
+    """Remove the folders of this user's killed processes; return how many."""
     removed = 0
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):

@@ -1,4 +1,6 @@
-"""How many threads read a report: a process alone uses the cores there are, of many each one."""
+"""The number of threads that read a report: all cores (at most 8), divided by the worker
+processes.
+"""
 
 import os
 
@@ -6,6 +8,8 @@ COUNT = min(8, os.cpu_count() or 1)
 
 
 def restrict_to_share(processes: int) -> None:
-    """Take this process's part of the cores."""
+    """Set COUNT for one of `processes` worker processes: 8 cores and 4 processes give 2 threads
+    each.
+    """
     global COUNT
     COUNT = max(1, min(8, (os.cpu_count() or 1) // processes))

@@ -1,1 +1,1 @@
-"""What a table is made of: analyses, statistics, groups, names."""
+"""The building blocks of tables: analyses, statistics, groups, names."""

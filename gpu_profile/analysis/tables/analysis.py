@@ -1,7 +1,8 @@
-"""What every analysis is: a small partial result of each report, and an exact merge of them.
+"""The type of an analysis: a partial result of each report, and a merge of them into a table.
 
-The partials are made side by side (a process pool, a cluster), so both functions stand at a
-module's top level and a partial pickles small: counts, sorted durations, never raw events.
+Partials are computed in parallel (a process pool, a Dask cluster). So both functions must be at
+the top level of a module, and a partial must be small when pickled: counts and sorted durations,
+never raw events.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +15,11 @@ from gpu_profile.table import Table
 
 @dataclass(frozen=True)
 class LaterWindow:
-    """Another window of a report's processes: where it lies, its ranks by process id, and what to
-    add to its timestamps to put it behind the window before, in the first one's clock."""
+    """A later window of a report's processes.
+
+    `place` is its path, `ranks` the rank by process id. `shift_ns` is added to its times to put it
+    after the previous window on the first window's clock.
+    """
 
     place: str
     ranks: Mapping[int, int]
@@ -24,13 +28,13 @@ class LaterWindow:
 
 @dataclass(frozen=True)
 class Scope:
-    """What one report cannot know alone. Pickles; everything has a neutral default.
+    """What an analysis must know beyond one report; picklable, with neutral defaults.
 
-    `ranks`: the rank by process id (a report may hold several). `offset_ns`: add it to this
-    report's timestamps to get the run's common clock. `by`: a column to put in front of the
-    table and to group by: "", "rank", "device" or "stream". `later`: the windows that are read
-    together with this first one; `joined`: this one is read there. `edges`: (number, start, end)
-    of every window in the run's clock.
+    `ranks`: the rank by process id (a report may hold several). `offset_ns`: added to this
+    report's times to get the run's clock. `by`: the grouping of the table, "", "rank", "device" or
+    "stream", shown in its first columns. `later`: windows that are read together with this first
+    one; `joined`: this is such a later window. `edges`: (number, start, end) of every window on
+    the run's clock.
     """
 
     ranks: Mapping[int, int] = field(default_factory=dict)
@@ -45,8 +49,8 @@ class Scope:
 class Analysis:
     """`partial` reads one report; `merge` makes the table from all partials, in rank order.
 
-    merge([partial(one report)]) is that report's table; the merge of no partials has no rows.
-    `by` are the groupings (Scope.by) that it knows besides "".
+    merge([partial(report)]) is the table of one report; merge([]) has no rows. `by` are the
+    supported groupings (Scope.by) besides "".
     """
 
     name: str
@@ -55,5 +59,5 @@ class Analysis:
     by: tuple[str, ...] = ()
 
     def table(self, *databases: Database, scope: Scope | None = None) -> Table:
-        """Everything in this process: for one report, a test, a notebook."""
+        """Run the analysis in this process: for one report, a test or a notebook."""
         return self.merge([self.partial(database, scope or Scope()) for database in databases])

@@ -1,4 +1,6 @@
-"""Analyses by name, whose modules are imported when one is asked for: a table needs few of them."""
+"""Analyses by name; a module is imported only when its analysis is used, which saves start-up
+time.
+"""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -9,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class AnalysisByName(Mapping[str, "Analysis"]):
-    """`places`: where each analysis stands, as "module.NAME" of this package."""
+    """A mapping of names to analyses. `places`: "module.NAME" of each one in this package."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._places = places

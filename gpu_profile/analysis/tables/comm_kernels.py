@@ -1,8 +1,8 @@
-"""Which kernels are communication: the one table of families, by the kernels' names.
+"""Classify communication kernels by name: their family (NCCL, DeepEP …) and kind.
 
-Every analysis asks here, so that a kernel is never communication in one table and compute in
-another. Names are those that nsys prints, shortened or not: "ncclDevKernel_SendRecv",
-"void <unnamed>::two_shot_all_reduce_kernel_inplace<...>(...)", "deep_ep::intranode::dispatch".
+All analyses use this one table, so that a kernel is never communication in one table and compute
+in another. Names are those that nsys prints, shortened or not: "ncclDevKernel_SendRecv", "void
+<unnamed>::two_shot_all_reduce_kernel_inplace<...>(...)", "deep_ep::intranode::dispatch".
 """
 
 import re
@@ -31,8 +31,8 @@ _EXPERTS = (
     r"(\w*notify\w*|\w*dispatch(?!_layout)\w*|\w*combine\w*|barrier\w*|clean_low_latency\w*"
     r"|\w*all_?to_?all\w*)"
 )
-# Family, and the beginning of its kernels' names without return type, arguments and anonymous
-# namespaces. Sources: the names in the projects' own code.
+# (family, start of its kernels' names), without return type, arguments and anonymous namespaces.
+# Source: the names in the projects' code.
 _FAMILIES = tuple(
     (family, re.compile(pattern, re.IGNORECASE))
     for family, pattern in (
@@ -58,7 +58,7 @@ _FAMILIES = tuple(
         ),
     )
 )  # fmt: skip
-# In this order: an all-reduce's name also says reduce.
+# The order matters: the name of an all-reduce also contains "reduce".
 _KIND_WORDS = (
     (ALL_REDUCE, r"allreduce|crossdevicereduce|sum(inplace)?gpu(rr|rw|mc)+$|mscclKernel"),
     (REDUCE_SCATTER, r"reducescatter|gpu(rr|rw|mc)*rs(oop)?"),
@@ -81,7 +81,7 @@ _LOOKS = re.compile(
     r"|lamport|nvls|send_?recv|(moe|expert|token|ep)_?\w*combine|combine\w*(moe|expert|token)",
     re.IGNORECASE,
 )
-# torch.compile names a kernel after what it fused, collectives' copies included.
+# torch.compile names a kernel after the operations that it fused, e.g. the copies of collectives.
 _COMPILED = re.compile(r"triton_(poi|red|per|tem|mm|for|spl)\w*_fused|triton_(poi|red|per|for)_")
 _BARE = re.compile(
     rf"{_COLLECTIVE}|notify|dispatch|combine|clean_low_latency|signal", re.IGNORECASE
@@ -90,20 +90,20 @@ _BARE = re.compile(
 
 @dataclass(frozen=True)
 class CommKernel:
-    """A communication kernel's `family`, such as "NCCL", and its `kind`, one of KINDS."""
+    """A communication kernel: its `family`, e.g. "NCCL", and its `kind`, one of KINDS."""
 
     family: str
     kind: str
 
     @property
     def symmetric(self) -> bool:
-        """Whether every rank waits for every other one in it."""
+        """Whether every rank waits for every other one in this kernel."""
         return self.kind in SYMMETRIC_KINDS
 
 
 @cache
 def comm_kernel(name: str) -> CommKernel | None:
-    """What a kernel of this name communicates; None for compute and for names not in the table."""
+    """The family and kind of a kernel; None for compute and for names that are not in the table."""
     function = function_name(name)
     for family, pattern in _FAMILIES:
         if pattern.match(function):
@@ -118,7 +118,9 @@ def comm_kind(name: str) -> str:
 
 
 def _kind(family: str, function: str) -> str:
-    """By the function's own name first: trtllm_allreduce_fusion::moe_dispatch is no all-reduce."""
+    """The kind, from the function's own name first: in trtllm_allreduce_fusion::moe_dispatch only
+    the namespace says all-reduce.
+    """
     for text in (function.rpartition("::")[2], function):
         squashed = text.replace("_", "").replace("::", "")
         for kind, pattern in _KIND_PATTERNS:
@@ -129,10 +131,10 @@ def _kind(family: str, function: str) -> str:
 
 @cache
 def function_name(name: str) -> str:
-    """A kernel's name without return type, template and other arguments, anonymous namespaces.
+    """A kernel's name without return type, template arguments, parameters and anonymous
+    namespaces.
 
-    "void a::<unnamed>::b<(int)4>(float *)" is "a::b"; a mangled name is read too:
-    "_ZN12_GLOBAL__N_11fEv" is "f".
+    "void a::<unnamed>::b<(int)4>(float *)" is "a::b"; the mangled "_ZN12_GLOBAL__N_11fEv" is "f".
     """
     if name.startswith("_Z"):
         return "::".join(part for part in _mangled_parts(name) if "_GLOBAL__N_" not in part)
@@ -141,7 +143,9 @@ def function_name(name: str) -> str:
 
 
 def _mangled_parts(name: str) -> Iterator[str]:
-    """The identifiers at the beginning of an Itanium-mangled name, each after its length."""
+    """Yield the identifiers at the start of an Itanium-mangled name, each of which follows its
+    length.
+    """
     rest = _MANGLED.sub("", name, count=1)
     while digits := re.match(r"\d+", rest):
         end = digits.end() + int(digits[0])
@@ -151,15 +155,18 @@ def _mangled_parts(name: str) -> Iterator[str]:
 
 @cache
 def needs_namespace(short_name: str) -> bool:
-    """Whether a name without its namespace may be communication: deep_ep's kernels are called
-    "dispatch" and "combine"."""
+    """Whether a short name is communication only in some namespaces: DeepEP's kernels have the
+    short names "dispatch" and "combine".
+    """
     return comm_kernel(short_name) is None and bool(_BARE.search(short_name))
 
 
 @cache
 def looks_like_communication(name: str) -> bool:
-    """Whether a kernel of no family has a name as communication has: it is counted as compute,
-    and a reader must know."""
+    """Whether a kernel of no known family has a name like communication.
+
+    It is counted as compute, and the reader gets a note.
+    """
     function = function_name(name)
     if comm_kernel(name) or _COMPILED.match(function) or "attn" in function.lower():
         return False

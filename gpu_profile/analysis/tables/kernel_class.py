@@ -1,4 +1,4 @@
-"""What kind of work a kernel does, by its name: GEMM, attention, norm and so on."""
+"""Classify kernels by name: GEMM, attention, norm and so on."""
 
 import re
 
@@ -7,10 +7,10 @@ from gpu_profile.function_names import split_name, telling_words
 
 COMMUNICATION_CLASS, OTHER_CLASS = "communication", "other"
 
-# The first pattern that is found in the function's name or, for a function that takes its work as
-# a template argument (`elementwise_kernel`, `device_kernel`), in the telling arguments. Order
-# matters: FlashAttention is a CUTLASS `device_kernel`, split-K reductions belong to their GEMM,
-# and triton names what it fused (`triton_red_fused_native_layer_norm_0`).
+# The first pattern counts that matches the function's name, or the template arguments if these
+# name the work (`elementwise_kernel`, `device_kernel`). Order matters: FlashAttention is a CUTLASS
+# `device_kernel`, split-K reductions belong to their GEMM, and triton's names list what it fused
+# (`triton_red_fused_native_layer_norm_0`).
 _PATTERNS = {
     "optimizer": r"multi_?tensor|adam|\bsgd|fused_sgd|\blamb(?!da)|adagrad|rmsprop|adafactor|muon",
     "attention": r"attn|attention|flash_(fwd|bwd)|fmha|sdpa|batch(prefill|decode)|paged_?kv|mla_"
@@ -36,10 +36,10 @@ KERNEL_CLASSES = (
 
 
 def classify_kernel(name: str) -> str:
-    """One of KERNEL_CLASSES for a demangled name; convolutions count as GEMM.
+    """The class (of KERNEL_CLASSES) of a demangled name; convolutions count as GEMM.
 
     `void at::native::elementwise_kernel<128, 2, …direct_copy_kernel_cuda…>(int, T3)` is "copy".
-    A class is a reading of the name: a kernel whose name says nothing is "other".
+    Only the name is known, so a name without such words is "other".
     """
     if comm_kernel(name):
         return COMMUNICATION_CLASS

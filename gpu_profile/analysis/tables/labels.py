@@ -1,4 +1,4 @@
-"""The texts behind nsys' name ids, as nsys' tables print them."""
+"""The texts of nsys' name ids, as nsys' tables print them."""
 
 import re
 
@@ -7,10 +7,11 @@ import numpy as np
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.statistics import Key
 
-# cudaLaunchKernel_v7000 is printed without its version; one of five digits stays (as nsys does).
+# cudaLaunchKernel_v7000 is printed without its version. A version of five digits stays, because
+# nsys keeps it too.
 API_VERSION = re.compile(r"_v.{4}$")
 
-# ENUM_CUDA_MEMCPY_OPER, for exports that lack the table.
+# The texts of ENUM_CUDA_MEMCPY_OPER, for exports without that table.
 COPIES = (
     "Unknown",
     "Host-to-Device",
@@ -30,13 +31,13 @@ COPIES = (
 
 
 def label_ids(database: Database, ids: list[tuple[int, ...]]) -> list[Key]:
-    """The text of each (id,)."""
+    """The text of each id, as keys of one cell."""
     texts = database.names(np.array([name for (name,) in ids], np.int64))
     return [(texts[name],) for (name,) in ids]
 
 
 def api_labels(database: Database, ids: list[tuple[int, ...]]) -> list[Key]:
-    """The name of each API function (id,), as nsys prints it."""
+    """The name of each API function, as nsys prints it."""
     return [(API_VERSION.sub("", str(text)),) for (text,) in label_ids(database, ids)]
 
 
@@ -47,7 +48,7 @@ def copy_label(kind: int) -> str:
 
 SET_LABEL = "[CUDA memset]"
 
-# ENUM_CUDA_MEM_KIND.
+# The texts of ENUM_CUDA_MEM_KIND.
 MEMORY_KINDS = (
     "Pageable",
     "Pinned",

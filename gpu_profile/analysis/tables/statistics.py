@@ -1,7 +1,7 @@
-"""Exact statistics of durations and sizes that merge: what each report counted, pooled.
+"""Exact statistics of durations and sizes, which can be merged over reports.
 
-A partial result keeps every distinct value once, with how often it came: exact medians and
-quantiles of many reports need no more, and it is far smaller than the events.
+A partial result holds every distinct value with its count. Exact medians and quantiles of many
+reports need no more, and it is far smaller than the events.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[Cell, ...]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Values by key: `keys[code[i]]` had `value[i]` `count[i]` times; sorted by code, value."""
+    """Values by key: `keys[code[i]]` had `value[i]` `count[i]` times. Sorted by code, value."""
 
     keys: tuple[Key, ...]
     code: IntArray
@@ -30,7 +30,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Summary:
-    """One key's statistics; `stdev` is the sample's (n-1), 0 for a single value."""
+    """The statistics of one key. `stdev` is of a sample (n - 1), 0 for a single value."""
 
     key: Key
     count: int
@@ -46,7 +46,7 @@ class Summary:
 
 
 def encode_rows(*columns: IntArray) -> tuple[IntArray, list[tuple[int, ...]]]:
-    """Codes of the rows' combinations, and the combinations by code (in ascending order)."""
+    """(codes, combinations): a code for each row, and the distinct rows by code, ascending."""
     codes, column_values = encode_column(columns[0])
     combinations: list[tuple[int, ...]] = [(int(value),) for value in column_values]
     for column in columns[1:]:
@@ -58,7 +58,7 @@ def encode_rows(*columns: IntArray) -> tuple[IntArray, list[tuple[int, ...]]]:
 
 
 def count_values(keys: Sequence[Key], code: IntArray, value: IntArray) -> Samples:
-    """Count the values; equal keys under several codes become one."""
+    """Count the values of each code; codes with equal keys are merged."""
     place: dict[Key, int] = {}
     merged = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
     if len(place) < len(keys):
@@ -71,7 +71,10 @@ def count_values(keys: Sequence[Key], code: IntArray, value: IntArray) -> Sample
 
 
 def _count_packed(keys: tuple[Key, ...], code: IntArray, value: IntArray) -> Samples | None:
-    """Counted as one integer of code and value, where both fit: much faster, in less memory."""
+    """Count (code, value) pairs packed into one integer; None if they do not fit.
+
+    Sorting one array is much faster than np.lexsort and needs less memory.
+    """
     if not len(value):
         return Samples(keys, code, value, value)
     packed = _one_number(code, value)
@@ -88,7 +91,7 @@ def _count_packed(keys: tuple[Key, ...], code: IntArray, value: IntArray) -> Sam
 
 
 def _one_number(code: IntArray, value: IntArray) -> IntArray | None:
-    """Code and value as one integer that sorts like both, where they fit."""
+    """Code and value packed into one integer that sorts like the pair; None if over 62 bits."""
     if not len(value) or int(value.min()) < 0:
         return None
     bits = int(value.max()).bit_length()
@@ -102,7 +105,7 @@ def _one_number(code: IntArray, value: IntArray) -> IntArray | None:
 def _merge_equal(
     keys: tuple[Key, ...], code: IntArray, value: IntArray, count: IntArray
 ) -> Samples:
-    """Sorted rows with equal code and value made one."""
+    """Add up the counts of sorted rows with equal code and value."""
     first = np.ones(len(code), bool)
     first[1:] = (code[1:] != code[:-1]) | (value[1:] != value[:-1])
     starts = np.flatnonzero(first)
@@ -111,7 +114,7 @@ def _merge_equal(
 
 
 def pool_samples(parts: Iterable[Samples]) -> Samples:
-    """All parts as one; the result does not depend on their order or on how they were cut."""
+    """All parts as one; the result does not depend on their order or division."""
     samples = list(parts)
     keys = tuple(sorted({key for part in samples for key in part.keys}, key=make_sortable))
     place = {key: index for index, key in enumerate(keys)}
@@ -130,12 +133,12 @@ def _encode_again(part: Samples, place: dict[Key, int]) -> IntArray:
 
 
 def make_sortable(key: Key) -> tuple[tuple[bool, Cell], ...]:
-    """A key to sort keys by, where cells may be None: these first."""
+    """A sort key for keys whose cells may be None; None comes first."""
     return tuple((cell is not None, "" if cell is None else cell) for cell in key)
 
 
 def summarise_samples(samples: Samples) -> list[Summary]:
-    """Each key that has values, in the keys' order."""
+    """The summary of each key that has values, in the order of the keys."""
     starts = np.flatnonzero(np.diff(samples.code, prepend=-1))
     if not len(starts):
         return []
@@ -156,7 +159,7 @@ def summarise_samples(samples: Samples) -> list[Summary]:
 
 
 def compute_quantiles(samples: Samples, share: float) -> NDArray[np.float64]:
-    """Each key's quantile, linear between the two neighbours (0.5: the mean of the middle two)."""
+    """The quantile of each key, interpolated linearly (0.5: the mean of the middle two values)."""
     starts = np.flatnonzero(np.diff(samples.code, prepend=-1))
     if not len(starts):
         return np.empty(0)

@@ -1,4 +1,4 @@
-"""The shape that most of nsys' tables share: one row a name, with statistics of its durations."""
+"""The shape of most of nsys' tables: one row for each name, with statistics of its durations."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ GROUPS: Mapping[str, tuple[Column, ...]] = {
     "device": (Column("Rank"), Column("Device")),
     "stream": (Column("Rank"), Column("Device"), Column("Stream")),
 }
-GPU_COLUMNS = ("globalPid", "deviceId", "streamId")  # what GROUPS is made of, on a GPU operation
+GPU_COLUMNS = ("globalPid", "deviceId", "streamId")  # the columns behind GROUPS, of GPU operations
 HOST_COLUMNS = ("globalTid",)
 HOST_BY = ("rank",)
 GPU_BY = ("rank", "device", "stream")
@@ -44,10 +44,10 @@ class Grouped:
 
 @dataclass(frozen=True)
 class TableShape:
-    """A table's columns: (share of the total), total, count, five statistics, then the key.
+    """The columns of a table: share of the total, total, count, five statistics, then the key.
 
-    `scale` multiplies the values (sizes are counted in bytes and shown in MB). Rows of one total
-    go by their key; with `fewer_first`, as nsys has its kernels, by count and last column before.
+    `scale` multiplies the values (bytes are shown in MB). Rows with equal totals are sorted by
+    key; with `fewer_first` by count and last column first, as nsys sorts kernels.
     """
 
     title: str
@@ -69,7 +69,7 @@ class TableShape:
 
 
 def list_needed(scope: Scope, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns to load for the scope's grouping, out of GPU_COLUMNS or HOST_COLUMNS."""
+    """The columns (of GPU_COLUMNS or HOST_COLUMNS) to load for the scope's grouping."""
     return tuple(columns[: len(GROUPS[scope.by])])
 
 
@@ -116,7 +116,7 @@ def count_table(
     label: Callable[[list[tuple[int, ...]]], list[Key]],
     only: Mapping[str, Iterable[int]] | None = None,
 ) -> Grouped:
-    """Samples of a table's durations by group and names, some of its rows at a time."""
+    """Samples of a table's durations by group and names, read in parts to save memory."""
     loaded_columns = ("end-start", *names, *list_needed(scope, columns))
     parts = [
         group_samples(
@@ -130,7 +130,7 @@ def count_table(
 
 
 def merge_summary(shape: TableShape, parts: Sequence[Grouped]) -> Table:
-    """The table of all parts: longest total first, within each group where there are groups."""
+    """The table of all parts: the longest total first, within each group if there are groups."""
     by = parts[0].by if parts else ""
     rows = summarise_samples(pool_samples(part.samples for part in parts))
     width = len(GROUPS[by])
@@ -172,6 +172,6 @@ def make_summary(
 def merge_sources(
     parts: Sequence[Callable[[Database, Scope], Grouped]], database: Database, scope: Scope
 ) -> Grouped:
-    """Several sources in one table."""
+    """The samples of several sources as one partial result."""
     samples = [part(database, scope).samples for part in parts]
     return Grouped(scope.by, pool_samples(samples))

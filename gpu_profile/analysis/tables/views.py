@@ -1,4 +1,4 @@
-"""Parts of a table: the rows that a reader asks for."""
+"""Select rows of a table for a reader: by a pattern, or the first ones."""
 
 import re
 
@@ -8,9 +8,9 @@ from gpu_profile.table import Cell, Table
 
 
 def filter_rows(table: Table, pattern: str) -> Table:
-    """The rows in which a text matches the regular expression (case does not matter).
+    """The rows in which a text matches the regular expression, ignoring case.
 
-    Shares stay those of the whole table. Raises SettingsError for a broken expression.
+    Percentages remain those of the whole table. Raises SettingsError for an invalid expression.
     """
     try:
         expression = re.compile(pattern, re.IGNORECASE)
@@ -26,7 +26,7 @@ def _list_texts(row: tuple[Cell, ...]) -> list[str]:
 
 
 def select_top(table: Table, count: int, by: str = "") -> Table:
-    """The first rows, of each group where the table is grouped."""
+    """The first `count` rows, of each group if the table is grouped; 0 for all."""
     if count < 0:
         raise SettingsError(f"--top {count} is less than none", "Give a number of rows, 0 for all")
     width, seen, keep = len(GROUPS[by]), dict[object, int](), []
@@ -38,7 +38,7 @@ def select_top(table: Table, count: int, by: str = "") -> Table:
 
 
 def check_by(by: str, groupings: tuple[str, ...], name: str) -> None:
-    """Refuse a grouping that the analysis does not know."""
+    """Raise SettingsError for a grouping that the analysis does not support."""
     if by and by not in groupings:
         hint = f"Use --by {' or '.join(groupings)}" if groupings else "Leave --by out"
         raise SettingsError(f"{name} cannot be split by {by}", hint)

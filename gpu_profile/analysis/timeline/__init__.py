@@ -1,1 +1,1 @@
-"""A run as a Perfetto trace."""
+"""Write a run as a Perfetto trace."""

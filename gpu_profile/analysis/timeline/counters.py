@@ -1,4 +1,4 @@
-"""What a timeline draws as curves: queued operations, copy bandwidth, nsys' own GPU metrics."""
+"""Counter tracks of a timeline: queued operations, copy bandwidth, nsys' GPU metrics."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from gpu_profile.analysis.activity.activity import COPY, Activity
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
 
-_MOST_POINTS = 100_000  # a curve with more cannot be told from one with these
+_MOST_POINTS = 100_000  # more points give no visible difference
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A curve: it has `value` from each `time` (ns) on."""
+    """A curve that has `value` from each `time` (ns) on."""
 
     title: str
     unit: str
@@ -24,7 +24,7 @@ class Series:
 
 
 def make_counters(activity: Activity) -> Iterator[Series]:
-    """The curves that follow from one rank's events."""
+    """The curves computed from one rank's events."""
     ops = activity.ops
     if len(ops.start):
         yield _sample_series(_count_queued(activity))
@@ -34,7 +34,7 @@ def make_counters(activity: Activity) -> Iterator[Series]:
 
 
 def _count_queued(activity: Activity) -> Series:
-    """Operations asked for by the host that the GPU has not begun."""
+    """The number of operations that the host has launched and the GPU has not begun."""
     issue_time = np.minimum(activity.launched, activity.ops.start)
     time = np.concatenate((issue_time, activity.ops.start))
     change = np.repeat(np.array([1, -1]), len(issue_time))
@@ -42,7 +42,7 @@ def _count_queued(activity: Activity) -> Series:
 
 
 def _compute_rate(start: IntArray, end: IntArray, size: IntArray) -> Series:
-    rate = size / np.maximum(end - start, 1)  # bytes a ns are GB/s
+    rate = size / np.maximum(end - start, 1)  # bytes per ns = GB/s
     time = np.concatenate((start, end))
     return _sum_changes("GPU copy bandwidth", "GB/s", time, np.concatenate((rate, -rate)))
 
@@ -55,16 +55,16 @@ def _sum_changes(title: str, unit: str, time: IntArray, change: NDArray[np.float
 
 
 def _sample_series(series: Series) -> Series:
-    """Every n-th point and the last; the value there is exact."""
+    """Every n-th point and the last one, with exact values."""
     every = -(-len(series.time) // _MOST_POINTS)
     rows = np.unique(np.r_[np.arange(0, len(series.time), every), len(series.time) - 1])
     return Series(series.title, series.unit, series.time[rows], series.value[rows])
 
 
 def gpu_metrics(database: Database) -> list[Series]:
-    """GPU_METRICS (`--gpu-metrics-devices`), one curve a GPU and metric, in percent.
+    """The curves of GPU_METRICS (`--gpu-metrics-devices`) for each GPU and metric, in percent.
 
-    Source: "GPU Metrics" of the Nsight Systems user guide: the GPU's number is typeId & 0xFF.
+    Source: "GPU Metrics" in the Nsight Systems user guide; the GPU's number is typeId & 0xFF.
     """
     columns = database.load("GPU_METRICS", "timestamp", "typeId", "metricId", "value")
     rows = database.rows("TARGET_INFO_GPU_METRICS", "metricId", "metricName")

@@ -1,9 +1,10 @@
-"""Perfetto's trace format (protocol buffers), many events at a time.
+"""Encode Perfetto's trace format (protocol buffers), many events at a time.
 
-Field numbers: protos/perfetto/trace/{trace_packet,track_event/track_event,track_event/
-track_descriptor,interned_data/interned_data}.proto of github.com/google/perfetto. Numbers are
-written as varints of fixed width (a varint may be longer than it must), so that numpy can lay
-out a whole block of packets as one matrix of bytes: rows are packets, cut to their length.
+The field numbers are from these files in protos/perfetto/trace/ of github.com/google/perfetto:
+trace_packet.proto, track_event/track_event.proto, track_event/track_descriptor.proto and
+interned_data/interned_data.proto. Numbers are written as varints of fixed width (a varint may be
+longer than necessary), so that numpy can lay out a block of packets as one matrix of bytes: rows
+are packets, cut to their length.
 """
 
 import gzip
@@ -19,20 +20,20 @@ from gpu_profile.analysis.arrays.types import IntArray
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 NO_FLOW = 0
-_BLOCK = 1 << 16  # packets laid out together: some MB, whatever the trace's size
-_TIME, _TRACK, _NAME, _EXTRA = 3, 21, 27, 31  # where these stand in a packet
+_BLOCK = 1 << 16  # packets encoded together: some MB of memory, whatever the size of the trace
+_TIME, _TRACK, _NAME, _EXTRA = 3, 21, 27, 31  # byte offsets of the varints in a packet
 _LENGTH = {BEGIN: 31, END: 26, INSTANT: 31, COUNTER: 36}
 _FLOW_LENGTH = 10
 _SEQUENCE = b"\x50\x01"  # trusted_packet_sequence_id: one writer
-_TIME_SHIFT = 1 << 52  # nsys counts from the session's start, so times may be negative
+_TIME_SHIFT = 1 << 52  # nsys' times are relative to the session's start and can be negative
 
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Packets of one track in file order, arrays of one length. `kind`: BEGIN, END, …
+    """Packets of one track in file order, arrays of one length. `kind` is BEGIN, END, …
 
-    `flow` is NO_FLOW or an id; it leaves a slice, or ends at it where `arrives`. `value`: what a
-    counter shows (counters only).
+    `flow` is NO_FLOW or an id. A flow starts at the slice, or ends at it if `arrives`. `value`
+    holds the values of a counter track.
     """
 
     time: IntArray
@@ -44,10 +45,10 @@ class Events:
 
 
 class TraceWriter:
-    """Streams a trace, gzipped, into a binary file: the same bytes for the same calls.
+    """Write a gzipped trace to a binary file; equal calls give equal bytes.
 
-    Tracks and names get their numbers in the order of calls. To be used with `with`, which
-    leaves the binary file open.
+    Tracks and names are numbered in the order of calls. Use it in a `with` statement, which leaves
+    the binary file open.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -69,13 +70,16 @@ class TraceWriter:
         self._file.close()
 
     def process(self, name: str) -> int:
-        """A group of tracks; its number. Its "pid" is ours: real ones repeat between hosts."""
+        """Add a group of tracks and return its number.
+
+        The number is used as its "pid", because real pids repeat between hosts.
+        """
         number = self._next_track()
         process = _encode_number_field(1, number) + _encode_text(6, name)
         return self._describe(number, _encode_message(3, process) + _encode_number_field(11, 3))
 
     def track(self, name: str, parent: int, unit: str | None = None) -> int:
-        """A track of slices, or, with a unit, of a counter; shown in the order of calls."""
+        """Add a track of slices, or with a unit of a counter; shown in the order of calls."""
         number = self._next_track()
         fields = (
             _encode_text(2, name)
@@ -87,7 +91,7 @@ class TraceWriter:
         return self._describe(number, fields)
 
     def names(self, texts: Iterable[str]) -> dict[str, int]:
-        """The numbers of names, written into the trace where they are new."""
+        """The numbers of these names; new names are written into the trace."""
         numbers = {}
         fresh = []
         for text in texts:
@@ -107,7 +111,7 @@ class TraceWriter:
         return numbers
 
     def write(self, track: int, events: Events) -> None:
-        """The events of one track, block by block."""
+        """Write the events of one track, block by block."""
         for first in range(0, len(events.time), _BLOCK):
             self._file.write(_encode_packets(track, events, slice(first, first + _BLOCK)))
 

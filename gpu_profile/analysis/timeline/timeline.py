@@ -1,7 +1,7 @@
-"""A run as one Perfetto trace: every rank's streams, API calls, NVTX ranges, flows, counters.
+"""Write a run as one Perfetto trace: each rank's streams, API calls, NVTX ranges, flows, counters.
 
-Reports are read one after the other and streamed out: the memory is that of the largest one.
-Opens in Perfetto's UI (ui.perfetto.dev, or a copy of it on one's own machine).
+Reports are read and written one after the other, so the memory is that of the largest one. The
+trace opens in Perfetto's UI (ui.perfetto.dev, or a local copy of it).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _COLUMNS = tuple(
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """One track to be: intervals sorted by start with their names and flow ids."""
+    """The content of one track: intervals sorted by start, with their names and flow ids."""
 
     title: str
     start: IntArray
@@ -61,12 +61,12 @@ def write_timeline(
     tell: Callable[[str], None] = lambda line: None,
     most_bytes: int = MOST_BYTES,
 ) -> Table:
-    """Write the trace (gzipped Perfetto protobuf) and return what is in it, one row a rank.
+    """Write the trace (gzipped Perfetto protobuf) and return its content, one row for each rank.
 
-    Each report (a path or a URL) comes with its scope: ranks, and the offset to the run's common
-    clock. Of a report without GPU work it shows the NVTX ranges. Names go through `clean`. A
-    report that cannot be read is told and left out. Raises ReportError when none can be read, or
-    when there is nothing to show; nothing is written then.
+    Each report (a path or a URL) comes with its scope: ranks, and the offset to the run's clock. A
+    report without GPU work is shown by its NVTX ranges. Names are redacted by `clean`. A report
+    that cannot be read is named by `tell` and left out. Raises ReportError if none can be read, or
+    if there is nothing to show; nothing is written then.
     """
     rows: list[tuple[Cell, ...]] = []
     refused: list[GpuProfileError] = []
@@ -79,7 +79,7 @@ def write_timeline(
                     refused.append(read)
                 else:
                     rows += _Report(trace, read, scope, clean or Redactor()).write(len(rows))
-                del read  # before the next one is read
+                del read  # frees its memory before the next one is read
         tell_omissions(refused, len(reports), len(reports) - len(refused), tell)
         if not rows:
             what = "the reports hold neither GPU work nor NVTX ranges"
@@ -89,8 +89,11 @@ def write_timeline(
 
 @dataclass(frozen=True, eq=False)
 class _Loaded:
-    """All that the trace needs of one report. Loaded before anything of it is written: a report
-    that fails halfway leaves no half of a rank in the trace."""
+    """All data of one report for the trace.
+
+    They are loaded before anything is written, so that a report that fails halfway leaves no half
+    of a rank in the trace.
+    """
 
     ranks: Sequence[Activity]
     on_host: Sequence[tuple[int, Ranges]]
@@ -105,7 +108,7 @@ def _load(database: Database, scope: Scope) -> _Loaded:
 
 
 class _Report:
-    """One report's part of the trace."""
+    """Writes one report's part of the trace."""
 
     def __init__(self, trace: TraceWriter, loaded: _Loaded, scope: Scope, clean: Redactor) -> None:
         self._trace = trace
@@ -114,7 +117,9 @@ class _Report:
         self._clean = clean
 
     def write(self, flow_base: int) -> Iterator[tuple[Cell, ...]]:
-        """`flow_base`: how many ranks came before, so that flow ids differ between reports."""
+        """Write the report and yield its rows. `flow_base`: how many ranks came before, so that
+        flow ids differ between reports.
+        """
         by_process: dict[int, list[Activity]] = {}
         for activity in self._loaded.ranks:
             by_process.setdefault(activity.process, []).append(activity)
@@ -127,7 +132,7 @@ class _Report:
                 self._counter(group_track, series)
 
     def _process(self, group: list[Activity], flow_base: int) -> Iterator[tuple[Cell, ...]]:
-        """All devices of one process; the calls and ranges stand with the first of them."""
+        """Write all devices of one process, its calls and ranges with the first device."""
         linked = np.zeros(len(group[0].calls.start), bool)
         flows = [_op_flows(activity, flow_base, linked) for activity in group]
         for index, activity in enumerate(group):
@@ -157,7 +162,7 @@ class _Report:
         return (rank, None, count.tracks, count.slices, count.flows, count.values)
 
     def _ranges(self, ranges: Ranges, last: int) -> Iterator[Slices]:
-        """`last`: where a range ends that never closed."""
+        """The NVTX tracks; `last` is the end of ranges that were never closed."""
         codes = self._codes(dict(enumerate(ranges.names)))
         for thread in np.unique(ranges.thread):
             mine = np.flatnonzero(ranges.thread == thread)
@@ -222,7 +227,7 @@ class _Report:
 
 
 def _op_flows(activity: Activity, base: int, linked: IntArray) -> IntArray:
-    """Flow ids of operations: the first one of each call (a graph's launch has many)."""
+    """The flow id of the first operation of each call (a graph launch has many), else NO_FLOW."""
     ops = activity.ops
     with_call = np.flatnonzero(ops.call != NO_CALL)
     calls, first = np.unique(ops.call[with_call], return_index=True)

@@ -1,4 +1,4 @@
-"""Intervals of one track as begins and ends in an order that nests."""
+"""Order the begins and ends of a track's intervals so that they nest."""
 
 import heapq
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gpu_profile.analysis.timeline.perfetto import BEGIN, END, INSTANT
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """`row`: the interval that each event belongs to; `kind`: BEGIN, END or INSTANT."""
+    """The events of a track. `row`: the interval of each event; `kind`: BEGIN, END or INSTANT."""
 
     row: IntArray
     kind: IntArray
@@ -19,7 +19,7 @@ class Order:
 
 
 def sort_edges(start: IntArray, end: IntArray) -> Order:
-    """Begins and ends by time; at one time ends come first, inner ones before outer ones.
+    """Begins and ends by time; at equal times ends come first, inner ones before outer ones.
 
     An interval without length is one INSTANT.
     """
@@ -39,7 +39,7 @@ def sort_edges(start: IntArray, end: IntArray) -> Order:
 
 
 def is_nested(order: Order) -> bool:
-    """Whether every end closes the interval opened last."""
+    """Whether every end closes the interval that was opened last."""
     change = np.select([order.kind == BEGIN, order.kind == END], [1, -1])
     depth = np.cumsum(change) + (order.kind == END)
     slices = np.flatnonzero(order.kind != INSTANT)
@@ -48,7 +48,7 @@ def is_nested(order: Order) -> bool:
 
 
 def assign_lanes(start: IntArray, end: IntArray) -> IntArray:
-    """The lane of each interval (sorted by start) such that no two of a lane overlap."""
+    """A lane for each interval (sorted by start), so that no two intervals of a lane overlap."""
     result = np.zeros(len(start), np.int64)
     busy: list[tuple[int, int]] = []
     free: list[int] = []

@@ -1,5 +1,4 @@
-"""Communication kernels of one rank in order, and the arrivals that matching several ranks gives.
-"""
+"""Communication kernels of one rank in order, and their arrivals over the ranks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -33,8 +33,7 @@ _SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])
 def match_calls(
     ranks: Sequence[Collectives], arrivals: Sequence[Arrivals], clock_error_ns: int, first: int = 0
 ) -> int:
-    """Write the arrivals of every communicator that NCCL names; return the next free group number.
-    """
+    """Write the arrivals of every communicator that NCCL names; return the next group number."""
     number = first
     for communicator in _communicators(ranks):
         together = _match_collectives(ranks, arrivals, communicator, number, clock_error_ns)
