@@ -105,7 +105,7 @@ class Activity:
     host: str = ""
     leader: "Activity | None" = None
     comm: CommCalls | None = None
-    """Of the operations of kind COMMUNICATION, in their order; None where it was not read."""
+    """The calls behind the operations of kind COMMUNICATION, in their order; None if not read."""
 
     @cached_property
     def launched(self) -> IntArray:

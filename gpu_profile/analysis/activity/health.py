@@ -42,7 +42,7 @@ class ReportHealth:
     losses: tuple[str, ...]
     warnings: int
     joined: bool = False
-    """Its ranks stand with the report of their first window."""
+    """A later window: its ranks are listed with the report of their first window."""
 
 
 @once_each

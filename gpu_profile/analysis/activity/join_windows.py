@@ -16,7 +16,7 @@ from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 
 Later = Sequence[tuple[Activity, int]]
-"""Windows behind the first one, each with what to add to its times."""
+"""The later windows, each with the ns to add to its times."""
 
 
 def join_activities(first: Activity, later: Later) -> Activity:

@@ -44,7 +44,7 @@ from gpu_profile.analysis.store.target import read_hostname
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.comm_kernels import comm_kernel, function_name, needs_namespace
 
-Part = dict[str, Any]  # columns of one length, each of its own type
+Part = dict[str, Any]  # columns of one length, of different types
 
 GRAPH_NAME = "CUDA graph"
 COPY_NAMES = {1: "copy HtoD", 2: "copy DtoH", 8: "copy DtoD", 10: "copy PtoP"}

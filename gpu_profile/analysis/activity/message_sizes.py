@@ -41,8 +41,10 @@ BUS_FACTORS: dict[str, Callable[[int], float]] = {
     SEND_RECV: lambda ranks: 1,
     ALL_TO_ALL: lambda ranks: 1,
 }
-"""nccl-tests' bus bandwidth over NCCL's size, by kind. What a rank sends to itself is left out of
-the size of an all-to-all, and of one that sends and receives."""
+"""Bus bandwidth (as in nccl-tests) divided by NCCL's size / time, by kind and number of ranks.
+
+The size of an all-to-all and of a send/receive does not include what a rank sends to itself.
+"""
 # The sum of the copies must be the same in 90 % of the steps. Otherwise other copies are mixed
 # with the gradients.
 SAME_SHARE = 0.9

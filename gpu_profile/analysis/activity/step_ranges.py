@@ -17,9 +17,9 @@ FEWEST_STEPS = 3
 NAMELESS_COVER = 0.5
 
 HostSteps = tuple[str, IntArray, IntArray]
-"""How the steps were found, and when the host began and ended each."""
+"""(how the steps were found, start, end of each step on the host)."""
 Groups = dict[str, IntArray]
-"""Rows of ranges by their name."""
+"""The rows of the ranges with a name."""
 
 
 def named_steps(ranges: Ranges) -> HostSteps | None:

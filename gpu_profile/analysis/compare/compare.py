@@ -26,7 +26,7 @@ from gpu_profile.table import Cell, Column, Table
 
 Side = tuple[Database, Scope]
 Runs = Sequence[Sequence[RankSamples]]
-"""Of one side: the ranks of each run."""
+"""The runs of one side, each as the samples of its ranks."""
 # Kernels with less than 0.2 % of a step's kernel time are not listed.
 LEAST_KERNEL_SHARE = 0.002
 KERNEL_COLUMNS = (

@@ -52,7 +52,7 @@ class RankSamples:
     step: IntArray
     kernels: Mapping[str, tuple[IntArray, IntArray]]
     on_host: bool = False
-    """The report holds no GPU work: the times are the host's."""
+    """The report holds no GPU work, so the times are those on the host."""
 
 
 def rank_samples(activity: Activity, metric: Metric) -> RankSamples:

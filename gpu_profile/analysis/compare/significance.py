@@ -100,7 +100,7 @@ def t_tail(t: float, freedom: float) -> float:
 
 
 def t_quantile(tail: float, freedom: float) -> float:
-    """The t that is exceeded with probability `tail`: 2.326 for (0.01, inf), 3.747 for (0.01, 4)."""
+    """The t exceeded with probability `tail`: 2.326 for (0.01, inf), 3.747 for (0.01, 4)."""
     if freedom < 1:
         return math.inf
     low, high = 0.0, 1e6

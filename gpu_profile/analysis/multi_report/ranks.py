@@ -35,7 +35,7 @@ _WINDOW = re.compile(r"(.+)\.(\d+)")
 _ADDRESS = re.compile(r"(^|\D\.|rank\d+\.)\d{1,3}(\.\d{1,3}){3}$")
 UNKNOWN = -1
 MOST_RANKS, DIGITS = 1_000_000, 7
-"""A larger rank or number of ranks is no rank: `rank20261122.sqlite` is named by its date."""
+"""Limits of a rank: the number in `rank20261122.sqlite` is a date."""
 BLOB_HEADER = struct.Struct("<4Q")  # domain, schema, size of the payload, its offset
 
 

@@ -30,7 +30,7 @@ class Survey:
     identity: Identity
     clock: Clock
     span: Span = (0, 0)
-    """First and last event, of a report that is one of several windows."""
+    """Times of the first and last event, if the report is one of several windows."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ Result = TypeVar("Result")
 Tell = Callable[[str], None]
 
 CRAFTED_VALUES = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
-"""What the arithmetic of an analysis raises for values that nsys never writes, such as a GPU's
-number that is a text."""
+"""Exceptions that values in a crafted report can cause, e.g. a text as the number of a GPU."""
 
 
 class Partials(list[Any]):

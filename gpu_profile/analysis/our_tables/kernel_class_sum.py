@@ -42,4 +42,4 @@ def _graph_labels(combinations: list[tuple[int, ...]]) -> list[Key]:
 
 SHAPE = TableShape("kernel_class_sum", "Instances", (Column("Class"),))
 KERNEL_CLASS_SUM = make_summary(SHAPE, partial(merge_sources, (_kernels, _graphs)), GPU_BY)
-"""One row a class, longest total first; without graphs the total is cuda_gpu_kern_sum's."""
+"""One row for each class, longest total first; without graphs as much as cuda_gpu_kern_sum."""

@@ -31,7 +31,7 @@ _DRAWN = {
     "memory writes": metrics.DRAM_WRITE,
 }
 Points = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Seconds of the run's clock, values."""
+"""(seconds on the run's clock, values)."""
 
 
 @dataclass(frozen=True, eq=False)

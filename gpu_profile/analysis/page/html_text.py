@@ -93,7 +93,7 @@ class PageData:
     sizes: Table
     facts: Mapping[str, str]
     windows: Sequence[tuple[int, int, int]] = ()
-    """(number, start, end) of each in the run's clock, where a rank has several."""
+    """(number, start, end) of each window on the run's clock, if there are several."""
     refused: Sequence[GpuProfileError] = ()
     clean: Redactor = field(default_factory=Redactor)
 

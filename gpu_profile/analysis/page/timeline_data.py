@@ -41,7 +41,7 @@ _NO_WAITS = RankWaits(np.empty(0, np.int64), np.empty(0, np.int64))
 Edges: TypeAlias = Sequence[tuple[int, int, int]]
 """(number, start, end) of the windows."""
 WaitsOf: TypeAlias = Mapping[tuple[int, int], RankWaits]
-"""By rank and device."""
+"""The waits by (rank, device)."""
 
 
 def waits_of(parts: Iterable[RankStates], clock_error_ns: int, most: int) -> WaitsOf:

@@ -34,7 +34,7 @@ _LOCAL_NAME = re.compile(
     r"|(?<![\w.-])[\w-]+\.(?:internal|local|localdomain|lan|corp)(?![\w-]|\.\w)"
 )
 NODE_LIST = re.compile(r"\b[A-Za-z][\w-]*\[\d+(?:[-,]\d+)*\](?:[\w-]*(?:\.[\w-]+)*)")
-"""`gpunode[01-08,11]`: how Slurm writes its nodes."""
+"""A Slurm node list, e.g. `gpunode[01-08,11]`."""
 _BUCKET = re.compile(r"(?i)\b(s3a?|s3n|gs|gcs|abfss?|wasbs?|az|oss|cos|hdfs)://[^\s\"'<>,;]+")
 _ARN = re.compile(r"\barn:aws[\w-]*:[^\s\"'<>,;]+")
 

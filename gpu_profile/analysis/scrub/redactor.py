@@ -24,7 +24,7 @@ _ANY_PATH = rf"(?<![\w.<>/-])~?/(?!/)(?:(?:{_PART}/)+{_PART}/?|(?:{_PART}/)+|[\w
 _WINDOWS = r"\b[A-Za-z]:\\{1,2}(?:[^\\\s\"<>|]+\\{1,2})*[^\\\s\"<>|]*"
 _CODE = "py|pyx|ipynb|cu|cuh|cc|cpp|cxx|c|h|hpp|jl|rs|go|ts|js|sh"
 _SOURCE = rf"(?<![\w.<>/-])(?:~|\.{{1,2}})?/?(?:{_PART}/)+{_PART}\.(?:{_CODE})(?![\w.-])"
-"""A source file behind any folder: `/workspace/app/model.py`, `src/model.py`."""
+"""A source file in any folder, e.g. `/workspace/app/model.py` or `src/model.py`."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Literal:
     replacement: str
     word: bool = True
     short: bool = False
-    """Three letters or fewer: in a report's name and in fields that describe the machine only."""
+    """Up to three letters: replaced only in names of reports and fields about the machine."""
 
     @property
     def pattern(self) -> str:

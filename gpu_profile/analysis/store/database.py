@@ -3,7 +3,7 @@
     with Database.open(path) as database:
         kernels = database.load(KERNEL, "start", "end", "deviceId", "greenContextId?")
         kernels["start"]                       # int64, one element a row, sorted by start, end
-        database.names(kernels["demangledName"])  # {id: text}, only the ids asked for
+        database.names(kernels["demangledName"])  # {id: text} of these ids
 
 nsys makes a table only when it has rows, so an absent table reads as one without rows. Columns
 come and go between versions: one that the caller can do without is written `name?`. Facts about

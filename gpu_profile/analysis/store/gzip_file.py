@@ -10,8 +10,10 @@ from gpu_profile.errors import ReportError
 
 AGAIN = "Export it again: nsys export --type=sqlite --force-overwrite=true REPORT.nsys-rep"
 MOST_BYTES = 16 << 30
-"""A packed report's size when unpacked, unless the caller says another: 2 MB of zeros that were
-packed are 2 GB. nsys' exports are 3 to 10 times as large as their .gz; this is one of 2 GB."""
+"""The default limit for the size of an unpacked report, because 2 MB of .gz can hold 2 GB of zeros.
+
+nsys' exports are 3 to 10 times as large as their .gz, so any .gz up to 1.6 GB stays below it.
+"""
 _ROOM = "Make room, or name another place by TMPDIR"
 _SPARE_BYTES = 64 << 20  # disk space to leave free: a hostile .gz must not fill the disk
 

@@ -2,7 +2,7 @@
 
 sqlite3 makes a Python object of every cell; here numpy decodes whole blocks of pages. Only plain
 tables of short rows are read (what nsys' event tables are). Whatever SQLite might read in another
-way, or call malformed, raises Unsupported, and the caller asks SQLite itself.
+way, or call malformed, raises Unsupported, and the caller reads it with sqlite3.
 
 Gain, measured on a report of 0.6 M kernels and 1.4 M API calls (CPython 3.11, SQLite 3.40, seconds
 of processor time): six columns of kernels take 0.06 instead of 0.62, five of API calls 0.08 instead

@@ -17,11 +17,11 @@ KINDS = (
     *(ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL),
     *(BROADCAST, REDUCE, SEND_RECV, BARRIER, OTHER),
 )
-"""What a communication kernel does; OTHER where its name does not tell."""
+"""Kinds of communication kernels; OTHER if the kind is unknown from the name."""
 SYMMETRIC_KINDS = frozenset((ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BARRIER))
-"""Kinds in which every rank waits for every other one."""
+"""Kinds in which every rank waits for all others."""
 TOGETHER_KINDS = frozenset((ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER))
-"""Kinds that end on all ranks at once: one rank's part is no larger than another's."""
+"""Kinds that end on all ranks at the same time, because all parts have the same size."""
 
 _COLLECTIVE = (
     r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|a2a|cross_device_reduce|barrier"

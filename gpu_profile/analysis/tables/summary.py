@@ -27,7 +27,7 @@ GROUPS: Mapping[str, tuple[Column, ...]] = {
     "device": (Column("Rank"), Column("Device")),
     "stream": (Column("Rank"), Column("Device"), Column("Stream")),
 }
-GPU_COLUMNS = ("globalPid", "deviceId", "streamId")  # the columns behind GROUPS, of GPU operations
+GPU_COLUMNS = ("globalPid", "deviceId", "streamId")  # the columns that GROUPS is computed from
 HOST_COLUMNS = ("globalTid",)
 HOST_BY = ("rank",)
 GPU_BY = ("rank", "device", "stream")

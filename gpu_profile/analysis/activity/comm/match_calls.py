@@ -130,7 +130,7 @@ def _write(own: Collectives, arrivals: Arrivals, partner: IntArray, number: int,
     """Write the arrivals of one rank's send and receive kernels.
 
     `late` is limited to the length of the kernel: a small message can be sent before the
-    receiver's kernel starts, and then nobody waits that long.
+    receiver's kernel starts, and then no rank waits that long.
     """
     rows = np.flatnonzero(partner != np.iinfo(np.int64).min)
     start, end = own.start[rows], own.end[rows]

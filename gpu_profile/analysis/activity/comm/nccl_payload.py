@@ -31,7 +31,7 @@ HEADER = struct.Struct("<4Q")
 NO_PEER = -1
 
 Schemas = Mapping[int, Mapping[str, int]]
-"""Offsets of the fields that are read, by schema and name."""
+"""Byte offsets of the payload fields that are read, by schema id and field name."""
 
 
 @dataclass(frozen=True)
