@@ -59,8 +59,8 @@ class Gaps:
     next_op: IntArray
 
     def of(self, cause: int) -> Intervals:
-        mine = self.cause == cause
-        return Intervals.union(self.start[mine], self.end[mine])
+        chosen = self.cause == cause
+        return Intervals.union(self.start[chosen], self.end[chosen])
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,15 +65,15 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
     models, host = _load_gpu_models(database), read_hostname(database)
     activities_by_rank: list[Activity] = []
     for process, device in _list_lanes(parts):
-        mine = _make_calls(_select_rows(calls, caller == process))
+        process_calls = _make_calls(_select_rows(calls, caller == process))
         rank = scope.ranks.get(int(pid_of(np.array(process))), len(activities_by_rank))
-        ops = _make_ops(parts, process, device, mine)
-        comm = _comm_calls(database, (process, device, rank), ops, mine, names)
+        ops = _make_ops(parts, process, device, process_calls)
+        comm = _comm_calls(database, (process, device, rank), ops, process_calls, names)
         ops = _with_sizes(ops, comm)
         ranges = load_ranges(database, process)
         overhead = _load_profiler_overhead(database, process)
         place = models.get((int(pid_of(np.array(process))), device), ""), host
-        facts = (rank, process, device, ops, mine, ranges, overhead, names, *place)
+        facts = (rank, process, device, ops, process_calls, ranges, overhead, names, *place)
         activities_by_rank.append(Activity(*facts, comm=comm))
     return in_order(activities_by_rank)
 
@@ -165,9 +165,9 @@ def _list_lanes(parts: Sequence[Part]) -> list[tuple[int, int]]:
     for part in parts:
         duration = part["end"] - part["start"]
         for process in list_distinct(part["globalPid"]):
-            mine = part["globalPid"] == process
-            for device in list_distinct(part["deviceId"][mine]):
-                time = int(duration[mine & (part["deviceId"] == device)].sum())
+            of_process = part["globalPid"] == process
+            for device in list_distinct(part["deviceId"][of_process]):
+                time = int(duration[of_process & (part["deviceId"] == device)].sum())
                 devices = busy.setdefault(process, {})
                 devices[device] = devices.get(device, 0) + time
     return [
@@ -191,18 +191,18 @@ def _make_calls(columns: Part) -> Calls:
 
 def _make_ops(parts: Sequence[Part], process: int, device: int, calls: Calls) -> Ops:
     """The operations of one process on one device, of all kinds, in time order."""
-    mine = [
+    lane_parts = [
         _select_rows(part, (part["globalPid"] == process) & (part["deviceId"] == device))
         for part in parts
     ]
-    start, end = (np.concatenate([part[key] for part in mine]) for key in ("start", "end"))
+    start, end = (np.concatenate([part[key] for part in lane_parts]) for key in ("start", "end"))
     order = time_order(start, end)
 
     def column(key: str) -> Any:  # noqa: ANN401
         empty = SPARSE.get(key)
         cells = [
             np.zeros(len(part["start"]), empty) if empty and key not in part else part[key]
-            for part in mine
+            for part in lane_parts
         ]
         joined = np.concatenate(cells)
         return joined if order is None else joined[order]
@@ -260,5 +260,5 @@ def _load_gpu_models(database: Database) -> dict[tuple[int, int], str]:
 def _load_profiler_overhead(database: Database, process: int) -> Intervals:
     """The time in which the profiler held up this process (table PROFILER_OVERHEAD)."""
     rows = database.load(OVERHEAD, "start", "end", "globalTid?", sort=False)
-    mine = process_of(rows["globalTid"]) == process
-    return Intervals.union(rows["start"][mine], rows["end"][mine])
+    of_process = process_of(rows["globalTid"]) == process
+    return Intervals.union(rows["start"][of_process], rows["end"][of_process])

@@ -77,12 +77,12 @@ def load_ranges(database: Database, process: int) -> Ranges:
     columns = ("start", "end?", "globalTid", "domainId?", "textId?")
     rows = database.load(NVTX, *columns, only=types, sort=False)
     codes, texts = database.texts(NVTX, "text", only=types)
-    mine = np.flatnonzero(process_of(rows["globalTid"]) == process)
+    order = np.flatnonzero(process_of(rows["globalTid"]) == process)
     rows["end"] = np.where(rows["end"] == MISSING, FOREVER, rows["end"])
     # Of two ranges with one start the longer one is the outer range, so it comes first.
-    mine = mine[np.lexsort((-rows["end"][mine], rows["start"][mine]))]
-    rows = {key: values[mine] for key, values in rows.items()}
-    name, names = _name_ranges(database, process, codes[mine], texts, rows)
+    order = order[np.lexsort((-rows["end"][order], rows["start"][order]))]
+    rows = {key: values[order] for key, values in rows.items()}
+    name, names = _name_ranges(database, process, codes[order], texts, rows)
     return Ranges(
         start=rows["start"],
         end=rows["end"],
@@ -158,9 +158,9 @@ def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
     """The index of the innermost range of one thread at each time, or NO_RANGE."""
     segments = _known_segments(ranges)
     if owner not in segments:
-        mine = np.flatnonzero(ranges.thread == owner)
-        edges, inner = list_changes(ranges.start[mine], ranges.end[mine])
-        segments[owner] = edges, np.append(mine, NO_RANGE)[inner]
+        rows = np.flatnonzero(ranges.thread == owner)
+        edges, inner = list_changes(ranges.start[rows], ranges.end[rows])
+        segments[owner] = edges, np.append(rows, NO_RANGE)[inner]
     begin, inner = segments[owner]
     if not len(begin):
         return np.full(len(time), NO_RANGE)
@@ -173,7 +173,7 @@ def find_parents(ranges: Ranges) -> IntArray:
     """The index of the range directly around each range on its own thread, or NO_RANGE."""
     result = np.full(len(ranges.start), NO_RANGE)
     for thread in list_distinct(ranges.thread):
-        mine = np.flatnonzero(ranges.thread == thread)
-        _, parent = nest_intervals(ranges.start[mine], ranges.end[mine])
-        result[mine] = np.append(mine, NO_RANGE)[parent]
+        rows = np.flatnonzero(ranges.thread == thread)
+        _, parent = nest_intervals(ranges.start[rows], ranges.end[rows])
+        result[rows] = np.append(rows, NO_RANGE)[parent]
     return result

@@ -133,7 +133,8 @@ def split_exposed(ranks: Sequence[RankStates], clock_error_ns: int = 0) -> tuple
         # again.
         alike = (other for same, other in cache.items() if same[1:] == key[1:])
         cache[key] = next((o for o in alike if _is_same_arrivals(arrivals, o)), []) or [
-            (come, _measure_spent(part, come)) for part, come in zip(ordered, arrivals, strict=True)
+            (matched, _measure_spent(part, matched))
+            for part, matched in zip(ordered, arrivals, strict=True)
         ]
     return tuple(RankSplit(part, *own) for part, own in zip(ordered, cache[key], strict=True))
 

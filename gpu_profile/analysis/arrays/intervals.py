@@ -78,10 +78,10 @@ class Intervals:
             return other.meet(self)
         first = np.searchsorted(other.end, self.start, side="right")
         count = np.searchsorted(other.start, self.end, side="left") - first
-        mine = np.repeat(np.arange(len(count)), count)
-        theirs = np.arange(len(mine)) - np.repeat(np.cumsum(count) - count - first, count)
-        start = np.maximum(self.start[mine], other.start[theirs])
-        return Intervals(start, np.minimum(self.end[mine], other.end[theirs]))
+        own_rows = np.repeat(np.arange(len(count)), count)
+        other_rows = np.arange(len(own_rows)) - np.repeat(np.cumsum(count) - count - first, count)
+        start = np.maximum(self.start[own_rows], other.start[other_rows])
+        return Intervals(start, np.minimum(self.end[own_rows], other.end[other_rows]))
 
     def gaps(self) -> "Intervals":
         """The time between consecutive intervals."""

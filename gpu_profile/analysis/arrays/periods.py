@@ -55,10 +55,10 @@ def find_period(values: IntArray) -> Period | None:
 
 def _period(values: IntArray, n: int, first: int) -> Period | None:
     """The period of n steps that starts at step `first`, or None if the values do not fit it."""
-    mine = np.arange(len(values)) % n == first
-    late, usual = float(np.median(values[mine])), float(np.median(values[~mine]))
+    is_nth = np.arange(len(values)) % n == first
+    late, usual = float(np.median(values[is_nth])), float(np.median(values[~is_nth]))
     middle = (late + usual) / 2
-    high, low = values[mine] > middle, values[~mine] < middle
+    high, low = values[is_nth] > middle, values[~is_nth] < middle
     steady = high.mean() >= ALIKE and low.mean() >= max(ALIKE, 1 - 0.5 / n)
     apart = late - usual >= LEAST_NS and late >= 2 * usual
     return Period(n, first, late, usual) if apart and steady else None

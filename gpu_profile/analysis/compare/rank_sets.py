@@ -59,8 +59,8 @@ def check_samples(base: Sequence[RankSamples], new: Sequence[RankSamples], metri
     if {rank.rank for rank in base} != {rank.rank for rank in new}:
         return
     before, after = _sampled(base), _sampled(new)
-    for side, mine, other in (("base", before, after), ("new", after, before)):
-        if mine and (lost := other - mine):
+    for side, sampled, other in (("base", before, after), ("new", after, before)):
+        if sampled and (lost := other - sampled):
             where = f"on rank {format_names(sorted(lost))}"
             raise ReportError(
                 f"the {side} run has no {metric} {where}, and the other run has it",

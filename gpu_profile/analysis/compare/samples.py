@@ -126,9 +126,9 @@ def _sample_range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray
     if not len(instances.start):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     domain = ranges.pick(np.flatnonzero(ranges.domain == instances.domain[0]))
-    mine = domain.name == instances.name[0]
-    first, last = _find_edges(activity, domain, mine)
-    rows = np.flatnonzero(mine)
+    is_instance = domain.name == instances.name[0]
+    first, last = _find_edges(activity, domain, is_instance)
+    rows = np.flatnonzero(is_instance)
     launched = last[rows] > first[rows]
     host = domain.end[rows] - domain.start[rows]
     times = np.where(launched, last[rows] - first[rows], host)

@@ -47,15 +47,15 @@ def load_reserved(database: Database) -> list[Reserved]:
 def _curves(rows: Columns) -> Iterator[Reserved]:
     for process in list_distinct(rows["globalPid"]):
         for device in list_distinct(rows["deviceId"][rows["globalPid"] == process]):
-            here = (rows["globalPid"] == process) & (rows["deviceId"] == device)
-            for kind in list_distinct(rows["memKind"][here]):
-                mine = np.flatnonzero(here & (rows["memKind"] == kind))
-                what = rows["memoryOperationType"][mine]
+            of_device = (rows["globalPid"] == process) & (rows["deviceId"] == device)
+            for kind in list_distinct(rows["memKind"][of_device]):
+                chosen = np.flatnonzero(of_device & (rows["memKind"] == kind))
+                what = rows["memoryOperationType"][chosen]
                 sign = np.where(what == ALLOCATED, 1, np.where(what == FREED, -1, 0))
-                level = np.cumsum(sign * rows["bytes"][mine])
+                level = np.cumsum(sign * rows["bytes"][chosen])
                 level -= min(0, int(level.min()))
                 counts = int((what == ALLOCATED).sum()), int((what == FREED).sum())
-                time = rows["start"][mine]
+                time = rows["start"][chosen]
                 yield Reserved(process, device, memory_kind(kind), time, level, *counts)
 
 
@@ -63,11 +63,11 @@ def on_device(database: Database, process: int, device: int) -> tuple[IntArray, 
     """(times, bytes) of all memory that one process reserved on one device."""
     columns = ("start", "globalPid", "deviceId", "bytes", "memKind", "memoryOperationType")
     rows = database.load(MEMORY, *columns, sort=False)
-    mine = (rows["globalPid"] == process) & (rows["deviceId"] == device)
-    mine &= is_among(rows["memKind"], ON_DEVICE)
-    if not mine.any():
+    chosen = (rows["globalPid"] == process) & (rows["deviceId"] == device)
+    chosen &= is_among(rows["memKind"], ON_DEVICE)
+    if not chosen.any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    rows = {name: values[mine] for name, values in rows.items()}
+    rows = {name: values[chosen] for name, values in rows.items()}
     rows["memKind"] = np.zeros_like(rows["memKind"])
     rows = {name: values[np.argsort(rows["start"], kind="stable")] for name, values in rows.items()}
     (curve,) = _curves(rows)

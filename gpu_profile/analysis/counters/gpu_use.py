@@ -77,9 +77,9 @@ def _number(activity: Activity, database: Database) -> int:
 
 def _gemms(activity: Activity) -> Intervals:
     ops = activity.ops
-    mine = ops.kind == COMPUTE
-    codes = [key for key in list_distinct(ops.name[mine]) if _is_gemm(activity.names[key])]
-    rows = mine & is_among(ops.name, codes)
+    is_compute = ops.kind == COMPUTE
+    codes = [key for key in list_distinct(ops.name[is_compute]) if _is_gemm(activity.names[key])]
+    rows = is_compute & is_among(ops.name, codes)
     return Intervals.union(ops.start[rows], ops.end[rows])
 
 

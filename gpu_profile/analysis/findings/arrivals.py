@@ -74,8 +74,8 @@ def _measure_waits(members: tuple[View, ...], number: int) -> Waits | None:
     columns = []
     for view in members:
         own, arrivals = view.facts.states.collectives, view.split.arrivals
-        mine = (arrivals.group == number) & _SYMMETRIC[own.kind] & (arrivals.last >= begin)
-        columns.append(own.start[mine])
+        chosen = (arrivals.group == number) & _SYMMETRIC[own.kind] & (arrivals.last >= begin)
+        columns.append(own.start[chosen])
     if not len(columns[0]) or len({len(column) for column in columns}) > 1:
         return None
     start = np.stack(columns)

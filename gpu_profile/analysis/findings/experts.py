@@ -70,9 +70,9 @@ def _busiest(members: tuple[View, ...], number: int) -> _Busiest | None:
 
 def _waiting_ms(view: View, number: int) -> float:
     own, arrivals = view.facts.states.collectives, view.split.arrivals
-    mine = (arrivals.group == number) & (own.kind == _ALL_TO_ALL) & (own.start >= view.start)
-    start = own.start[mine]
-    waits = np.clip(arrivals.last[mine], start, own.end[mine]) - start
+    chosen = (arrivals.group == number) & (own.kind == _ALL_TO_ALL) & (own.start >= view.start)
+    start = own.start[chosen]
+    waits = np.clip(arrivals.last[chosen], start, own.end[chosen]) - start
     return float(waits.sum()) / view.steps / 1e6
 
 
@@ -89,9 +89,9 @@ def _load(members: Sequence[View], number: int, busy: NDArray[np.bool_]) -> floa
 
 def _bytes(view: View, number: int) -> float:
     own, arrivals = view.facts.states.collectives, view.split.arrivals
-    mine = (arrivals.group == number) & (own.kind == _ALL_TO_ALL) & (own.start >= view.start)
+    chosen = (arrivals.group == number) & (own.kind == _ALL_TO_ALL) & (own.start >= view.start)
     messages = own.messages
-    return float(messages.bytes[mine[messages.kernel]].sum())
+    return float(messages.bytes[chosen[messages.kernel]].sum())
 
 
 def _finding(busiest: _Busiest, number: int) -> Finding:

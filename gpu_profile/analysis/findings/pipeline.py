@@ -91,9 +91,9 @@ def _edges(views: Sequence[View]) -> set[tuple[int, int]]:
         owners = number_owners(collectives, communicator)
         for index in owners.values():
             own = collectives[index]
-            mine = own.communicator[own.messages.kernel] == communicator
-            mine &= own.kind[own.messages.kernel] == _SEND_RECV
-            peers = list_distinct(own.messages.peer[mine])
+            is_message = own.communicator[own.messages.kernel] == communicator
+            is_message &= own.kind[own.messages.kernel] == _SEND_RECV
+            peers = list_distinct(own.messages.peer[is_message])
             pairs |= {(index, owners[peer]) for peer in peers if peer in owners}
     return {(one, other) for one, other in pairs if one != other}
 
@@ -134,9 +134,9 @@ def _stages(chains: Sequence[tuple[View, ...]], period: _Period) -> _Stages:
 def _waiting(view: View, period: _Period) -> float:
     """The part of the time in which the rank waits in point-to-point kernels without compute."""
     own, arrivals = view.facts.states.collectives, view.split.arrivals
-    mine = arrivals.matched & (own.kind == _SEND_RECV) & period.holds(own.start)
-    start = own.start[mine]
-    waits = Intervals.union(start, np.clip(arrivals.last[mine], start, own.end[mine]))
+    is_message = arrivals.matched & (own.kind == _SEND_RECV) & period.holds(own.start)
+    start = own.start[is_message]
+    waits = Intervals.union(start, np.clip(arrivals.last[is_message], start, own.end[is_message]))
     waits = waits.meet(view.facts.states.exposed)
     return waits.total / max(1, period.end - period.start)
 
@@ -148,10 +148,11 @@ def _messages_a_step(view: View, period: _Period) -> float:
     """
     own = view.facts.states.collectives
     messages = own.messages
-    mine = messages.sends & period.holds(own.start[messages.kernel])
-    mine &= own.kind[messages.kernel] == _SEND_RECV
+    is_sent = messages.sends & period.holds(own.start[messages.kernel])
+    is_sent &= own.kind[messages.kernel] == _SEND_RECV
     counts = [
-        int((mine & (messages.peer == peer)).sum()) for peer in list_distinct(messages.peer[mine])
+        int((is_sent & (messages.peer == peer)).sum())
+        for peer in list_distinct(messages.peer[is_sent])
     ]
     return max(counts, default=0) / period.steps
 

@@ -202,10 +202,10 @@ def _sum_blocking_calls(
     windows = Windows(np.r_[first, steps.host_start], np.r_[last, edges])
     blockers = {}
     for code in list_distinct(name):
-        mine = name == code
-        start, held = blocking.start[mine], (blocking.end - blocking.start)[mine]
+        chosen = name == code
+        start, held = blocking.start[chosen], (blocking.end - blocking.start)[chosen]
         sums = windows.count(start), windows.sum(start, held)
-        blockers[names[code]] = (*sums, bool(blocking.copies[mine].any()))
+        blockers[names[code]] = (*sums, bool(blocking.copies[chosen].any()))
     return blockers
 
 
@@ -231,8 +231,8 @@ def _find_longest(activity: Activity, offset_ns: int) -> dict[int, tuple[int, in
     length, longest_by_step = gaps.end - gaps.start, {}
     steady = _is_steady(activity, gaps.start)
     for cause in np.unique(gaps.cause[steady]):
-        mine = np.flatnonzero((gaps.cause == cause) & steady)
-        longest = mine[np.argmax(length[mine])]
+        rows = np.flatnonzero((gaps.cause == cause) & steady)
+        longest = rows[np.argmax(length[rows])]
         longest_by_step[int(cause)] = (int(length[longest]), int(gaps.start[longest]) + offset_ns)
     return longest_by_step
 

@@ -67,14 +67,14 @@ def _transfers(view: View) -> tuple[NDArray[np.bool_], IntArray]:
 
 def _transfer_ns(view: View) -> float:
     """The time (ns) in a step in which collectives move data."""
-    mine, moving = _transfers(view)
-    return float(moving[mine].sum()) / view.steps
+    is_steady, moving = _transfers(view)
+    return float(moving[is_steady].sum()) / view.steps
 
 
 def _sizes_known(view: View) -> bool:
-    mine, _ = _transfers(view)
+    is_steady, _ = _transfers(view)
     return bool(
-        (view.facts.states.collectives.bytes[mine] > 0).any()
+        (view.facts.states.collectives.bytes[is_steady] > 0).any()
         or view.mean(view.facts.states.reduced)
     )
 
@@ -82,8 +82,8 @@ def _sizes_known(view: View) -> bool:
 def _compute_bus_bandwidth(view: View) -> float:
     """The bus bandwidth (GB/s) of a rank's large messages in its steady steps; 0 with too few."""
     own, arrivals = view.facts.states.collectives, view.split.arrivals
-    mine, moving = _transfers(view)
-    large = mine & (own.bytes >= LEAST_SINGLE)
+    is_steady, moving = _transfers(view)
+    large = is_steady & (own.bytes >= LEAST_SINGLE)
     if own.bytes[large].sum() >= LEAST_MESSAGE * view.steps:
         bus = sum(
             bus_bandwidth(float(size), 1, int(ranks), KINDS[kind])
@@ -100,8 +100,8 @@ def _compute_bus_bandwidth(view: View) -> float:
 
 def _moved(view: View) -> float:
     """The bytes that collectives move in a step."""
-    mine, _ = _transfers(view)
-    bytes_per_step = float(view.facts.states.collectives.bytes[mine].sum()) / view.steps
+    is_steady, _ = _transfers(view)
+    bytes_per_step = float(view.facts.states.collectives.bytes[is_steady].sum()) / view.steps
     return bytes_per_step or view.mean(view.facts.states.reduced)
 
 

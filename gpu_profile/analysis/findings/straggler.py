@@ -143,19 +143,19 @@ def _kernel_evidence(suspects: Suspects) -> tuple[str, ...]:
 
     Only kernels without concurrent communication count, because it slows kernels of waiting ranks.
     """
-    mine, theirs = suspects.late[0], suspects.others[0]
+    late, other = suspects.late[0], suspects.others[0]
     pairs = [
-        (time, theirs.facts.kernels[name])
-        for name, time in mine.facts.kernels.items()
-        if name in theirs.facts.kernels
+        (time, other.facts.kernels[name])
+        for name, time in late.facts.kernels.items()
+        if name in other.facts.kernels
     ]
     both = [(a, b) for a, b in pairs if a.alone_count and b.alone_count]
     base = sum(b.alone_total / b.alone_count * a.alone_count for a, b in both)
     if not base:
         return ()
     ratio = sum(a.alone_total for a, _ in both) / base
-    counts = [view.mean(view.facts.kernel_count) for view in (mine, theirs)]
+    counts = [view.mean(view.facts.kernel_count) for view in (late, other)]
     return (
-        f"rank {mine.rank} against rank {theirs.rank}: the same kernels take {ratio:.2f} times "
+        f"rank {late.rank} against rank {other.rank}: the same kernels take {ratio:.2f} times "
         f"as long, {counts[0]:.0f} against {counts[1]:.0f} kernels a step",
     )

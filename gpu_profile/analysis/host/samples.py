@@ -30,8 +30,8 @@ class HostSamples:
 
 def samples_of(activities: Sequence[Activity], database: Database) -> list[HostSamples]:
     """The samples of each rank and kind ("Python", "CPU"), without empty ones."""
-    found = [host_samples(one, stacks) for one in activities for stacks in load_stacks(database)]
-    return [samples for samples in found if samples.stacks]
+    ranks = [host_samples(one, stacks) for one in activities for stacks in load_stacks(database)]
+    return [samples for samples in ranks if samples.stacks]
 
 
 def host_samples(activity: Activity, stacks: HostStacks) -> HostSamples:
@@ -39,16 +39,16 @@ def host_samples(activity: Activity, stacks: HostStacks) -> HostSamples:
     launchers = [thread for thread in list_distinct(activity.launcher) if thread != NO_CALL]
     first, last = steady_window(activity)
     within = (stacks.time >= first) & (stacks.time < last)
-    mine = np.flatnonzero(within & is_among(stacks.thread, launchers))
+    chosen = np.flatnonzero(within & is_among(stacks.thread, launchers))
     gaps = find_gaps(activity)
     late = is_among(gaps.cause, HOST_CAUSES)
     owner = activity.launcher[gaps.next_op]
     idle = samples_in(stacks, gaps.start[late], gaps.end[late], owner[late])
     names = [tuple(f"{one.function} ({one.name_of_file})" for one in s) for s in stacks.stacks]
-    counts = Counter(names[index] for index in stacks.stack[mine].tolist())
-    stood = Counter(names[i] for i in stacks.stack[np.intersect1d(mine, idle)].tolist())
+    counts = Counter(names[index] for index in stacks.stack[chosen].tolist())
+    idle_counts = Counter(names[i] for i in stacks.stack[np.intersect1d(chosen, idle)].tolist())
     ordered = sorted(counts, key=lambda stack: (-counts[stack], stack))
-    counted_stacks = tuple((stack, counts[stack], stood[stack]) for stack in ordered)
+    counted_stacks = tuple((stack, counts[stack], idle_counts[stack]) for stack in ordered)
     return HostSamples(activity.rank, stacks.kind, counted_stacks)
 
 

@@ -97,8 +97,8 @@ NO_STACKS = HostStacks("", _NONE, _NONE, _NONE, ())
 @once_each
 def load_stacks(database: Database) -> tuple[HostStacks, ...]:
     """The stacks of a report; Python's come first, because they name the user's own functions."""
-    found = (_python_stacks(database), _cpu_stacks(database))
-    return tuple(stacks for stacks in found if stacks)
+    kinds = (_python_stacks(database), _cpu_stacks(database))
+    return tuple(stacks for stacks in kinds if stacks)
 
 
 def _python_stacks(database: Database) -> HostStacks | None:
@@ -170,21 +170,21 @@ def _cpu_stacks(database: Database) -> HostStacks | None:
     if not len(rows["id"]) or not len(chains["id"]):
         return None
     callers = list_distinct(database.load(RUNTIME, "globalTid", sort=False)["globalTid"])
-    mine = is_among(rows["globalTid"], callers)
-    rows = {name: values[mine] for name, values in rows.items()}
+    has_caller = is_among(rows["globalTid"], callers)
+    rows = {name: values[has_caller] for name, values in rows.items()}
     has_sample = np.isin(chains["id"], rows["id"])
     chains = {name: values[has_sample] for name, values in chains.items()}
     stacks = _raw_chains(chains)
     frames = _cpu_frames(database, chains)
     named = {raw: _cpu_stack(raw, frames) for raw in set(stacks.values())}
-    found = [
+    samples = [
         (start, thread, named[stacks[number]])
         for number, start, thread in zip(
             rows["id"].tolist(), rows["start"].tolist(), rows["globalTid"].tolist(), strict=True
         )
         if number in stacks and named[stacks[number]]
     ]
-    return _indexed("CPU", found)
+    return _indexed("CPU", samples)
 
 
 Chain = tuple[tuple[int, int], ...]

@@ -50,9 +50,11 @@ def load_waits(database: Database) -> HostWaits:
     names = database.names(rows["nameId"])
     waits: dict[int, dict[str, Intervals]] = {}
     for kind, pattern in WAITS.items():
-        mine = is_among(rows["nameId"], [key for key, name in names.items() if pattern.match(name)])
-        for thread in list_distinct(rows["globalTid"][mine]):
-            chosen = mine & (rows["globalTid"] == thread)
+        of_kind = is_among(
+            rows["nameId"], [key for key, name in names.items() if pattern.match(name)]
+        )
+        for thread in list_distinct(rows["globalTid"][of_kind]):
+            chosen = of_kind & (rows["globalTid"] == thread)
             pieces = Intervals.union(rows["start"][chosen], rows["end"][chosen])
             waits.setdefault(thread, {})[kind] = pieces
     return HostWaits(waits, _has_loader(database))

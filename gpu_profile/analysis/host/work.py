@@ -90,11 +90,11 @@ def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
     thread = activity.launcher[gaps.next_op]
     time_by_cause = {SYNC: _in_blocking_calls(activity, record)}
     for cause in HOST_CAUSES:
-        mine = steady & (gaps.cause == cause)
-        if mine.any():
-            input_gaps = _before_input(activity, gaps) & mine
+        chosen = steady & (gaps.cause == cause)
+        if chosen.any():
+            input_gaps = _before_input(activity, gaps) & chosen
             to_device = int((gaps.end - gaps.start)[input_gaps].sum())
-            times = gaps.start[mine], gaps.end[mine], thread[mine]
+            times = gaps.start[chosen], gaps.end[chosen], thread[chosen]
             time_by_cause[cause] = replace(_work(*times, record), to_device=to_device)
     return time_by_cause
 
@@ -104,10 +104,10 @@ def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:
     calls.
     """
     calls = blocking_calls(activity)
-    mine = np.flatnonzero(~calls.copies & (calls.start >= steady_window(activity)[0]))
-    mine = mine[np.argsort(calls.start[mine], kind="stable")]
-    thread = activity.calls.thread[calls.call[mine]]
-    return _work(calls.start[mine], calls.end[mine], thread, HostRecord(record.stacks))
+    rows = np.flatnonzero(~calls.copies & (calls.start >= steady_window(activity)[0]))
+    rows = rows[np.argsort(calls.start[rows], kind="stable")]
+    thread = activity.calls.thread[calls.call[rows]]
+    return _work(calls.start[rows], calls.end[rows], thread, HostRecord(record.stacks))
 
 
 def _before_input(activity: Activity, gaps: Gaps) -> IntArray:

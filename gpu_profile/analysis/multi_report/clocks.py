@@ -77,10 +77,10 @@ def _by_hosts(
     """Shift every other host by the median difference of its reports' collectives."""
     shifted, pending = offsets.copy(), []
     for host in sorted({one.host for one in clocks}):
-        mine = [index for index, one in enumerate(clocks) if one.host == host]
-        joined = np.concatenate([differences[index] for index in mine])
+        indexes = [index for index, one in enumerate(clocks) if one.host == host]
+        joined = np.concatenate([differences[index] for index in indexes])
         shift = 0 if host == first.host or not len(joined) else round(float(np.median(joined)))
-        shifted[mine] += shift
+        shifted[indexes] += shift
         pending += [joined - shift]
         if host != first.host and len(joined) < LEAST_MATCHES:
             return Alignment(tuple(offsets.tolist()), "UTC", None)

@@ -36,8 +36,10 @@ def read_clues(database: Database) -> Clues:
     columns = [np.empty((3, 0), np.int64)]
     for rows in database.parts(KERNEL, "end", "globalPid", "demangledName"):
         processes.update(list_distinct(rows["globalPid"]))
-        mine = is_among(rows["demangledName"], name_ids)
-        columns.append(np.stack([rows[key][mine] for key in ("end", "globalPid", "demangledName")]))
+        chosen = is_among(rows["demangledName"], name_ids)
+        columns.append(
+            np.stack([rows[key][chosen] for key in ("end", "globalPid", "demangledName")])
+        )
     return Clues(tuple(sorted(processes)), _load_ends(database, *np.concatenate(columns, axis=1)))
 
 
@@ -54,7 +56,8 @@ def _load_ends(
     if not len(end):
         return {}
     processes, counts = np.unique(process, return_counts=True)
-    mine = process == processes[np.argmax(counts)]
+    of_process = process == processes[np.argmax(counts)]
     return {
-        text: np.sort(end[mine & (name == code)]) for code, text in database.names(name).items()
+        text: np.sort(end[of_process & (name == code)])
+        for code, text in database.names(name).items()
     }

@@ -112,9 +112,9 @@ def align_windows(clocks: Sequence[Clock], windows: Windows) -> Alignment:
     begin = min(one.utc for one in clocks)
     offsets, parts = [0] * len(clocks), list[Alignment]()
     for indexes in by_number(windows.number).values():
-        mine = [clocks[index] for index in indexes]
-        parts.append(align_clocks(mine))
-        start = min(one.utc for one in mine) - begin
+        window_clocks = [clocks[index] for index in indexes]
+        parts.append(align_clocks(window_clocks))
+        start = min(one.utc for one in window_clocks) - begin
         for index, offset in zip(indexes, parts[-1].offsets, strict=True):
             offsets[index] = offset + start
     residuals = [part.residual_ns for part in parts if part.residual_ns is not None]

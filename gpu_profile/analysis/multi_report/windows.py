@@ -113,9 +113,9 @@ def _cut(
 
 def _reach(number: int, scopes: Sequence[Scope], windows: Windows, spans: Sequence[Span]) -> Span:
     """(start, end) from the first event of a window on any rank to the last, on the run's clock."""
-    mine = [index for index, one in enumerate(windows.number) if one == number]
-    times = np.array([spans[index] for index in mine]) + np.array(
-        [[scopes[index].offset_ns] for index in mine]
+    indexes = [index for index, one in enumerate(windows.number) if one == number]
+    times = np.array([spans[index] for index in indexes]) + np.array(
+        [[scopes[index].offset_ns] for index in indexes]
     )
     return int(times[:, 0].min()), int(times[:, 1].max())
 

@@ -35,10 +35,10 @@ class CallIndex:
         """One integer for each (process, correlation id); -1 if no call can have it."""
         if not len(self._pids):
             return np.full(len(owner), -1)
-        mine = pid_of(owner)
-        place = np.minimum(np.searchsorted(self._pids, mine), len(self._pids) - 1)
+        pids = pid_of(owner)
+        place = np.minimum(np.searchsorted(self._pids, pids), len(self._pids) - 1)
         is_known_call = (
-            (self._pids[place] == mine) & (correlation >= 0) & (correlation < self._highest)
+            (self._pids[place] == pids) & (correlation >= 0) & (correlation < self._highest)
         )
         # With one process `place` is 0, so the key equals the correlation id, by which the index
         # is made.

@@ -72,9 +72,9 @@ def load_launching_calls(database: Database, tables: Sequence[str] = PROJECTED) 
         calls["api_end"] = rows.pop("end")
         if _add_operations(database, tables, index, calls) or only is None:
             break
-    some = calls["end"] > NO_END
+    launched = calls["end"] > NO_END
     # Columns are replaced one by one: two copies of all of them would be the peak of the memory.
-    return calls if some.all() else {name: calls.pop(name)[some] for name in list(calls)}
+    return calls if launched.all() else {name: calls.pop(name)[launched] for name in list(calls)}
 
 
 def _add_operations(

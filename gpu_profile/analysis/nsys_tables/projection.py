@@ -44,26 +44,26 @@ class Contained:
 
 def by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[Contained]:
     """Yield a Contained for each thread that launched something, with or without ranges."""
-    mine = np.flatnonzero(~ranges.foreign.astype(bool))
+    searchable = np.flatnonzero(~ranges.foreign.astype(bool))
     for thread in list_distinct(ops["thread"]):
         if thread == MISSING:
             continue
         rows = _sort_rows(ops["api_start"], np.flatnonzero(ops["thread"] == thread))
-        own = mine[ranges.thread[mine] == thread]
+        own = searchable[ranges.thread[searchable] == thread]
         first = np.searchsorted(ops["api_start"][rows], ranges.start[own], side="left")
         # A nested call ends before the outer one. With the running maximum a range that contains
         # the outer call contains both.
         ends = np.maximum.accumulate(ops["api_end"][rows])
         behind = np.searchsorted(ends, ranges.end[own], side="right")
         del ends
-        some = behind > first
-        yield Contained(thread, rows, own[some], first[some], behind[some])
+        not_empty = behind > first
+        yield Contained(thread, rows, own[not_empty], first[not_empty], behind[not_empty])
 
 
 def _sort_rows(times: IntArray, rows: IntArray) -> IntArray:
     """The rows sorted by their times."""
-    mine = times[rows]
-    return rows if is_rising(mine) else rows[np.argsort(mine, kind="stable")]
+    row_times = times[rows]
+    return rows if is_rising(row_times) else rows[np.argsort(row_times, kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)

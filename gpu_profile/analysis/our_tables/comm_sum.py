@@ -91,18 +91,18 @@ class _Part:
 
 
 def _build_row(rank: RankSplit, part: _Part) -> tuple[Cell, ...]:
-    own, arrivals, mine = rank.states.collectives, rank.arrivals, part.rows
-    start, end = own.start[mine], own.end[mine]
+    own, arrivals, rows = rank.states.collectives, rank.arrivals, part.rows
+    start, end = own.start[rows], own.end[rows]
     covered = Intervals.union(start, end)
     exposed = compute_share(covered.meet(rank.states.exposed).total, covered.total)
-    times = (int(mine.sum()), int((end - start).sum()))
+    times = (int(rows.sum()), int((end - start).sum()))
     if part.group == UNMATCHED:
         unknown = (None,) * 3
         return (None, None, part.name, rank.rank, *times, *unknown, exposed, None, *unknown)
-    last = np.clip(arrivals.last[mine], start, end)
-    came_last = compute_share(int((arrivals.late[mine] > 0).sum()), times[0])
+    last = np.clip(arrivals.last[rows], start, end)
+    came_last = compute_share(int((arrivals.late[rows] > 0).sum()), times[0])
     split_times = (int((last - start).sum()), int((end - last).sum()), float(np.median(end - last)))
-    ranks = int(arrivals.ranks[mine][0])
+    ranks = int(arrivals.ranks[rows][0])
     bandwidth = _compute_bandwidth(rank, part, end - last, ranks)
     facts = (part.group, ranks, part.name, rank.rank)
     return (*facts, *times, *split_times, exposed, came_last, *bandwidth)

@@ -48,9 +48,9 @@ def _rows(rank: HostSamples) -> list[Row]:
     own: Counter[str] = Counter()
     idle: Counter[str] = Counter()
     inclusive: Counter[str] = Counter()
-    for stack, count, stood in rank.stacks:
+    for stack, count, idle_count in rank.stacks:
         own[stack[-1]] += count
-        idle[stack[-1]] += stood
+        idle[stack[-1]] += idle_count
         inclusive.update(dict.fromkeys(stack, count))
     total = sum(own.values())
     language = PYTHON if rank.kind == PYTHON else "C/C++"

@@ -58,12 +58,12 @@ def _build_rows(activity: Activity, offset_ns: int) -> list[Row]:
     order = np.argsort(codes.astype(np.int32), kind="stable")
     edges = np.searchsorted(codes[order], np.arange(len(combinations) + 1))
     for number, (cause, name, code) in enumerate(combinations):
-        mine = order[edges[number] : edges[number + 1]]
-        longest = mine[np.argmax(length[mine])]
+        chosen = order[edges[number] : edges[number + 1]]
+        longest = chosen[np.argmax(length[chosen])]
         label = activity.ranges.names[name] if name != NO_RANGE else None
-        total, middle = int(length[mine].sum()), float(np.median(length[mine]))
+        total, middle = int(length[chosen].sum()), float(np.median(length[chosen]))
         at = int(gaps.start[longest]) + offset_ns
-        numbers = (len(mine), total, middle, int(length[longest]), at, compute_share(total, span))
+        numbers = (len(chosen), total, middle, int(length[longest]), at, compute_share(total, span))
         rows.append((activity.rank, CAUSES[cause], label, activity.names.get(code), *numbers))
     return rows
 

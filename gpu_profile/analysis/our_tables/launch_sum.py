@@ -49,13 +49,13 @@ def _build_rows(activity: Activity) -> list[Row]:
     length, queue = returned - calls.start[call], np.maximum(started - returned, 0)
     rows: list[Row] = []
     for code in list_distinct(name):
-        mine = np.flatnonzero(name == code)
+        chosen = np.flatnonzero(name == code)
         numbers = (
-            *_compute_spread(length[mine]),
-            *_compute_spread(queue[mine]),
-            int(depth[mine].max()),
+            *_compute_spread(length[chosen]),
+            *_compute_spread(queue[chosen]),
+            int(depth[chosen].max()),
         )
-        rows.append((activity.rank, activity.names[code], len(mine), *numbers))
+        rows.append((activity.rank, activity.names[code], len(chosen), *numbers))
     return rows
 
 

@@ -53,9 +53,11 @@ def write_page(
     answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
     tables, refused = _tables(sources, answers, tell)
     read = [answer for answer in answers if isinstance(answer, list)]
-    found = diagnose.judge_run([answer[1] for answer in read], clock_error_ns).with_cost(cost)
-    tell_findings(found)
-    data = _page_data(read, tables, found, clock_error_ns)
+    run_diagnosis = diagnose.judge_run([answer[1] for answer in read], clock_error_ns).with_cost(
+        cost
+    )
+    tell_findings(run_diagnosis)
+    data = _page_data(read, tables, run_diagnosis, clock_error_ns)
     facts = {**(known or {}), **data.facts}
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
     data = replace(data, title=title, facts=facts, refused=refused, windows=windows)

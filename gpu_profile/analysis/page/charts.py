@@ -101,9 +101,7 @@ def draw_ranking(rows: Sequence[tuple[str, float, str]], what: str) -> str:
 
 
 def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
-    """A line chart of step times: one line for each rank, or for over 8 ranks the slowest, median
-    and fastest rank of each step, and the rank that is slowest by median.
-    """
+    """A chart of step times: one line for each rank, of many the slowest, median and fastest."""
     series = {one.rank: (one.steps_end - one.steps_start) / 1e6 for one in ranks}
     series = {rank: values for rank, values in series.items() if len(values) > 1}
     if not series:

@@ -43,11 +43,11 @@ def _add_size(sizes: Known, one: RankSplit) -> None:
         alike = matched & (own.name == code)
         for kind in np.unique(own.kind[alike]):
             for ranks in np.unique(one.arrivals.ranks[alike & (own.kind == kind)]):
-                mine = alike & (own.kind == kind) & (one.arrivals.ranks == ranks)
-                start, end = own.start[mine], own.end[mine]
-                moved = end - np.clip(one.arrivals.last[mine], start, end)
+                chosen = alike & (own.kind == kind) & (one.arrivals.ranks == ranks)
+                start, end = own.start[chosen], own.end[chosen]
+                moved = end - np.clip(one.arrivals.last[chosen], start, end)
                 key = (name, KINDS[kind], int(ranks))
-                sizes.setdefault(key, []).append((own.bytes[mine], moved))
+                sizes.setdefault(key, []).append((own.bytes[chosen], moved))
 
 
 def _build_rows(
@@ -58,7 +58,7 @@ def _build_rows(
     if len(np.unique(size)) > _MOST_SIZES:
         group = 2 ** np.floor(np.log2(size)).astype(np.int64)
     chosen = [group == one for one in np.unique(group)]
-    return [_build_row(name, kind, ranks, size[mine], moved[mine]) for mine in chosen]
+    return [_build_row(name, kind, ranks, size[mask], moved[mask]) for mask in chosen]
 
 
 def _build_row(

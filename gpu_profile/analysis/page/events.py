@@ -175,9 +175,9 @@ def ranges_of(process: Ranges, offset: int) -> tuple[Marks, int]:
     if not len(threads):
         empty = np.empty(0, np.int64)
         return Marks(empty, empty, empty, empty, ()), 0
-    mine = closed[ranges.thread[closed] == threads[np.argmax(counts)]]
-    depth, _ = nest_intervals(ranges.start[mine], ranges.end[mine])
-    shallow = mine[depth < _DEEPEST]
+    of_thread = closed[ranges.thread[closed] == threads[np.argmax(counts)]]
+    depth, _ = nest_intervals(ranges.start[of_thread], ranges.end[of_thread])
+    shallow = of_thread[depth < _DEEPEST]
     depth = depth[depth < _DEEPEST]
     longest = np.argsort(ranges.start[shallow] - ranges.end[shallow], kind="stable")
     kept_rows = np.sort(longest[:_MOST_RANGES])

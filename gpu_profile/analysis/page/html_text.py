@@ -81,7 +81,7 @@ _SCRIPTS = ("tables.js", "data.js", "timeline.js", "lookup.js", "controls.js")
 
 @dataclass(frozen=True)
 class PageData:
-    """The data that the page shows. `facts` are the caller's, such as the run's id."""
+    """The data that the page shows. `facts` are given by the caller, e.g. the run's id."""
 
     title: str
     tables: Mapping[str, Table]

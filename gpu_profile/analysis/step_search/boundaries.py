@@ -101,10 +101,8 @@ def _optimizer_ends(launches: Launches, cycles: Cycles) -> IntArray:
     before = max(0, int(cycles.place[0]) - cycles.size)
     bounds: IntArray = np.r_[before, cycles.place, len(launches)]
     edges = np.searchsorted(place, bounds)
-    found = [
-        int(place[a + int(np.argmax(free[a:b]))]) for a, b in pairwise(edges.tolist()) if b > a
-    ]
-    ends = np.array(found, np.int64)
+    rows = [int(place[a + int(np.argmax(free[a:b]))]) for a, b in pairwise(edges.tolist()) if b > a]
+    ends = np.array(rows, np.int64)
     # An anchor inside the optimizer's launches would divide those of the first step.
     apart = np.diff(ends) >= SHORT * cycles.size
     return ends[np.r_[apart, True]] if len(ends) else ends

@@ -75,10 +75,10 @@ def decode_columns(pages: Bytes, columns: Sequence[int], usable: int) -> dict[in
     rows = np.arange(len(place))
     result = {column: np.empty(len(place), np.int64) for column in columns}
     for _ in range(MOST_LAYOUTS):  # rows of one layout at a time; there are few layouts
-        mine = rows[same]
-        decoded = _decode_layout(data, place[mine], used[mine], windows[same], layout, usable)
+        chosen = rows[same]
+        decoded = _decode_layout(data, place[chosen], used[chosen], windows[same], layout, usable)
         for column, values in decoded.items():
-            result[column][mine] = values
+            result[column][chosen] = values
         rows, windows = rows[~same], windows[~same]
         if not len(rows):
             return result

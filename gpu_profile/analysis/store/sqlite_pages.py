@@ -88,8 +88,8 @@ class PageReader:
         """As integers(), some blocks at a time; the next blocks are decoded meanwhile."""
         blocks, decoded = self._plan(root, columns, only)
         with closing(_read_ahead(decoded, blocks)) as ahead:
-            while some := list(islice(ahead, PART // min(2, threads.COUNT))):
-                yield [np.concatenate(arrays) for arrays in zip(*some, strict=True)]
+            while part := list(islice(ahead, PART // min(2, threads.COUNT))):
+                yield [np.concatenate(arrays) for arrays in zip(*part, strict=True)]
 
     def _plan(
         self, root: int, columns: Sequence[tuple[int, ...]], only: Mapping[int, Iterable[int]]

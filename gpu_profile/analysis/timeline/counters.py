@@ -72,9 +72,9 @@ def gpu_metrics(database: Database) -> list[Series]:
     series = []
     for kind in np.unique(columns["typeId"]):
         for metric in np.unique(columns["metricId"][columns["typeId"] == kind]):
-            mine = (columns["typeId"] == kind) & (columns["metricId"] == metric)
-            order = np.argsort(columns["timestamp"][mine], kind="stable")
+            chosen = (columns["typeId"] == kind) & (columns["metricId"] == metric)
+            order = np.argsort(columns["timestamp"][chosen], kind="stable")
             title = f"GPU {int(kind) & 0xFF}: {titles.get(int(metric), f'metric {int(metric)}')}"
-            time, value = columns["timestamp"][mine][order], columns["value"][mine][order]
+            time, value = columns["timestamp"][chosen][order], columns["value"][chosen][order]
             series.append(Series(title, "%", time, value.astype(float)))
     return series

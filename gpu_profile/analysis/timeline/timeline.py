@@ -165,19 +165,21 @@ class _Report:
         """The NVTX tracks; `last` is the end of ranges that were never closed."""
         codes = self._codes(dict(enumerate(ranges.names)))
         for thread in np.unique(ranges.thread):
-            mine = np.flatnonzero(ranges.thread == thread)
-            end = np.where(ranges.end[mine] == FOREVER, last, ranges.end[mine])
-            name = np.array([codes[int(code)] for code in ranges.name[mine]], np.int64)
+            chosen = np.flatnonzero(ranges.thread == thread)
+            end = np.where(ranges.end[chosen] == FOREVER, last, ranges.end[chosen])
+            name = np.array([codes[int(code)] for code in ranges.name[chosen]], np.int64)
             title = f"NVTX, {self._thread(int(thread))}"
-            yield Slices(title, ranges.start[mine], end, name, np.full(len(mine), NO_FLOW))
+            yield Slices(title, ranges.start[chosen], end, name, np.full(len(chosen), NO_FLOW))
 
     def _calls(self, activity: Activity, linked: IntArray, flow_base: int) -> Iterator[Slices]:
         calls = activity.calls
         flow = np.where(linked, flow_base + np.arange(len(linked)) + 1, NO_FLOW)
         for thread in np.unique(calls.thread):
-            mine = np.flatnonzero(calls.thread == thread)
+            chosen = np.flatnonzero(calls.thread == thread)
             title = f"CUDA API, {self._thread(int(thread))}"
-            yield Slices(title, calls.start[mine], calls.end[mine], calls.name[mine], flow[mine])
+            yield Slices(
+                title, calls.start[chosen], calls.end[chosen], calls.name[chosen], flow[chosen]
+            )
 
     def _slices(self, parent: int, slices: Slices, names: Mapping[int, str], count: _Count) -> None:
         order = sort_edges(slices.start, slices.end)
@@ -241,11 +243,13 @@ def _op_flows(activity: Activity, base: int, linked: IntArray) -> IntArray:
 def _list_streams(activity: Activity, flow: IntArray) -> Iterator[Slices]:
     ops = activity.ops
     for stream in np.unique(ops.stream):
-        mine = np.flatnonzero(ops.stream == stream)
-        kinds = set(np.unique(ops.kind[mine]).tolist())
+        chosen = np.flatnonzero(ops.stream == stream)
+        kinds = set(np.unique(ops.kind[chosen]).tolist())
         what = {(COMMUNICATION,): " communication", (COPY,): " copies"}.get(tuple(kinds), "")
         title = f"GPU stream {int(stream)}{what}"
-        yield Slices(title, ops.start[mine], ops.end[mine], ops.name[mine], flow[mine], True)
+        yield Slices(
+            title, ops.start[chosen], ops.end[chosen], ops.name[chosen], flow[chosen], True
+        )
 
 
 def _thread_names(database: Database) -> dict[int, str]:

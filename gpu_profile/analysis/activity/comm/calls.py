@@ -199,8 +199,8 @@ def _mark_all_to_all(
     itself = np.zeros(len(kind), np.bool_)
     itself[messages.kernel[to_self]] = True
     for one in list_distinct(communicator[messages.kernel]):
-        mine = np.flatnonzero((communicator == one) & (kind == _SEND_RECV))
-        size = ranks[one][1] if one in ranks else int(spread[mine].max(initial=0)) + 1
-        is_exchange = itself[mine] | ((spread[mine] >= size - 1) & (size > 2))
-        if len(mine) and 2 * is_exchange.sum() >= len(mine):
-            kind[mine] = _ALL_TO_ALL
+        rows = np.flatnonzero((communicator == one) & (kind == _SEND_RECV))
+        size = ranks[one][1] if one in ranks else int(spread[rows].max(initial=0)) + 1
+        is_exchange = itself[rows] | ((spread[rows] >= size - 1) & (size > 2))
+        if len(rows) and 2 * is_exchange.sum() >= len(rows):
+            kind[rows] = _ALL_TO_ALL

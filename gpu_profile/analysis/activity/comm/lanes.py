@@ -110,10 +110,10 @@ def shifts(first: int, other: int) -> Iterator[tuple[int, slice, slice]]:
     """
     most = min(MOST_SHIFT + abs(first - other), first - 1, other - 1)
     for shift in sorted(range(-most, most + 1), key=abs):
-        mine, theirs = max(0, shift), max(0, -shift)
-        size = min(other - mine, first - theirs)
+        skip, before = max(0, shift), max(0, -shift)
+        size = min(other - skip, first - before)
         if 2 * size >= min(first, other):
-            yield shift, slice(theirs, theirs + size), slice(mine, mine + size)
+            yield shift, slice(before, before + size), slice(skip, skip + size)
 
 
 def fill(

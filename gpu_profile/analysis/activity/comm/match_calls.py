@@ -61,9 +61,9 @@ def _match_collectives(
     clock_error_ns: int,
 ) -> bool:
     lanes = [
-        lane_of(owner, own, np.flatnonzero(mine))
+        lane_of(owner, own, np.flatnonzero(is_member))
         for owner, own in enumerate(ranks)
-        if (mine := (own.communicator == communicator) & (own.kind != _SEND_RECV)).any()
+        if (is_member := (own.communicator == communicator) & (own.kind != _SEND_RECV)).any()
     ]
     if len(lanes) < 2:
         return False
@@ -147,10 +147,10 @@ def number_owners(ranks: Sequence[Collectives], communicator: int) -> dict[int, 
     The numbers come from NCCL's init ranges. If these are missing for some rank, the order of the
     run is used: the first rank with the communicator is number 0.
     """
-    mine = [index for index, own in enumerate(ranks) if (own.communicator == communicator).any()]
-    owners = {ranks[index].members[communicator][0]: index for index in mine
+    members = [index for index, own in enumerate(ranks) if (own.communicator == communicator).any()]
+    owners = {ranks[index].members[communicator][0]: index for index in members
              if communicator in ranks[index].members}  # fmt: skip
-    return owners if len(owners) == len(mine) else dict(enumerate(mine))
+    return owners if len(owners) == len(members) else dict(enumerate(members))
 
 
 def _pairs(
@@ -173,11 +173,11 @@ def _kernels(
 ) -> tuple[IntArray, IntArray]:
     """Kernel rows and bytes of the messages with one peer, by start."""
     messages = own.messages
-    mine = (messages.peer == peer) & (messages.sends == sends)
-    mine &= (own.communicator[messages.kernel] == communicator) & (
+    chosen = (messages.peer == peer) & (messages.sends == sends)
+    chosen &= (own.communicator[messages.kernel] == communicator) & (
         own.kind[messages.kernel] == _SEND_RECV
     )
-    rows = np.flatnonzero(mine)
+    rows = np.flatnonzero(chosen)
     rows = rows[np.argsort(own.start[messages.kernel[rows]], kind="stable")]
     return messages.kernel[rows], messages.bytes[rows]
 

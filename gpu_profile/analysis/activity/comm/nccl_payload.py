@@ -84,10 +84,10 @@ def _known_ranges(database: Database) -> list[NcclRange]:
 
 def load_nccl_calls(database: Database, process: int) -> NcclCalls:
     """The NCCL calls with a payload of one process (a globalPid); empty if the report has none."""
-    mine = [r for r in _known_ranges(database) if r.thread & ~0xFFFFFF == process]
+    ranges = [r for r in _known_ranges(database) if r.thread & ~0xFFFFFF == process]
     calls = []
-    for thread in sorted({one.thread for one in mine}):
-        calls += list(_launching(sorted((r for r in mine if r.thread == thread), key=_begin)))
+    for thread in sorted({one.thread for one in ranges}):
+        calls += list(_launching(sorted((r for r in ranges if r.thread == thread), key=_begin)))
     calls.sort(key=lambda pair: (pair[0].start, pair[1].start))
     names = sorted({call.name for _, call in calls})
     rows = [
@@ -107,7 +107,7 @@ def load_nccl_calls(database: Database, process: int) -> NcclCalls:
         communicator=table[:, 4],
         size=table[:, 5],
         peer=table[:, 6],
-        memberships=tuple(dict.fromkeys(_memberships(mine))),
+        memberships=tuple(dict.fromkeys(_memberships(ranges))),
     )
 
 
@@ -213,9 +213,9 @@ def find_launches(calls: NcclCalls, thread: IntArray, launched: IntArray) -> Lau
     """
     launches: list[tuple[int, int, float]] = []
     for owner in list_distinct(calls.thread):
-        mine = np.flatnonzero(calls.thread == owner)
-        starts, first = np.unique(calls.start[mine], return_index=True)
-        ends = calls.end[mine][first]
+        thread_calls = np.flatnonzero(calls.thread == owner)
+        starts, first = np.unique(calls.start[thread_calls], return_index=True)
+        ends = calls.end[thread_calls][first]
         rows = np.flatnonzero(thread == owner)
         rows = rows[np.argsort(launched[rows], kind="stable")]
         place = np.searchsorted(starts, launched[rows], side="right") - 1
@@ -223,9 +223,9 @@ def find_launches(calls: NcclCalls, thread: IntArray, launched: IntArray) -> Lau
         batches: dict[int, list[int]] = {}
         for kernel, batch in zip(rows[inside].tolist(), place[inside].tolist(), strict=True):
             batches.setdefault(batch, []).append(kernel)
-        behind = np.r_[first, len(mine)]
+        behind = np.r_[first, len(thread_calls)]
         for batch, kernels in batches.items():
-            launches += _assign(calls, kernels, mine[behind[batch] : behind[batch + 1]])
+            launches += _assign(calls, kernels, thread_calls[behind[batch] : behind[batch + 1]])
     table = np.array(launches, np.float64).reshape(-1, 3).T
     return Launches(table[0].astype(np.int64), table[1].astype(np.int64), table[2])
 

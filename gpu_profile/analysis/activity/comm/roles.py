@@ -94,12 +94,12 @@ def _in_each_step(members: Sequence[RankSplit], number: int) -> bool:
     with_steps = [one for one in members if len(one.states.steps)]
     for one in with_steps or members:
         own, steps = one.states.collectives, one.states.steps
-        mine = (one.arrivals.group == number) & (own.kind == KINDS.index(SEND_RECV))
+        chosen = (one.arrivals.group == number) & (own.kind == KINDS.index(SEND_RECV))
         if len(steps):
             inside = (own.start >= steps.start[0]) & (own.start < steps.end[-1])
-            if (mine & inside).sum() < len(steps):
+            if (chosen & inside).sum() < len(steps):
                 return False
-        elif len(list_distinct(own.messages.sends[mine[own.messages.kernel]].astype(int))) < 2:
+        elif len(list_distinct(own.messages.sends[chosen[own.messages.kernel]].astype(int))) < 2:
             return False
     return True
 
@@ -115,11 +115,11 @@ def _is_ring(members: Sequence[RankSplit], number: int) -> bool:
     around = total = 0
     for one in members:
         own = one.states.collectives
-        mine = (one.arrivals.group == number) & (own.kind == KINDS.index(SEND_RECV))
+        is_message = (one.arrivals.group == number) & (own.kind == KINDS.index(SEND_RECV))
         sends, receives = _peer_sum(own, sends=True), _peer_sum(own, sends=False)
         passes = (sends != 0) & (receives != 0)
-        around += int((mine & passes & ((sends != receives) | (len(members) == 2))).sum())
-        total += int(mine.sum())
+        around += int((is_message & passes & ((sends != receives) | (len(members) == 2))).sum())
+        total += int(is_message.sum())
     return around >= share * total
 
 
@@ -145,13 +145,13 @@ def _reduces_for(members: Sequence[RankSplit], number: int) -> str:
 
 def _looks_tensor(one: RankSplit, number: int) -> bool:
     own, steps = one.states.collectives, one.states.steps
-    mine = np.flatnonzero((one.arrivals.group == number) & _REDUCTIONS[own.kind])
-    size = own.bytes[mine] if own.bytes[mine].any() else own.end[mine] - one.arrivals.last[mine]
-    mine = mine[size >= SMALL_SHARE * size.max(initial=0)]
-    gap = _longest_gap(own.start[mine], steps.start, steps.end)
-    exposed = Intervals.union(own.start[mine], own.end[mine])
+    rows = np.flatnonzero((one.arrivals.group == number) & _REDUCTIONS[own.kind])
+    size = own.bytes[rows] if own.bytes[rows].any() else own.end[rows] - one.arrivals.last[rows]
+    rows = rows[size >= SMALL_SHARE * size.max(initial=0)]
+    gap = _longest_gap(own.start[rows], steps.start, steps.end)
+    exposed = Intervals.union(own.start[rows], own.end[rows])
     share = exposed.meet(one.states.exposed).total / max(1, exposed.total)
-    fewest = len(mine) >= TENSOR_FEWEST * len(steps)
+    fewest = len(rows) >= TENSOR_FEWEST * len(steps)
     return bool(fewest and gap <= TENSOR_LONGEST_GAP and share >= TENSOR_EXPOSED)
 
 
