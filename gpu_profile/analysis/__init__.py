@@ -1,1 +1,1 @@
-"""Reading reports: databases in, tables out. Importing this package alone costs nothing."""
+"""Read reports and compute tables from them. Importing this package alone imports nothing else."""

@@ -1,1 +1,1 @@
-"""What one rank did: operations, calls, ranges, steps, idle time, states."""
+"""The activity of one rank: operations, calls, ranges, steps, idle time, states."""

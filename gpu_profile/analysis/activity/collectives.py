@@ -59,10 +59,10 @@ class _Group:
 def match_collectives(
     ranks: Sequence[Collectives], clock_error_ns: int = 0
 ) -> tuple[Arrivals, ...]:
-    """The arrivals of each rank, in the order of `ranks`.
+    """The arrivals of each rank, in the order of `ranks`, which may be any number.
 
-    Each lane is compared with one lane of each known communicator, so the work grows with the
-    number of ranks, not with its square.
+    Each lane is compared with one lane of each known communicator, not with the lanes of all
+    ranks.
     """
     arrivals = tuple(no_arrivals(len(collectives)) for collectives in ranks)
     number = match_calls(ranks, arrivals, clock_error_ns)

@@ -31,10 +31,11 @@ class Period:
 
 
 def find_period(values: IntArray) -> Period | None:
-    """The shortest n such that every n-th value is high and the others are low; None for none.
+    """The shortest n such that every n-th value is high and the others are low, or None.
 
-    `values`: ns a step. At least 80 % of the n-th values are above the middle between the two
-    groups' medians and as many of the others below, and the medians are a millisecond apart.
+    `values` are ns by step. The middle between the two groups' medians divides the values: at
+    least 80 % of the n-th ones are above it and as many of the others below, and the medians are
+    at least 1 ms apart.
     """
     values = values[:MOST_STEPS]
     if len(values) < 2 * FEWEST_TIMES or values.max() - values.min() < LEAST_NS:

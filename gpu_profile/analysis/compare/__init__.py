@@ -1,1 +1,1 @@
-"""Is the new run slower, and is that more than noise."""
+"""Compare runs: whether a new one is slower than a base by more than noise."""

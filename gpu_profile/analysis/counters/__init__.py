@@ -1,1 +1,1 @@
-"""What nsys sampled or counted of the GPU itself: its metrics, its memory."""
+"""GPU hardware metrics and GPU memory that nsys recorded."""

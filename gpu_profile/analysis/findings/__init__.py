@@ -1,1 +1,1 @@
-"""What costs time, and what to try."""
+"""Findings: what costs time in a run, and what to try."""

@@ -8,7 +8,7 @@ from gpu_profile.analysis.findings.finding import Finding, Judgement, View, form
 
 # The edges of a window cut off a few launches; more than 1 % are lost events.
 LOST_SHARE = 0.01
-# The part of the steps that one rank may lack: in a recording of the whole program, in a window.
+# A rank may lack 10 % of the steps in a recording of the whole program, and 40 % in a window.
 WHOLE_EDGE, WINDOW_EDGE = 0.1, 0.4
 OVERHEAD_SHARE = 0.05
 ADVICE = (

@@ -156,7 +156,8 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
     views = _make_views(facts, clock_error_ns)
     reports = sorted((part.health for part in parts), key=lambda health: health.report)
     nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
-    # Figures of ranks with steps are means over steps, those of others sums over the recording.
+    # Figures of ranks with steps are means over steps, and without steps sums over the recording.
+    # These cannot be compared, so ranks without steps are left out if others have steps.
     same = [view for view in views if view.has_steps] or views
     judged = [rule(same) for rule in RULES] if views else [nothing]
     judged.append(judge_capture(views, reports))

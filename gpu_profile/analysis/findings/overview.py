@@ -1,4 +1,4 @@
-"""Start-up and step times of a run: facts for its head line, not findings with a cost."""
+"""Start-up and step times of a run: facts of the run, not findings with a cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -31,7 +31,7 @@ from gpu_profile.analysis.counters.gpu_use import NO_USE, GpuUse
 from gpu_profile.analysis.host.blocking_names import name_blocking_calls
 from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
 
-# Launching a kernel takes the host about 5 us; shorter kernels cost it more than the GPU.
+# A shorter kernel takes less time on the GPU than its launch takes on the host.
 TINY_NS = 5_000
 # A longer launch waits for space in the full launch queue: the host is far ahead.
 SLOW_LAUNCH_NS = 100_000

@@ -1,1 +1,1 @@
-"""What the host did: sampled stacks, waits, blocking calls by their authors' names."""
+"""What the host did: sampled stacks, waits, and blocking calls named by Python code."""

@@ -1,1 +1,1 @@
-"""All reports of a run: ranks, clocks, reading in parallel."""
+"""Read all reports of a run in parallel, with their ranks on one clock."""

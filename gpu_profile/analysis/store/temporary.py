@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PREFIX = "gpu-profile-report-"
-YOUNGEST_S = 60.0  # a folder is locked less than 1 ms after it was made
+YOUNGEST_S = 60.0  # younger folders are not removed: the lock follows the folder within 1 ms
 
 
 class TemporaryFolder(tempfile.TemporaryDirectory[str]):

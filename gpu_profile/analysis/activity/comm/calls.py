@@ -31,7 +31,7 @@ from gpu_profile.analysis.tables.comm_kernels import (
 
 NO_COMMUNICATOR = 0
 _ALL_TO_ALL, _SEND_RECV, _OTHER = (KINDS.index(kind) for kind in (ALL_TO_ALL, SEND_RECV, OTHER))
-# ncclAlltoAllv, ncclBcast, ncclGather: the words that the kernels' names have too.
+# NCCL calls that send a message; the other calls with a peer (ncclRecv) receive one.
 _SENDS = re.compile(r"^nccl(Send|Put)")
 
 
@@ -184,9 +184,9 @@ def _mark_all_to_all(
     """Set the kind ALL_TO_ALL for send/receive kernels that exchange data between all ranks.
 
     A kernel that sends to every other rank of the communicator, or to its own rank, is such an
-    exchange: MoE libraries send to themselves too, a pipeline or a ring never does. If at least
-    half of a communicator's kernels are exchanges, all of them are marked, because no message is
-    sent where a rank has no data for another one.
+    exchange: a pipeline or a ring never sends to itself. If at least half of a communicator's
+    kernels are exchanges, all of them are marked, because no message is sent where a rank has no
+    data for another one.
     """
     if not len(messages.kernel):
         return

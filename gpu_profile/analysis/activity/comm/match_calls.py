@@ -79,7 +79,7 @@ def _match_collectives(
 
 
 def _shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
-    """How many collectives earlier `first` began to record than `lane`, or None.
+    """The shift (see shifts) that pairs the collectives of two lanes, or None.
 
     The kinds and sizes must agree in order, and the kernels must overlap in time.
     """
