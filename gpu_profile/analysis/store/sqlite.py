@@ -17,6 +17,7 @@ from gpu_profile.analysis.store.gzip_file import AGAIN, MOST_BYTES, extract_gzip
 from gpu_profile.analysis.store.schema import MISSING, subtract
 from gpu_profile.analysis.store.sqlite_cells import Damaged, Unsupported
 from gpu_profile.analysis.store.sqlite_pages import PageReader
+from gpu_profile.analysis.store.sqlite_text import LONGEST_TEXT, LONGEST_VALUE, text_of
 from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError
 
@@ -25,8 +26,6 @@ Value = str | int | float | bytes | None
 MAGIC = b"SQLite format 3\0"
 SCHEMA_ROOT = 1  # the first page of sqlite_master
 BATCH = 20_000  # rows fetched as Python objects at one time
-LONGEST_TEXT = 1 << 16  # bytes; the longest names of CUTLASS kernels have some 10^4
-LONGEST_VALUE = 1 << 28  # bytes; SQLite's own limit is 10^9, and it may hold three copies
 WITHOUT_ROWID = re.compile(r"\)[^)]*\bWITHOUT\s+ROWID\b[^)]*$", re.IGNORECASE)
 
 
@@ -246,18 +245,6 @@ def _open_connection(path: Path, notes: list[str]) -> sqlite3.Connection:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     connection.text_factory = partial(text_of, notes=notes)
     return connection
-
-
-def text_of(raw: bytes, notes: list[str], longest: int = LONGEST_TEXT) -> str:
-    """Decode a text: invalid UTF-8 is replaced, and bytes after `longest` are cut."""
-    if len(raw) > longest:
-        notes.append(f"texts longer than {longest:,} bytes are cut there")
-        raw = raw[:longest].decode("utf-8", "ignore").encode()
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        notes.append("texts that are not UTF-8 are shown with \N{REPLACEMENT CHARACTER}")
-        return raw.decode("utf-8", "replace")
 
 
 def quoted(name: str) -> str:

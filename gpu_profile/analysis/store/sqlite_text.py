@@ -1,0 +1,16 @@
+"""Texts of SQLite as Python's, in bounded length and whatever their bytes are."""
+
+LONGEST_TEXT = 1 << 16  # bytes; the longest names of CUTLASS kernels have some 10^4
+LONGEST_VALUE = 1 << 28  # bytes; SQLite's own limit is 10^9, and it may hold three copies
+
+
+def text_of(raw: bytes, notes: list[str], longest: int = LONGEST_TEXT) -> str:
+    """Decode a text: invalid UTF-8 is replaced, and bytes after `longest` are cut."""
+    if len(raw) > longest:
+        notes.append(f"texts longer than {longest:,} bytes are cut there")
+        raw = raw[:longest].decode("utf-8", "ignore").encode()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        notes.append("texts that are not UTF-8 are shown with \N{REPLACEMENT CHARACTER}")
+        return raw.decode("utf-8", "replace")
