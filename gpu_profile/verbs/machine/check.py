@@ -58,7 +58,9 @@ def _test_commands(required: Sequence[str], words: Sequence[str]) -> dict[str, C
         return {"pytest": Command(argv=(*pytest, *tail))}
     parallel = ("--numprocesses=auto", "--dist=worksteal")
     return {
-        "pytest tests/unit": Command(argv=(*pytest, "tests/unit", *parallel, *tail)),
+        "pytest tests/unit tests/fuzz": Command(
+            argv=(*pytest, "tests/unit", "tests/fuzz", *parallel, *tail)
+        ),
         "pytest tests/image tests/live": Command(
             argv=(*pytest, "tests/image", "tests/live", *tail)
         ),
