@@ -4,7 +4,7 @@ import pytest
 
 from gpu_profile.verbs.machine.check import check_commands, failed_checks
 
-UNIT, LIVE = "pytest tests/unit", "pytest tests/image tests/live"
+UNIT, LIVE = "pytest tests/unit tests/fuzz", "pytest tests/image tests/live"
 
 
 def test_unit_tests_run_in_parallel_and_tests_of_engines_one_by_one() -> None:
