@@ -1,4 +1,4 @@
-"""Find the nsys of a machine. Standard library and Python 3.8 only: it runs on remote hosts too.
+"""List the copies of nsys on a machine and choose one. Python 3.8 and standard library only.
 
     python3 find_nsys.py [--nsys PATH] [--json | NSYS_ARGUMENT…]
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# Where installers put it: NVIDIA's packages, the CUDA toolkit, Nsight Compute, distributions.
+# Where installers put nsys: NVIDIA's packages, the CUDA toolkit, Nsight Compute, distributions.
 _POSIX = (
     ("nsight-systems", "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys"),
     ("cuda", "/usr/local/cuda*/nsight-systems*/target-linux-*/nsys"),
@@ -40,8 +40,11 @@ _PROBE_S = 60
 
 
 class Nsys(NamedTuple):
-    """One copy. `importer` empty: it can record, but not turn a recording into a report; `lacks`
-    is the library without which its importer does not start."""
+    """One copy of nsys: its path, where it was found, its version and its importer.
+
+    `importer` is empty when this copy can record but cannot turn a recording into a report.
+    `lacks` is the shared library that its importer cannot load, such as libdw.so.1.
+    """
 
     path: str
     origin: str
@@ -55,7 +58,7 @@ class Nsys(NamedTuple):
 
 
 def patterns(windows: bool, environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(origin, glob) in the order of preference, PATH and NSYS aside."""
+    """Return (origin, glob) pairs in order of preference. PATH and NSYS are handled elsewhere."""
     toolkit = glob.escape(environ.get("CUDA_HOME") or environ.get("CUDA_PATH") or "")
     if windows:
         root = environ.get("ProgramFiles") or r"C:\Program Files"
@@ -75,10 +78,11 @@ def _candidates() -> Iterator[tuple[str, str]]:
 
 
 def importer_of(nsys: Path) -> str:
-    """The QdstrmImporter that this copy of nsys calls, in a folder beside its own target-*:
-    host-* of Nsight Systems, linux-desktop-* of Nsight Compute.
+    """Return the path of the QdstrmImporter that this copy of nsys calls, or "".
 
-    A script is a wrapper of a copy elsewhere, and has to be believed.
+    It lies in a folder beside the copy's own target-*: host-* in Nsight Systems, linux-desktop-*
+    in Nsight Compute. A file that begins with `#!` is a wrapper script for a copy elsewhere: it is
+    taken to have an importer, and the script's own path is returned.
     """
     real = nsys.resolve()
     with real.open("rb") as file:
@@ -89,7 +93,7 @@ def importer_of(nsys: Path) -> str:
 
 
 def _lacking(importer: str) -> str:
-    """The library that keeps an importer from starting: libdw.so.1, mostly."""
+    """Return the shared library that the importer cannot load, usually libdw.so.1, or ""."""
     if not Path(importer).name.startswith("QdstrmImporter"):
         return ""
     try:
@@ -111,7 +115,10 @@ def _asked(*argv: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def importers(found: Sequence[Nsys]) -> list[str]:
-    """Every QdstrmImporter beside these copies, Debian's split layout included."""
+    """Return the path of every QdstrmImporter beside these copies.
+
+    Debian's packages put nsys and its importer into different folders: both places are searched.
+    """
     places = [Path(copy.path).resolve().parents for copy in found]
     split = [above[3] / "nsight-systems" for above in places if len(above) > 3]
     paths = [path for above in split for path in sorted(above.glob("host-*/QdstrmImporter*"))]
@@ -120,7 +127,7 @@ def importers(found: Sequence[Nsys]) -> list[str]:
 
 
 def _looked_at(origin: str, path: str) -> Nsys | None:
-    """The copy with its version; None where it does not run."""
+    """Return the copy with its version, or None if it does not run."""
     try:
         told = _asked(path, "--version")
         importer = importer_of(Path(path))
@@ -134,7 +141,7 @@ def _looked_at(origin: str, path: str) -> Nsys | None:
 
 
 def find(named: str = "") -> list[Nsys]:
-    """Every copy that runs, each once; only the named one where one is named."""
+    """Return every copy that runs, each real path once. With `named`, only that copy."""
     if named:
         only = _looked_at("NSYS", str(Path(shutil.which(named) or named).absolute()))
         return [only] if only else []
@@ -148,7 +155,7 @@ def find(named: str = "") -> list[Nsys]:
 
 
 def choose(found: Sequence[Nsys]) -> Nsys | None:
-    """The newest of those that can import; without any such, the newest. First seen wins ties."""
+    """Return the newest copy that has an importer, otherwise the newest. The first wins ties."""
     return max(found, key=lambda copy: (bool(copy.importer), copy.order), default=None)
 
 

@@ -1,4 +1,4 @@
-"""A job of one machine, in a directory of its own. Standard library and Python 3.8 only.
+"""Start, watch, stop and fetch one job in its own directory. Standard library and Python 3.8 only.
 
     python3 job.py start DIR          a JSON spec on standard input, see `start`
     python3 job.py status DIR         one JSON line
@@ -63,11 +63,12 @@ _OF_FILES = ("unpack", "stage", "adopt", "discard")
 
 
 def start(job: Path) -> dict[str, Any]:
-    """Start what standard input says, once: the same spec again finds the job as it is.
+    """Start the job of the JSON spec on standard input, once. The same spec again starts nothing.
 
-    The spec: `arguments` of profile.py with the command after `--` (a relative --output is
-    below DIR), `env` to add, `cwd` (empty: here), `nsys` (empty: the newest found). It is not
-    written to the disk: it may hold secrets.
+    The spec has `arguments` (of profile.py, with the command after `--`; a relative --output is
+    below DIR), `env` (variables to add), `cwd` (empty: the current directory) and `nsys` (empty:
+    the newest copy). The spec is not written to the disk, because it may hold secrets: job.json
+    keeps its SHA-256 only.
     """
     text = sys.stdin.read()
     key = hashlib.sha256(text.encode()).hexdigest()
@@ -98,7 +99,7 @@ def _spawn(job: Path, spec: Mapping[str, Any]) -> None:
 
 
 def detached() -> dict[str, Any]:
-    """What keeps a process when the terminal or connection of its parent goes."""
+    """Return the Popen arguments of a child that outlives its parent's terminal or connection."""
     if os.name == "nt":
         flags = ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW", "CREATE_BREAKAWAY_FROM_JOB")
         return {"creationflags": sum(getattr(subprocess, flag, 0) for flag in flags)}
@@ -106,14 +107,14 @@ def detached() -> dict[str, Any]:
 
 
 def status(job: Path) -> dict[str, Any]:
-    """The state as people and launchers want it: without the key, with the last line."""
+    """Return the job's state without the spec's key, with its directory and last line of output."""
     state = current(job)
     state.pop("key", None)
     return {**state, "directory": str(job), "last_line": last_line(job)}
 
 
 def stop(job: Path) -> dict[str, Any]:
-    """Ask the supervisor to end the job, and wait until the reports are whole."""
+    """Ask the supervisor to end the job, and wait until its reports are complete."""
     if current(job)["state"] not in FINISHED:
         append(job / STOP).close()
     deadline = time.monotonic() + FINALISE_S + LONGEST_S + START_S
@@ -135,11 +136,16 @@ def logs(job: Path, follow: bool) -> None:
 
 
 def export(job: Path, report: str, named: str) -> None:
-    """By the nsys that recorded it, where that is known: another may not be able to read it."""
+    """Write the SQLite export of a report to standard output.
+
+    The nsys that recorded the report makes it where job.json names one: another version may not be
+    able to read the report.
+    """
     with tempfile.TemporaryDirectory(dir=str(job)) as scratch:
         output = Path(scratch) / "export.sqlite"
         nsys = (read(job)["nsys"] if (job / STATE).exists() else nsys_of(named))["path"]
-        # With NVTX payloads: NCCL's message sizes. nsys 2023.4 refuses the option.
+        # NVTX payloads hold NCCL's message sizes. nsys 2023.4 refuses --include-blobs, so the
+        # second attempt leaves it out.
         for more in (["--include-blobs=true"], ["--force-overwrite=true"]):
             argv = [nsys, "export", "--type=sqlite", *more, f"--output={output}"]
             words = [*argv, str(job / report)]
@@ -153,7 +159,7 @@ def export(job: Path, report: str, named: str) -> None:
 
 
 def remove(job: Path) -> None:
-    """Remove the directory of a job that has ended, and nothing that is not one."""
+    """Remove the directory of a finished job. Raises RefusedError for a running job."""
     if not job.exists():
         return
     if current(job)["state"] not in FINISHED:
@@ -175,7 +181,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _answer(options: argparse.Namespace) -> object:
-    """Do what was asked for. What comes back, if anything, is printed as one JSON line."""
+    """Run the verb. Its result, if any, is printed as one JSON line."""
     job, to = options.directory.expanduser().absolute(), options.to.absolute()
     if options.verb not in _OF_FILES:
         require_own(job)

@@ -1,5 +1,8 @@
-"""What a job leaves to be fetched, and the one way in which it is taken: regular files of expected
-names, each by rename. What a host, a pod or a shared directory sends may be anything."""
+"""List, pack and receive a job's report files.
+
+Only regular files with expected names are accepted, and each appears by rename. The sender (a
+host, a pod or a shared directory) is not trusted: an archive may hold links, FIFOs or `../` names.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +23,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _RECORDINGS, _EXPORTS = (".nsys-rep", ".qdstrm"), (".sqlite",)
-# `rank0.host.nsys-rep`, `attempt-1/rank0.host.nsys-rep`: no `..`, no hidden file, no control
-# character, no option.
+# `rank0.host.nsys-rep`, `attempt-1/rank0.host.nsys-rep`. Refused: `..`, a hidden file, a control
+# character, and a leading `-`, which programs would read as an option.
 _NAME = re.compile(r"(attempt-\d{1,6}/)?[^/\x00-\x1f\x7f.-][^/\x00-\x1f\x7f]{0,240}")
 STAGE = ".fetch"
 """Where rsync writes before its files are adopted; kept after a cut connection."""
 
 
 def is_expected(name: str, exports: bool = False) -> bool:
-    """Whether a report, a recording (or, from pods, an export) may have this name."""
+    """Return whether a report or a recording (with `exports` an export) may have this name.
+
+    Example: `rank0.host.nsys-rep`. Pods send exports too.
+    """
     endings = _RECORDINGS + _EXPORTS if exports else _RECORDINGS
     return bool(_NAME.fullmatch(name)) and name.endswith(endings)
 
 
 def names(job: Path) -> list[str]:
-    """Relative to the job's directory; attempts before a requeue have folders of their own."""
+    """Return the report names relative to the job's directory, sorted.
+
+    A job that Slurm requeued has a folder for each earlier attempt:
+    `attempt-1/rank0.host.nsys-rep`.
+    """
     inside = [
         *job.iterdir(),
         *(p for d in job.glob("attempt-*") if _is_folder(d) for p in d.iterdir()),
@@ -49,7 +59,8 @@ def _is_folder(path: Path) -> bool:
 
 
 def copy(job: Path, to: Path) -> None:
-    """Copy what is to be fetched, each whole or not at all. Onto itself it is no work."""
+    """Copy the reports into `to`, each by rename. Nothing to do where `to` is the job's
+    directory."""
     if job.resolve() == to.resolve():
         return
     for name in names(job):
@@ -64,7 +75,10 @@ def pack(job: Path) -> None:
 
 
 def unpack(archive_path: Path, to: Path, exports: bool = False) -> None:
-    """Take what is expected, each whole or not at all; then refuse the archive for the rest."""
+    """Extract the expected reports of a tar archive by rename; refuse other members.
+
+    The archive is removed in either case. Raises RefusedError (exit code 3).
+    """
     refused: list[str] = []
     try:
         with tarfile.open(archive_path, mode="r|") as archive:
@@ -93,7 +107,7 @@ def _refuse(names_: list[str], what: str) -> None:
 
 
 def stage(to: Path) -> None:
-    """Make the directory that rsync may write into, or find it as a cut connection left it."""
+    """Make the directory that rsync writes into. One that a cut connection left is used again."""
     folder = to / STAGE
     if os.path.lexists(str(folder)) and not _is_folder(folder):
         folder.unlink()
@@ -101,7 +115,10 @@ def stage(to: Path) -> None:
 
 
 def adopt(to: Path) -> None:
-    """Take what rsync brought, as unpack does of an archive, and remove the rest."""
+    """Move the expected files from rsync's directory into `to` and remove that directory.
+
+    Raises RefusedError for other files, as unpack does.
+    """
     folder = to / STAGE
     refused: list[str] = []
     for path in sorted(p for p in folder.rglob("*") if not _is_folder(p)):
@@ -122,7 +139,7 @@ def _adopted(path: Path, to: Path, name: str) -> bool:
 
 
 def _place(to: Path, name: str) -> Path:
-    """The folder of a name in `to`: `to` itself, or a folder of an attempt."""
+    """Return the folder for a name: `to` itself, or `to/attempt-1` for an earlier attempt."""
     folder = (to / name).parent
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder != to and not _is_folder(folder):
@@ -131,7 +148,7 @@ def _place(to: Path, name: str) -> Path:
 
 
 def _store(source: IO[bytes], to: Path, name: str) -> None:
-    """Write `to/name` by way of a new file beside it, mode 0600."""
+    """Write `to/name` through a temporary file in the same folder, mode 0600, then rename it."""
     descriptor, draft = tempfile.mkstemp(".part", ".", str(_place(to, name)))
     try:
         with os.fdopen(descriptor, "wb") as file:

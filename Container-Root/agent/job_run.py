@@ -1,4 +1,6 @@
-"""The supervisor of a job: starts it, waits, ends it when asked, and has the last word.
+"""The supervisor of a job: it starts the job, waits, stops it on request, and records its end.
+
+job.py starts it in its own session. It reads what to run from standard input.
 
 Started by job.py in a session of its own; reads what to run from standard input.
 """
@@ -24,16 +26,17 @@ from redact_output import copy_output, credential_remover
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Longer than profile.py waits, for a program that it does not watch. nsys at work has longer.
+# Longer than profile.py's grace of 90 s. A rank that is not recorded replaces profile.py by exec,
+# so only this limit ends it. nsys at work on its report gets LONGEST_S (3600 s).
 FINALISE_S = 150.0
-_OUTPUT_S = 10.0  # every writer below us has ended
+_OUTPUT_S = 10.0  # no descendant is left that could write
 _TAIL_BYTES = 1 << 16
-# What start_ranks.py says of the rank that others were ended for.
+# The line of start_ranks.py that names the rank whose failure ended the others.
 _FIRST_END = re.compile(r"profile\.py: (rank \d+ ended with exit code \d+)")
 
 
 class _Child:
-    """The running job. `stop` may be asked for by file or by signal."""
+    """The running job. A stop can be requested by the file job.stop or by a signal."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.stopped_at = 0.0
@@ -62,14 +65,14 @@ class _Child:
                 self._stop()
             if self.stopped_at and time.monotonic() - self.stopped_at > FINALISE_S:
                 end_idle()
-                self.process.kill()  # where there is no /proc
+                self.process.kill()  # for systems without /proc, where end_idle finds no process
             time.sleep(POLL_S)
         end_descendants(0)
         self._output.join(_OUTPUT_S)
         return self.process.returncode
 
     def _stop(self) -> None:
-        """profile.py hands it on to nsys, or to the ranks."""
+        """Send SIGTERM to profile.py, which passes it to nsys or to the ranks."""
         self.stopped_at = time.monotonic()
         self.process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
 
@@ -93,7 +96,7 @@ def _reason(job: Path, code: int) -> str:
 
 
 def supervise(job: Path) -> None:
-    """Run the job to its end. Called in the session that job.py made."""
+    """Run the job to its end and write job.json. Called in the session that job.py made."""
     spec = json.load(sys.stdin)
     held = hold(job)
     if held is None:

@@ -1,4 +1,4 @@
-"""What a job runs, with absolute paths, from what its launcher says. See job.py."""
+"""Turn the spec of a launcher into the job's command line with absolute paths. See job.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def resolved(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """What to run with absolute paths, and the nsys it uses."""
+    """Return the command, directory and environment to run, and the nsys that the job uses."""
     arguments: list[str] = spec["arguments"]
     cwd = Path(spec.get("cwd") or ".").expanduser().absolute()
     if not cwd.is_dir():
@@ -35,7 +35,10 @@ def resolved(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], dict[s
 
 
 def _sample(word: str) -> str:
-    """Our samples are `/train.py` in our image; elsewhere they came along with this file."""
+    """Return the path of our sample script for `/train.py`, its path inside our image.
+
+    Outside the image the samples lie beside this file or in `../samples`.
+    """
     path = Path(word)
     if path.parent != Path("/") or path.suffix != ".py" or path.exists():
         return word
@@ -49,9 +52,10 @@ def _below(job: Path, word: str) -> str:
 
 
 def program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
-    """The absolute path of a program, as the active virtual or conda environment has it.
+    """Return the absolute path of a program; an active virtual or conda environment comes first.
 
-    nsys knows neither, nor does a command over ssh have the PATH of a log-in.
+    nsys does not search these environments, and a command over ssh does not get the PATH of a
+    log-in shell. Raises RefusedError (exit code 5) if there is none.
     """
     if "/" in word or os.sep in word:
         found = shutil.which(str(cwd / Path(word).expanduser()))

@@ -1,4 +1,4 @@
-"""The state of a job directory, and who holds it. See job.py."""
+"""Read, write and lock job.json, the state of a job's directory. See job.py."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os
 FINISHED = ("succeeded", "failed", "cancelled", "lost")
 POLL_S = 0.2
 START_S = 30.0
-# Room for the state is taken at the start, so that a full disk cannot swallow the exit code.
+# job.json is filled to this size when it is created: the exit code can be written on a full disk.
 _STATE_BYTES = 8192
 _LEAST_FREE = 1 << 20
 
 
 class RefusedError(Exception):
-    """What happened and what to do, in one line; the exit code."""
+    """A refusal: one line with what happened and what to do, and the exit code (2, 3 or 5)."""
 
     def __init__(self, line: str, code: int = 2) -> None:
         super().__init__(line)
@@ -37,7 +37,7 @@ class RefusedError(Exception):
 
 
 def read(job: Path) -> dict[str, Any]:
-    """What the supervisor last wrote; a write under way is waited out."""
+    """Return the state that the supervisor wrote last. Waits up to 1 s for a write in progress."""
     for _ in range(50):
         try:
             state: dict[str, Any] = json.loads((job / STATE).read_text(encoding="utf-8"))
@@ -50,14 +50,15 @@ def read(job: Path) -> dict[str, Any]:
 
 
 def write(job: Path, state: Mapping[str, Any]) -> None:
-    """Overwrite in place: needs no room on the disk."""
+    """Overwrite job.json in place, padded to its first size, which needs no free disk space."""
     text = json.dumps(state).encode()
     with os.fdopen(os.open(str(job / STATE), os.O_RDWR | NO_LINK), "r+b") as file:
         file.write(text.ljust(_STATE_BYTES - 1) + b"\n")
 
 
 def claim(job: Path, state: Mapping[str, Any]) -> None:
-    """Make the job's state, where nobody else has."""
+    """Create job.json. Raises RefusedError if another process has created it: the job starts
+    there."""
     try:
         job.mkdir(mode=0o700, parents=True, exist_ok=True)
         require_own(job)
@@ -72,19 +73,22 @@ def claim(job: Path, state: Mapping[str, Any]) -> None:
 
 
 def append(path: Path) -> BinaryIO:
-    """A file of ours in the job's directory, made where it is not there."""
+    """Open a file of the job's directory to append, and create it with mode 0600 if needed."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK
     return os.fdopen(os.open(str(path), flags, 0o600), "a+b")
 
 
 def require_own(job: Path) -> None:
-    """Refuse the directory of another user: what stands in it is no job of ours."""
+    """Raise RefusedError if the directory belongs to another user: its job.json is not trusted."""
     if hasattr(os, "getuid") and job.exists() and job.stat().st_uid != os.getuid():
         raise RefusedError(f"{job} belongs to another user. `invoke reports` lists your own")
 
 
 def hold(job: Path) -> BinaryIO | None:
-    """The job's lock, or None where its supervisor has it: no process id to be mistaken for."""
+    """Take the job's file lock and return the open file, or None while its supervisor holds it.
+
+    The kernel drops a lock when its process ends. A process id could be in use again.
+    """
     file = append(job / LOCK)
     try:
         if sys.platform == "win32":
@@ -105,11 +109,11 @@ def _supervised(job: Path) -> bool:
 
 
 def current(job: Path) -> dict[str, Any]:
-    """The state as it is now: `lost` where the supervisor went without a last word."""
+    """Return the state now. It is `lost` if the supervisor ended without writing the job's end."""
     state = read(job)
     if state["state"] in FINISHED or _supervised(job):
         return state
-    state = read(job)  # it may have ended between the two looks
+    state = read(job)  # the job may have ended between the first read and the lock
     age_s = time.time() - (job / STATE).stat().st_mtime
     if state["state"] in FINISHED or (state["state"] == "starting" and age_s < START_S):
         return state
@@ -118,7 +122,7 @@ def current(job: Path) -> dict[str, Any]:
 
 
 def last_line(job: Path) -> str:
-    """The last line of the job's output that says something."""
+    """Return the last line of the job's output that is not blank, or ""."""
     try:
         with (job / LOG).open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - 4096))

@@ -1,4 +1,4 @@
-"""What a machine can do for profiling, as facts. Standard library and Python 3.8 only.
+"""Print what a machine offers for profiling, as JSON. Standard library and Python 3.8 only.
 
     python3 machine_facts.py [--gpus | --directory DIR]
 
@@ -25,7 +25,7 @@ _SMI_S = 60
 
 
 def _smi(*arguments: str) -> list[str]:
-    """The lines of nvidia-smi; none where it is missing or finds no driver."""
+    """Return the output lines of nvidia-smi, or none if it is missing or finds no driver."""
     try:
         said = subprocess.run(
             ["nvidia-smi", *arguments],
@@ -41,7 +41,10 @@ def _smi(*arguments: str) -> list[str]:
 
 
 def count_gpus(visible: str | None, listed: list[str]) -> int:
-    """GPUs of `nvidia-smi -L` that CUDA_VISIBLE_DEVICES leaves; an invalid entry ends the list."""
+    """Return how many GPUs of `nvidia-smi -L` CUDA_VISIBLE_DEVICES leaves visible.
+
+    `visible` None means that the variable is not set: all GPUs are visible.
+    """
     there = sum(line.startswith("GPU ") for line in listed)
     if visible is None:
         return there
@@ -57,7 +60,7 @@ def _read(path: Path) -> str:
 
 
 def _value(text: str, key: str) -> str:
-    """The value of a `Key: value` line; empty where there is none."""
+    """Return the value of a `Key: value` line, or ""."""
     for line in text.splitlines():
         name, colon, value = line.partition(":")
         if colon and name.strip() == key:
@@ -66,13 +69,16 @@ def _value(text: str, key: str) -> str:
 
 
 def _free(directory: Path) -> int:
-    """Bytes free where the directory is, or would be made."""
+    """Return the free bytes of the directory's disk, or of the nearest existing parent's."""
     there = next(p for p in (directory, *directory.parents) if p.exists())
     return shutil.disk_usage(str(there)).free
 
 
 def _of_the_machine() -> bool:
-    """Not in a user namespace of our own, where capabilities hold for the namespace only."""
+    """Return whether this process is in the machine's first user namespace, not in one of its own.
+
+    In another user namespace CapEff shows capabilities that hold inside that namespace only.
+    """
     return _read(_USERS).split() in ([], ["0", "0", "4294967295"])
 
 

@@ -1,4 +1,4 @@
-"""Reports without environments, whether nsys can leave them out or not. Python 3.8, stdlib only."""
+"""Remove environments from nsys reports where nsys itself cannot. Python 3.8, stdlib only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class Recorded:
-    """What nsys recorded of one rank: `mask` and `replace` take the environments out of it.
+    """The recordings of one rank. `mask` overwrites variables; `replace` makes the reports again.
 
-    Both do nothing where nsys has --discard-environment. `environment`: what to start nsys with.
+    Both do nothing where nsys has --discard-environment. `environment` is the environment to start
+    nsys with.
     """
 
     def __init__(self, nsys: str, options: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -31,12 +32,16 @@ class Recorded:
         self._discards = recorded_env.DISCARDING in options
         self.environment = environ if self._discards else recorded_env.plain_stream(environ)
         if not self._discards:
-            # Masking takes time after nsys has ended, and who stops the job waits for nsys alone.
+            # end_idle waits only for processes named like nsys. Masking goes on after nsys has
+            # ended, so this process takes such a name.
             name_as_nsys()
         self.keeper = recorded_env.StreamKeeper(watch=not self._discards)
 
     def mask(self, left: Sequence[Path]) -> None:
-        """Mask the streams, of which nsys without an importer has `left` some by name."""
+        """Overwrite the variables in the kept streams, and in the .qdstrm files `left`.
+
+        An nsys without an importer leaves its recording as a .qdstrm file.
+        """
         if self._discards:
             return
         for file in self.keeper.streams:
@@ -47,7 +52,8 @@ class Recorded:
                 recorded_env.mask_stream(file, self._environ)
 
     def replace(self, reports: Sequence[Path], rank: int) -> None:
-        """Make each report anew of its masked stream, or name the variables that it holds."""
+        """Import each masked stream in place of its report; warn with variables' names if that
+        fails."""
         streams = self.keeper.streams
         masked = [report for report in reports if report.stem in self._left]
         pairs = [] if masked else recorded_env.pair_streams(streams, reports)
@@ -62,7 +68,7 @@ class Recorded:
             )
 
     def _import(self, stream: IO[bytes], report: Path) -> bool:
-        """Put the report of the masked stream in the place of the one that nsys made."""
+        """Import a masked stream and replace nsys' own report by the result. Returns success."""
         with tempfile.TemporaryDirectory(prefix=".import-", dir=str(report.parent)) as folder:
             draft = Path(folder) / report.name
             environ = {**self._environ, "LD_LIBRARY_PATH": self.keeper.library_path}
@@ -81,7 +87,7 @@ class Recorded:
         return [own] if own else _importers(self._nsys)
 
     def _export(self, report: Path) -> None:
-        """Make what nsys was asked to export (--export, --stats) of the new report."""
+        """Repeat the exports that nsys was asked for (--export, --stats) with the new report."""
         kinds = {kind for kind in _values(self._options, "--export") if kind != "none"}
         if "true" in _values(self._options, "--stats"):
             kinds.add("sqlite")
@@ -92,7 +98,7 @@ class Recorded:
 
 
 def import_stream(stream: Path, nsys: str) -> None:
-    """Turn what nsys recorded without an importer into a report, with another copy's importer."""
+    """Make a report of a .qdstrm file with the importer of another copy of nsys on this machine."""
     for importer in _importers(nsys):
         done = _run([importer, "--input-file", str(stream)])
         if done and stream.with_suffix(".nsys-rep").exists():
@@ -102,6 +108,10 @@ def import_stream(stream: Path, nsys: str) -> None:
 
 
 def _importers(nsys: str) -> list[str]:
+    """Return importer paths to try: the importer of the nsys that recorded, if it is known.
+
+    `nsys` on PATH may be a wrapper script; the keeper knows the program behind it.
+    """
     return find_nsys.importers([*find_nsys.find(nsys), *find_nsys.find()])
 
 
@@ -113,6 +123,6 @@ def _run(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> bool:
 
 
 def _values(options: Sequence[str], name: str) -> list[str]:
-    """What an option is set to: `--export=sqlite,text` is sqlite and text."""
+    """Return the values of an option: `--export=sqlite,text` gives sqlite and text."""
     words = (word.partition("=")[2] for word in options if word.startswith(f"{name}="))
     return [value for word in words for value in word.split(",")]

@@ -1,4 +1,7 @@
-"""The processes below this one: found, counted, ended, nsys with care. Python 3.8, stdlib only."""
+"""List, signal and end the descendants of this process. Python 3.8, stdlib only.
+
+nsys gets time to complete its report before it is killed.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,27 @@ if TYPE_CHECKING:
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.1
-# nsys makes a report of a long recording in more time than any grace; one that hangs does nothing.
+# nsys may need longer than any grace to make the report of a long recording. It uses the processor
+# meanwhile; an nsys that hangs uses none.
 _LOOK_S = 5.0
-_WORKS = 0.02  # of one processor
+_WORKS = 0.02  # share of one processor
 LONGEST_S = 3600.0
 _NSYS = ("nsys", "Qdstrm")
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of descendants whose own parent ends (Linux)."""
+    """Make this process the parent of orphaned descendants (PR_SET_CHILD_SUBREAPER, Linux only)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def name_as_nsys() -> None:
-    """Give this process a name of nsys (Linux): what it does to a report counts as nsys' work."""
+    """Rename this process to nsys-rank (PR_SET_NAME, Linux only).
+
+    end_idle counts processes whose name begins with nsys as nsys at work, so it waits for this one
+    too.
+    """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_NAME, b"nsys-rank", 0, 0, 0)
 
@@ -45,7 +53,7 @@ class Process(NamedTuple):
 
 
 def descendants() -> list[Process]:
-    """Every process below this one, nearest first; none where there is no /proc."""
+    """Return every process below this one, nearest first. Empty on systems without /proc."""
     found = [Process(os.getpid(), 0, "", False, 0)]
     everything = [
         process for process in map(_process, Path("/proc").glob("[0-9]*/stat")) if process
@@ -66,12 +74,12 @@ def _process(stat: Path) -> Process | None:
 
 
 def end_descendants(within_s: float) -> None:
-    """Terminate what is left below us, and kill what has not ended in time."""
+    """Send SIGTERM to all descendants, and SIGKILL to those alive after `within_s` seconds."""
     deadline = time.monotonic() + within_s
     send(signal.SIGTERM, descendants())
     while _living() and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    # What dies hands its children to us: look again until none is left.
+    # The children of a killed process become ours (subreaper): list again until none is left.
     for _ in range(20):
         if not _living():
             return
@@ -80,7 +88,7 @@ def end_descendants(within_s: float) -> None:
 
 
 def end_idle() -> None:
-    """Kill what is below us once nsys no longer works on its report, an hour from now at most."""
+    """Kill all descendants once nsys no longer works on its report, after 3600 s at the latest."""
     deadline = time.monotonic() + LONGEST_S
     while _nsys_works() and time.monotonic() < deadline:
         pass
@@ -88,7 +96,7 @@ def end_idle() -> None:
 
 
 def _nsys_works() -> bool:
-    """Whether nsys, where there is one, uses the processor in the next seconds."""
+    """Return whether the nsys processes use over 2 % of a processor during the next 5 seconds."""
     before = _nsys_ticks()
     if before is None:
         return False
@@ -113,10 +121,10 @@ def send(signum: int, processes: Sequence[Process]) -> None:
 
 
 def recorded() -> list[Process]:
-    """The programs that nsys started, by its launcher, for us. It finalises when they end.
+    """Return the programs that nsys profiles: the children of its launcher, which are not nsys.
 
-    A signal to nsys itself would do too, unless nsys is finalising already: then it gives the
-    report up.
+    To stop a recording, end these programs: nsys then completes its report. A signal to nsys
+    itself works only until it has begun to complete the report; after that it drops the report.
     """
     below = descendants()
     own = {process.pid for process in below if process.name.startswith("nsys")}
@@ -124,7 +132,10 @@ def recorded() -> list[Process]:
 
 
 def nsys_awaited(until: float) -> bool:
-    """Whether an nsys may yet start its program, or has seen it end and makes its report."""
+    """Return whether nsys may still start its program, or is completing its report.
+
+    `until`: the time.monotonic() up to which nsys may start it.
+    """
     below = [process for process in descendants() if process.name.startswith("nsys")]
     finalises = any(process.ended and process.name == "nsys-launcher" for process in below)
     return finalises or (bool(below) and time.monotonic() < until)

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-# Beside this file, wherever it was copied to.
+# The sibling modules lie beside this file, also where it is a copy on another machine.
 import shelter
 import start_ranks
 from masked_import import Recorded, import_stream
@@ -44,14 +44,14 @@ class RefusedError(Exception):
 
 
 class Call(NamedTuple):
-    """The command line: our options, nsys' own, and the command."""
+    """The parsed command line: our options, the options of `nsys profile`, and the command."""
 
     options: argparse.Namespace
     nsys_options: Sequence[str]
     command: Sequence[str]
 
     def of_a_rank(self) -> list[str]:
-        """The call of each process that --processes starts."""
+        """Return the command line of each process that --processes starts."""
         ours = self.options
         return [
             *(sys.executable, str(Path(__file__).resolve()), f"--ranks={ours.ranks}"),
@@ -83,7 +83,7 @@ def parse(argv: Sequence[str]) -> Call:
 
 
 def chosen(ranks: str, rank: int) -> bool:
-    """Whether `ranks` (all, 0,3 or 0-3) has `rank`."""
+    """Return whether the list `ranks` (all, 0,3 or 0-3) contains `rank`."""
     for part in ranks.split(","):
         match = re.match(r"(\d+)(?:-(\d+))?$", part.strip())
         if match and int(match[1]) <= rank <= int(match[2] or match[1]):
@@ -94,7 +94,8 @@ def chosen(ranks: str, rank: int) -> bool:
 
 
 def resolved(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The command with its program's path: nsys searches elsewhere than a shell."""
+    """Return the command with its program's absolute path: nsys does not search PATH as a shell
+    does."""
     path = shutil.which(command[0], path=environ.get("PATH", os.defpath))
     if path:
         return [path, *command[1:]]
@@ -104,13 +105,14 @@ def resolved(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
 
 
 def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
-    """The command as this rank, under nsys where the rank is chosen."""
+    """Run the command as this rank, under nsys if the rank is in --ranks. Returns its exit code."""
     env = {**environ, **here.environment(environ)}
     recorded = not call.options.plain and chosen(call.options.ranks, here.rank)
     command = resolved(call.command, env)
     if recorded:
         return Recording(call, here).run(command, env)
-    # The kernel drops signals to a container's first process that it does not handle itself.
+    # As process 1 of a container the command would get no SIGTERM unless it installs a handler
+    # (pid_namespaces(7)): run it as a child instead.
     if os.name == "posix" and os.getpid() != 1:
         sys.stdout.flush()
         os.execve(command[0], command, env)
@@ -118,7 +120,7 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
 
 
 class Recording:
-    """One rank under nsys, and what becomes of its report."""
+    """Run one rank under nsys and complete its report."""
 
     def __init__(self, call: Call, here: Place) -> None:
         self.call = call
@@ -150,17 +152,17 @@ class Recording:
 
     def argv(self, nsys: str) -> list[str]:
         first = self.call.options.first if self.here.local_rank == 0 else []
-        # nsys puts in what %h, %p and %q{NAME} stand for.
+        # nsys replaces %h, %p and %q{NAME} in --output: %% is a literal percent sign.
         output = str(self.output / self.name).replace("%", "%%")
         return [nsys, "profile", *self.call.nsys_options, *first, f"--output={output}"]
 
     def files(self, suffix: str) -> list[Path]:
-        """One, or one a range: `rank0.host.nsys-rep`, `rank0.host.2.nsys-rep`."""
+        """Return the rank's files: `rank0.host.nsys-rep`, with windows `rank0.host.2.nsys-rep`."""
         pattern = re.compile(re.escape(self.name) + r"(\.\d+)?\." + suffix)
         return sorted(path for path in self.output.iterdir() if pattern.fullmatch(path.name))
 
     def judged(self, code: int, stopped: bool, started: float) -> int:
-        """The exit code to report: the job's, unless nsys ended it as it was asked to."""
+        """Return the job's exit code, or 0 if nsys ended the job at the end of its window."""
         reports = self.files("nsys-rep")
         for report in reports:
             report.chmod(0o600)
@@ -172,14 +174,20 @@ class Recording:
         return code
 
     def nsys_ends_the_job(self) -> bool:
-        """By default nsys ends the job with a window, and the job's exit code says so."""
+        """Return whether there is a window (--duration, --capture-range) without --kill=none.
+
+        At the end of the window nsys then kills the job, whose exit code is 143 or 137.
+        """
         words = self.call.nsys_options
         windows = ("--duration", "--capture-range", "-d", "-c")
         return "--kill=none" not in words and any(word.startswith(windows) for word in words)
 
 
 def _left_behind(started: float) -> str:
-    """Where an nsys that was ended too early leaves its recording: this one's, or a neighbour's."""
+    """Return a note on .qdstrm files that nsys leaves in the temporary folder if ended early.
+
+    They may also be those of another rank of this node.
+    """
     streams = [
         str(path)
         for path in Path(tempfile.gettempdir()).glob("nsys-report-*.qdstrm")

@@ -1,4 +1,4 @@
-"""Which rank this process is, and what environment its command gets. Python 3.8, stdlib only."""
+"""Find this process's rank and make its torchrun environment. Python 3.8, stdlib only."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# What starts ranks: rank, local rank, world size, local world size. A row counts where its rank
-# and local rank are both set: PyTorchJob's pods have a RANK that is the node's, and no other.
-# Slurm's batch script has SLURM_PROCID=0 too, but only a step has the step's number of tasks.
+# The variables of each starter of ranks: rank, local rank, world size, local world size. A row
+# applies when rank and local rank are both set: a pod of a PyTorchJob has RANK alone, which is the
+# node's rank. Slurm's batch script has SLURM_PROCID=0 too, but only a step has
+# SLURM_STEP_NUM_TASKS.
 _STARTERS = (
     ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     (
@@ -32,7 +33,7 @@ _JOB_IDS = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID", "SLURM_
 
 
 class Place(NamedTuple):
-    """`started`: something else started the ranks and says so; otherwise this is the only one."""
+    """The rank of this process. `started` is False if nothing started ranks: there is only one."""
 
     rank: int = 0
     local_rank: int = 0
@@ -41,7 +42,8 @@ class Place(NamedTuple):
     started: bool = False
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """torchrun's variables, and a rendezvous where all ranks are of one node."""
+        """Return torchrun's variables, with MASTER_ADDR and MASTER_PORT if all ranks are on one
+        node."""
         if not self.started:
             return {}
         found = {
@@ -57,7 +59,7 @@ class Place(NamedTuple):
 
 
 def place(environ: Mapping[str, str]) -> Place:
-    """Raises ValueError where a variable that should be a number is none."""
+    """Return this process's rank. Raises ValueError for a variable that is no number."""
     rows = [row for row in _STARTERS if row[0] in environ and row[1] in environ]
     if rows:
         rank, local_rank, size, local_size = _whole(environ, rows)
@@ -72,9 +74,10 @@ def place(environ: Mapping[str, str]) -> Place:
 def _whole(
     environ: Mapping[str, str], rows: Sequence[tuple[str, str, str, str]]
 ) -> tuple[str, str, str, str]:
-    """The first row, or one that says the same and the sizes too.
+    """Return the first row, or one with the same ranks that has both sizes too.
 
-    pyxis gives images with PYTORCH_VERSION torchrun's rank and local rank, and not all sizes.
+    pyxis sets torchrun's RANK and LOCAL_RANK in images that have PYTORCH_VERSION, but not all
+    sizes.
     """
     first = rows[0]
     for row in rows:
@@ -87,7 +90,7 @@ def _whole(
 
 
 def node(environ: Mapping[str, str]) -> tuple[int, int]:
-    """(rank of this node, number of nodes), as the Kubernetes operators, Slurm or a user say."""
+    """Return (rank of this node, number of nodes), set by an operator, Slurm or the user."""
     for rank, count in _NODES:
         if rank in environ and count in environ:
             return _number(environ, rank), _number(environ, count)
@@ -95,7 +98,10 @@ def node(environ: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _number(environ: Mapping[str, str], name: str, default: int = 0) -> int:
-    """Slurm writes `2(x3)` for two tasks on each of three nodes, the operators `1:4` for a span."""
+    """Return the leading integer of a variable.
+
+    Slurm writes `2(x3)` for two tasks on each of three nodes, the operators `1:4` for a range.
+    """
     if name not in environ:
         return default
     match = re.match(r"\d+(?![\w.-])", environ[name])
@@ -105,6 +111,9 @@ def _number(environ: Mapping[str, str], name: str, default: int = 0) -> int:
 
 
 def _port(environ: Mapping[str, str]) -> str:
-    """The same for all ranks of a job, another for another job of the node."""
+    """Return a port from 20000 to 29999, the CRC-32 of the job's ids.
+
+    All ranks of a job get the same port; another job on the node gets a different one.
+    """
     job = ".".join(environ.get(name, "") for name in _JOB_IDS)
     return str(20000 + zlib.crc32(job.encode()) % 10000)

@@ -1,4 +1,4 @@
-"""Child processes in sessions of their own, ended in bounded time. Python 3.8, stdlib only."""
+"""Run children in their own sessions and end them in bounded time. Python 3.8, stdlib only."""
 
 from __future__ import annotations
 
@@ -39,23 +39,25 @@ def say(text: str) -> None:
 
 
 def own_session() -> dict[str, Any]:
-    """How to start a child that a terminal's Ctrl-C reaches only through us, and once."""
+    """Return the Popen arguments for a child that does not get the terminal's Ctrl-C.
+
+    Our own signal handler passes it on, exactly once.
+    """
     if os.name == "nt":
         return {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
     return {"start_new_session": True}
 
 
 def exit_code(returncode: int) -> int:
-    """A shell's code: 128 and the signal for a program that a signal ended."""
+    """Return a shell's exit code: 128 + n for a program that signal n ended."""
     return 128 - returncode if returncode < 0 else returncode
 
 
 class Stopper:
-    """Hands the first signal that would end us to `stop`, and kills what is left after `grace_s`,
-    unless that is nsys at work on its report.
+    """Pass the first stop signal to `stop`, and kill what is left after `grace_s` seconds.
 
-    nsys drops its report at a second signal, so further ones are held back, up to the third:
-    somebody means it.
+    nsys at work on its report is not killed. nsys drops its report at a second signal, so the
+    second is not passed on; the third kills everything.
     """
 
     def __init__(self, stop: Callable[[int], None], grace_s: float) -> None:
@@ -79,7 +81,7 @@ class Stopper:
 
     def stop(self, signum: int) -> None:
         after(self._grace_s, end_idle)
-        # A lost terminal or a quit is no different to a job: it ends.
+        # A lost terminal (SIGHUP) and SIGQUIT mean the same to a job as SIGTERM: end.
         self._stop(signum if signum == signal.SIGINT else signal.SIGTERM)
 
 
@@ -90,7 +92,7 @@ def after(seconds: float, call: Callable[..., None], *arguments: object) -> None
 
 
 class Child:
-    """One program in a session of its own, which ends when we are told to."""
+    """One program in its own session, which a stop signal to this process ends."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], grace_s: float) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -102,7 +104,11 @@ class Child:
             self._stop(self.stopper.signum)
 
     def _stop(self, signum: int) -> None:
-        """End the program by `signum`; under nsys the recorded one, by force in half the grace."""
+        """Start to end the program by `signum`; SIGKILL follows after half the grace.
+
+        Under nsys the signal goes to the program that nsys profiles, so that nsys completes its
+        report.
+        """
         if self._process is None:
             return
         if os.name == "nt":
@@ -112,8 +118,10 @@ class Child:
         after(self._grace_s / 2, lambda: send(KILL, recorded()))
 
     def _end(self, process: subprocess.Popen[bytes], signum: int) -> None:
-        """Signal what nsys started, each once: it may be about to start it, and waits for what a
-        program leaves behind."""
+        """Send the signal once to each program that nsys profiles, until nsys has ended.
+
+        nsys may not have started the program yet, and it waits for the program's own children.
+        """
         patience = time.monotonic() + self._grace_s / 3
         told: set[int] = set()
         while process.returncode is None or not told:
@@ -127,10 +135,10 @@ class Child:
             time.sleep(POLL_S)
 
     def wait(self) -> int:
-        """The exit code of the program, or of what it left running in its process group.
+        """Return the exit code of the program, or of processes that it left in its process group.
 
-        nsys ends with its recording when that is a window; its launcher stays until the job
-        ends, and then has the job's own exit code.
+        With a window nsys ends at the window's end. Its launcher remains until the job ends, and
+        then returns the job's exit code.
         """
         assert self._process is not None
         code = _patient_wait(self._process)
@@ -143,7 +151,7 @@ class Child:
 
 
 def _patient_wait(process: subprocess.Popen[bytes]) -> int:
-    """Windows runs no signal handler during a wait without end."""
+    """Wait for the process, on Windows in steps of 1 s: a longer wait runs no handler there."""
     while os.name == "nt":
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(timeout=1)
@@ -151,7 +159,7 @@ def _patient_wait(process: subprocess.Popen[bytes]) -> int:
 
 
 def _wait_for_group(pid: int) -> int:
-    """The first exit code above 0 of orphans that we adopted from this process group."""
+    """Wait for adopted orphans of this process group. Returns the first exit code that is not 0."""
     first = 0
     while hasattr(os, "waitpid"):
         try:

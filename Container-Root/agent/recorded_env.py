@@ -1,4 +1,4 @@
-"""Take environments out of what nsys recorded. Python 3.8, stdlib only.
+"""Mask environment variables in what nsys recorded. Python 3.8, stdlib only.
 
 An nsys without --discard-environment (2023.4) reads /proc/PID/environ of every process of the
 machine that it may read, before and during the recording, and keeps the text: of the program and
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 DISCARDING = "--discard-environment=true"
-# nsys compresses its stream in blocks otherwise, in which nothing can be overwritten in place.
+# Without this, nsys compresses its stream with LZ4, and no text can be overwritten in place.
 _DIRECTIVES, _PLAIN_STREAM = "NSYS_CONFIG_DIRECTIVES", "UseLZ4=false"
-_POLL_S = 0.3  # a stream lives for as long as its import takes, which is above a second
-_EDGE_BYTES = 8 << 20  # events lie between what nsys writes of itself and of the launch
+_POLL_S = 0.3  # a stream file exists while nsys imports it, which takes over 1 s
+_EDGE_BYTES = 8 << 20  # the environments lie within 8 MiB of either end, the events between
 _SHORTEST_SECRET = 8
 _LONGEST = 1 << 20  # Linux refuses a variable of more than 128 KiB
 _RANK = re.compile(
@@ -54,7 +54,7 @@ _LAUNCH_ENTRY = re.compile(rb"\n([\x01-\x7f])(" + _NAME + rb")\x12" + _LENGTH)
 
 
 class Value(NamedTuple):
-    """Where a variable's value stands in a stream."""
+    """The position of a variable's value in a stream, in bytes."""
 
     name: bytes
     start: int
@@ -62,13 +62,13 @@ class Value(NamedTuple):
 
 
 def plain_stream(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment with which nsys does not compress its stream."""
+    """Return the environment that makes nsys write its stream uncompressed."""
     directives = filter(None, (environ.get(_DIRECTIVES, ""), _PLAIN_STREAM))
     return {**environ, _DIRECTIVES: ";".join(directives)}
 
 
 def secret_names(environ: Mapping[str, str]) -> list[str]:
-    """Variables that look like credentials by their name or value: `HF_TOKEN`, `DB_PASS`."""
+    """Return the variables that look like credentials by name or value: `HF_TOKEN`, `DB_PASS`."""
     return sorted(
         name
         for name, value in environ.items()
@@ -77,10 +77,10 @@ def secret_names(environ: Mapping[str, str]) -> list[str]:
 
 
 def mask_stream(file: IO[bytes], environ: Mapping[str, str]) -> int:
-    """Overwrite the variables' values in a recording, and return how many there were.
+    """Overwrite the values of environment variables in a recording; return how many there were.
 
-    `environ` is our own: its credentials are masked wherever they stand, as in the arguments of
-    a child process.
+    `environ` is the environment of this process. Its credentials are masked everywhere in the
+    stream, also in the arguments of a child process.
     """
     if not os.fstat(file.fileno()).st_size:
         return 0
@@ -106,7 +106,11 @@ def _find_values(data: mmap.mmap, environ: Mapping[str, str]) -> Iterator[Value]
 
 
 def _process_values(data: mmap.mmap, own: Mapping[bytes, bytes]) -> Iterator[Value]:
-    """Of runs of entries: a single one that fits by its length may be a part of an event."""
+    """Yield the values in runs of `NAME=value` entries, one run for each process that nsys saw.
+
+    A single entry whose length fits is skipped unless we have such a variable: it may be part of
+    an event.
+    """
     at = 0
     while True:
         first = _PROCESS_ENTRY.search(data, at)
@@ -129,7 +133,10 @@ def _entries(data: mmap.mmap, at: int) -> Iterator[Value]:
 
 
 def _launch_values(data: mmap.mmap, names: set[bytes]) -> Iterator[Value]:
-    """Of pairs that fit by all their lengths, before the first event and after the last."""
+    """Yield the launched program's variables: pairs of name and value whose lengths all agree.
+
+    They lie in the first or last 8 MiB of the stream, before and after the events.
+    """
     for at in {0, max(0, len(data) - _EDGE_BYTES)}:
         for entry in _LAUNCH_ENTRY.finditer(data, at, at + _EDGE_BYTES):
             length = _number(entry[3])
@@ -141,7 +148,7 @@ def _launch_values(data: mmap.mmap, names: set[bytes]) -> Iterator[Value]:
 
 
 def _own_values(data: mmap.mmap, own: Mapping[bytes, bytes]) -> Iterator[Value]:
-    """nsys' own environment, as text: `NAME=value` up to a zero byte."""
+    """Yield the values of nsys' own environment, which is text: `NAME=value` up to a zero byte."""
     end = min(len(data), _EDGE_BYTES)
     for name, text in own.items():
         if text:
@@ -157,12 +164,12 @@ def _occurrences(data: mmap.mmap, name: bytes, text: bytes, end: int) -> Iterato
 
 
 def _number(varint: bytes) -> int:
-    """A length as protobuf writes it: seven bits a byte, the lowest first."""
+    """Return the integer of a protobuf varint: seven bits a byte, the lowest first."""
     return sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(varint))
 
 
 def _varint(number: int) -> bytes:
-    """A length below 2 MB as protobuf writes it: 300 is AC 02."""
+    """Return a number below 2,097,152 as a protobuf varint: 300 is AC 02."""
     places = [number & 0x7F, number >> 7 & 0x7F, number >> 14]
     while len(places) > 1 and not places[-1]:
         places.pop()
@@ -170,10 +177,11 @@ def _varint(number: int) -> bytes:
 
 
 class StreamKeeper:
-    """Holds open each stream that an nsys below us writes: nsys removes it after its import.
+    """Open each .qdstrm stream that nsys writes, because nsys deletes it after the import.
 
-    An open file needs no name, so nothing is left behind when this process is killed. `nsys` is
-    the program behind a wrapper script, `library_path` the LD_LIBRARY_PATH that it was given.
+    An open file stays readable without a name, so no file is left behind when this process is
+    killed. `nsys` is the program behind a wrapper script, `library_path` the LD_LIBRARY_PATH of
+    that program.
     """
 
     def __init__(self, *, watch: bool) -> None:
@@ -237,7 +245,7 @@ def _is_agent(pid: int) -> bool:
 
 
 def report_number(report: Path) -> int:
-    """The window's number: 2 of `rank0.host.2.nsys-rep`, 0 where a run is one report."""
+    """Return the window's number: 2 for `rank0.host.2.nsys-rep`, 0 for `rank0.host.nsys-rep`."""
     number = report.name.split(".")[-2]
     return int(number) if number.isdigit() else 0
 
@@ -245,7 +253,7 @@ def report_number(report: Path) -> int:
 def pair_streams(
     streams: Sequence[IO[bytes]], reports: Sequence[Path]
 ) -> list[tuple[IO[bytes], Path]]:
-    """Each report with the stream that it was made of; nothing where their counts differ."""
+    """Return each report with its stream, in the order of windows. Empty if the counts differ."""
     if len(streams) != len(reports):
         return []
     ordered = sorted(reports, key=report_number)

@@ -1,4 +1,4 @@
-"""A job's output without its credentials, as it comes. Python 3.8, stdlib only."""
+"""Copy a job's output and replace credentials by `***`. Python 3.8, stdlib only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHAPE = re.compile(SECRET_VALUE.pattern.encode())
 
 
 def credential_remover(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
-    """What replaces the values of variables like HF_TOKEN, and texts like ghp_…, by `***`."""
+    """Return a function that writes `***` for values of HF_TOKEN and the like, and ghp_… tokens."""
     values = {os.fsencode(environ[name]) for name in secret_names(environ)}
     ordered = sorted((v for v in values if len(v) >= _SHORTEST), key=len, reverse=True)
     pattern = re.compile(b"|".join([*map(re.escape, ordered), _SHAPE.pattern]))
@@ -26,12 +26,15 @@ def credential_remover(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
 
 
 def copy_output(source: IO[bytes], target: IO[bytes], clean: Callable[[bytes], bytes]) -> None:
-    """Copy until the last writer is gone, in whole lines: half a line may hold half a token."""
+    """Copy whole lines until the last writer has closed the pipe.
+
+    A credential that is cut in two at the end of a read would not be recognised.
+    """
     rest = b""
     while True:
         chunk = os.read(source.fileno(), 1 << 16)
         rest += chunk
-        # A progress bar ends its lines by a carriage return.
+        # A progress bar ends its lines with a carriage return.
         end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1
         if not chunk or len(rest) - end > _LONGEST_LINE:
             end = len(rest)

@@ -1,8 +1,8 @@
-"""Keep the signals of a whole job step from nsys. Python 3.8, stdlib only.
+"""Block stop signals in nsys and unblock them in its program. Python 3.8, stdlib only.
 
-Slurm signals every process of a step: the program, which should end, and nsys, which gives its
-report up at the second signal (the first is `invoke stop`'s or the time limit's, the second
-srun's, once a rank has failed). nsys keeps the signal mask that it is started with.
+Slurm signals every process of a step: the program, which should end, and nsys, which drops its
+report at the second signal. The first signal comes from `invoke stop` or the time limit, the
+second from srun after a rank has failed. nsys keeps the signal mask that it is started with.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXPOSE = (
 
 @contextlib.contextmanager
 def blocked(wanted: bool) -> Iterator[None]:
-    """Programs that are started meanwhile never get these signals; ours come afterwards."""
+    """Block the signals for programs started in the body. Our own come after the body."""
     if not wanted or not _NUMBERS:
         yield
         return
@@ -38,7 +38,7 @@ def blocked(wanted: bool) -> Iterator[None]:
 
 
 def exposed(command: Sequence[str], wanted: bool) -> Sequence[str]:
-    """The command as one that gets them again."""
+    """Return the command behind a Python call that unblocks the signals and then executes it."""
     if not wanted or not _NUMBERS:
         return command
     return [sys.executable, "-I", "-S", "-c", _EXPOSE, *command]

@@ -1,4 +1,4 @@
-"""Start one process a rank on this node, as torchrun would. Python 3.8, stdlib only."""
+"""Start the ranks of this node, one process each, like torchrun. Python 3.8, stdlib only."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _JOIN_S = 5.0
 
 
 def start(argv: Sequence[str], processes: int, environ: Mapping[str, str], grace_s: float) -> int:
-    """Run `argv` once a rank and return the first failure's exit code.
+    """Run `argv` once for each rank; return the exit code of the first rank that failed.
 
-    One rank that fails ends the others: they get SIGTERM, so that nsys finalises, and are
-    killed after `grace_s`, nsys at work on their reports aside.
+    A rank that fails ends the others: they get SIGTERM, so that nsys completes its reports, and
+    SIGKILL after `grace_s` seconds unless nsys is at work on its report.
     """
     ranks = Ranks(argv, environ, rank_environments(processes, environ))
-    # Each rank has a grace of its own, and needs a moment to act on it.
+    # Each rank's own process waits for `grace_s`: allow it a quarter more to end its programs.
     stopper = Stopper(ranks.stop, 1.25 * grace_s)
     adopt_orphans()
     ranks.start_all()
@@ -48,8 +48,10 @@ def start(argv: Sequence[str], processes: int, environ: Mapping[str, str], grace
 
 
 def rank_environments(processes: int, environ: Mapping[str, str]) -> list[dict[str, str]]:
-    """torchrun's variables for each local rank; on several nodes the first one's address is
-    given in MASTER_ADDR and MASTER_PORT, by the operator (PET_…) or by the user.
+    """Return torchrun's variables for each local rank.
+
+    With several nodes, MASTER_ADDR and MASTER_PORT of the first node come from the operator
+    (PET_…) or from the user.
     """
     node_rank, nodes = node(environ)
     cores = os.cpu_count() or 1
@@ -78,8 +80,10 @@ def _rendezvous(nodes: int, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _free_port() -> int:
-    """Below the ports that systems give to outgoing connections: one of those may be taken, by
-    nsys' own or by a rank that tries to reach rank 0, before rank 0 listens on it.
+    """Return a free TCP port from 20000 to 29999.
+
+    Linux takes the ports of outgoing connections from 32768 up by default. Such a port could be in
+    use, by nsys or by a rank that connects early, before rank 0 listens on it.
     """
     for port in random.sample(range(20000, 30000), 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -89,10 +93,10 @@ def _free_port() -> int:
 
 
 class Ranks:
-    """The processes of this node. Rank 0's output is the job's own; the others' is prefixed.
+    """The processes of this node. Rank 0's output is shown as it is, rank 3's behind `[3] `.
 
-    All of it comes in whole lines, for programs write a line in pieces. Only a terminal is handed
-    on to rank 0 as it is.
+    Output is written in whole lines, because programs write a line in several pieces. A terminal
+    is passed to rank 0 as it is.
     """
 
     def __init__(
@@ -134,14 +138,17 @@ class Ranks:
     def _copy_lines(self, lines: IO[bytes], rank: str) -> None:
         for line in lines:
             if rank != "0":
-                # nsys draws its progress over itself: only the last drawing is a line.
+                # nsys overwrites its progress bar with carriage returns: keep the last state only.
                 line = f"[{rank}] ".encode() + line.rstrip(b"\r\n").rpartition(b"\r")[2] + b"\n"
             with self._writing:
                 sys.stdout.buffer.write(line)
                 sys.stdout.buffer.flush()
 
     def next_end(self) -> tuple[str, int]:
-        """The next rank to end. Wakes up each second, for Windows handles no signal meanwhile."""
+        """Return the next rank that ends, with its exit code.
+
+        It wakes up each second, because Windows runs no signal handler during a longer wait.
+        """
         while True:
             try:
                 ended = self._ends.get(timeout=1)
@@ -159,7 +166,7 @@ class Ranks:
                 process.send_signal(signum)
 
     def join(self) -> None:
-        """Let what was said be shown, unless somebody else keeps the pipe open."""
+        """Wait up to 5 s for each rank's remaining output: others may hold the pipe open."""
         for reader in self._readers:
             reader.join(_JOIN_S)
 
