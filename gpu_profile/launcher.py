@@ -1,4 +1,7 @@
-"""What a launcher is: commands out, text in. Nothing here or in a launcher runs anything."""
+"""The interface of a launcher (docker, host, ssh, slurm, mpijob, …) and the types it uses.
+
+A launcher describes commands and parses their output. It runs nothing: process.drive does.
+"""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -11,12 +14,12 @@ from gpu_profile.job import Job, LauncherName, NsysPlan
 
 
 class ImageFrom(Enum):
-    """Where a launcher's jobs have their image from."""
+    """Which image the jobs of a launcher run in, if any."""
 
-    NOWHERE = "they run on the machine itself"
-    SETTINGS = "the launcher's own settings name one, in the cluster's words"
-    ENGINE = "this machine's engine, by its tag"
-    REGISTRY = "pulled elsewhere, by the digest that push was told: a tag may have moved"
+    NOWHERE = "no image: jobs run on the machine itself"
+    SETTINGS = "the launcher's own setting, such as SLURM_IMAGE, in the cluster's spelling"
+    ENGINE = "the engine of this machine, by the image's tag"
+    REGISTRY = "the job's machine pulls it, by the digest that `invoke push` recorded"
 
 
 class JobState(Enum):
@@ -34,7 +37,11 @@ class JobState(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """`reason` is the engine's own word for why: a queue's, a pod's, a signal's."""
+    """The state of a job at one moment.
+
+    `reason` is the engine's own text: Slurm's `Resources`, a pod's `ImagePullBackOff`, `out of
+    memory`. `exit_code` is None until the job has ended.
+    """
 
     state: JobState
     reason: str = ""
@@ -42,7 +49,7 @@ class JobStatus:
 
 
 def ask_command(question: Command) -> Steps[str]:
-    """The answer of one command; a ToolError where it has none."""
+    """Return the standard output of one command. Raises ToolError if it fails."""
     return read_answer((yield question))
 
 
@@ -53,54 +60,80 @@ def read_answer(result: Result) -> str:
 
 
 def make_no_identity() -> Steps[str]:
-    """The identity of an nsys that may change under its name."""
+    """Return the empty identity: this nsys may be upgraded in place, so its `--help` is not
+    cached."""
     yield from ()
     return ""
 
 
 class Launcher(Protocol):
-    """One engine. Each method describes what to do as Steps, which process.drive runs.
+    """A place where jobs run. Methods return Steps, which process.drive runs.
 
-    `submit` must not depend on the answers of its own commands, so that --dry-run can print
-    them all: names and directories follow from the job's name.
+    `submit` must not depend on the output of its own commands, because --dry-run prints them
+    without running any: names and directories follow from the job's name.
     """
 
     @property
-    def name(self) -> LauncherName: ...
+    def name(self) -> LauncherName:
+        """The launcher's name in `--on` and in handles: `slurm` in `slurm://1234`."""
 
     @property
-    def images(self) -> ImageFrom: ...
+    def images(self) -> ImageFrom:
+        """Where the image of a job comes from: ImageFrom.ENGINE for docker, NOWHERE for host
+        and ssh."""
 
     @property
     def one_node(self) -> bool:
-        """Its jobs are one machine's: there are no more nodes to ask for."""
+        """Whether a job runs on one machine only: True for docker, host and ssh. --nodes is
+        refused."""
 
     def gpus(self) -> Steps[int | None]:
-        """GPUs of a node that a job here would have; None where only the engine knows."""
+        """Return how many GPUs a job gets on one node, such as 8; None if only the engine knows."""
 
     def identity(self) -> Steps[str]:
-        """What names the nsys that jobs here use, such as an image's id; empty where nothing
-        does, and it has to be asked each time."""
+        """Return a key under which the nsys options of this job can be cached.
+
+        Example: the image's id `sha256:0f3c…`. Empty where nsys may change in place: then it is
+        asked each time.
+        """
 
     def probe(self, job: Job) -> Steps[str]:
-        """What `nsys profile --help` says with the nsys that the job will use."""
+        """Return the output of `nsys profile --help` of the nsys that the job will use."""
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
-        """Start the job, each chosen rank under nsys, and return its id."""
+        """Start the job with each chosen rank under nsys and return its id, such as `1234` in
+        Slurm."""
 
-    def status(self, job_id: str) -> Steps[JobStatus]: ...
+    def status(self, job_id: str) -> Steps[JobStatus]:
+        """Return the job's present state: `JobStatus(state=JobState.FAILED, exit_code=1)`.
 
-    def logs(self, job_id: str, *, follow: bool) -> Command: ...
+        UNKNOWN while a remote host cannot be reached: the job may still run.
+        """
+
+    def logs(self, job_id: str, *, follow: bool) -> Command:
+        """Return the command that prints the job's output: `docker logs --follow
+        train-20261121-031500`.
+
+        With `follow` the command ends when the job ends.
+        """
 
     def stop(self, job_id: str) -> Steps[None]:
-        """End the job so that nsys finalises its reports. Stopping a finished job is no error."""
+        """End the job so that nsys completes its reports. A job that has ended is no error."""
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
-        """Copy the job's reports into `to`, leaving the originals where they are."""
+        """Copy the job's reports into `to`, such as `rank0.node1.nsys-rep`. The originals are
+        kept."""
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
-        """Export a fetched report to the SQLite file `output` with the job's own nsys; None where
-        only another nsys of this machine can. `output` lies in a folder of the report's own."""
+        """Return the command that exports a fetched report to SQLite with the job's own nsys.
+
+        None where the job's nsys cannot be reached (Kubernetes): then an nsys of this machine does
+        it. `output` is a path such as `/tmp/x/rank0.node1.sqlite` in a folder that holds nothing
+        else.
+        """
 
     def cleanup(self, job_id: str) -> Steps[None]:
-        """Remove what the job left on the engine: called after its reports were validated."""
+        """Remove what the job left on the engine: its container, its pods, its remote directory.
+
+        Called after the reports were fetched and validated.
+        """

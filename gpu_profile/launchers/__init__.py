@@ -1,1 +1,2 @@
-"""Where jobs run: a small file each, and a row in rows.py. Importing one imports no other."""
+"""The places where jobs run: one file each, and one row in table.py. No launcher imports
+another."""

@@ -1,4 +1,4 @@
-"""Jobs in a container of the local Docker Engine."""
+"""Launcher `docker`: jobs in a container of the local Docker Engine."""
 
 import os
 import platform
@@ -17,14 +17,15 @@ from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.rank_wrapper import local_arguments
 from gpu_profile.settings.settings import Settings
 
-_FINALISE_S = 3900  # profile.py ends before, once nsys has no more work
+_FINALISE_S = 3900  # longer than the 3600 s that profile.py lets nsys work on a report
 _WITH_OWNER = 'report=$1 output=$2; shift 2; "$@" && chown --reference="$report" "$output"'
-"""The container's root writes the export; it gets the report's owner, of a rootless engine too."""
+"""The container's root writes the export. chown gives it the report's owner, also where a
+rootless engine maps root to this user."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DockerLauncher:
-    """The container is named by the run id, and stays until its reports were validated."""
+    """Runs a job in a container with the run id as its name. The container stays until cleanup."""
 
     name: ClassVar[LauncherName] = "docker"
     images: ClassVar[ImageFrom] = ImageFrom.ENGINE
@@ -34,7 +35,7 @@ class DockerLauncher:
     options: tuple[str, ...] = ()
     hostname: str = ""
     owner: str = ""
-    """`uid:gid` that the reports are given to; empty where the engine's root may keep them."""
+    """`uid:gid` that gets the reports, such as `1000:1000`; empty where root may keep them."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "DockerLauncher":
@@ -48,7 +49,7 @@ class DockerLauncher:
         )
 
     def gpus(self) -> Steps[int | None]:
-        """Those of this machine, where the engine has NVIDIA's runtime to hand them on."""
+        """Return this machine's number of GPUs, or 0 if the engine has no `nvidia` runtime."""
         info = yield make_command("docker", "info", "--format={{json .Runtimes}}")
         if '"nvidia"' not in container.check_engine_result(info, "asking the engine").stdout:
             return 0
@@ -72,7 +73,11 @@ class DockerLauncher:
         return job.name
 
     def _run(self, job: Job, plan: NsysPlan) -> tuple[str, ...]:
-        """The job's `docker run`. Variables by name: their values reach it by its environment."""
+        """Return the job's `docker run` words.
+
+        `--env=NAME` without a value: values reach the container by the client's environment and
+        stand in no process list.
+        """
         return (
             *("docker", "run", "--detach", "--pull=never", f"--name={job.name}"),
             f"--label={container.RUN_LABEL}={job.name}",
@@ -86,7 +91,8 @@ class DockerLauncher:
         )
 
     def status(self, job_id: str) -> Steps[JobStatus]:
-        """Raises SettingsError for a container that `profile` did not start."""
+        """Return the container's state. Raises SettingsError if `profile` did not start this
+        container."""
         state, labels = container.parse_inspect((yield container.inspect_container(job_id)))
         if state and container.RUN_LABEL not in labels:
             what = f"the container {job_id} was not started by `invoke profile`"
@@ -102,9 +108,10 @@ class DockerLauncher:
         container.check_engine_result((yield stop), f"stopping {job_id}")
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
-        """The reports are in the mounted directory already; what is left is their owner.
+        """Give the reports to this user. They are in the mounted run directory already.
 
-        A rootless engine's root is the user: there a chown would give them to a subordinate id.
+        In a rootless engine the container's root is this user: chown would give the reports to a
+        subordinate uid.
         """
         if not self.owner:
             return
@@ -129,11 +136,12 @@ class DockerLauncher:
         container.check_engine_result((yield remove), f"removing {job_id}")
 
     def _reports(self, job: Job) -> Mount:
-        """The job's own run directory, and nothing beside it: REPORT_DIR may be all of /tmp."""
+        """Mount the job's run directory only. REPORT_DIR itself may be a directory such as /tmp."""
         return Mount(source=self.report_dir / job.name, target=_inside(job))
 
     def tool(self, mounts: Sequence[Mount], *argv: str) -> tuple[str, ...]:
-        """One program of the image without network, seeing these directories."""
+        """Return the words that run one program of the image, without network, with these
+        mounts."""
         return (
             *("docker", "run", "--rm", "--pull=never", "--network=none"),
             *(*map(container.mount_option, mounts), str(self.image), *argv),
@@ -148,7 +156,7 @@ def _inside(job: Job) -> str:
 
 
 def _get_owner() -> str:
-    """The user to give reports to: the container's root writes them."""
+    """Return `uid:gid` of this user, who gets the reports; empty for root."""
     if not hasattr(os, "getuid") or os.getuid() == 0:
         return ""
     return f"{os.getuid()}:{os.getgid()}"

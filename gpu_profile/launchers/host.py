@@ -1,4 +1,5 @@
-"""Jobs of this machine, without Docker. Their directory is the run directory itself."""
+"""Launcher `host`: jobs of this machine without Docker. The job's directory is the run
+directory."""
 
 import sys
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,10 @@ from gpu_profile.settings.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class HostLauncher(Scripted):
-    """The id is the job's directory. No command here needs a shell: Windows is a host too."""
+    """Runs a job below Container-Root/agent/job.py. Its id is the job's directory.
+
+    No command needs a shell, so that it works on Windows too.
+    """
 
     name: ClassVar[LauncherName] = "host"
     images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
@@ -72,5 +76,5 @@ class HostLauncher(Scripted):
         return self.find_nsys(*nsys_export.export_command((), report, output).argv)
 
     def cleanup(self, job_id: str) -> Steps[None]:
-        """The directory is the run's, and stays."""
+        """Remove nothing: the job's directory is the run directory."""
         yield from ()

@@ -1,4 +1,4 @@
-"""Jobs of a remote GPU host (an EC2 instance), by OpenSSH and nothing else."""
+"""Launcher `ssh`: jobs of a remote GPU host, such as an EC2 instance. It needs OpenSSH only."""
 
 import re
 import shlex
@@ -23,10 +23,11 @@ _JOB_ID = re.compile(r"(?P<host>(?:[^\[\]:]*@)?(?:\[[^\]]+\]|[^:]+)):(?P<directo
 
 @dataclass(frozen=True, kw_only=True)
 class SshLauncher(Scripted):
-    """The id is `user@address:directory`: all that another shell needs to find the job.
+    """Runs a job on a remote host. Its id is `user@address:directory`.
 
-    `directory` holds our runs there, one folder each; `workdir` is where jobs run; what is in
-    `sync` here is copied to it first. Relative paths there are of the home directory.
+    The id is all that another shell needs to find the job. `directory` holds one folder for each
+    run. The local directory `sync` is copied to `workdir`, where the job runs. Relative paths
+    start at the remote home directory.
     """
 
     name: ClassVar[LauncherName] = "ssh"
@@ -64,7 +65,7 @@ class SshLauncher(Scripted):
         return self.nsys
 
     def script(self, name: str, *argv: str) -> Command:
-        """Python there reads it from us: nothing is left there."""
+        """Return the command that sends a script to `python3 -`: no file is written there."""
         return self.place().run("python3", "-", *argv, stdin=self.agent.text(name))
 
     def heard(self, result: Result) -> Result:
@@ -86,7 +87,8 @@ class SshLauncher(Scripted):
         return f"{self.host}:{directory}"
 
     def status(self, job_id: str) -> Steps[JobStatus]:
-        """UNKNOWN while the host cannot be reached: the job goes on without us."""
+        """Return the job's state, UNKNOWN while the host cannot be reached: the job goes on
+        meanwhile."""
         place, _ = self._at(job_id)
         result = yield self._verb(job_id, "status")
         if place.away(result):
@@ -107,11 +109,15 @@ class SshLauncher(Scripted):
         yield from self._transfer(place).fetch(directory, to, again)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
-        """There: no nsys is needed here, and no other could be too old for the report."""
+        """Return the command that exports on the remote host, with the nsys that recorded the
+        report.
+
+        So this machine needs no nsys, and the version always fits.
+        """
         return replace(self._verb(job_id, "export", report.name), stdout_file=output)
 
     def cleanup(self, job_id: str) -> Steps[None]:
-        """Our own directory of this run; the user's stays as the job left it."""
+        """Remove this run's directory there. The user's working directory is left as it is."""
         place, directory = self._at(job_id)
         quoted = shlex.quote(directory)
         remove = f"{{ {own_directory(quoted)}; }} && python3 {quoted}/job.py remove {quoted}"
@@ -127,7 +133,7 @@ class SshLauncher(Scripted):
         return Transfer(place=place, agent=self.agent, rsync=self.rsync)
 
     def _at(self, job_id: str) -> tuple[RemoteHost, str]:
-        """The host and the directory of a job. An IPv6 address is in brackets."""
+        """Return the host and directory of a job's id. An IPv6 address stands in brackets."""
         match = _JOB_ID.fullmatch(job_id)
         if match is None:
             raise SettingsError(f"ssh://{job_id} names no job", "Use ssh://user@address:DIRECTORY")
@@ -135,7 +141,8 @@ class SshLauncher(Scripted):
         return RemoteHost(host=match["host"], options=self.options), directory
 
     def _verb(self, job_id: str, verb: str, *more: str) -> Command:
-        """By the job.py that lies beside the job, where the directory is this user's alone."""
+        """Return the call of the job's own copy of job.py, after a check that only this user
+        can write it."""
         place, directory = self._at(job_id)
         call = shlex.join(("python3", f"{directory}/job.py", verb, directory, *more))
         script = f"{own_directory(shlex.quote(directory))}; exec {call}"

@@ -1,4 +1,4 @@
-"""The launchers: one small file and one row here each. For those who start jobs: it imports all."""
+"""The launchers by name, one row each. Importing this module imports every launcher."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,1 +1,1 @@
-"""Jobs that Container-Root/agent/job.py keeps on some machine."""
+"""What host, ssh and slurm share: jobs that Container-Root/agent/job.py runs on a machine."""

@@ -1,4 +1,4 @@
-"""Jobs that live in a directory of some machine, kept by Container-Root/agent/job.py there."""
+"""Calls of Container-Root/agent/job.py, which keeps a job in a directory of its machine."""
 
 import json
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from gpu_profile.nsys.rank_wrapper import local_arguments
 
 CONTAINER_ROOT = Path(__file__).resolve().parents[3] / "Container-Root"
 AGENT = CONTAINER_ROOT / "agent"
-"""The folder of job.py and of all that job.py needs beside it, on whatever machine."""
+"""The folder of job.py and its sibling modules. A remote machine gets a copy of all its files."""
 SAMPLES = CONTAINER_ROOT / "samples"
-"""Our sample programs: `/train.py` in an image, beside job.py elsewhere."""
+"""The sample programs: `/train.py` in an image, copied beside job.py on other machines."""
 
 
 def list_scripts(folder: Path) -> tuple[str, ...]:
-    """The names of a folder's Python files, in order: `find_nsys.py`, `job.py`, …"""
+    """Return the sorted names of a folder's Python files: `find_nsys.py`, `job.py`, …"""
     return tuple(sorted(path.name for path in folder.glob("*.py")))
 
 
@@ -37,7 +37,7 @@ _REFUSALS: Mapping[int, type[GpuProfileError]] = {2: SettingsError, 3: ToolError
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """job.py and its siblings as this machine has them."""
+    """job.py and its siblings on this machine, and the Python that runs them."""
 
     python: str
     root: Path = AGENT
@@ -46,14 +46,19 @@ class Agent:
         return make_command(self.python, str(self.root / script), *argv, stdin=stdin)
 
     def text(self, script: str) -> str:
-        """A script for another machine's Python, which needs none of the others."""
+        """Return the source of a script that imports no sibling, for `python3 -` on another
+        machine."""
         return (self.root / script).read_text(encoding="utf-8")
 
 
 def render_spec(
     job: Job, plan: NsysPlan, directory: str, *, cwd: str = "", nsys: str = "", env: bool = True
 ) -> str:
-    """What `job.py start` reads. Not without `env`, it holds the job's variables' values."""
+    """Return the JSON that `job.py start` reads from standard input.
+
+    With `env` it holds the values of the job's variables. Without, they come through the process
+    environment.
+    """
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if job.resources.gpus_per_node == 0 else {}
     words = {
         "arguments": local_arguments(job, plan, output=directory),
@@ -65,17 +70,19 @@ def render_spec(
 
 
 def check_agent_result(result: Result, doing: str) -> Result:
-    """Raise what a refusal of job.py, or a machine without Python, means."""
+    """Return the result. Raises the error that job.py's exit code means, or ToolError without
+    Python."""
     if result.returncode:
         what, kind = f"{doing}: {result.said}", _REFUSALS.get(result.returncode)
-        if kind:  # job.py's own words end with what to do
+        if kind:  # job.py's message ends with what to do
             raise kind(what)
         raise ToolError(what, "`invoke doctor` with the same --on looks at that machine")
     return result
 
 
 def parse_answer(result: Result, doing: str) -> Any:  # noqa: ANN401 - JSON
-    """The JSON of job.py's last line."""
+    """Return the JSON value in the last line of job.py's output. Raises ToolError for other
+    output."""
     lines = check_agent_result(result, doing).stdout.strip().splitlines()
     try:
         return json.loads(lines[-1])

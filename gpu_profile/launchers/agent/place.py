@@ -1,4 +1,5 @@
-"""Commands of another machine, through OpenSSH as the user has it, or of this one."""
+"""Commands on this machine or, through OpenSSH with the user's own configuration, on another
+one."""
 
 import re
 import shlex
@@ -9,8 +10,8 @@ from gpu_profile.command import Command, Result
 from gpu_profile.errors import SettingsError, ToolError
 
 LOST = 255
-"""ssh's own exit code: the connection failed, not what it was to run."""
-# Bound the time in which a connection that is gone is noticed; a busy one never is.
+"""ssh's exit code for its own failures, such as a lost connection (ssh(1))."""
+# ssh notices a lost connection after 4 * 15 s without an answer.
 _KEEPALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
 _FOR_GOOD = (
     ("IDENTIFICATION HAS CHANGED", "Ask its owner; was it replaced, `ssh-keygen -R {}` forgets it"),
@@ -23,13 +24,16 @@ _FOR_GOOD = (
 
 
 def below_home(path: str) -> str:
-    """ssh starts in the home directory; nothing there expands a tilde for us."""
+    """Return a path relative to the home directory: `~/runs` becomes `runs`.
+
+    ssh starts in the home directory, and no shell there expands a quoted tilde.
+    """
     return path.removeprefix("~/").rstrip("/") if path != "~" else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteHost:
-    """Where commands run: on `host`, or here where it is empty."""
+    """The machine that runs commands: `host` over ssh, or this machine if `host` is empty."""
 
     host: str = ""
     options: tuple[str, ...] = ()
@@ -44,29 +48,32 @@ class RemoteHost:
         return Command(argv=argv, stdin=stdin, stdout_file=stdout_file)
 
     def shell(self, script: str, *, stdin: str = "", stdin_file: Path | None = None) -> Command:
-        """A line for the POSIX shell there."""
+        """Return the command that runs a line of POSIX shell on that machine."""
         where = (*self.ssh(), "--", self.host) if self.host else ("sh", "-c")
         return Command(argv=(*where, script), stdin=stdin, stdin_file=stdin_file)
 
     def checked(self, result: Result, doing: str) -> Result:
-        """Raise ToolError where it failed, with what ssh's words mean."""
+        """Return the result. Raises ToolError with the meaning of ssh's message if the command
+        failed."""
         if result.returncode:
             hint = f"See that `ssh {self.host}` works" if self.away(result) else self.hint(result)
             raise ToolError(f"{doing}: {self.said(result)}", hint)
         return result
 
     def hint(self, result: Result) -> str:
-        """What to do about ssh's refusal; empty where trying again may do."""
+        """Return what to do about ssh's message; empty if a second attempt may succeed."""
         hints = (hint for words, hint in _FOR_GOOD if words in result.stderr)
         return next(hints, "").replace("{}", self.host)
 
     def reached(self, result: Result, doing: str) -> None:
-        """Raise ToolError where ssh itself failed, and not what it was to run."""
+        """Raise ToolError if ssh itself failed. The remote command's own failure is not looked
+        at."""
         if self.away(result) or self.hint(result):
             self.checked(result, doing)
 
     def away(self, result: Result) -> bool:
-        """The connection failed in a way that passes: a network, a restart, a proxy."""
+        """Return whether the connection failed for a passing reason: a network, a restart, a
+        proxy."""
         return bool(self.host) and result.returncode == LOST and not self.hint(result)
 
     def said(self, result: Result) -> str:

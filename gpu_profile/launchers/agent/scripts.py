@@ -1,4 +1,5 @@
-"""What a launcher learns by our scripts, run on the machine that its jobs run on."""
+"""What a launcher asks about the machine of its jobs, through the scripts of
+Container-Root/agent."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -11,21 +12,25 @@ from gpu_profile.launchers.agent import job_directory as jobdir
 
 
 class Scripted(ABC):
-    """`script` is all that a launcher has to know; `heard` may know better why it failed."""
+    """Base of launchers that ask by running our scripts on the job's machine.
+
+    Implement `script`, `runs` and `named_nsys`. Override `heard` to turn a failure into a better
+    error.
+    """
 
     @property
     @abstractmethod
     def runs(self) -> str:
-        """The directory that holds our runs there."""
+        """The directory of our runs on that machine, such as `.gpu-profile`."""
 
     @property
     @abstractmethod
     def named_nsys(self) -> str:
-        """The copy that settings name; empty for the newest."""
+        """The path of nsys that settings name; empty means the newest copy found."""
 
     @abstractmethod
     def script(self, name: str, *argv: str) -> Command:
-        """A script of Container-Root/agent that needs none of the others."""
+        """Return the command that runs a script of Container-Root/agent that imports no sibling."""
 
     def heard(self, result: Result) -> Result:
         return result
@@ -49,7 +54,8 @@ class Scripted(ABC):
         return read_answer(self.heard((yield self.find_nsys("profile", "--help"))))
 
     def find_nsys(self, *argv: str) -> Command:
-        """The nsys of a job there, called with these words."""
+        """Return the command that calls the job's nsys with these arguments (or lists copies:
+        --json)."""
         return self.script("find_nsys.py", *self.named(), *argv)
 
     def named(self) -> tuple[str, ...]:

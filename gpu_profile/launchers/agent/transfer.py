@@ -1,4 +1,4 @@
-"""Files on their way to another machine and back: by rsync where both have it, otherwise by tar."""
+"""Copy files to another machine and back, by rsync if both sides have it, otherwise by tar."""
 
 import re
 import shlex
@@ -19,23 +19,24 @@ from gpu_profile.launchers.agent.place import RemoteHost
 
 _NOT_SYNCED = ("--exclude=.git", "--exclude=.venv", "--exclude=__pycache__")
 _STAGE = ".fetch"
-"""What job.py calls it too."""
+"""The folder that rsync writes into. The same name as STAGE of job_files.py."""
 _NO_RSYNC = re.compile(r"not found|not recognized|unknown option|protocol version mismatch")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """`rsync`: whether this side has it."""
+    """Copies between this machine and `place`. `rsync`: whether this machine has rsync."""
 
     place: RemoteHost
     agent: Agent
     rsync: bool
 
     def send_agent(self, directory: str, archive: Path, *, shared: bool = False) -> Steps[None]:
-        """Put job.py and its siblings into a directory there, by way of an archive here.
+        """Copy job.py, its siblings and the samples into a new directory there, through a tar file
+        here.
 
-        The directory must be new: another machine's run may have the same name. `shared`: users
-        meet where its parent lies, which must be this user's own.
+        mkdir fails if the directory exists: another machine may use the same run name. `shared`:
+        other users can reach the parent directory, so it must belong to this user alone.
         """
         pack = (
             *("tar", "-cf", "-"),
@@ -52,7 +53,7 @@ class Transfer:
         self.place.checked(sent, f"copying to {directory}")
 
     def send(self, source: Path, directory: str, archive: Path) -> Steps[None]:
-        """Copy what is in `source` into a directory there."""
+        """Copy the contents of the directory `source` into `directory` there."""
         quoted = shlex.quote(directory)
         doing = f"copying {source} to {directory}"
         if self.rsync and self.place.host:
@@ -68,10 +69,10 @@ class Transfer:
         self.place.checked((yield self.place.shell(unpack, stdin_file=archive)), doing)
 
     def fetch(self, directory: str, to: Path, again: str) -> Steps[None]:
-        """Copy the reports of a job's directory into `to`, each whole or not at all.
+        """Copy the reports of a job's directory into `to`, each complete or not at all.
 
-        A cut connection is tried once more, from where it was cut. `again` says how the user
-        goes on. Raises ReportError with where the reports lie.
+        After a cut connection rsync continues once, where it stopped. `again` is the hint for the
+        user. Raises ReportError, which says where the reports are.
         """
         if not self.place.host:
             copied = yield self.agent.call("job.py", "copy", directory, str(to))
@@ -92,9 +93,10 @@ class Transfer:
             yield from self._by_tar(directory, to, again)
 
     def _by_rsync(self, names: Sequence[str], directory: str, to: Path, again: str) -> Steps[bool]:
-        """False where one side has no rsync that the other understands.
+        """Copy by rsync. Returns False if the two sides have no rsync that work together.
 
-        rsync writes into a directory of its own, from which job.py takes what is expected.
+        rsync writes into its own folder; `job.py adopt` moves the files with expected names out of
+        it.
         """
         yield self.agent.call("job.py", "stage", str(to))
         for attempt in (1, 2):
@@ -127,15 +129,16 @@ class Transfer:
         return ReportError(f"fetching failed ({self.place.said(result)}); {where}", again)
 
     def _rsync(self, *argv: str, stdin: str = "") -> Command:
-        """--protect-args: no shell of either side sees a name."""
+        """Return an rsync command. --protect-args keeps file names away from the remote shell."""
         shell = f"--rsh={shlex.join(self.place.ssh())}"
         return Command(argv=("rsync", "--protect-args", shell, *argv), stdin=stdin)
 
 
 def own_directory(quoted: str) -> str:
-    """sh: fails with a line where a directory is another user's, or others may write to it.
+    """Return shell text that fails if other users own a directory or can write to it.
 
-    `test -O` is in dash, bash, ksh, zsh and busybox. What lies in it is run as this user.
+    Programs in that directory are run as this user. `test -O` works in dash, bash, ksh, zsh and
+    busybox.
     """
     writable = f"find {quoted}/. -prune \\( -perm -020 -o -perm -002 \\)"
     refuse_line = f"echo {quoted} is not a directory of this user alone >&2"
@@ -143,7 +146,10 @@ def own_directory(quoted: str) -> str:
 
 
 def _names_in(listed: object) -> list[str]:
-    """What rsync is asked for: relative names that lead nowhere else. job.py judges them again."""
+    """Return relative names without `..`, to ask rsync for.
+
+    The list comes from the other machine; job.py checks the files' names again.
+    """
     every = listed if isinstance(listed, list) else []
     texts = [name for name in every if isinstance(name, str)]
     return [name for name in texts if ".." not in name and re.match(r"[^/.-]", name)]

@@ -1,1 +1,1 @@
-"""MPIJob, PyTorchJob and TrainJob."""
+"""Launchers `mpijob`, `pytorchjob` and `trainjob`: jobs of a Kubernetes cluster."""

@@ -1,4 +1,5 @@
-"""Reports on a claim: read by a pod of the job that still runs, or by one made for it."""
+"""Read reports from a PersistentVolumeClaim, in a running pod of the job or in a pod made for
+it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,10 +60,11 @@ def collect_from_claim(
     *,
     lasting: bool,
 ) -> Steps[None]:
-    """Copy the run's directory from its claim. Raises ReportError where it cannot be had."""
+    """Copy the run's directory from its claim. Raises ReportError if a report is missing."""
     notes = job["metadata"]["annotations"]
     claim, directory = (str(notes[f"{manifests.PREFIX}/{key}"]) for key in ("claim", "reports"))
-    # Pods that do not wait for the fetch may end while they are read.
+    # `lasting` is False for pods that end by themselves, perhaps during the copy: do not use
+    # those.
     pod = next((pod for pod in found if lasting and pods.is_running(pod)), None)
     is_new_pod = pod is None
     if pod is None:

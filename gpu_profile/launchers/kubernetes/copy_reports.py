@@ -1,4 +1,4 @@
-"""Bring reports out of pods: whole, checked, and never silently fewer than there were."""
+"""Copy reports out of pods, compare their checksums, and name each report that is missing."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ _TRIES = 4
 _PAUSE_S = 1
 _SETTLE_S = 180
 _NO_RUN = 96
-"""Exit code where the run never came to this pod."""
-# nsys outlives a rank that mpirun or a signal ended: it is still writing that rank's report.
-# Process 1 is the pod's own script, which names the directory too.
+"""Exit code of the script if this pod has no directory of the run."""
+# nsys may still write the report of a rank that mpirun or a signal has ended: wait up to 180 s for
+# it. Process 1, the pod's own script, has the directory in its command line too: skip it.
 _LIST = f"""cd "$1" || exit {_NO_RUN}
 for _ in $(seq {_SETTLE_S}); do
   busy=
@@ -43,11 +43,11 @@ cksum -- *.sqlite 2>/dev/null
 true"""
 _AGENT = Agent(python=sys.executable)
 Sums = dict[str, str]
-"""`CRC bytes` of files by name, as POSIX cksum prints them."""
+"""`CRC bytes` by file name, as cksum(1) prints them."""
 
 
 def get_container_name(pod: Object) -> str:
-    """The first one: what operators give its part of the job to."""
+    """Return the name of the pod's first container, in which operators run the job."""
     return str(pod["spec"]["containers"][0]["name"])
 
 
@@ -67,7 +67,7 @@ def run_shell_in_pod(cluster: KubernetesCluster, pod: Object, script: str, *word
 
 
 def ask_pod(cluster: KubernetesCluster, pod: Object, script: str, *words: str) -> Steps[Result]:
-    """What a script of ours says in a pod: again where kubectl's connection was cut meanwhile."""
+    """Run a script in a pod and return its result. A lost connection of kubectl is tried again."""
     for tries_left in reversed(range(_TRIES)):
         result = yield run_shell_in_pod(cluster, pod, script, *words)
         if result.returncode in (0, _NO_RUN) or "orbidden" in result.stderr or not tries_left:
@@ -77,7 +77,7 @@ def ask_pod(cluster: KubernetesCluster, pod: Object, script: str, *words: str) -
 
 
 def parse_sums(text: str, directory: str = "") -> Sums:
-    """cksum's lines by file name; other lines are none of its."""
+    """Return the checksums of cksum's lines by file name. Other lines are ignored."""
     checksums: Sums = {}
     for line in text.splitlines():
         crc, _, rest = line.partition(" ")
@@ -90,7 +90,7 @@ def parse_sums(text: str, directory: str = "") -> Sums:
 def copy_reports(
     cluster: KubernetesCluster, pod: Object, directory: str, to: Path, *, export: bool = True
 ) -> Steps[str]:
-    """Copy a pod's reports; returns what went wrong, empty where nothing did."""
+    """Copy a pod's reports. Returns what went wrong, or ""."""
     listed = yield from ask_pod(cluster, pod, _LIST, directory)
     if listed.returncode == _NO_RUN:
         return f"{pods.get_name(pod)} has no {directory}: it was made after the run began"
@@ -116,7 +116,10 @@ def copy_reports(
 def _copy_files(
     cluster: KubernetesCluster, pod: Object, directory: str, to: Path, names: Sequence[str]
 ) -> Steps[str]:
-    """One stream through `exec`: kubectl cp follows no links and has cut files short in silence."""
+    """Copy files as a tar stream through `kubectl exec`. Returns the command's last message.
+
+    kubectl cp follows no links, and has shortened files without an error.
+    """
     archive = to / f".{pods.get_name(pod)}.tar"
     tar = execute_in_pod(cluster, pod, "tar", "-C", directory, "-cf", "-", "--", *names)
     sent = yield Command(argv=tar.argv, stdout_file=archive, stdout_partial=True)
@@ -131,9 +134,10 @@ def collect_from_pods(
     to: Path,
     missing: Sequence[str],
 ) -> Steps[None]:
-    """Copy from every pod that can still be read, then say what could not be had, and why.
+    """Copy the reports of every pod that still runs.
 
-    Raises ReportError that names each loss. What did arrive stays in `to`.
+    Raises ReportError that names each missing report and why. Reports that did arrive stay in
+    `to`.
     """
     lost = [*missing, *_list_unreadable(found)]
     live = [pod for pod in found if pods.is_running(pod)]
@@ -141,7 +145,7 @@ def collect_from_pods(
     for pod in live:
         problem = yield from copy_reports(cluster, pod, directory, to)
         (empty if directory in problem else lost).extend([problem] if problem else [])
-    if len(empty) < len(live):  # where no pod has it, nothing was recorded yet
+    if len(empty) < len(live):  # no pod has the directory: the run had not begun
         lost += empty
     if lost:
         raise ReportError(

@@ -1,4 +1,7 @@
-"""What the three Kubernetes launchers do alike, given what is different: a Kind and a manifest."""
+"""KubernetesJob, the base of the three Kubernetes launchers.
+
+A launcher adds its Kind (names and selectors) and its manifest.
+"""
 
 import json
 from abc import ABC, abstractmethod
@@ -38,7 +41,7 @@ _COMING_S = 30
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesJob(ABC):
-    """A job of a custom resource. Its id is `namespace/name`."""
+    """A job that is a custom resource, such as an MPIJob. Its id is `namespace/name`."""
 
     images: ClassVar[ImageFrom] = ImageFrom.REGISTRY
     one_node: ClassVar[bool] = False
@@ -58,22 +61,26 @@ class KubernetesJob(ABC):
 
     @abstractmethod
     def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
-        """The object that starts the job."""
+        """Return the object that starts the job, for `kubectl create`."""
 
     @abstractmethod
     def expected(self, job: Object) -> tuple[str, ...]:
-        """The names of the pods that hold reports, where they follow from the job's."""
+        """Return the names of the pods that hold reports, if they follow from the job's name."""
 
     def check(self, job: Object, found: Sequence[Object]) -> Steps[None]:
-        """Raise JobError where a run that succeeded was not the one asked for."""
+        """Raise JobError if a successful run was not what the user asked for, such as too few
+        hosts."""
         yield from ()
 
     def stop_script(self) -> str:
-        """sh that ends the ranks in a pod ($1: the reports' directory) so that nsys finalises."""
+        """Return shell text that ends the ranks of a pod so that nsys completes its reports.
+
+        $1 is the directory of the reports in the pod.
+        """
         return STOP
 
     def gpus(self) -> Steps[int | None]:
-        """The instance type's; otherwise the most that a node of the cluster offers."""
+        """Return the GPUs of the named instance type, otherwise the largest number on any node."""
         if self.options.instance:
             return self.options.instance.gpus
         words = [
@@ -93,7 +100,7 @@ class KubernetesJob(ABC):
         return make_no_identity()
 
     def probe(self, job: Job) -> Steps[str]:
-        """An injector brings its own nsys, with options of its own."""
+        """Return nsys' help text; with an injector a typical one, since it brings its own nsys."""
         if self.options.injector:
             return nsys.TYPICAL_HELP
         return (yield from probe.ask_for_help(self.cluster, job, self.options))
@@ -126,8 +133,10 @@ class KubernetesJob(ABC):
         )
 
     def stop(self, job_id: str) -> Steps[None]:
-        """End the ranks, not the pods: they hold the reports. A job whose ranks cannot have
-        started is suspended."""
+        """End the ranks, but keep the pods, because they hold the reports.
+
+        A job whose pods do not run yet is suspended instead.
+        """
         job = yield from state.get_own_job(self.cluster, self.kind, job_id)
         finished = {self.kind.succeeded, self.kind.failed} & set(state.list_conditions(job))
         if finished and not self.kind.holds:
@@ -140,7 +149,10 @@ class KubernetesJob(ABC):
         yield from self._tell(job_id, state.get_annotation(job, "reports"))
 
     def _tell(self, job_id: str, directory: str) -> Steps[None]:
-        """Every pod, and for a while those that are coming up: each starts ranks of its own."""
+        """Run the stop script in every running pod, and for 30 s in pods that start meanwhile.
+
+        Each pod starts its own ranks, so each has to be stopped.
+        """
         stopped_pods = set[str]()
         for _ in range(_COMING_S):
             job_pods = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
@@ -178,8 +190,8 @@ class KubernetesJob(ABC):
             _list_missing_pods(self.expected(job), job_pods) if began and not stopped else ()
         )
         if stopped and self.kind.suspended in state.list_conditions(job):
-            job_pods = ()  # stopped before its ranks were started
-        elif not began or self.kind.holds:  # a pod that waits has recorded nothing
+            job_pods = ()  # suspended before any rank was started
+        elif not began or self.kind.holds:  # a pending pod has recorded nothing
             job_pods = tuple(pod for pod in job_pods if pods.get_phase(pod) != "Pending")
         if state.get_annotation(job, "claim"):
             lasting = not self.kind.holds
@@ -193,11 +205,14 @@ class KubernetesJob(ABC):
         yield from self.check(job, job_pods)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
-        """None: fetch brings the exports along, made where the job's own nsys is."""
+        """Return None: `fetch` brings exports too, made in the pods by the job's own nsys."""
         return None
 
     def cleanup(self, job_id: str) -> Steps[None]:
-        """Delete, and look until it is gone: kubectl's own wait needs the right to watch."""
+        """Delete the job, and ask until it is gone.
+
+        `kubectl delete --wait` needs the right to watch, which a role may lack.
+        """
         namespace, name = split_id(job_id)
         words = ("--ignore-not-found", "--cascade=foreground", "--wait=false")
         delete = self.cluster.kubectl(

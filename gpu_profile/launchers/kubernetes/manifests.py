@@ -1,4 +1,4 @@
-"""The manifests in k8s/, and the edits that every kind of job shares. Data in, data out."""
+"""Load the manifests of k8s/, and the edits that all kinds of jobs share. Nothing is run."""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,11 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 def load_manifest(name: str) -> Manifest:
-    """A manifest of k8s/, as data. YAML's anchors become copies, which edits keep apart."""
+    """Return a manifest of k8s/ as data.
+
+    YAML anchors refer to one object: each reference becomes a copy, so that an edit changes one
+    place.
+    """
     document: Manifest = yaml.safe_load((DIRECTORY / name).read_text(encoding="utf-8"))
     apart: Manifest = _copy_node(document)
     return apart
@@ -37,7 +41,7 @@ def _copy_node(node: Any) -> Any:  # noqa: ANN401 - any YAML
 def describe_job(
     manifest: Manifest, job: Job, options: PodOptions, labels: Mapping[str, str]
 ) -> None:
-    """Name, labels, and what status and fetch need to know on any machine."""
+    """Set the job's name, labels and annotations. status and fetch read these on any machine."""
     manifest["metadata"] = {
         "name": job.name,
         "labels": {
@@ -62,14 +66,14 @@ def refuse_mounts(job: Job) -> None:
 
 
 def set_env(container: Manifest, values: Mapping[str, str]) -> None:
-    """Values by name, added to the container's or in their place."""
+    """Set variables of a container. Existing ones of the same name are replaced."""
     merged = {entry["name"]: entry for entry in container.get("env", ())}
     merged |= {name: {"name": name, "value": value} for name, value in values.items()}
     container["env"] = list(merged.values())
 
 
 def place_pod(spec: Manifest, options: PodOptions) -> None:
-    """Where a pod may run, and as whom."""
+    """Set where a pod may run, its priority and its user."""
     if options.node_selector:
         spec["nodeSelector"] = dict(options.node_selector)
     spec["tolerations"] = [*spec.get("tolerations", ()), *map(dict, options.tolerations)]
@@ -95,7 +99,11 @@ def pod_security(options: PodOptions) -> Manifest:
 
 
 def container_security(options: PodOptions, *, privileged: bool) -> Manifest:
-    """Not root: what PodSecurity's `restricted` asks for. Privileged: what nsys' sampling does."""
+    """Return the securityContext of a container.
+
+    With privileges: SYS_ADMIN, which nsys' CPU sampling needs. With a user: what the PodSecurity
+    level `restricted` demands.
+    """
     if privileged:
         return {"capabilities": {"add": ["SYS_ADMIN"]}}
     if options.run_as_user:
@@ -113,7 +121,7 @@ def edit_container(
 
 
 def edit_worker(container: Manifest, options: PodOptions, job: Job) -> None:
-    """What a rank's container has beside: resources and the reports' mount."""
+    """Set the resources and the mount for reports of a container that runs ranks."""
     resources = options.resources(job)
     container.pop("resources", None)
     if resources:
@@ -125,12 +133,13 @@ def edit_mounts(container: Manifest, options: PodOptions, job: Job) -> None:
     for mount in container["volumeMounts"]:
         if mount["name"] == "reports":
             mount["mountPath"] = options.reports
-            if options.injector and options.pvc:  # whose reports have one directory for all runs
+            # an injector writes all runs' reports to one directory
+            if options.injector and options.pvc:
                 mount["subPath"] = job.name
 
 
 def add_injection_label(template: Manifest, options: PodOptions) -> None:
-    """The label that asks for injection, on a pod template."""
+    """Set the label that asks NVIDIA's injector to add nsys to the pods."""
     if options.injector:
         key, value = options.injector.label
         template.setdefault("metadata", {}).setdefault("labels", {})[key] = value
@@ -146,11 +155,14 @@ def edit_volumes(spec: Manifest, options: PodOptions) -> None:
 
 
 def spread_pods(spec: Manifest, label: str, name: str) -> None:
-    """Point the template's spreading at this job's pods."""
+    """Let the template's topologySpreadConstraints count this job's pods."""
     for constraint in spec["topologySpreadConstraints"]:
         constraint["labelSelector"]["matchLabels"] = {label: name}
 
 
 def list_exported(env: Iterable[str]) -> str:
-    """The job's own variables, which reach ranks beside the launcher's allow-list."""
+    """Return the names of the job's variables, which mpirun passes to the ranks.
+
+    The launcher's script passes a fixed list of variables otherwise.
+    """
     return " ".join(sorted(env))

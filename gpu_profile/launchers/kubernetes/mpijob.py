@@ -1,4 +1,4 @@
-"""Jobs of Kubeflow's MPI operator: mpirun starts a rank a GPU, each under its own nsys."""
+"""Launcher `mpijob`: jobs of Kubeflow's MPI operator. mpirun starts one rank a GPU, under nsys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from gpu_profile.nsys.rank_wrapper import rank_arguments
 
 _JOB = "training.kubeflow.org/job-name"
 _ROLE = "training.kubeflow.org/job-role"
-# No rank starts after this. profile.py hands the signal on; `[.]` keeps this very sh out of what
-# it finds.
+# No rank starts once .stopped exists. profile.py passes SIGTERM on to nsys' program. The pattern
+# `[.]` does not match the command line of this sh itself.
 _STOP = """(umask 077 && mkdir -p "$1") && : >"$1/.stopped"
 for process in /proc/[0-9]*; do
   if tr '\\0' ' ' 2>/dev/null <"$process/cmdline" | grep -q "/profile[.]py .*--output=$1 "; then
@@ -31,7 +31,7 @@ _MARKS = 'cd "$1" && ls -d .ran.* 2>/dev/null; true'
 
 @dataclass(frozen=True, kw_only=True)
 class MpiJobLauncher(KubernetesJob):
-    """Workers outlive mpirun (cleanPodPolicy None), so that reports are fetched from them."""
+    """Runs a job as an MPIJob. Workers outlive mpirun (cleanPodPolicy None) for the fetch."""
 
     name: ClassVar[LauncherName] = "mpijob"
     kind: ClassVar[Kind] = Kind(
@@ -93,7 +93,10 @@ class MpiJobLauncher(KubernetesJob):
         return _STOP
 
     def check(self, job: Object, found: Sequence[Object]) -> Steps[None]:
-        """Count the hosts of the marks that ranks left: an mpirun that uses fewer ends with 0."""
+        """Raise JobError if ranks ran on fewer hosts than there are workers.
+
+        Each rank leaves a file `.ran.RANK.HOST`. mpirun exits with 0 even if it used fewer hosts.
+        """
         if self.kind.succeeded not in list_conditions(job):
             return
         directory, expected_pods, hosts = get_annotation(job, "reports"), self.expected(job), set()

@@ -1,4 +1,4 @@
-"""A node's pod of PyTorchJob and TrainJob: its ranks, below the script that keeps the reports."""
+"""The pod of one node of a PyTorchJob or TrainJob, which starts the node's ranks."""
 
 import dataclasses
 
@@ -9,12 +9,15 @@ from gpu_profile.nsys.rank_wrapper import local_arguments
 STOP = """(umask 077 && mkdir -p "$1") && : >"$1/.stopped.$(hostname)"
 pid=$1/.pid.$(hostname)
 if [ -e "$pid" ]; then kill -TERM "$(cat "$pid")" || true; fi"""
-"""sh: end what the script started, or is about to; the script itself goes on and holds the
-reports."""
+"""Shell text that ends the ranks, or prevents their start. The pod's script goes on and keeps
+the reports."""
 
 
 def node_env(job: Job, options: PodOptions) -> dict[str, str]:
-    """On a claim reports outlive their pods, which then end as soon as all have written."""
+    """Return the variables of a node's pod.
+
+    SHARED=1 with a claim: reports outlive the pods there, so pods end once all have written.
+    """
     return {
         **job.env,
         "REPORTS": options.directory(job.name),
@@ -24,9 +27,9 @@ def node_env(job: Job, options: PodOptions) -> dict[str, str]:
 
 
 def node_words(job: Job, plan: NsysPlan, options: PodOptions) -> tuple[str, ...]:
-    """profile.py starts the node's ranks, with torchrun's variables, from what the operator set.
+    """Return the profile.py command that starts the node's ranks with torchrun's variables.
 
-    An injector puts nsys around what its pattern matches: the ranks themselves are plain then.
+    With an injector the ranks run without our nsys, because the injector adds its own.
     """
     if options.injector:
         job = dataclasses.replace(job, profile=None)

@@ -1,4 +1,4 @@
-"""Ask the job's own nsys for its options: in a pod of the job's image, gone once it answered."""
+"""Ask the nsys of the job's image for its options, in a short-lived pod."""
 
 from gpu_profile.command import Result, Steps
 from gpu_profile.errors import GpuProfileError, JobError
@@ -16,7 +16,10 @@ from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 
 
 def make_probe_manifest(job: Job, options: PodOptions) -> Manifest:
-    """A pod as the job's pods will be, so that what stops them stops it first, at once."""
+    """Return a pod with the job's image and placement.
+
+    So a problem that would stop the job's pods shows here first.
+    """
     container: Manifest = {
         "name": "nsys",
         "imagePullPolicy": "IfNotPresent",
@@ -35,7 +38,7 @@ def make_probe_manifest(job: Job, options: PodOptions) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {  # two runs of one name may ask at once
+        "metadata": {  # two runs of one name may probe at the same time
             "generateName": f"{checked_name(job.name, '-probe-xxxxx')}-probe-",
             "labels": {"app.kubernetes.io/managed-by": "gpu-profile"},
         },
@@ -44,7 +47,7 @@ def make_probe_manifest(job: Job, options: PodOptions) -> Manifest:
 
 
 def ask_for_help(cluster: KubernetesCluster, job: Job, options: PodOptions) -> Steps[str]:
-    """What `nsys profile --help` prints. Raises JobError with the reason where no pod runs."""
+    """Return the output of `nsys profile --help`. Raises JobError if the pod does not run."""
     asking = f"asking {job.image or options.image} for its nsys"
     create = check_kubectl_result((yield cluster.create(make_probe_manifest(job, options))), asking)
     name = create.stdout.strip().rpartition("/")[2] or f"{job.name}-probe"
@@ -72,7 +75,8 @@ def _make_probe_error(job: Job, options: PodOptions, reason: str, logs: Result) 
 
 
 def _wait_for_pod(cluster: KubernetesCluster, name: str, seconds: int) -> Steps[str]:
-    """Until the pod ended well; otherwise why not, as soon as that is certain."""
+    """Wait for the pod's success and return ""; otherwise return the reason as soon as it is
+    certain."""
     trouble: pods.Trouble | None = None
     for _ in range(seconds + 1):
         answer = yield cluster.get("pod", name)

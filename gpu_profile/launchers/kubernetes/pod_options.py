@@ -1,4 +1,4 @@
-"""How pods are to be: what settings and a job's resources say, parsed once."""
+"""The options of a job's pods, parsed from settings and from the job's resources."""
 
 import json
 import re
@@ -21,7 +21,11 @@ _TOLERATION = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))
 
 @dataclass(frozen=True, kw_only=True)
 class PodOptions:
-    """Settings of every pod of a job. `pvc` is a claim's name; empty keeps reports in the pods."""
+    """Settings of every pod of a job.
+
+    `pvc` is the name of a PersistentVolumeClaim; without one, reports stay in the pods until the
+    fetch.
+    """
 
     image: ImageRef
     instance: Instance | None = None
@@ -59,13 +63,15 @@ class PodOptions:
         )
 
     def directory(self, name: str) -> str:
-        """Where a run's reports are inside a pod."""
+        """Return the directory of a run's reports inside a pod, such as
+        `/wd/train-20261121-031500`."""
         return f"{self.reports}/{INJECTED if self.injector else name}"
 
     def resources(self, job: Job) -> dict[str, dict[str, str | int]]:
-        """A worker's limits and requests, the same in both: EFA and hugepages must be.
+        """Return a worker's limits and requests.
 
-        With a share of an instance's GPUs comes that share of its EFA devices and memory.
+        Both are the same, as EFA devices and hugepages demand. Half the GPUs of an instance get
+        half its EFA devices and memory.
         """
         requests = job.resources
         gpus = requests.gpus_per_node or 0
@@ -85,7 +91,7 @@ class PodOptions:
         if requests.cpus_per_task:
             amounts["cpu"] = requests.cpus_per_task * (requests.tasks_per_node or 1)
         elif hugepages and not memory:
-            amounts["memory"] = "32000Mi"  # hugepages are refused without memory or CPU beside
+            amounts["memory"] = "32000Mi"  # Kubernetes refuses hugepages without memory or CPU
         return {"limits": amounts, "requests": dict(amounts)} if amounts else {}
 
 
@@ -94,7 +100,7 @@ def _find_injector(name: str) -> Generation | None:
 
 
 def parse_pvc(text: str) -> tuple[str, str]:
-    """`NAME:/path` as the claim and where pods mount it."""
+    """Return claim and mount path of `NAME:/path`."""
     if not text:
         return "", _REPORTS
     claim, _, path = text.partition(":")
@@ -112,7 +118,7 @@ def parse_selector(text: str) -> dict[str, str]:
 
 
 def parse_tolerations(text: str) -> tuple[dict[str, str], ...]:
-    """`key[=value][:effect],…` as the API writes it."""
+    """Return the tolerations of `key[=value][:effect],…` in the form of the API."""
     return tuple(_parse_toleration(part.strip()) for part in text.split(",") if part.strip())
 
 

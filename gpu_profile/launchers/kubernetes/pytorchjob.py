@@ -1,4 +1,4 @@
-"""Jobs of Kubeflow's training operator: in each pod a rank a GPU, each under its own nsys."""
+"""Launcher `pytorchjob`: jobs of Kubeflow's training operator, one pod a node, one rank a GPU."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +16,7 @@ _JOB = "training.kubeflow.org/job-name"
 
 @dataclass(frozen=True, kw_only=True)
 class PyTorchJobLauncher(KubernetesJob):
-    """A master and workers, one pod a node, which wait after the run until they were read."""
+    """Runs a job as a PyTorchJob. The pods wait after the run until their reports are fetched."""
 
     name: ClassVar[LauncherName] = "pytorchjob"
     kind: ClassVar[Kind] = Kind(

@@ -1,4 +1,4 @@
-"""How a job is: its own conditions first, then its pods', then the events'."""
+"""Find a job's state from its conditions, then from its pods, then from its events."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,12 +31,12 @@ _NO_OPERATOR = "no operator has made its pods yet; `invoke doctor --on` says whe
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One kind of job: what kubectl calls it and its pods, and what its conditions mean.
+    """The names of one kind of job, and how its conditions and pods are to be read.
 
-    `workers` selects the pods that hold reports, `speakers` those whose output is the job's (or
-    names them), in `container`;
-    `leader` is in the name of the pod whose end is the job's. `suspend` is the spec of a job that
-    gives its pods back. `holds`: pods wait after the run, so that reports can be fetched.
+    `workers` selects the pods that hold reports. `speakers` selects the pods whose output in
+    `container` is the job's. The job's exit code is that of the pod with `leader` in its name.
+    `suspend` is the patch that makes the job release its pods. `holds`: pods wait after the run
+    for the fetch.
     """
 
     resource: str
@@ -55,7 +55,7 @@ class Kind:
 def get_patiently(
     cluster: KubernetesCluster, resource: str, *words: str, namespace: str
 ) -> Steps[Result]:
-    """A get that lives through a minute of a cluster that is away."""
+    """Return the result of a `kubectl get`, tried for a minute while the cluster is unreachable."""
     result = yield cluster.get(resource, *words, namespace=namespace)
     for _ in range(_TRIES):
         if not result.returncode or not any(word in result.stderr for word in _AWAY):
@@ -72,7 +72,7 @@ def get_job(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps[Object
 
 
 def get_own_job(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps[Object]:
-    """The job, where it carries our label. Raises SettingsError for somebody else's."""
+    """Return the job. Raises SettingsError unless it has our label."""
     job = yield from get_job(cluster, kind, job_id)
     if job.get("metadata", {}).get("labels", {}).get(MANAGED_BY) != MANAGER:
         raise SettingsError(
@@ -83,7 +83,7 @@ def get_own_job(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps[Ob
 
 
 def get_pods(cluster: KubernetesCluster, selector: str, job_id: str) -> Steps[tuple[Object, ...]]:
-    """The job's pods, by name."""
+    """Return the job's pods, sorted by name."""
     namespace, name = split_id(job_id)
     words = f"--selector={selector.format(name=name)}"
     result = yield from get_patiently(cluster, "pods", words, namespace=namespace)
@@ -94,19 +94,19 @@ def get_pods(cluster: KubernetesCluster, selector: str, job_id: str) -> Steps[tu
 def get_warnings(cluster: KubernetesCluster, job_id: str) -> Steps[tuple[str, ...]]:
     namespace, name = split_id(job_id)
     result = yield cluster.get("events", namespace=namespace)
-    if result.returncode:  # a role may leave events out; the rest is told without them
+    if result.returncode:  # a role may not allow events: go on without them
         return ()
     return pods.list_warnings(parse_object(result, "reading events").get("items", ()), name)
 
 
 def list_conditions(job: Object) -> Mapping[str, Object]:
-    """The conditions that hold, by type."""
+    """Return the conditions with status True, by type."""
     rows = job.get("status", {}).get("conditions", ())
     return {c["type"]: c for c in rows if c.get("status") == "True"}
 
 
 def has_run(job: Object) -> bool:
-    """Whether its pods have ever been, as far as the operator knows."""
+    """Return whether the operator's conditions say that the pods ran at some time."""
     types = {c["type"] for c in job.get("status", {}).get("conditions", ())}
     return bool(types & {"Running", "Succeeded", "Complete", "Failed"})
 
@@ -116,13 +116,13 @@ def get_annotation(job: Object, key: str) -> str:
 
 
 def get_job_status(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps[JobStatus]:
-    """The job's state, with the reason where it waits or failed."""
+    """Return the job's state, with the reason if it waits or failed."""
     job = yield from get_job(cluster, kind, job_id)
     job_pods = yield from get_pods(cluster, kind.selector, job_id)
     stopped = bool(get_annotation(job, "stopped"))
     holds = list_conditions(job)
     if kind.succeeded in holds:
-        # A PyTorchJob has succeeded once its master has; workers may still write their reports.
+        # A PyTorchJob succeeds when its master does. Its workers may still write their reports.
         writing = kind.holds and any(map(pods.is_running, job_pods))
         return JobStatus(state=JobState.RUNNING if writing else JobState.SUCCEEDED, exit_code=0)
     if kind.failed in holds:
@@ -138,7 +138,10 @@ def get_job_status(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps
 
 
 def _find_leader(kind: Kind, job: Object) -> str:
-    """An elastic PyTorchJob may have no master: its first worker is where ranks meet."""
+    """Return what the leading pod's name contains.
+
+    An elastic PyTorchJob has no master: its first worker hosts the rendezvous.
+    """
     replicas = job.get("spec", {}).get("pytorchReplicaSpecs", {"Master": {}})
     return kind.leader if "Master" in replicas else "-worker-0"
 
@@ -164,9 +167,10 @@ def _make_failed_status(
 def _read_exit_codes(
     cluster: KubernetesCluster, kind: Kind, job_id: str, found: Sequence[Object]
 ) -> Steps[Mapping[str, int]]:
-    """Exit codes of pods whose run is over, once all are: such a pod waits to be fetched from.
+    """Return the exit codes of pods that wait for the fetch, by pod, once all ranks have ended.
 
-    Its last line of output says so. Empty while one still works.
+    The last line of a pod's output has its code: `gpu-profile: NAME ended with 1;`. Empty until
+    all pods have ended.
     """
     if not kind.holds or not found or not all(map(pods.is_running, found)):
         return {}
@@ -195,13 +199,13 @@ def _make_held_status(codes: Mapping[str, int], *, stopped: bool) -> JobStatus:
 def _make_unfinished_status(
     cluster: KubernetesCluster, kind: Kind, job_id: str, job: Object, found: Sequence[Object]
 ) -> Steps[JobStatus]:
-    """Running, or pending for a reason; failed where it cannot or did not start in time."""
+    """Return RUNNING, PENDING with a reason, or FAILED if the job cannot start or is too late."""
     lost = yield from _find_lost_pod(found)
     if lost:
         return JobStatus(state=JobState.FAILED, reason=lost)
     started = any(_find_leader(kind, job) in pods.get_name(pod) for pod in found)
-    # Pods may have ended that the operator has not looked at.
-    # A PyTorchJob runs once its master does, which waits for workers that may never come.
+    # Pods count besides the condition `Running`: the operator may be behind, and a PyTorchJob is
+    # Running with its master, which may wait for workers that never start.
     short = kind.holds and any(pods.get_phase(pod) == "Pending" for pod in found)
     if ("Running" in list_conditions(job) and not short) or (
         started and all(pods.get_phase(pod) == "Running" for pod in found)
@@ -235,7 +239,7 @@ def _make_running_status(found: Sequence[Object]) -> JobStatus:
 
 
 def _find_lost_pod(found: Sequence[Object]) -> Steps[str]:
-    """Why to wait no longer: a pod that was taken back from a node that does not even say so."""
+    """Return why waiting is useless: a pod was deleted on a node that does not answer."""
     if any(pod["metadata"].get("deletionTimestamp") for pod in found):
         since = (yield from _get_cluster_time()) - timedelta(seconds=_PATIENCE_S)
         for pod in found:
@@ -245,7 +249,7 @@ def _find_lost_pod(found: Sequence[Object]) -> Steps[str]:
 
 
 def _measure_lateness(job: Object) -> Steps[int]:
-    """The seconds that the job was given to start, if they are over and it never ran."""
+    """Return the seconds that the job had to start if they are over, otherwise 0."""
     allowed = get_annotation(job, "wait-seconds")
     started = job.get("status", {}).get("startTime") or job["metadata"].get("creationTimestamp")
     if not allowed or not started:

@@ -1,4 +1,4 @@
-"""Jobs of Kubeflow's Trainer v2: a runtime of the cluster's, patched."""
+"""Launcher `trainjob`: jobs of Kubeflow Trainer v2, which patch a runtime of the cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _JOB = "jobset.sigs.k8s.io/jobset-name"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainJobLauncher(KubernetesJob):
-    """One pod a node, which waits after the run until it was read."""
+    """Runs a job as a TrainJob: one pod a node, which waits until its reports are fetched."""
 
     name: ClassVar[LauncherName] = "trainjob"
     kind: ClassVar[Kind] = Kind(
@@ -50,7 +50,7 @@ class TrainJobLauncher(KubernetesJob):
         return result
 
     def _refuse(self, plan: NsysPlan) -> None:
-        """What a runtime patch cannot say is refused, not left out."""
+        """Raise SettingsError for settings that a runtime patch cannot express."""
         hint = "Put it into the cluster's runtime, or use --on pytorchjob"
         if plan.privileged:
             raise SettingsError("a TrainJob cannot add CAP_SYS_ADMIN to its runtime", hint)
@@ -66,7 +66,7 @@ class TrainJobLauncher(KubernetesJob):
             term["podAffinityTerm"]["labelSelector"]["matchLabels"] = {_JOB: job.name}
 
     def expected(self, job: Object) -> tuple[str, ...]:
-        """Its pods' names end in letters of the Job controller's choice."""
+        """Return no names: the Job controller ends pod names with random letters."""
         return ()
 
 

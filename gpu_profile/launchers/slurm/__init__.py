@@ -1,1 +1,1 @@
-"""Jobs of a Slurm cluster."""
+"""Launcher `slurm`: jobs of a Slurm cluster."""

@@ -1,4 +1,4 @@
-"""Slurm's own commands, run here or on a log-in node, and what their answers mean."""
+"""Slurm's commands (sinfo, sbatch, scontrol, sacct, scancel), run here or on a log-in node."""
 
 import re
 import shlex
@@ -17,14 +17,14 @@ from gpu_profile.settings.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmCluster:
-    """`script` has what an allocation is asked for, short steps included."""
+    """A Slurm cluster. `script` holds the partition, account and image, also for short steps."""
 
     place: RemoteHost = field(default_factory=RemoteHost)
     script: Script = field(default_factory=Script)
     shared: str = "/"
-    """A directory that the nodes have too, and that an image is to see."""
+    """A directory that the nodes can read too, and that containers mount."""
     gpu: bool = False
-    """Whether a short step is given one."""
+    """Whether a short step asks for a GPU."""
 
     @classmethod
     def from_settings(cls, settings: Settings, shared: str) -> "SlurmCluster":
@@ -32,7 +32,8 @@ class SlurmCluster:
         return cls(place=login, script=Script.from_settings(settings), shared=shared)
 
     def gpus(self) -> Steps[int]:
-        """The most that a node of the partition has, by its generic resources."""
+        """Return the largest number of GPUs on a node of the partition, from its generic
+        resources."""
         partition = [f"--partition={self.script.partition}"] if self.script.partition else []
         result = yield self.place.run("sinfo", "--noheader", "--format=%G", *partition)
         self.place.checked(result, "asking Slurm for GPUs")
@@ -40,7 +41,8 @@ class SlurmCluster:
         return max(map(int, counts), default=0)
 
     def with_modules(self, *argv: str, stdin: str = "") -> Command:
-        """Only a log-in shell knows `module`."""
+        """Return the command after `module load`, in a log-in shell: only that shell defines
+        `module`."""
         modules = self.script.modules
         if not modules:
             return self.place.run(*argv, stdin=stdin)
@@ -48,31 +50,35 @@ class SlurmCluster:
         return self.place.run("bash", "-lc", script, stdin=stdin)
 
     def on_a_node(self, *argv: str, stdin: str = "") -> Command:
-        """As a short step of one task, in the job's image where it has one."""
+        """Return the command as a short srun step of one task, in the job's image if it has one."""
         step = self.script.on_a_node(self.shared, gpu=self.gpu)
         return self.with_modules(*step, *argv, stdin=stdin)
 
     def beside_nsys(self, *argv: str) -> Command:
-        """Where the job's nsys is: in its image, or wherever the modules are."""
+        """Return the command where the job's nsys is: in its image, or here with the modules
+        loaded."""
         inside = bool(self.script.container.image)
         return self.on_a_node(*argv) if inside else self.with_modules(*argv)
 
     def heard(self, result: Result) -> Result:
-        """What a node answered. Raises ToolError, with why its container did not start if so."""
+        """Return a step's result. Raises ToolError if it failed, with why its container did not
+        start."""
         why = slurm_container.find_container_error(result.stderr) if result.returncode else ""
         if why and self.script.container.image:
             raise ToolError(f"asking a node: {why}", f"The image is {self.script.container.image}")
         return self.place.checked(result, "asking a node")
 
     def submit(self, path: str, env: Mapping[str, str]) -> Steps[str]:
-        """The job's number. Raises what sbatch's refusal means."""
+        """Submit the script and return the job's number. Raises the error that sbatch's message
+        means."""
         result = yield self._sbatch(path, env)
         if result.returncode:
             raise self._refusal(result)
         return result.stdout.strip().partition(";")[0]
 
     def _sbatch(self, path: str, env: Mapping[str, str]) -> Command:
-        """The job's variables reach it through sbatch's own environment, and no file or argv."""
+        """Return the sbatch command. Job variables reach it by the environment, never by file
+        or argv."""
         if not self.place.host:
             sbatch = make_command("sbatch", "--parsable", path)
             return replace(sbatch, env=env, secrets=frozenset(env))
@@ -81,7 +87,7 @@ class SlurmCluster:
         return self.place.shell("bash -l", stdin="\n".join(lines))
 
     def _refusal(self, result: Result) -> Exception:
-        """sbatch's own words, which may end with an advice; otherwise ssh's."""
+        """Return the error for a failed sbatch: its own last message, otherwise ssh's."""
         messages = [line for line in result.stderr.splitlines() if line.startswith("sbatch: ")]
         if not messages and self.place.host:
             return ToolError(f"submitting: {result.said}", self.place.hint(result))
@@ -89,7 +95,11 @@ class SlurmCluster:
         return slurm_state.make_sbatch_error(line.removeprefix("sbatch: ").removeprefix("error: "))
 
     def status(self, job_id: str) -> Steps[JobStatus | None]:
-        """By scontrol, while the controller remembers the job; then by accounting, if any."""
+        """Return the job's status from scontrol, or from sacct if the controller has forgotten the
+        job.
+
+        None if accounting does not know the job either, or is not set up.
+        """
         scontrol_result = yield self.place.run(
             "scontrol", "show", "job", parse_job_number(job_id), "--oneliner"
         )
@@ -104,7 +114,8 @@ class SlurmCluster:
         return slurm_state.parse_sacct(accounted.stdout)
 
     def stop(self, job_id: str, state: JobState) -> Steps[None]:
-        """A waiting job leaves the queue; a running one ends its step, so that nsys finalises."""
+        """Cancel a waiting job. Signal USR2 to a running one, whose script lets nsys complete
+        its reports."""
         waits = state is JobState.PENDING
         how = () if waits else ("--batch", "--signal=USR2")
         cancel = yield self.place.run("scancel", *how, job_id)

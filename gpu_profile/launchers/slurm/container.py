@@ -1,4 +1,4 @@
-"""Images in a Slurm cluster: pyxis with enroot, or apptainer."""
+"""Options that run a Slurm step in an image: pyxis with enroot, or apptainer."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -15,12 +15,13 @@ _WHY = (
     r"error: pyxis: (?!child |printing )(.+)",
     r"error: (execve\(\): .+)",
 )
-"""Where a step says why its container did not start: enroot's own word, pyxis', Slurm's."""
+"""The messages with which enroot, pyxis and Slurm explain why a container did not start."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """What runs an image in the cluster, if any."""
+    """The image of a step, and the tool that runs it. Without an image the node itself runs the
+    step."""
 
     image: str = ""
     tool: Literal["pyxis", "apptainer"] = "pyxis"
@@ -28,10 +29,11 @@ class Container:
     def srun_options(
         self, mounts: Iterable[Mount], workdir: str, env: Collection[str] = ()
     ) -> tuple[str, ...]:
-        """`env`: names of variables whose values go before the image's own."""
+        """Return pyxis' srun options. `env`: variables whose values replace those of the image."""
         if not self.image or self.tool != "pyxis":
             return ()
-        # enroot reads mounts as a shell reads words in double quotes.
+        # enroot expands dollar signs, backquotes and backslashes in mounts, as a shell does in
+        # double quotes.
         shared = ",".join(_check_mount(mount, ':,$`"\\') for mount in mounts)
         return (
             f"--container-image={_format_pyxis_image(self.image)}",
@@ -53,12 +55,12 @@ class Container:
 
 
 def mount_itself(path: str) -> Mount:
-    """A directory of the nodes under its own name."""
+    """Return the mount of a directory under its own path."""
     return Mount(source=Path(path), target=path)
 
 
 def find_container_error(stderr: str) -> str:
-    """Why a step's container did not start; empty where that is not what happened."""
+    """Return why a step's container did not start; empty if stderr has another reason."""
     if "unrecognized option '--container-" in stderr:
         return "this Slurm has no pyxis: ask for it, or set SLURM_CONTAINER=apptainer"
     matches = (re.search(pattern, stderr) for pattern in _WHY)
@@ -75,8 +77,11 @@ def _check_mount(mount: Mount, forbidden: str) -> str:
 
 
 def _format_pyxis_image(image: str) -> str:
-    """pyxis writes the registry before a #: `123.dkr.ecr.us-west-2.amazonaws.com#name:tag`, and
-    takes for a file only what begins with a slash or a dot (pyxis_slurmstepd.c)."""
+    """Return an image as pyxis writes it: `123.dkr.ecr.us-west-2.amazonaws.com#name:tag`.
+
+    A # ends the registry. pyxis takes only names that begin with a slash or a dot for files
+    (pyxis_slurmstepd.c).
+    """
     if image.endswith(".sqsh") and "://" not in image:
         return image if image.startswith(("/", ".")) else f"./{image}"
     if image.startswith(("/", ".")) or "://" in image or "#" in image:

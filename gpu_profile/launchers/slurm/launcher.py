@@ -1,4 +1,4 @@
-"""Jobs of a Slurm cluster, from a machine that has its commands or over ssh to one."""
+"""Launcher `slurm`: jobs of a Slurm cluster, whose commands are here or on a log-in node."""
 
 import contextlib
 import getpass
@@ -28,7 +28,8 @@ _OLDER = ".gpu-profile-slurm"
 
 
 def _user(login: str) -> str:
-    """Whose directory it is: the log-in node's user where one is named, otherwise this one's."""
+    """Return the name in the directory's path: the log-in node's user if named, otherwise this
+    user."""
     named, at, _ = login.rpartition("@")
     if at:
         return re.sub(r"[^\w.-]", "_", named)
@@ -39,14 +40,17 @@ def _user(login: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmLauncher(Scripted):
-    """The id is Slurm's. The job's directory lies in `directory`, which the nodes share; a link
-    of the job's number leads to it, for Slurm forgets jobs sooner than people do."""
+    """Runs a job by sbatch. Its id is Slurm's job number.
+
+    The job's directory lies in `directory`, which the nodes share. A symbolic link named after the
+    number points to it, because Slurm forgets a job minutes after its end (MinJobAge).
+    """
 
     name: ClassVar[LauncherName] = "slurm"
     one_node: ClassVar[bool] = False
     directory: str
     older: str
-    """Where runs lay before each user had a directory."""
+    """The directory of runs from versions in which all users shared one."""
     report_dir: Path
     cluster: SlurmCluster = field(default_factory=SlurmCluster)
     rsync: bool = True
@@ -75,7 +79,10 @@ class SlurmLauncher(Scripted):
         return (yield from self.cluster.gpus())
 
     def facts(self) -> Steps[Mapping[str, Any]]:
-        """By a step with a GPU where there are any: without one, a node may show it none."""
+        """Return machine facts from a step that asks for a GPU if the nodes have any.
+
+        A step without a GPU may not see those of its node.
+        """
         some = yield from self.cluster.gpus()
         looking = replace(self, cluster=replace(self.cluster, gpu=bool(some)))
         return (yield from super(SlurmLauncher, looking).facts())
@@ -89,7 +96,8 @@ class SlurmLauncher(Scripted):
         return "" if self.cluster.script.container.image else self.cluster.script.nsys
 
     def script(self, name: str, *argv: str) -> Command:
-        """On a node, for a log-in node may differ."""
+        """Return the command that runs a script on a node, which may differ from the log-in
+        node."""
         words = ("python3", "-", *argv)
         return self.cluster.on_a_node(*words, stdin=self.agent.text(name))
 
@@ -97,7 +105,10 @@ class SlurmLauncher(Scripted):
         return self.cluster.heard(result)
 
     def probe(self, job: Job) -> Steps[str]:
-        """On the machine that submits; where it has no nsys, or the job an image, on a node."""
+        """Return nsys' help text from the submitting machine, otherwise from a node.
+
+        With an image, or if the submitting machine has no nsys, a node is asked.
+        """
         if not self.cluster.script.container.image:
             words = ("python3", "-", *self.named(), "profile", "--help")
             help_result = yield self.cluster.with_modules(
@@ -114,7 +125,7 @@ class SlurmLauncher(Scripted):
         yield from self._transfer().send_agent(directory, archive, shared=True)
         yield self.agent.call("job.py", "discard", str(archive))
         path, output = f"{directory}/job.sbatch", f"{directory}/output.log"
-        # A waiting job's output is empty, and not missing.
+        # `invoke logs` of a waiting job shows empty output, not an error.
         keep = place.shell(
             f"umask 077 && cat > {shlex.quote(path)} && touch {shlex.quote(output)}", stdin=script
         )
@@ -124,12 +135,15 @@ class SlurmLauncher(Scripted):
         except GpuProfileError:
             yield place.run("rm", "-rf", "--", directory)
             raise
-        # The script does so too, when it starts: a waiting job is to be found as well.
+        # The script makes this link too when it starts. A waiting job needs it for `invoke logs`.
         yield place.run("ln", "-sfn", "--", job.name, f"{self.directory}/{job_id or 'NUMBER'}")
         return job_id
 
     def status(self, job_id: str) -> Steps[JobStatus]:
-        """As Slurm says, in the light of what the job wrote at its end; or by that alone."""
+        """Return Slurm's status, corrected by the exit code that our script wrote last.
+
+        If Slurm has forgotten the job, the script's line alone decides.
+        """
         status = yield from self.cluster.status(job_id)
         if status and (not status.state.finished or status.state is JobState.SUCCEEDED):
             return status
@@ -145,12 +159,12 @@ class SlurmLauncher(Scripted):
         return self._shell(job_id, f'exec {show} "$d/output.log"')
 
     def stop(self, job_id: str) -> Steps[None]:
-        """Only a job that carries our comment, or whose directory is ours."""
+        """Stop a job that has our comment in Slurm, or whose directory is ours."""
         self.cluster.place.checked((yield self._marked(job_id)), f"stopping slurm://{job_id}")
         status = yield from self.status(job_id)
         if not status.state.finished:
             yield from self.cluster.stop(job_id, status.state)
-        if status.state is JobState.PENDING:  # its script will never say so
+        if status.state is JobState.PENDING:  # the script never ran, so it cannot write this line
             yield self._shell(job_id, 'echo stopped > "$d/ended"')
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
@@ -168,7 +182,7 @@ class SlurmLauncher(Scripted):
         return replace(run, stdout_file=output)
 
     def cleanup(self, job_id: str) -> Steps[None]:
-        """The job's own directory, and the link that leads to it."""
+        """Remove the job's directory and the link to it."""
         find_run = 'run=$(readlink -f "$d") && test -e "$run/job.sbatch"'
         remove = f'test ! -L "$d" || {{ {find_run} && rm -rf -- "$run" "$d"; }}'
         removed = yield self._shell(job_id, remove)
@@ -178,8 +192,11 @@ class SlurmLauncher(Scripted):
         return f"{self.directory}/{parse_job_number(job_id)}"
 
     def _finding(self, job_id: str) -> str:
-        """sh that sets `d` to the link to the job's directory, of older versions too, and fails
-        where the directory is another user's."""
+        """Return shell text that sets `d` to the link to the job's directory.
+
+        It fails if the directory belongs to another user. Directories of older versions are found
+        too.
+        """
         own, older = shlex.quote(self._of(job_id)), shlex.quote(f"{self.older}/{job_id}")
         alone = own_directory('"$d"')
         return f'd={own}; test -e "$d" || d={older}; test ! -e "$d" || {{ {alone}; }}; '
@@ -188,7 +205,8 @@ class SlurmLauncher(Scripted):
         return self.cluster.place.run("sh", "-c", self._finding(job_id) + script)
 
     def _marked(self, job_id: str) -> Command:
-        """Fails where neither Slurm's comment nor a directory says that the job is ours."""
+        """Return a command that fails unless the job has our comment in Slurm, or a directory
+        of ours."""
         job_line = f'"$(scontrol show job {parse_job_number(job_id)} --oneliner)"'
         refuse_line = f"echo slurm://{job_id} was not submitted by gpu-profile >&2; exit 2"
         comment = f'case {job_line} in *" Comment={COMMENT}"*) ;; *) {refuse_line} ;; esac'

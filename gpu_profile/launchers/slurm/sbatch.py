@@ -1,4 +1,4 @@
-"""The sbatch script of a job: plain enough to read, keep and submit by hand."""
+"""Write the sbatch script of a job. It is plain enough to read, keep and submit by hand."""
 
 import shlex
 from collections.abc import Iterable, Mapping
@@ -14,11 +14,11 @@ from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directi
 from gpu_profile.nsys.rank_wrapper import rank_arguments
 from gpu_profile.settings.settings import Settings
 
-_PROBE_MINUTES = (5, 20)  # an image may have to be downloaded
-# Slurm may send a signal up to a minute early: leave short jobs to its own SIGTERM.
+_PROBE_MINUTES = (5, 20)  # minutes without and with an image, which may have to be downloaded
+# Slurm may send --signal up to 60 s early (sbatch(1)): shorter jobs get its own SIGTERM only.
 _SHORTEST_WARNED_S = 600
 COMMENT = "gpu-profile"
-"""What tells our jobs from others in Slurm."""
+"""The comment in Slurm by which our jobs are recognised."""
 _HEAD = """\
 # The job's directory, and a link to it by the job's number.
 run={run}
@@ -91,7 +91,8 @@ exit "$code"
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """What an allocation is asked for beside the job's resources, and how it is used."""
+    """What an sbatch script asks for besides the job's resources: partition, time, image,
+    modules."""
 
     partition: str = ""
     account: str = ""
@@ -118,8 +119,8 @@ class Script:
         )
 
     def on_a_node(self, shared: str, *, gpu: bool) -> tuple[str, ...]:
-        """The words before a command that runs it as a short step of one task, in the image
-        where the job has one."""
+        """Return the srun words that run a command as a short step of one task, in the image if
+        any."""
         directives = {"partition": self.partition, "account": self.account}
         minutes, mounts = _PROBE_MINUTES[bool(self.container.image)], (mount_itself(shared),)
         return (
@@ -131,7 +132,8 @@ class Script:
         )
 
     def render(self, job: Job, plan: NsysPlan, directory: str) -> str:
-        """`directory` is the job's own, on a file system that the nodes share."""
+        """Return the sbatch script. `directory` is the job's, on a file system that the nodes
+        share."""
         modules = _MODULES.format(names=shlex.join(self.modules)) if self.modules else ""
         workdir = f"cd {shlex.quote(self.workdir)} || exit 2\n" if self.workdir else ""
         named = f" --nsys={shlex.quote(self.nsys)}" if self.nsys else ""
@@ -181,12 +183,15 @@ class Script:
         return {name: value for name, value in directives.items() if value}
 
     def _step(self, job: Job, plan: NsysPlan, directory: str) -> Iterable[tuple[str, ...]]:
-        """The words of the step, a line each tuple. `$run` and `$nsys` are the script's own."""
+        """Yield the words of the srun step, one tuple for each line.
+
+        `$run` and `$nsys` are shell variables that the script sets.
+        """
         ours = dict.fromkeys(filter(None, (directory, self.workdir)))
         mounts = (*map(mount_itself, ours), *job.mounts)
         gpus = bool(job.resources.gpus_per_node)
         inside = self.container.srun_options(mounts, self.workdir, job.env)
-        # srun would not take it from the allocation by itself.
+        # srun does not inherit --cpus-per-task from the allocation since Slurm 22.05 (srun(1)).
         yield (
             "srun",
             "--kill-on-bad-exit=1",
@@ -209,14 +214,18 @@ class Script:
         yield ("--", *map(self._word, words[at + 1 :]))
 
     def _word(self, word: str) -> str:
-        """Our samples are `/train.py` in our image, and come with the job without one."""
+        """Return a quoted word. `/train.py` is a path in our image; without one it lies in
+        `$run`."""
         name = word.removeprefix("/")
         sample = word.startswith("/") and name in list_scripts(SAMPLES) and not self.container.image
         return f'"$run/{name}"' if sample else shlex.quote(word)
 
 
 def _resolve_workdir(settings: Settings) -> str:
-    """Empty is where sbatch is run. A container sees only what is mounted, by its whole name."""
+    """Return the step's working directory; empty means where sbatch is run.
+
+    A container mounts it, which takes an absolute path.
+    """
     named, image = settings.slurm_workdir, settings.slurm_image
     if not settings.slurm_login:
         return str(Path(named).expanduser().absolute()) if named or image else ""
@@ -225,17 +234,18 @@ def _resolve_workdir(settings: Settings) -> str:
     return below_home(named)
 
 
-# Slurm's name of a node need not be its host name, by which torchrun would tell who the host is.
+# torchrun compares host names to choose the rendezvous host; Slurm's NodeName may differ from the
+# host name, so is_host is set.
 _AS_HOST = """'exec torchrun --rdzv_conf=is_host="$((SLURM_NODEID == 0))" "$@"'"""
 
 
 def _finalise_s(limit: int) -> int:
-    """What is kept of a time limit for nsys: longer recordings take it longer."""
+    """Return the seconds of a time limit that nsys gets: 5 %, at least 120 and at most 900."""
     return min(max(limit // 20, 120), 900)
 
 
 def _list_torchrun_words(processes: int) -> tuple[str, ...]:
-    """In the spelling that torch 1 has too."""
+    """Return torchrun's words. --nproc_per_node with underscores works in torch 1 too."""
     return (
         *("sh", "-c", _AS_HOST, "torchrun"),
         *('--nnodes="$SLURM_JOB_NUM_NODES"', f"--nproc_per_node={processes}"),

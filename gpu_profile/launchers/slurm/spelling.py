@@ -1,4 +1,4 @@
-"""Slurm's own spellings: words of an #SBATCH line, and time limits."""
+"""Spellings of Slurm: quoted words of an #SBATCH line, and time limits such as 1-12:30:00."""
 
 import re
 
@@ -6,7 +6,11 @@ from gpu_profile.errors import SettingsError
 
 
 def quote_directive(value: str) -> str:
-    """A word of an #SBATCH line, which knows quotes and backslashes, and where # is a comment."""
+    """Return a word for an #SBATCH line.
+
+    Slurm knows quotes and backslashes there, and # begins a comment. Raises SettingsError for a
+    line break.
+    """
     if "\n" in value or "\0" in value:
         raise SettingsError(f"{value!r} holds a line break", "An #SBATCH line cannot")
     if re.fullmatch(r"[\w@%+=:,./-]+", value):
@@ -15,7 +19,7 @@ def quote_directive(value: str) -> str:
 
 
 def parse_time_limit(limit: str) -> int:
-    """Slurm's time limit: minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s. 0: none, or not a time."""
+    """Return the seconds of Slurm's minutes, m:s, h:m:s, d-h, d-h:m or d-h:m:s; 0 for others."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
     if match is None:
         return 0

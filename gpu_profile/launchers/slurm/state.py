@@ -1,4 +1,4 @@
-"""Slurm's words for where a job is, in ours."""
+"""Turn Slurm's job states (TIMEOUT, NODE_FAIL, …) into JobStatus."""
 
 import re
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _ENDED: Mapping[str, tuple[JobState, str]] = {
     ),
 }
 _EXIT = re.compile(r"exit code (?P<code>\d+)(?: of (?P<tasks>.+))?")
-"""What the script writes where nobody ended the job."""
+"""The line that our script writes at the end of a job that nobody stopped."""
 _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
     ("partition", SettingsError, "`sinfo` lists the partitions: --partition"),
     ("time limit", SettingsError, "Ask for less by --time"),
@@ -49,7 +49,7 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
 
 
 def make_sbatch_error(message: str) -> GpuProfileError:
-    """The error that sbatch's words mean."""
+    """Return the error that sbatch's message means, with what to do."""
     for words, kind, hint in _REFUSALS:
         if words.lower() in message.lower():
             return kind(f"Slurm refused the job: {message}", hint)
@@ -59,7 +59,11 @@ def make_sbatch_error(message: str) -> GpuProfileError:
 
 
 def parse_scontrol(line: str) -> JobStatus:
-    """`scontrol show job ID --oneliner`. The job's own name, which comes first, has no spaces."""
+    """Return the status of a line of `scontrol show job ID --oneliner`.
+
+    JobName stands before the other fields. Our job names have no spaces, so they cannot look like
+    one.
+    """
     facts = dict(re.findall(r" ([A-Z]\w*)=(\S*)", line))
     return _make_status(
         facts.get("JobState", ""),
@@ -75,10 +79,10 @@ SACCT_FIELDS = ("JobName", "State", "ExitCode", "Timelimit", "NodeList")
 
 
 def parse_sacct(output: str) -> JobStatus | None:
-    """sacct's rows of SACCT_FIELDS, `--parsable2 --duplicates`; None without a row.
+    """Return the status of sacct's rows (SACCT_FIELDS, `--parsable2 --duplicates`), or None.
 
-    A row is an attempt, the last one is the last; a number that was given again has rows of other
-    names. A cancelled job's state reads `CANCELLED by 1000`.
+    Each row is an attempt; the last row counts. Slurm may give a number again: such rows have
+    another job name. A cancelled job's state reads `CANCELLED by 1000`.
     """
     rows = [line.split("|") for line in output.splitlines()]
     rows = [row for row in rows if len(row) == len(SACCT_FIELDS)]
@@ -95,7 +99,11 @@ def parse_sacct(output: str) -> JobStatus | None:
 
 
 def apply_end_line(status: JobStatus, ended: str) -> JobStatus:
-    """`status` in the light of what the job itself wrote at its end (`ended`), if it did."""
+    """Return Slurm's status, corrected by the line that our script wrote last.
+
+    `ended` is that line: `exit code 1 of task 3`, `stopped`, `time limit`, or empty if the script
+    was killed.
+    """
     word = ended.strip()
     if status.state is JobState.SUCCEEDED:
         return status
@@ -107,7 +115,7 @@ def apply_end_line(status: JobStatus, ended: str) -> JobStatus:
 
 
 def from_ended(ended: str) -> JobStatus:
-    """What is left to say once Slurm has forgotten a job."""
+    """Return the status of a job that Slurm has forgotten, from its script's last line alone."""
     code = _EXIT.fullmatch(ended.strip())
     if code:
         state = JobState.FAILED if int(code["code"]) else JobState.SUCCEEDED
@@ -118,7 +126,7 @@ def from_ended(ended: str) -> JobStatus:
 
 
 def _find_first_failure(code: re.Match[str]) -> str:
-    """Which tasks failed before the others were ended for it."""
+    """Return which tasks failed before srun ended the others, as in `task 3 failed first`."""
     return f"{code['tasks']} failed first" if code["tasks"] else ""
 
 
