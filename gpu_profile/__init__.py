@@ -1,3 +1,3 @@
-"""From a laptop to a multi-GPU Nsight Systems profile that has been read."""
+"""gpu-profile: record a multi-GPU program with Nsight Systems and read the reports."""
 
 __version__ = "0.1.0"

@@ -1,11 +1,11 @@
-"""One line of `invoke doctor`: what was found, and what to do about it."""
+"""The result of one check of `invoke doctor`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One line of `invoke doctor`: what was found, and what to do where it is not well."""
+    """One line of `invoke doctor`: the result, and what to do if it is not good."""
 
     name: str
     ok: bool

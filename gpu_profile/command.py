@@ -1,4 +1,4 @@
-"""A command as a value: it can be printed, compared and tested, and it does nothing."""
+"""Command, one program call as a value that can be printed and compared, and its Result."""
 
 import shlex
 from collections.abc import Generator, Mapping
@@ -14,8 +14,8 @@ class Command:
     """One program call. `env` is added to the inherited environment.
 
     `secrets` names the variables of `env` whose values are never shown. `stdin_file` and
-    `stdout_file` are for what does not fit into a string: archives on their way. `stdout_file`
-    appears whole when the program succeeds; `stdout_partial` keeps it after a failure too.
+    `stdout_file` are for data that does not fit into a string, such as archives. `stdout_file`
+    appears only if the program succeeds; with `stdout_partial` also if it fails.
     """
 
     argv: tuple[str, ...]
@@ -27,7 +27,7 @@ class Command:
     secrets: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        """The line to paste into a shell, secrets hidden."""
+        """Return a line to paste into a shell, with secrets as `***`."""
         assignments = [
             f"{name}={'***' if name in self.secrets else shlex.quote(value)}"
             for name, value in sorted(self.env.items())
@@ -39,7 +39,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a finished command said."""
+    """The exit code and output of a finished command."""
 
     returncode: int
     stdout: str = ""
@@ -47,13 +47,15 @@ class Result:
 
     @property
     def said(self) -> str:
-        """The last line that says something, of stderr first: usually the reason."""
+        """The last line of stderr, otherwise of stdout that is not blank: usually the reason of
+        a failure."""
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
         return lines[-1].strip() if lines else f"exit code {self.returncode}"
 
 
 Steps: TypeAlias = Generator[Command, Result, T]
-"""Commands out, results in, a value at the end. Building one runs nothing: process.drive does."""
+"""A generator that yields Commands, receives their Results and returns a value. Creating one
+runs nothing: process.drive does."""
 
 
 def make_command(*argv: str, stdin: str = "", **env: str) -> Command:

@@ -1,4 +1,4 @@
-"""Every refusal of ours: one line that says what happened, a next step, and an exit code."""
+"""The errors of this project: one line on what happened, a next step, and an exit code."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,10 @@ from gpu_profile.printable import printable
 
 
 class GpuProfileError(Exception):
-    """`what` happened and `hint`, what to do next. Anything else that escapes is a bug."""
+    """An error for the user: `what` happened, and `hint`, what to do next.
+
+    Any other exception that reaches the user is a bug of this project.
+    """
 
     exit_code = 1
 
@@ -16,14 +19,14 @@ class GpuProfileError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """One line, whatever a foreign program put into the message."""
+        """Return one printable line, whatever text of another program the message holds."""
         parts = (part.strip().rstrip(".") for part in (self.what, self.hint) if part.strip())
         return printable(" ".join(". ".join(parts).split())) + "."
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """A sentence with the nearest of the known words; empty where none is near."""
-    import difflib  # for refusals alone: not at each start
+    """Return a sentence with the choice most similar to `word`, or ""."""
+    import difflib  # imported for errors only, to keep each start fast
 
     near = difflib.get_close_matches(word, sorted(choices), n=1)
     return f"Did you mean {near[0]}?" if near else ""
@@ -48,7 +51,7 @@ class BuildError(GpuProfileError):
 
 
 class JobError(GpuProfileError):
-    """The profiled job failed, or never started."""
+    """The profiled job failed or did not start."""
 
     exit_code = 5
 
@@ -60,7 +63,7 @@ class ReportError(GpuProfileError):
 
 
 class RegistryError(GpuProfileError):
-    """The registry refused, or could not be reached."""
+    """The registry refused a request or could not be reached."""
 
     exit_code = 7
 
@@ -72,6 +75,6 @@ class GateError(GpuProfileError):
 
 
 class Interrupted(GpuProfileError):
-    """The user ended a run; what it had recorded was brought home first."""
+    """The user pressed Ctrl-C. What the run had recorded was fetched before."""
 
     exit_code = 130

@@ -1,7 +1,7 @@
-"""Files that appear whole or not at all; no link, device or FIFO is followed or replaced.
+"""Write files atomically. No link, device or FIFO is followed or replaced.
 
-A job's container is root in its run directory, and another user may own a run directory: either
-can leave a link or a FIFO where a verb is about to write (`page.html -> ~/.ssh/authorized_keys`).
+A job's container runs as root in the run directory, and another user may own a run directory.
+Either can leave a link or a FIFO where a verb writes (`page.html -> ~/.ssh/authorized_keys`).
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from gpu_profile.errors import ReportError, SettingsError
 
 PRIVATE = 0o600
 _ELSEWHERE = "Name another place"
-# Windows has none of these; its text mode would change line ends.
+# Windows has no O_NOFOLLOW, O_CLOEXEC and O_NONBLOCK. Without O_BINARY it changes line ends.
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _MENDABLE = {errno.ENOSPC, errno.EDQUOT}
-"""A full disk keeps its own words: tasks.py has the next step."""
+"""Errors that are raised unchanged: a full disk, a full quota. tasks.py prints the next step."""
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
@@ -30,7 +30,7 @@ def write_atomically(path: Path, data: bytes | str) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """What `--output` of a text names: /dev/stdout and a FIFO are written to as they are."""
+    """Write the file of `--output`. /dev/stdout and FIFOs are written to directly."""
     if _is_stream(path):
         with path.open("w", encoding="utf-8") as file:
             file.write(text)
@@ -40,10 +40,10 @@ def write_output(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def open_draft(path: Path) -> Iterator[IO[bytes]]:
-    """A new file beside `path` that takes its place when the body ends without an error.
+    """Open a new file beside `path` that replaces it if the body ends without an error.
 
-    Mode 0600 in a directory that only its owner may enter, elsewhere what the umask leaves. Raises
-    SettingsError where `path` is a directory, a device or a FIFO, or cannot be made.
+    Its mode is 0600 in a directory that only its owner may enter, otherwise what the umask allows.
+    Raises SettingsError if `path` is a directory, a device or a FIFO, or cannot be created.
     """
     check_target(path)
     draft, descriptor = _new_file(path)
@@ -57,7 +57,7 @@ def open_draft(path: Path) -> Iterator[IO[bytes]]:
 
 
 def check_target(path: Path) -> None:
-    """Raise SettingsError where `path` is there and is neither a regular file nor a link."""
+    """Raise SettingsError if `path` exists and is neither a regular file nor a link."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         mode = path.lstat().st_mode
         if not stat.S_ISREG(mode) and (not stat.S_ISLNK(mode) or _is_stream(path)):
@@ -65,7 +65,7 @@ def check_target(path: Path) -> None:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether `path` leads to a device, a FIFO, or a descriptor of this process."""
+    """Return whether `path` leads to a device, a FIFO, or a descriptor of this process."""
     if str(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
         return True
     with contextlib.suppress(OSError):
@@ -89,9 +89,10 @@ def _new_file(path: Path) -> tuple[Path, int]:
 
 @contextlib.contextmanager
 def new_folder(directory: Path) -> Iterator[Path]:
-    """A directory of a random name and mode 0700 in `directory`, for another program's output.
+    """Make a directory with a random name and mode 0700 in `directory`, for another program's
+    output.
 
-    It is removed with all that is still in it.
+    It is removed with its contents when the body ends.
     """
     import tempfile
 
@@ -100,26 +101,27 @@ def new_folder(directory: Path) -> Iterator[Path]:
 
 
 def adopt(source: Path, target: Path) -> None:
-    """Give a finished file its name, readable by its owner only. Raises as check_target does."""
+    """Rename a finished file to `target`, readable by its owner only. Raises like check_target."""
     check_target(target)
-    with contextlib.suppress(PermissionError):  # of a container's root, in a directory of ours
+    # chmod fails for a file of a container's root; the rename works, as the directory is ours
+    with contextlib.suppress(PermissionError):
         source.chmod(PRIVATE)
     source.replace(target)
 
 
 def open_to_append(path: Path) -> IO[bytes]:
-    """A log, made with mode 0600. Raises ReportError where a link or a FIFO has its name."""
+    """Open a log to append, mode 0600. Raises ReportError if its name is a link or a FIFO."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINK | _NO_WAIT
     return os.fdopen(_regular(path, flags), "ab")
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """A regular file to be read. Raises FileNotFoundError; ReportError for what is none."""
+    """Open a regular file to read. Raises FileNotFoundError, or ReportError for other files."""
     return os.fdopen(_regular(path, os.O_RDONLY | _NO_LINK | _NO_WAIT), "rb")
 
 
 def read_text(path: Path, limit: int = 1 << 30) -> str:
-    """The text of a regular file of at most `limit` bytes. Raises as open_regular does."""
+    """Return the text of a regular file of at most `limit` bytes. Raises like open_regular."""
     with open_regular(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:

@@ -1,4 +1,4 @@
-"""Names of C++ functions made shorter: `elementwise_kernel<…direct_copy…>`."""
+"""Shorten the names of C++ functions: `elementwise_kernel<…direct_copy…>`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ _TYPES = frozenset(
         *("unsigned", "signed", "auto", "const", "true", "false"),
     )
 )
-# Parts of every kernel that a framework generates: they tell no two kernels apart.
+# These words are in every kernel that a framework generates, so they distinguish no kernels.
 _PLUMBING = re.compile(
     r"(T\d*|array|tuple|operator|instance|lambda|detail|gpu_kernel_impl(_nocast)?|func_wrapper(_t)?"
     r"|[AB]?(Unary|Binary)Functor|\w*OffsetCalculator|(Load|Store)With(out)?Cast|ReduceOp"
@@ -22,14 +22,16 @@ _PLUMBING = re.compile(
 _AFFIX = re.compile(
     r"^(launch_|CUDAFunctor(OnSelf|OnOther)?_)|(_kernel)?(_cuda)?(_impl)?$|Functor$"
 )
-_FEWEST = 4  # characters of a template argument that still say something
-_MOST_WORDS, _MOST_CHARACTERS = 8, 10_000  # a crafted name costs no more than a long one
+_FEWEST = 4  # the shortest part of a template argument that is worth showing
+# the characters that are parsed: a crafted name must not cost more time
+_MOST_WORDS, _MOST_CHARACTERS = 8, 10_000
 
 
 def shorten_names(texts: Sequence[str], width: int) -> Mapping[str, str]:
-    """A shorter text of at most `width` characters for each that is longer.
+    """Shorten each text that is longer than `width` characters.
 
-    Texts that would look alike, such as two GEMMs of one family, show where they differ.
+    Texts that would become equal, such as two GEMMs of one family, keep the part in which they
+    differ.
     """
     short = {text: shorten_name(text, width) for text in dict.fromkeys(texts)}
     for tell_apart in (_by_words, _by_place):
@@ -46,17 +48,19 @@ def _alike(short: Mapping[str, str]) -> list[list[str]]:
 
 
 def shorten_name(text: str, width: int) -> str:
-    """`text` in at most `width` characters: parameters go first, then template arguments, then
-    the middle of what is left."""
+    """Shorten `text` to at most `width` characters.
+
+    Parameters are dropped first, then template arguments, then the middle of the rest.
+    """
     if len(text) <= width:
         return text
     return next((name for name in _attempts(text, width) if len(name) <= width), text[:width])
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """(function without its namespaces, template arguments); ("", "") for what is no function.
+    """Return (function without namespaces, template arguments), or ("", "") if it is no function.
 
-    `void at::native::reduce_kernel<128, 4>(T3)` is ("reduce_kernel", "128, 4").
+    `void at::native::reduce_kernel<128, 4>(T3)` gives ("reduce_kernel", "128, 4").
     """
     plain = _ANONYMOUS.sub("", text[:_MOST_CHARACTERS]).removeprefix("void ")
     if not _FUNCTION.match(plain):
@@ -77,7 +81,8 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def telling_words(arguments: str) -> list[str]:
-    """What template arguments say of a kernel: `direct_copy` of PyTorch's copy kernel."""
+    """Return the template arguments that identify a kernel: `direct_copy` in PyTorch's copy
+    kernel."""
     words = [word for word in _WORD.findall(_without_parameters(arguments)) if word]
     telling = [w for w in words if not _PLUMBING.fullmatch(w) and w not in _TYPES]
     return list(dict.fromkeys(_AFFIX.sub("", word) or word for word in telling or words))[
@@ -86,7 +91,7 @@ def telling_words(arguments: str) -> list[str]:
 
 
 def _without_parameters(text: str) -> str:
-    """Without what stands in brackets: casts, parameters and lambdas' numbers."""
+    """Return the name without text in brackets: casts, parameters and numbers of lambdas."""
     text_outside, depth = "", 0
     for character in text:
         depth += character in "([{"
@@ -104,7 +109,7 @@ def _attempts(text: str, width: int) -> Iterator[str]:
 
 
 def _with_words(function: str, words: Sequence[str], width: int) -> Iterator[str]:
-    """As many of the words as there is room for; at least a part of the first."""
+    """Return the function with as many of the words as fit, at least a part of the first."""
     for count in range(len(words), 0, -1):
         yield f"{function}<…{', '.join(words[:count])}…>"
     room = width - len(function) - len("<……>")
@@ -113,7 +118,7 @@ def _with_words(function: str, words: Sequence[str], width: int) -> Iterator[str
 
 
 def _cut(text: str, width: int) -> str:
-    """Both ends: a GEMM's name differs at the end as often as at the start."""
+    """Keep both ends of a text: GEMM names differ at the end as often as at the start."""
     if len(text) <= width:
         return text
     head = (width - 1) * 2 // 3
@@ -121,7 +126,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _by_words(texts: Sequence[str], width: int) -> dict[str, str]:
-    """The template arguments that not all of the texts have: `reduce_kernel<…128, sum…>`."""
+    """Show the template arguments in which the texts differ: `reduce_kernel<…128, sum…>`."""
     names = [split_name(text) for text in texts]
     words = [dict.fromkeys(re.findall(r"\w+", arguments)) for _, arguments in names]
     common = set(words[0]).intersection(*words)
@@ -140,7 +145,7 @@ def _by_words(texts: Sequence[str], width: int) -> dict[str, str]:
 
 
 def _by_place(texts: Sequence[str], width: int) -> dict[str, str]:
-    """The start of each, then what follows the part that all of them share."""
+    """Show the start of each text and what follows the part that all of them share."""
     letters = enumerate(zip(*texts, strict=False))
     same = next((place for place, column in letters if len(set(column)) > 1), len(min(texts)))
     head = split_name(texts[0])[0] or texts[0]

@@ -15,7 +15,10 @@ _IMAGE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRef:
-    """An image's address. With a digest that is what is used: a tag can move, a digest cannot."""
+    """An image's address.
+
+    The digest, if there is one, decides: a tag can move, a digest cannot.
+    """
 
     name: str
     registry: str = ""

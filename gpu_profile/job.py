@@ -1,4 +1,4 @@
-"""What to run and how to profile it: frozen values in the field's own words."""
+"""A job and how to profile it, as frozen values: Job, Resources, ProfileSpec, NsysPlan."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,10 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """`gpus_per_node` None: all there are. `tasks_per_node` None: one a GPU."""
+    """What a job asks for.
+
+    `gpus_per_node` None means all GPUs of a node, `tasks_per_node` None one task for each GPU.
+    """
 
     nodes: int = 1
     gpus_per_node: int | None = None
@@ -38,7 +41,7 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileSpec:
-    """nsys' own option names; a None or empty field leaves the choice to the preset."""
+    """Options of `nsys profile` under nsys' own names. None or empty: the preset decides."""
 
     preset: Preset = "light"
     trace: str = ""
@@ -56,19 +59,19 @@ class ProfileSpec:
     stats: bool = False
     export: str = ""
     ranks: frozenset[int] | None = None
-    """The ranks to profile; None is all."""
+    """The ranks to profile; None means all."""
     nsys_args: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A command to run under nsys. `name` is the run id: it names the run directory too."""
+    """A command to run under nsys. `name` is the run id and the name of the run directory."""
 
     name: str
     command: tuple[str, ...]
     image: ImageRef | None = None
     profile: ProfileSpec | None = field(default_factory=ProfileSpec)
-    """None runs the command without nsys: what a baseline is measured with."""
+    """None runs the command without nsys, to measure the baseline of --baseline."""
     resources: Resources = field(default_factory=Resources)
     ddp: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
@@ -77,7 +80,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Handle:
-    """Where a job lives, in one word: `slurm://1234`, `mpijob://namespace/name`."""
+    """The address of a job: `slurm://1234`, `mpijob://namespace/name`."""
 
     launcher: LauncherName
     id: str
@@ -98,7 +101,7 @@ class Handle:
 
 
 def parse_ranks(text: str) -> frozenset[int] | None:
-    """`all` or ranks and spans as in `0,3` and `0-3`. None is all."""
+    """Return the ranks of `0,3` or `0-3`; None for `all`. Raises SettingsError."""
     if text == "all":
         return None
     ranks: set[int] = set()
@@ -117,9 +120,9 @@ def parse_ranks(text: str) -> frozenset[int] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class NsysPlan:
-    """How nsys wraps a rank: options of `nsys profile` for all, and more on local rank 0.
+    """The options of `nsys profile` for every rank, and further ones for local rank 0.
 
-    `privileged`: they need CAP_SYS_ADMIN (CPU sampling, hardware counters).
+    `privileged`: the options need CAP_SYS_ADMIN (CPU sampling, hardware counters).
     """
 
     options: tuple[str, ...]

@@ -1,16 +1,16 @@
-"""Text from reports, jobs and files as it may be shown on a terminal, in a log, or in XML."""
+"""Escape control characters in text of reports, jobs and files, for terminals, logs and XML."""
 
 import re
 
-# All but letters, marks, numbers, punctuation, symbols and the space: what str.isprintable()
-# refuses. ESC, BEL and CR are of these, and C1 controls (\x9b begins a sequence as ESC [ does).
+# Every character that str.isprintable() refuses: ESC, BEL, CR, and C1 controls (\x9b begins an
+# escape sequence like ESC [).
 _KEPT = "\n\t"
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""The text with every other character as Python writes it: ESC is `\x1b`.
+    r"""Return the text with each control character as Python writes it: ESC becomes `\x1b`.
 
-    `keep`: characters to leave as they are, such as the line break between lines.
+    `keep`: characters that stay, such as the line break between lines.
     """
     if text.isprintable():
         return text
@@ -18,12 +18,12 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for several lines: line breaks and tabs stay."""
+    """Return several lines with control characters escaped. Line breaks and tabs stay."""
     return printable(text, _KEPT)
 
 
 def printable_json(text: str) -> str:
-    r"""A JSON document with such characters as `\u001b`, which means the same to its readers."""
+    r"""Return a JSON document with control characters as `\u001b`, which JSON readers decode."""
     if text.replace("\n", "").isprintable():
         return text
     return re.sub(r"[^\n]", lambda match: _json_escape(match[0]), text)

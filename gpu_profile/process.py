@@ -1,4 +1,4 @@
-"""The one module that starts programs."""
+"""Run programs. No other module of the package uses subprocess."""
 
 import collections
 import contextlib
@@ -21,7 +21,7 @@ from gpu_profile.errors import ToolError
 T = TypeVar("T")
 _GRACE_S = 10.0
 MATH_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""How many threads the libraries under numpy make, where the user has not said."""
+"""Variables for the number of threads that numpy's libraries start."""
 
 
 def find_program(program: str) -> str | None:
@@ -40,15 +40,15 @@ def _make_missing_error(command: Command, error: OSError) -> ToolError:
 
 
 class _CutOutputError(Exception):
-    """Ends a draft without its taking the place of the file."""
+    """Raised inside a draft to discard it, so that the target file stays as it was."""
 
 
 @contextlib.contextmanager
 def one_math_thread() -> Iterator[None]:
-    """numpy's libraries make no threads of their own, here and in what is started meanwhile.
+    """Limit numpy's libraries to one thread, here and in programs started in the body.
 
-    OpenBLAS starts a thread a core when it is loaded, each of which spins before it sleeps: on 64
-    cores seconds of CPU time in every process, for no product of matrices at all.
+    OpenBLAS starts a thread for each core when it is loaded. Each one spins before it sleeps: on
+    64 cores that costs seconds of CPU time in every process, and we multiply no matrices.
     """
     names = [name for name in MATH_THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(names, "1"))
@@ -70,7 +70,7 @@ def _input(path: Path | None) -> Iterator[IO[bytes] | None]:
 
 @contextlib.contextmanager
 def _output(path: Path | None) -> Iterator[IO[bytes] | None]:
-    """A draft of the file; raising _CutOutputError in the body drops it."""
+    """Open a draft of the file. _CutOutputError in the body discards it."""
     if path is None:
         yield None
         return
@@ -79,7 +79,7 @@ def _output(path: Path | None) -> Iterator[IO[bytes] | None]:
 
 
 def _close_group(child: subprocess.Popen[bytes]) -> None:
-    """End the child's whole group: politely, then for good."""
+    """End the child's process group: SIGTERM, and SIGKILL after 10 s."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, sign)
@@ -92,9 +92,10 @@ def _close_group(child: subprocess.Popen[bytes]) -> None:
 
 
 def run(command: Command, *, timeout_s: float | None = None) -> Result:
-    """Run to the end, output captured. In a session of its own: Ctrl-C is ours to handle.
+    """Run a program to its end and capture its output.
 
-    Raises ToolError where the program is not there or does not end in `timeout_s`.
+    It runs in its own session, so that Ctrl-C reaches only us. Raises ToolError if the program is
+    missing or does not end in `timeout_s`.
     """
     with _input(command.stdin_file) as stdin, _output(command.stdout_file) as stdout:
         try:
@@ -132,9 +133,9 @@ def _result(child: subprocess.Popen[bytes], out: bytes | None, err: bytes) -> Re
 
 
 def run_attached(command: Command) -> int:
-    """Run on our own terminal: builds, shells, anything whose output the user reads live.
+    """Run a program on the user's terminal, such as a build or a shell. Returns its exit code.
 
-    Standard input is the terminal too, except where the command brings its own text.
+    Standard input is the terminal, unless the command has its own text.
     """
     sys.stdout.flush()
     try:
@@ -149,17 +150,14 @@ def run_attached(command: Command) -> int:
             while True:
                 try:
                     return child.wait()
-                except KeyboardInterrupt:  # the child got it too, and ends in its own way
+                except KeyboardInterrupt:  # the terminal sent SIGINT to the child too: wait for it
                     continue
     except OSError as error:
         raise _make_missing_error(command, error) from error
 
 
 def read_lines(command: Command) -> Generator[str, None, int]:
-    """Yield the lines of both outputs as they come; return when the program ends.
-
-    The generator's value is the exit code.
-    """
+    """Yield the lines of stdout and stderr as they come. The generator returns the exit code."""
     child = _start_child(command, subprocess.PIPE)
     assert child.stdout is not None
     try:
@@ -173,7 +171,7 @@ def read_lines(command: Command) -> Generator[str, None, int]:
 
 
 def _written(file: IO[bytes], text: str) -> IO[bytes]:
-    """The file, to be read from the beginning of the text."""
+    """Write the text to the file, and return the file at its start."""
     file.write(text.encode())
     file.seek(0)
     return file
@@ -197,10 +195,10 @@ def _start_child(
 
 
 def drawn_lines(command: Command) -> Generator[str, None, int]:
-    """`lines` of a program that draws on a terminal: it gets one, and ours shows the same.
+    """Yield the lines of a program on a pty, and copy its output to our terminal.
 
-    POSIX only. Ctrl-C reaches the program as if we were not in between, and is raised again
-    when that has ended.
+    For programs that draw progress only on a terminal (`docker buildx build`). POSIX only. Ctrl-C
+    reaches the program too, and is raised again when the program has ended.
     """
     import fcntl
     import pty
@@ -234,7 +232,7 @@ def _passed_on(screen: IO[bytes]) -> Iterator[str]:
 def _read_screen(screen: IO[bytes]) -> bytes:
     try:
         return screen.read(1 << 16)
-    except OSError:  # Linux says so that nobody is left to write
+    except OSError:  # EIO: the other end of the pty is closed (Linux)
         return b""
 
 
@@ -242,10 +240,10 @@ def _read_screen(screen: IO[bytes]) -> bytes:
 def in_background(
     command: Command, output: Path, copy: Callable[[IO[bytes], IO[bytes]], None]
 ) -> Iterator[Callable[[float], None]]:
-    """Have `copy` append both outputs to a file while the body runs.
+    """Append both outputs of a program to a file through `copy` while the body runs.
 
-    The body gets a sleep of so many seconds that the program's end cuts short; the program ends
-    with the body.
+    The body gets a function that sleeps for some seconds, or until the program ends. The program
+    is ended with the body.
     """
     with files.open_to_append(output) as file:
         child = _start_child(command, subprocess.PIPE)
@@ -272,13 +270,13 @@ def in_background(
 
 
 def drive(steps: Steps[T]) -> T:
-    """Run every command that `steps` yields, hand it the result, and return its value."""
+    """Run every command that `steps` yields, send it the result, and return the steps' value."""
     try:
         command = next(steps)
         while True:
             try:
                 result = run(command)
-            except KeyboardInterrupt as interrupt:  # steps may still clean up
+            except KeyboardInterrupt as interrupt:  # the steps may still clean up
                 command = steps.throw(interrupt)
             else:
                 command = steps.send(result)
@@ -288,7 +286,7 @@ def drive(steps: Steps[T]) -> T:
 
 
 def plan(steps: Steps[T]) -> tuple[Command, ...]:
-    """The commands that `steps` would run if each succeeded: what --dry-run prints."""
+    """Return the commands that `steps` would run if each succeeded, for --dry-run."""
     commands = []
     with contextlib.suppress(StopIteration):
         command = next(steps)

@@ -1,4 +1,4 @@
-"""Show how a long thing is going: one line that changes on a terminal, few lines elsewhere."""
+"""Show the progress of a long task: one changing line on a terminal, few lines elsewhere."""
 
 import shutil
 import sys
@@ -13,7 +13,7 @@ _QUIET_S = 15.0
 
 @dataclass
 class Progress:
-    """Talks on stderr, so that stdout stays the command's own output."""
+    """Writes to stderr, because stdout holds the command's own output."""
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     _started: float = field(default_factory=time.monotonic)
@@ -22,12 +22,15 @@ class Progress:
     _open: bool = False
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._close()
         print(printable_lines(line), file=self.stream, flush=True)
 
     def show(self, phase: str, last_line: str = "") -> None:
-        """The present state: phase, elapsed time and the job's last line."""
+        """Show the phase, the elapsed time and the job's last line.
+
+        Elsewhere than on a terminal a line is printed when the phase changes, or after 15 s.
+        """
         now = time.monotonic()
         phase, last_line = printable(phase), printable(last_line)
         text = f"{phase} {now - self._started:.0f} s"

@@ -1,4 +1,4 @@
-"""Hide what looks like a credential in text that people or files will keep."""
+"""Hide credentials in text that is shown or stored."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Shape:
-    """A credential's shape. `needles`: one of them is in every match; finding them is cheap."""
+    """The pattern of one kind of credential, such as ghp_…
+
+    Every match contains one of `needles`, which are fast to search for.
+    """
 
     name: str
     needles: tuple[str, ...]
@@ -59,19 +62,19 @@ SECRET_WORDS = (
     r"(?:secret|token|passwd|password|passphrase|api[_-]?key|access[_-]?key|secret[_-]?key"
     r"|private[_-]?key|credentials?|webhook)"
 )
-"""What the names of secrets are made of; for a pattern that ignores case."""
+"""Parts of names of secrets, as a pattern to be used without regard to case."""
 _ASSIGNED = re.compile(
     rf"(?i)([\w-]*{SECRET_WORDS}(?:[_-]?(?:id|key))?[\"']?\s*[=:]\s*[\"']?)"
     r"(?![\d.]+(?:\D|$)|true|false|none|null|<|\*\*\*)([^\s\"',;}<]{6,})"
 )
-"""`api_key: abcdef` in free text. Numbers and short words are mostly no credentials there."""
+"""Matches `api_key: abcdef` in free text. Numbers and short words there are rarely credentials."""
 _BEARER = re.compile(r"(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{16,})")
 FREE_TEXT = (_ASSIGNED, _BEARER)
-"""Patterns whose second group is a secret, for text of a program: logs, strings of a report."""
+"""Patterns whose second group is a secret, for logs and for strings of a report."""
 
 
 _HIDDEN = "***"
-_SHORTEST = 6  # a shorter value stands in many a word
+_SHORTEST = 6  # a shorter value would occur inside ordinary words
 _PART_WORDS = (
     "pass passwd password passphrase pw passw secret secrets token tokens auth authorization jwt "
     "cookie cookies credential credentials creds apikey key pat webhook dsn"
@@ -96,7 +99,7 @@ _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 def redact_text(line: str) -> str:
-    """A line of a log without credentials: `token=abcdef`, `Authorization: …`, ghp_…"""
+    """Replace credentials in a log line: `token=abcdef`, `Authorization: …`, ghp_…"""
     line = _HEADER.sub(rf"\1\2{_HIDDEN}", CREDENTIAL.sub(_HIDDEN, line))
     for pattern in FREE_TEXT:
         line = pattern.sub(rf"\1{_HIDDEN}", line)
@@ -104,35 +107,36 @@ def redact_text(line: str) -> str:
 
 
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables named like credentials (DB_PASS, HF_TOKEN), longest first."""
+    """Return the values of variables with names like DB_PASS and HF_TOKEN, longest first."""
     values = {value for name, value in environ.items() if is_secret(name, value)}
     return tuple(sorted((v for v in values if len(v) >= _SHORTEST), key=lambda v: (-len(v), v)))
 
 
 def without(line: str, values: Iterable[str]) -> str:
-    """`text` of a line, without these values too."""
+    """Replace credentials and the given values in a line."""
     for value in values:
         line = line.replace(value, _HIDDEN)
     return redact_text(line)
 
 
 def url(value: str) -> str:
-    """A setting without a URL's user and password: `https://***@host/x`."""
+    """Return a setting without a URL's user and password: `https://***@host/x`."""
     return _USER_INFO.sub(_HIDDEN, value)
 
 
 def redact_argv(words: tuple[str, ...]) -> tuple[str, ...]:
-    """A command line without the values of flags and assignments named like secrets.
+    """Replace the values of flags and assignments named like secrets in a command line.
 
     `--password x`, `-p x`, `-u user:pass`, `DB_PASS=x`, and the same inside a word that is a
-    command of its own: `bash -c 'export KEY=x'`.
+    command itself: `bash -c 'export KEY=x'`.
     """
     before = ("", *words[:-1])
     return tuple(_word(word, flag) for flag, word in zip(before, words, strict=True))
 
 
 def _word(word: str, flag: str) -> str:
-    """One word of a command line, as far as the flag before it and itself tell."""
+    """Return a word of a command line, redacted according to the flag before it and its own
+    text."""
     if flag.startswith("-") and "=" not in flag and not word.startswith("-"):
         hidden = _of_flag(flag, word)
         if hidden != word:
@@ -144,7 +148,7 @@ def _word(word: str, flag: str) -> str:
 
 
 def _command(line: str) -> str:
-    """A whole command in one word."""
+    """Redact a word that is a whole command."""
     line = _HEADER.sub(rf"\1\2{_HIDDEN}", line)
     line = _SHELL_ASSIGNMENT.sub(
         lambda m: f"{m[1]}={_HIDDEN}" if is_secret(m[1], m[2]) else m[0], line
@@ -160,7 +164,7 @@ def _free(word: str) -> str:
 
 
 def _of_flag(flag: str, value: str) -> str:
-    """The value behind a flag: hidden, with the user's name left, or as it is."""
+    """Return a flag's value: hidden, with its user name kept, or unchanged."""
     if flag == "-p":
         return value if _PORT.fullmatch(value) else _HIDDEN
     if flag in {"-u", "--user", "--proxy-user"}:
@@ -170,9 +174,9 @@ def _of_flag(flag: str, value: str) -> str:
 
 
 def is_secret(name: str, value: str = "") -> bool:
-    """Whether a variable or flag is named like a credential: DB_PASS, --hf-token, accessKey.
+    """Return whether a variable or flag is named like a credential.
 
-    `--max-tokens 512` and `--tokenizer gpt2` are none.
+    DB_PASS, --hf-token and accessKey are; `--max-tokens 512` and `--tokenizer gpt2` are not.
     """
     if _COUNTS.search(name) and value.strip("\"'").isdigit():
         return False

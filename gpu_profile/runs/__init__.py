@@ -1,1 +1,1 @@
-"""One run: submitted, followed, fetched, validated, recorded."""
+"""A run: submit, follow, fetch, validate, record."""

@@ -1,4 +1,4 @@
-"""What a profile cost: the same job with and without nsys, by its steps or by its duration."""
+"""The cost of profiling: the same job with and without nsys, by step time or by duration."""
 
 import json
 import statistics
@@ -8,7 +8,7 @@ _FEWEST = 3
 
 
 def step_times_ms(output: Iterable[str]) -> list[float]:
-    """The `step_ms` of the JSON lines among a job's output: what our samples print."""
+    """Return the `step_ms` of JSON lines in a job's output, as our samples print them."""
     return list(_step_times(output))
 
 
@@ -28,7 +28,10 @@ def _step_times(output: Iterable[str]) -> Iterator[float]:
 def compute_cost(
     plain: Iterable[str], profiled: Iterable[str], plain_s: float, profiled_s: float
 ) -> dict[str, float]:
-    """`ratio` and what it is of: median step times in ms where both print steps, else seconds."""
+    """Return `ratio` and the two values: median step times in ms, otherwise seconds in all.
+
+    Step times need at least 3 steps in both outputs.
+    """
     steps = step_times_ms(plain), step_times_ms(profiled)
     if min(map(len, steps)) >= _FEWEST:
         before, after = (statistics.median(each) for each in steps)
@@ -37,7 +40,7 @@ def compute_cost(
 
 
 def describe_cost(baseline: Mapping[str, float]) -> str:
-    """One line; empty where no baseline was run."""
+    """Return one line on the cost; empty without a baseline."""
     if not baseline:
         return ""
     unit = "step_ms" if "step_ms" in baseline else "wall_s"

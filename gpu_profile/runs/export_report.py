@@ -6,7 +6,7 @@ from gpu_profile.nsys.export import without_blobs
 
 
 def run_export(export: Command) -> Result:
-    """Run an export, once more without NVTX payloads where this nsys cannot export them."""
+    """Run an export; run it again without NVTX payloads if this nsys cannot export them."""
     result = process.run(export)
     plain = without_blobs(export, result)
     return process.run(plain) if plain else result

@@ -1,4 +1,4 @@
-"""output.log: what a job said, kept whole and told in one line."""
+"""Write output.log, a job's complete output, and find its last line."""
 
 import contextlib
 import os
@@ -14,39 +14,42 @@ from gpu_profile.errors import ReportError
 
 _TAIL = 1 << 14
 _FROM = r"(\[(\d+|pod/\S+)\] )*"
-"""Which rank and which pod said the rest of a line."""
+"""The prefix of a line with its rank and pod: `[pod/train-worker-0] [3] `."""
 _NSYS = re.compile(
     rf"{_FROM}(Generat(ing|ed)\b|\[\d+/\d+\] \[|\s*/.+\.(nsys-rep|sqlite|qdstrm)$"
     r"|nsys \d+\.\d+\S* from )"
 )
-"""What nsys says of a report that it writes."""
+"""Lines that nsys prints about the report that it writes."""
 _STARTER = re.compile(
     rf"{_FROM}(profile\.py: rank \d+ ended|gpu-profile: \S+ ended with \d+; )|srun: "
     r"|slurmstepd-(?!\S+ error: pyxis:\s+(\[ERROR\]|curl:|--container-))"
 )
-"""What profile.py, a pod's script and Slurm say around a job's own words. Why its container did
-not start is what a job has to say that never was."""
+"""Lines of profile.py, a pod's script or Slurm, not the job's own. A container that did not
+start has no own lines: then the message of pyxis counts as one."""
 
 
 def complete_log(log: Path, result: Result, secrets: Sequence[str] = ()) -> None:
-    """Keep what was followed, in its order, unless the job's log has more; without credentials."""
+    """Write the followed output or the job's own log, whichever is longer, without credentials."""
     followed = _followed(log)
     logged = result.stdout + result.stderr if result.returncode == 0 else ""
-    if logged.startswith("No resources found"):  # kubectl's word for pods that were never there
+    if logged.startswith("No resources found"):  # kubectl prints this if the pods never existed
         logged = ""
     texts = (redact.without(text, secrets) for text in (followed, logged))
     files.write_atomically(log, max(texts, key=len))
 
 
 def make_way(log: Path) -> None:
-    """Remove what is no regular file: a job that sees its run directory may have put it there."""
+    """Remove output.log unless it is a regular file.
+
+    A job can write to its run directory, so it may have left a link or a FIFO there.
+    """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(log.lstat().st_mode):
             log.unlink()
 
 
 def _followed(log: Path) -> str:
-    """Empty where the job has put a link or a FIFO in its place: its own log has the words."""
+    """Return the output followed so far; empty if the job replaced the file by a link or a FIFO."""
     try:
         return files.read_text(log)
     except (FileNotFoundError, ReportError):
@@ -54,9 +57,10 @@ def _followed(log: Path) -> str:
 
 
 def copy_redacted(source: IO[bytes], target: IO[bytes], secrets: Sequence[str] = ()) -> None:
-    """Copy whole lines, a progress bar's included, as they come, without credentials."""
+    """Copy whole lines as they come, without credentials. A carriage return ends a line too."""
     rest = b""
-    with contextlib.suppress(OSError, ValueError):  # closed 2 s after the program's end
+    # in_background closes the pipe 2 s after the program's end
+    with contextlib.suppress(OSError, ValueError):
         while chunk := os.read(source.fileno(), 1 << 16):
             rest += chunk
             end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1 or (len(rest) >> 16) << 16
@@ -67,7 +71,7 @@ def copy_redacted(source: IO[bytes], target: IO[bytes], secrets: Sequence[str] =
 
 
 def last_line(log: Path) -> str:
-    """The last line that the job itself said; its starter's where it said none, or empty."""
+    """Return the last line of the job's own output, otherwise of its starter's, or ""."""
     with contextlib.suppress(OSError, ReportError):
         with files.open_regular(log) as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL))

@@ -1,4 +1,4 @@
-"""Whose a run directory is: only one's own is obeyed, written to, or taken for the latest run."""
+"""Check the owner of a run directory. Records of other users' runs are not trusted."""
 
 import functools
 import os
@@ -11,8 +11,8 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def is_own(directory: Path, record: Path) -> bool:
-    """Whether this user owns the directory, a link to it if it is one, and its record."""
-    if not hasattr(os, "getuid"):  # Windows: directories inherit their parent's rights
+    """Return whether this user owns the directory, the link to it if any, and its record."""
+    if not hasattr(os, "getuid"):  # Windows: directories inherit the access rights of their parent
         return True
     user = os.getuid()
     try:
@@ -23,7 +23,7 @@ def is_own(directory: Path, record: Path) -> bool:
 
 
 def owner_name(path: Path) -> str:
-    """The owner's name, or number: `root`, `1000`."""
+    """Return the owner's name or number: `root`, `1000`."""
     try:
         return path.owner()
     except (KeyError, OSError, NotImplementedError):
@@ -31,14 +31,17 @@ def owner_name(path: Path) -> str:
 
 
 def is_writable(directory: Path) -> bool:
-    """Whether this user owns the directory and may write to it."""
+    """Return whether this user owns the directory and may write to it."""
     own = not hasattr(os, "getuid") or directory.stat().st_uid == os.getuid()
     return own and os.access(directory, os.W_OK)
 
 
 @functools.cache
 def warn_if_shared(directory: Path, record: Path) -> None:
-    """One line where others may write to an own directory: older versions left it to the umask."""
+    """Print a note if other users can write to this user's directory.
+
+    Older versions made directories with the umask's mode.
+    """
     if not hasattr(os, "getuid"):
         return
     modes = directory.stat().st_mode | record.lstat().st_mode

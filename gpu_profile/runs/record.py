@@ -1,4 +1,4 @@
-"""The run directory: one folder a run, whose run.json says what ran, where, and what came of it."""
+"""The run directory: one folder a run, with run.json for what ran, where, and its results."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ _RECORD_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSummary:
-    """A validated report: its file, whose it is, and its events by kind."""
+    """A validated report: its file, rank, host and number of events of each kind."""
 
     file: str
     rank: int
@@ -32,12 +32,12 @@ class ReportSummary:
     bytes: int
     events: Mapping[str, int]
     window: int = 0
-    """Its number where a rank has several (--capture-range-end=repeat:N), from 1; else 0."""
+    """The window's number, from 1, with --capture-range-end=repeat:N; otherwise 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What run.json holds. Times are UTC, ISO 8601; `seconds` is by phase."""
+    """The contents of run.json. Times are in UTC, ISO 8601. `seconds` is by phase."""
 
     id: str
     launcher: LauncherName
@@ -51,31 +51,28 @@ class RunRecord:
     spec: Mapping[str, object] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     ranks: tuple[int, ...] = ()
-    """The ranks that were to leave a report, and `kinds` the events that each must hold."""
+    """The ranks that should leave a report. `kinds` are the events that each report must hold."""
     kinds: tuple[str, ...] = ()
     exit_code: int | None = None
     error: str = ""
     baseline: Mapping[str, float] = field(default_factory=dict)
     reports: tuple[ReportSummary, ...] = ()
     cleaned: bool = False
-    """Its engine has nothing left of it: this record and what lies beside it are all there is."""
+    """The engine has removed the job: only this record and its directory remain."""
 
     def to_json(self) -> str:
         return json.dumps({"schema": _SCHEMA, **dataclasses.asdict(self)}, indent=2) + "\n"
 
 
 def run_id(command: tuple[str, ...], now: datetime, name: str = "") -> str:
-    """A name for the run that is also a DNS label: `train-20261121-031500`."""
+    """Return a name for the run that is also a DNS label: `train-20261121-031500`."""
     word = name or next((Path(w).stem for w in command if w.endswith(".py")), Path(command[0]).name)
     slug = re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")[:_NAME_LENGTH].strip("-")
     return f"{slug if slug[:1].isalpha() else f'run-{slug}'.strip('-')}-{now:%Y%m%d-%H%M%S}"
 
 
 def create_run(report_dir: Path, run_name: str) -> Path:
-    """Make the run's directory, numbered where another run of the same second was first.
-
-    Mode 0700: what a run records is for its user's eyes.
-    """
+    """Make the run's directory with mode 0700. A second run of the same second gets `-2`."""
     for suffix in ("", *(f"-{n}" for n in range(2, 100))):
         path = report_dir / f"{run_name}{suffix}"
         try:
@@ -95,7 +92,7 @@ def create_run(report_dir: Path, run_name: str) -> Path:
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory that only its owner may enter, or find it so. Raises SettingsError."""
+    """Make a directory with mode 0700, or accept one of this user. Raises SettingsError."""
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
@@ -107,7 +104,7 @@ def make_private(directory: Path) -> None:
 
 
 def save_run(run: RunRecord, directory: Path) -> None:
-    """Replace run.json whole: a reader never sees half of one."""
+    """Replace run.json atomically: a reader never sees half a file."""
     if not directory.is_dir():
         raise ReportError(
             f"{directory} is gone, removed while its run went on",
@@ -119,7 +116,10 @@ def save_run(run: RunRecord, directory: Path) -> None:
 
 
 def load_run(directory: Path) -> RunRecord:
-    """The record, each field checked. Raises SettingsError where there is none, or no sound one."""
+    """Return the record with each field checked.
+
+    Raises SettingsError if it is missing or damaged.
+    """
     path = directory / RUN_FILE
     try:
         data: dict[str, Any] = json.loads(files.read_text(path, _RECORD_BYTES))
@@ -141,13 +141,13 @@ def load_run(directory: Path) -> RunRecord:
 
 
 def list_runs(report_dir: Path) -> tuple[Path, ...]:
-    """The directories of this user's runs, oldest first."""
+    """Return the directories of this user's runs, oldest first."""
     own = [path for path in _directories(report_dir) if owner.is_own(path, path / RUN_FILE)]
     return tuple(sorted(own, key=lambda path: (path / RUN_FILE).lstat().st_ctime_ns))
 
 
 def foreign_runs(report_dir: Path) -> tuple[Path, ...]:
-    """The directories of other users' runs, by name: listed, never obeyed."""
+    """Return the directories of other users' runs, by name. They are listed but not trusted."""
     every = set(_directories(report_dir)) - set(list_runs(report_dir))
     return tuple(sorted(every))
 
@@ -163,7 +163,7 @@ def _directories(report_dir: Path) -> Iterator[Path]:
 
 
 def _has_record(path: Path) -> bool:
-    """Whatever has the record's name, a FIFO included: it is told by `load`."""
+    """Return whether run.json exists, as a FIFO or link too: load_run reports those."""
     try:
         mode = (path / RUN_FILE).lstat().st_mode
     except OSError:
@@ -172,9 +172,10 @@ def _has_record(path: Path) -> bool:
 
 
 def find_run(report_dir: Path, name: str = "") -> Path:
-    """The directory of a run id, a handle, a run's name (its latest), or of the latest run.
+    """Return the directory of a run id, a handle, a run's name, or the latest run.
 
-    Only this user's runs are looked at. One that others may write to is told in a line.
+    A name means its latest run. Only this user's runs are searched. A note is printed if others
+    can write to the directory.
     """
     directory = _find(report_dir, name)
     owner.warn_if_shared(directory, directory / RUN_FILE)
@@ -199,7 +200,7 @@ def _find(report_dir: Path, name: str) -> Path:
 
 
 def _handle(directory: Path) -> str:
-    """Empty where the record cannot be read."""
+    """Return the run's handle; empty if its record cannot be read."""
     try:
         return load_run(directory).handle
     except SettingsError:

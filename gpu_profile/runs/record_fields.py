@@ -1,12 +1,12 @@
-"""The kinds of a run record's fields: run.json is input, and is checked as such."""
+"""Check the types of a run record's fields: run.json is input."""
 
 import typing
 from collections.abc import Mapping
 from typing import Any
 
 
-def check(run: Any) -> None:  # noqa: ANN401 - runs/record.py's Run, which imports this
-    """Raise ValueError with the name of the first field whose value is not of its kind."""
+def check(run: Any) -> None:  # noqa: ANN401 - a RunRecord, whose module imports this one
+    """Raise ValueError with the name of the first field whose value has the wrong type."""
     for name, kind in typing.get_type_hints(type(run)).items():
         if not _is_of(getattr(run, name), kind):
             raise ValueError(f"{name} has a value of another kind")
@@ -19,7 +19,7 @@ def check(run: Any) -> None:  # noqa: ANN401 - runs/record.py's Run, which impor
         raise ValueError(f"baseline has no {unit}")
 
 
-def check_report(report: Any) -> None:  # noqa: ANN401 - runs/record.py's ReportFacts
+def check_report(report: Any) -> None:  # noqa: ANN401 - a ReportSummary of runs/record.py
     for name, kind in typing.get_type_hints(type(report)).items():
         if not _is_of(getattr(report, name), kind):
             raise ValueError(f"reports: {name} has a value of another kind")

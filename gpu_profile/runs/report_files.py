@@ -1,4 +1,4 @@
-"""Which files a reader means: a run's, a directory's, or single reports in any form."""
+"""Find the report files that a run, a directory or a path stands for."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -12,13 +12,14 @@ Export = Callable[[Path], Command]
 
 
 def is_readable(path: Path) -> bool:
-    """A form that is read as it is: SQLite, packed or not, or nsys' Parquet directory."""
+    """Return whether a report can be read as it is: SQLite, SQLite.gz, or nsys' Parquet
+    directory."""
     parquet = path.is_dir() and any(path.glob("*.parquet"))
     return parquet or (path.is_file() and path.name.endswith(READABLE))
 
 
 def is_whole_export(path: Path) -> bool:
-    """Whether it is a SQLite file that was written to its end, and no link."""
+    """Return whether this is a complete SQLite file and no link."""
     if path.is_symlink() or not path.is_file():
         return False
     try:
@@ -29,10 +30,10 @@ def is_whole_export(path: Path) -> bool:
 
 
 def find_reports(places: Iterable[str]) -> tuple[Path, ...]:
-    """Every report behind these paths and URLs' local ones, each once, in a stable order.
+    """Return the reports of these paths, each once, in a stable order.
 
-    A directory stands for the reports in it; a .nsys-rep for itself, unless its export lies
-    beside it. Raises ReportError where there is nothing.
+    A directory stands for the reports in it; a .nsys-rep for its export beside it, or for itself.
+    Raises ReportError if there is none.
     """
     paths: dict[Path, None] = {}
     for place in places:
@@ -60,13 +61,13 @@ def _list_behind(path: Path) -> list[Path]:
 
 
 def _is_cut(export: Path, recorded: Mapping[str, Path]) -> bool:
-    """Whether it was cut short, and its recording is there to make it again."""
+    """Return whether an export is incomplete and the recording to repeat it from is there."""
     plain = export.name.endswith(".sqlite") and export.is_file()
     return plain and _strip_suffix(export) in recorded and not is_whole_export(export)
 
 
 def find_export(path: Path) -> Path | None:
-    """The export that lies beside a .nsys-rep, whole."""
+    """Return the complete export beside a .nsys-rep, or None."""
     beside = (path.with_name(_strip_suffix(path) + ending) for ending in READABLE)
     is_whole = (
         each for each in beside if each.exists() and not _is_cut(each, {_strip_suffix(path): path})
@@ -82,7 +83,7 @@ def _strip_suffix(path: Path) -> str:
 
 
 def _sort_key(path: Path) -> tuple[object, ...]:
-    """rank2 before rank10."""
+    """Return a key that sorts rank2 before rank10."""
     import re
 
     parts = re.split(r"(\d+)", path.name)

@@ -1,4 +1,4 @@
-"""Find a run's reports, and tell a report that counts from a file that does not."""
+"""Find the reports of a run directory and check their ranks and events."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 from gpu_profile.errors import ReportError
 from gpu_profile.runs.record import OUTPUT_FILE
 
-# A window's number stands last: rank0.node1.2.nsys-rep. A host may be an IPv4 address.
+# The window's number is last: rank0.node1.2.nsys-rep. The host may be an IPv4 address.
 _FILE = re.compile(
     r"rank(?P<rank>\d+)\.(?P<host>\d+(?:\.\d+){3}|.+?)(?:\.(?P<window>\d+))?\.nsys-rep"
 )
@@ -29,12 +29,12 @@ _KIND_TABLES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 KINDS = frozenset(_KIND_TABLES)
-"""The kinds of events that can be counted."""
+"""The kinds of events that can be counted: cuda, nvtx, osrt, mpi."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A report file. `window` counts from 1 where nsys recorded several (repeat:N), else 0."""
+    """A report file. `window` counts from 1 if nsys recorded several (repeat:N), otherwise 0."""
 
     path: Path
     rank: int
@@ -47,7 +47,10 @@ class Report:
 
 
 def find_reports(directory: Path) -> tuple[Report, ...]:
-    """The reports of a run directory, by rank and window. A link is none: a job may leave one."""
+    """Return the reports of a run directory by rank and window.
+
+    Symbolic links, which a job may leave there, are skipped.
+    """
     files = (path for path in directory.iterdir() if path.is_file() and not path.is_symlink())
     matches = ((path, _FILE.fullmatch(path.name)) for path in files)
     name_matches = (
@@ -64,7 +67,7 @@ def find_reports(directory: Path) -> tuple[Report, ...]:
 
 
 def count_events(rows_by_table: Mapping[str, int]) -> dict[str, int]:
-    """Rows by kind of event, from the rows of an export's tables."""
+    """Return the number of events of each kind from the rows of an export's tables."""
     return {
         kind: sum(rows_by_table.get(table, 0) for table in tables)
         for kind, tables in _KIND_TABLES.items()
@@ -72,7 +75,7 @@ def count_events(rows_by_table: Mapping[str, int]) -> dict[str, int]:
 
 
 def check_events(report: Report, events: Mapping[str, int], expected: Iterable[str]) -> None:
-    """Raise ReportError, with the likely cause, where a kind that was asked for has no event."""
+    """Raise ReportError, with the likely cause, if an expected kind has no event."""
     missing = [kind for kind in expected if not events.get(kind)]
     if missing:
         raise ReportError(
@@ -90,7 +93,7 @@ _CAUSES: Mapping[str, str] = {
 
 
 def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: Path) -> None:
-    """Raise ReportError, saying what there is instead, where a chosen rank left no report."""
+    """Raise ReportError if a chosen rank left no report; it names a .qdstrm if that is there."""
     missing = sorted(set(expected) - {report.rank for report in reports})
     if not missing:
         return

@@ -1,4 +1,4 @@
-"""The one flow of a run, the same on every launcher: submit, wait, fetch, validate, record."""
+"""The steps of every run, on each launcher: submit, wait, fetch, validate, record."""
 
 import contextlib
 import dataclasses
@@ -24,28 +24,31 @@ from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
 from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.runs.reports import Report
 
-_STOP_S = 3900.0  # nsys works long on a long recording, and Ctrl-C leaves at once
-# Between two questions: before the job runs, while it does, and when it does so for long. Its log
-# mostly tells its end at once, by ending too; a question takes time from a job on this machine.
+# nsys may work 3600 s on a long recording. A second Ctrl-C leaves at once.
+_STOP_S = 3900.0
+# Pauses between two status queries: before the job runs, while it runs, and in long runs. The end
+# of its log mostly shows the end of the job at once. A query takes CPU time from a job on this
+# machine.
 _STARTING_S, _RUNNING_S, _LONG_S = 0.2, 1.0, 2.0
 
 
 @dataclass
 class Runner:
-    """A launcher, the directory of one run, and what to tell the user meanwhile."""
+    """Takes one job through its run, on a launcher and in a run directory."""
 
     launcher: Launcher
     directory: Path
     progress: Progress
     keep: bool = False
     secrets: tuple[str, ...] = ()
-    """Values that output.log must not show: of variables named like credentials."""
+    """Values of variables named like credentials, which output.log must not show."""
     nsys: str = ""
-    """An nsys of this machine, for exports that no other can make; empty: the one on PATH."""
+    """The nsys of this machine for exports that the launcher cannot make; empty: the one on
+    PATH."""
     _since: float = field(default_factory=time.monotonic)
 
     def start(self, job: Job, plan: NsysPlan, kinds: tuple[str, ...]) -> RunRecord:
-        """Submit, and record what was submitted."""
+        """Submit the job and record its handle."""
         self.secrets = (*self.secrets, *redact.secret_values(job.env))
         run = _make_record(job, self.launcher, plan, kinds)
         rundir.save_run(run, self.directory)
@@ -55,7 +58,7 @@ class Runner:
         return self._save(run, phase="running", handle=str(handle))
 
     def finish(self, run: RunRecord) -> RunRecord:
-        """Wait, fetch, validate and clean up. Raises what the run came to, after recording it."""
+        """Wait, fetch, validate and clean up. Raises the run's error after recording it."""
         job_id = Handle.parse(run.handle).id
         with self._recorded(run):
             try:
@@ -70,7 +73,7 @@ class Runner:
         return self._judged(job_id, run, status)
 
     def _fetch(self, job_id: str, run: RunRecord, status: JobStatus) -> None:
-        """What cannot be fetched is said beside why the job failed, if it did."""
+        """Fetch the reports. A failure is added to the job's own error if the job failed."""
         try:
             process.drive(self.launcher.fetch(job_id, self.directory))
         except KeyboardInterrupt:
@@ -83,9 +86,9 @@ class Runner:
             raise JobError(f"{failure.what}; {error.what}", error.hint) from error
 
     def _judged(self, job_id: str, run: RunRecord, status: JobStatus) -> RunRecord:
-        """What the run came to: its own failure first, then its reports'."""
+        """Validate the reports and record the result. The job's own error comes first."""
         failure = _job_failure(status, self.directory)
-        # What a job that did not succeed recorded may hold little; that it is there is promised.
+        # Reports of failed jobs are kept but not checked for events.
         run, trouble = self._read(job_id, run, () if failure else run.kinds)
         cancelled = status.state is JobState.CANCELLED
         if failure and trouble and (run.reports or cancelled):
@@ -101,7 +104,7 @@ class Runner:
         return run
 
     def _interrupted(self, job_id: str, run: RunRecord) -> RunRecord:
-        """End the job so that nsys finalises, and bring home what there is."""
+        """Stop the job so that nsys completes its reports, and fetch them."""
         self.progress.say(
             "stopping the job so that nsys finalises its reports; Ctrl-C again leaves"
         )
@@ -121,7 +124,7 @@ class Runner:
         return self._save(run, cleaned=True)
 
     def _wait(self, job_id: str, run: RunRecord, until: float = float("inf")) -> JobStatus:
-        """Follow the job to its end, its output going to output.log."""
+        """Follow the job to its end and write its output to output.log."""
         started = time.monotonic()
         log = self.directory / OUTPUT_FILE
         with contextlib.ExitStack() as follow:
@@ -149,7 +152,7 @@ class Runner:
     def _read(
         self, job_id: str, run: RunRecord, kinds: Sequence[str]
     ) -> tuple[RunRecord, ReportError | None]:
-        """The run with what its reports hold, and what is wrong with the first that is."""
+        """Return the run with its reports' facts, and the error of the first bad report or None."""
         if run.command and not run.ranks:
             return run, None
         self.progress.show("reading reports")
@@ -168,7 +171,7 @@ class Runner:
     def _trouble(
         self, run: RunRecord, reports: Sequence[Report], kinds: Sequence[str]
     ) -> ReportError | None:
-        # Of a run that was started elsewhere nothing is known but its handle.
+        # a run started on another machine has a handle but no list of ranks
         ranks = run.ranks or tuple(fetched_report.rank for fetched_report in reports) or (0,)
         try:
             report.check_ranks(reports, ranks, self.directory)
@@ -192,7 +195,7 @@ class Runner:
         )
 
     def _export(self, job_id: str, fetched_report: Report) -> None:
-        """Beside the report, by rename only: an export that was cut short is made again."""
+        """Export a report to SQLite beside it, by rename. An incomplete export is made again."""
         if is_whole_export(fetched_report.sqlite):
             return
         with files.new_folder(self.directory) as folder:
@@ -210,7 +213,7 @@ class Runner:
             files.adopt(output, fetched_report.sqlite)
 
     def _seconds(self, run: RunRecord, phase: str) -> dict[str, float]:
-        """The phases' durations so far, the one that just ended included."""
+        """Return the durations of the phases so far, including the one that just ended."""
         before, self._since = self._since, time.monotonic()
         return {**run.seconds, phase: round(self._since - before, 3)}
 
@@ -221,7 +224,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _recorded(self, run: RunRecord) -> Iterator[None]:
-        """Write an error of ours into run.json on its way out."""
+        """Write a GpuProfileError of the body into run.json and raise it again."""
         try:
             yield
         except GpuProfileError as error:
