@@ -1,4 +1,4 @@
-"""The user's verbs as Invoke's tasks. The rows are in gpu_profile/verbs; here is only glue."""
+"""Invoke tasks for the verbs. The rows are in gpu_profile/cli/table.py."""
 
 import errno
 import os
@@ -29,11 +29,14 @@ _PLACES = {
     errno.ENAMETOOLONG: "Shorten it",
     errno.EROFS: "Mount it to be written",
 }
-"""What is the machine's to mend, not ours."""
+"""Errors that the user can fix on the machine, with the hint. They are no bugs of ours."""
 
 
 def _arguments(verb: Verb) -> Iterator[Argument]:
-    """One a flag; of a positional list one a word that was given, for Invoke knows no such list."""
+    """Yield an Invoke argument for each flag.
+
+    Invoke has no positional list: each word of one gets an argument of its own.
+    """
     for option in verb.options:
         if option.positional and isinstance(option.default, tuple):
             for number, _ in enumerate(_plain_words(verb, sys.argv[1:])):
@@ -54,12 +57,13 @@ def _argument(option: Option, name: str) -> Argument:
 
 
 def _words() -> tuple[str, ...]:
-    """What stands behind `--`, word for word: Invoke's own remainder loses the quoting."""
+    """Return the words behind `--` unchanged: Invoke's own remainder loses the quoting."""
     return tuple(sys.argv[sys.argv.index("--") + 1 :]) if "--" in sys.argv else ()
 
 
 def _plain_words(verb: Verb, argv: Sequence[str]) -> Iterator[str]:
-    """The words between the verb and the next one, or `--`, that are no flag and no flag's."""
+    """Return the words between the verb and the next verb or `--` that are no flags or their
+    values."""
     names = {other.name for other in VERBS}
     bare = {f"--{option.name}" for option in verb.options if isinstance(option.default, bool)}
     words = iter(argv[argv.index(verb.name) + 1 :] if verb.name in argv else ())
@@ -73,7 +77,10 @@ def _plain_words(verb: Verb, argv: Sequence[str]) -> Iterator[str]:
 
 
 class VerbTask(Task):  # type: ignore[type-arg]
-    """Run a verb; show an error of ours as one line, leave a bug its traceback."""
+    """An Invoke task that runs a verb.
+
+    An error of ours is printed as one line; any other exception keeps its traceback.
+    """
 
     def __init__(self, verb: Verb) -> None:
         self.verb = verb
@@ -84,7 +91,10 @@ class VerbTask(Task):  # type: ignore[type-arg]
 
 
 def _named(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags by name, with "-" as "_"; a positional list is one again."""
+    """Return the flags by name, with "_" for "-".
+
+    The words of a positional list are joined again.
+    """
     named: dict[str, Any] = {}
     for flag, value in flags.items():
         name, numbered, _ = flag.replace("-", "_").partition(_NUMBERED)
@@ -101,7 +111,7 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
             raise Exit(f"error: {error}", code=error.exit_code) from None
         except KeyboardInterrupt:
             raise Exit("error: interrupted.", code=130) from None
-        except BrokenPipeError:  # the reader of our output has seen enough
+        except BrokenPipeError:  # the reader of our output, such as `head`, has closed the pipe
             sys.stderr.close()
             raise Exit(code=0) from None
         except OSError as error:
@@ -126,7 +136,7 @@ def _collection() -> Collection:
 
 
 def _check(verbs: Collection, argv: Sequence[str]) -> None:
-    """Parse as Invoke is about to, for what it refuses. Raises SettingsError."""
+    """Parse the command line as Invoke will. Raises SettingsError if Invoke would refuse it."""
     initial = Program().initial_context
     core = Parser(initial=initial, ignore_unknown=True).parse_argv(list(argv[1:]))
     about = core[0].args["help"].value

@@ -1,1 +1,1 @@
-"""The table of verbs and flags, and what verbs share."""
+"""The table of verbs and flags, and functions that several verbs use."""

@@ -1,4 +1,4 @@
-"""The flags of a verb, held against their kinds before anything else happens."""
+"""Check the text of each flag against its kind before a verb runs."""
 
 from gpu_profile.cli.verb import Options, Verb
 from gpu_profile.components.kinds import fault
@@ -6,7 +6,7 @@ from gpu_profile.errors import SettingsError, did_you_mean
 
 
 def check_flags(verb: Verb, options: Options) -> None:
-    """Raise SettingsError for a flag whose text is not of its kind: `--delay nan`."""
+    """Raise SettingsError for a flag whose text is not of its kind, such as `--delay nan`."""
     for option in verb.options:
         value = options.get(option.name.replace("-", "_"), option.default)
         if value == option.default:

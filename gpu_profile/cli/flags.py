@@ -1,4 +1,4 @@
-"""What several verbs share: settings from the flags, the run they mean, how a table is shown."""
+"""Read flags: the settings that they override, and checks that several verbs need."""
 
 import shlex
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _CONTAINERS = "Leave it out, or use one that has: docker, Kubernetes' own, slurm
 
 
 def load_settings(verb: Verb, options: Options) -> Settings:
-    """The settings of .env here, under the environment, `--set` and the flags that name a key."""
+    """Return the settings from .env here, the environment, `--set` and the flags of this verb."""
     flags = [
         f"{setting}={value}"
         for option in verb.options
@@ -32,7 +32,7 @@ def load_settings(verb: Verb, options: Options) -> Settings:
 
 
 def call(name: str, options: Options, **flags: object) -> None:
-    """Another verb, as if typed with these flags and the same --set."""
+    """Call another verb with these flags and the same --set."""
     verb = next(verb for verb in VERBS if verb.name == name)
     defaults = {option.name.replace("-", "_"): option.default for option in verb.options}
     shared = {key: options[key] for key in ("set", "environ", "with_dependencies")}
@@ -40,14 +40,14 @@ def call(name: str, options: Options, **flags: object) -> None:
 
 
 def refuse_unknown(flag: str, name: str, choices: Iterable[str]) -> NoReturn:
-    """Refuse a name with the one that was probably meant, and all there are."""
+    """Raise SettingsError with the most similar name and all valid names."""
     names = list(choices)
     hint = f"{did_you_mean(name, names)} There are {', '.join(names)}"
     raise SettingsError(f"{flag} {name!r} is not known", hint)
 
 
 def split_words(options: Options, flag: str) -> tuple[str, ...]:
-    """A flag's value as shell words."""
+    """Return a flag's value split as shell words."""
     text = str(options[flag])
     try:
         return tuple(shlex.split(text))
@@ -62,7 +62,10 @@ def whole_number(flag: str, text: str) -> int:
 
 
 def refuse_ignored(options: Options, launcher: Launcher) -> None:
-    """A flag of another launcher, or of a container where there is none, would do nothing."""
+    """Raise SettingsError for flags that this launcher would ignore.
+
+    These are flags of other launchers, and --image and --mount for jobs without a container.
+    """
     ignored = [option for option in WHERE if option.of and options[option.name.replace("-", "_")]]
     for option in ignored:
         if launcher.name not in option.of:
@@ -80,7 +83,7 @@ def at_least(options: Options, flag: str, least: int) -> None:
 
 
 def nodes_of(options: Options, launcher: Launcher) -> int:
-    """--nodes, where the launcher can have so many."""
+    """Return --nodes. Raises SettingsError if the launcher has one node only."""
     at_least(options, "nodes", 1)
     nodes = int(options["nodes"])
     if nodes > 1 and launcher.one_node:

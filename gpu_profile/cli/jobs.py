@@ -1,4 +1,4 @@
-"""The job that --job means, and its launcher."""
+"""Find the job, the launcher and the run that --job names."""
 
 from pathlib import Path
 
@@ -12,13 +12,14 @@ from gpu_profile.settings.settings import Settings
 
 
 def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
-    from gpu_profile.launchers.table import LAUNCHERS  # only verbs that start jobs pay for all
+    # importing all launchers is slow: other verbs do not
+    from gpu_profile.launchers.table import LAUNCHERS
 
     return LAUNCHERS[name](chosen)
 
 
 def run_at_home(options: Options, chosen: Settings) -> tuple[Path, RunRecord] | None:
-    """The directory and record of the run that --job means, where its engine has nothing left."""
+    """Return the directory and record of a --job whose engine has removed it, otherwise None."""
     job_text = str(options["job"])
     if not job_text:
         return None
@@ -31,7 +32,7 @@ def run_at_home(options: Options, chosen: Settings) -> tuple[Path, RunRecord] | 
 
 
 def job_of(options: Options, chosen: Settings) -> tuple[Launcher, str] | None:
-    """The launcher and id that --job means, by handle or run id; None without the flag."""
+    """Return the launcher and id of --job, which is a handle or a run id; None without the flag."""
     job_text = str(options["job"])
     if not job_text:
         return None

@@ -1,4 +1,4 @@
-"""Where the project lies, and the files that verbs write."""
+"""The project's folder, and the files of --output."""
 
 import os
 from pathlib import Path
@@ -8,13 +8,13 @@ from gpu_profile.errors import SettingsError
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = Path(".gpu-profile") / "images.json"
-"""The digests that push was told, by tag."""
+"""The digests that `invoke push` recorded, by tag."""
 
 
 def output_file(options: Options, name: str) -> Path | None:
-    """--output as a file that can be written, in a folder under `name`; None without the flag.
+    """Return --output as a file path; None without the flag. A folder gets the file `name`.
 
-    Raises SettingsError where it cannot, before minutes are spent on what it is to hold.
+    Raises SettingsError if it cannot be written, before minutes of work.
     """
     path_text = str(options["output"])
     if not path_text:
@@ -29,7 +29,7 @@ def output_file(options: Options, name: str) -> Path | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Raises SettingsError where nothing can be written into it."""
+    """Make a folder. Raises SettingsError if it cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

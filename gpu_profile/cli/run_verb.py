@@ -1,4 +1,4 @@
-"""Call a verb's function."""
+"""Import and call the function of a verb."""
 
 import contextlib
 import importlib
@@ -9,9 +9,10 @@ from gpu_profile.process import one_math_thread
 
 
 def run_verb(verb: Verb, options: Options) -> None:
-    """Check the flags' kinds, import the verb's module, which no other verb pays for, and call it.
+    """Check the flags, import the verb's module and call its function.
 
-    Verbs that read reports start no job, so their environment may limit numpy's threads.
+    Only the verb that runs is imported. Verbs that read reports start no job, so numpy may be
+    limited to one thread by variables of the environment.
     """
     check_flags(verb, options)
     reads = verb.module.startswith("reading.")

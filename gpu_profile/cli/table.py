@@ -1,6 +1,6 @@
-"""The user's verbs: one row each. tasks.py turns the rows into Invoke's tasks.
+"""The verbs, one row each. tasks.py makes Invoke tasks of them.
 
-A verb's module is imported when the verb runs, so that listing the verbs costs nothing.
+A verb's module is imported when the verb runs, so that `invoke --list` is fast.
 """
 
 from gpu_profile.cli.table_kubernetes import KUBERNETES

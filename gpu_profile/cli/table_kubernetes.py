@@ -1,4 +1,4 @@
-"""The rows of the verbs that only Kubernetes has."""
+"""The rows of the verbs for Kubernetes: k8s.install-operator, k8s.injector."""
 
 from gpu_profile.cli.verb import Option, Verb
 

@@ -1,4 +1,4 @@
-"""Showing tables and commands, asking, and running on the user's terminal."""
+"""Print tables and commands, ask the user, and run programs on the user's terminal."""
 
 import shutil
 import signal
@@ -16,7 +16,7 @@ _INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 
 
 def show_commands(commands: Iterable[Command]) -> None:
-    """What --dry-run prints: each command as a line to paste, its input below it."""
+    """Print each command as a line to paste, with its standard input below it, for --dry-run."""
     for command in commands:
         print(command)
         if command.stdin:
@@ -24,7 +24,7 @@ def show_commands(commands: Iterable[Command]) -> None:
 
 
 def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:
-    """Run on the user's terminal; a failure is one line of that kind."""
+    """Run a command on the user's terminal. Raises an error of `kind` if it fails."""
     code = process.run_attached(command)
     if code in _INTERRUPTED:
         raise KeyboardInterrupt
@@ -33,7 +33,7 @@ def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:
 
 
 def ask_user(question: str, options: Options) -> bool:
-    """The user's yes: by --yes, or on a terminal."""
+    """Return whether the user agrees, by --yes or on a terminal."""
     if options.get("yes"):
         return True
     return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
@@ -42,8 +42,8 @@ def ask_user(question: str, options: Options) -> bool:
 def print_tables(tables: Sequence[Table], form: str, names: str = "short") -> None:
     """Print tables as text (sized to the terminal), CSV or JSON.
 
-    `names`: "short" makes a kernel's name fit into the text's line, "full" leaves it whole. CSV
-    and JSON have whole names. Raises SettingsError for any other form or names.
+    With `names` "short", names of kernels are shortened to fit a line of text; with "full" they
+    are not. CSV and JSON have full names. Raises SettingsError for other forms or names.
     """
     from gpu_profile import table_formats as writers
 

@@ -1,6 +1,6 @@
-"""What Invoke's refusals of a command line mean: which word, what was meant, exit code 2.
+"""Turn Invoke's messages about a wrong command line into errors with a hint and exit code 2.
 
-Invoke itself says only that it has no idea, with the exit code of a bug.
+Invoke prints `No idea what 'x' is!` and exits with 1.
 """
 
 import re
@@ -21,7 +21,10 @@ _NO_VALUE = re.compile(r"Flag <Argument: ([\w-]+).* needed value")
 
 
 def unknown_verb(word: str, before: str = "") -> SettingsError:
-    """`before`: the verb that stands before the word, and may want it behind `--`."""
+    """Return the error for an unknown verb.
+
+    `before` is the verb that stands before the word; the word may belong behind `--`.
+    """
     guess = did_you_mean(word, (verb.name for verb in VERBS))
     runs = any(verb.name == before and "behind --" in verb.doc for verb in VERBS)
     behind = f". What {before} is to run goes behind --" if runs and not guess else ""
@@ -29,7 +32,10 @@ def unknown_verb(word: str, before: str = "") -> SettingsError:
 
 
 def make_usage_error(message: str, verb: str, flags: Iterable[str]) -> SettingsError:
-    """`said` is Invoke's; `flags` are those of `verb`, or of Invoke itself where it is empty."""
+    """Return the error for a message of Invoke.
+
+    `flags` are those of `verb`, or of Invoke itself if `verb` is empty.
+    """
     named = f"`invoke {verb} --help`" if verb else "`invoke --help`"
     if missing := _NO_VALUE.match(message):
         return SettingsError(f"--{missing[1]} wants a value", f"{named} says which")
@@ -45,7 +51,10 @@ def make_usage_error(message: str, verb: str, flags: Iterable[str]) -> SettingsE
 
 
 def no_number(message: str, argv: Sequence[str]) -> SettingsError:
-    """Python's own words end with the value; its flag is the numeric one before it."""
+    """Return the error for a numeric flag with other text.
+
+    Python's message ends with the text; the numeric flag before that text is named.
+    """
     value = message.rpartition(": ")[2].strip("'")
     words = list(chain.from_iterable(word.split("=", 1) for word in argv))
     flags = (flag for flag, next_word in pairwise(words) if next_word == value and flag in _NUMERIC)

@@ -1,4 +1,4 @@
-"""What a verb is: a row of names, flags and words of help."""
+"""Verb and Option, the rows of the table of verbs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import Any, TypeAlias
 from gpu_profile.components.kinds import KeyKind
 
 Options: TypeAlias = Mapping[str, Any]
-"""The parsed flags by name, with "-" as "_"; "words" holds what stood behind `--`."""
+"""The parsed flags by name, with "_" for "-". "words" holds the words behind `--`."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """A flag. Its type is its default's; a list default may be given many times.
+    """A flag. Its type is that of its default; a flag with a list may be repeated.
 
-    `settings` are the .env keys that the flag overrides, `of` the launchers that know it where
-    not all do. A positional one is said without its name. `kind` and `choices` say what text it
-    may hold, unless a setting's kind does.
+    `settings`: .env keys that it overrides. `of`: the launchers that have it, if not all do. A
+    positional one needs no name. `kind` and `choices`: its valid texts, unless a setting's kind
+    says so.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Verb:
-    """`module`.`function` (the name with "_") does it; both take the parsed Options."""
+    """A verb. `module`.`function` runs it; the function has the verb's name with "_" for "-"."""
 
     name: str
     module: str

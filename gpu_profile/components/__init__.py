@@ -1,1 +1,1 @@
-"""The image's components: a file each, and the table of all."""
+"""The components of the image, one file each, and the table of all."""

@@ -1,4 +1,4 @@
-"""What a component of the image is: a row of the table in components.py."""
+"""Component, one row of the table in table.py: a part of the image such as NCCL or Open MPI."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from gpu_profile.components.key import Key, Values, as_text
 
 @dataclass(frozen=True, kw_only=True)
 class Requirement:
-    """The component does not work without one of these toggles; the first is the one to enable."""
+    """A component that needs one of these toggles; the first one is suggested."""
 
     any_of: tuple[str, ...]
     reason: str
@@ -16,10 +16,11 @@ class Requirement:
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """One stage of the image, made by `setup.d/<number>-<name>.sh` from its keys alone.
+    """One stage of the image, made by `setup.d/<number>-<name>.sh` from the component's keys
+    alone.
 
-    `needs` are the components whose files its script reads while it builds; `env` is what the
-    image's environment gains; `args` is what the script is given, its keys where not said.
+    `needs`: components whose files the script reads during the build. `env`: variables of the
+    image. `args`: variables of the script, by default the component's keys.
     """
 
     number: int
@@ -39,7 +40,7 @@ class Component:
 
 
 def list_arguments(component: Component, values: Values) -> dict[str, str]:
-    """What the component's script gets in its environment, sorted."""
+    """Return the environment of the component's script, sorted by name."""
     if component.args is not None:
         return dict(sorted(component.args(values).items()))
     names = sorted(key.name for key in component.keys)
@@ -50,5 +51,8 @@ _OF_A_SOURCE = ("COMMIT", "SHA256", "URL", "VERSION")
 
 
 def _select_source_keys(values: Values, *names: str) -> dict[str, str]:
-    """Only what the chosen source reads: another's settings must not rebuild this one."""
+    """Return the values that the chosen source reads.
+
+    Other sources' settings are left out, so that changing them does not rebuild the component.
+    """
     return {name: as_text(values[name]) for name in names}

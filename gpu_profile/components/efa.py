@@ -7,7 +7,11 @@ _OPT = "/opt/amazon"
 
 
 def _efa_env(values: Values) -> dict[str, str]:
-    """The plugin by name, or NCCL can pass it over in silence; no interface that leads nowhere."""
+    """Return the variables for NCCL and Open MPI over EFA.
+
+    NCCL_NET_PLUGIN names the plugin, because NCCL goes on without one silently. NCCL_SOCKET_IFNAME
+    excludes interfaces that reach no other node.
+    """
     common = {"NCCL_SOCKET_IFNAME": "^docker,lo,veth"}
     if values["EFA_SOURCE"] == "distro":
         return common

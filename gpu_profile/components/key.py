@@ -1,4 +1,4 @@
-"""One setting of a component, declared as a row."""
+"""Key, one setting of a component."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from gpu_profile.components.kinds import KeyKind
 
 Value: TypeAlias = "bool | str"
 Values: TypeAlias = Mapping[str, Value]
-"""The components' settings by key, as they stand in Settings.component."""
+"""The components' settings by key, as in Settings.component."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """One setting. `doc` becomes its comment in .env."""
+    """One setting. `doc` is its comment in .env."""
 
     name: str
     doc: str
@@ -32,7 +32,7 @@ _KINDS: Mapping[str, KeyKind] = {
 
 
 def make_text_key(name: str, default: str, doc: str) -> Key:
-    """Its kind is that of its last word: NCCL_URL is a URL."""
+    """Return a key of text. Its kind follows from its last word: NCCL_URL is a URL."""
     return Key(name=name, default=default, doc=doc, kind=_KINDS[name.rpartition("_")[2]])
 
 
@@ -41,7 +41,7 @@ def make_switch_key(name: str, doc: str, *, default: bool) -> Key:
 
 
 def make_choice_key(name: str, choices: tuple[str, ...], doc: str) -> Key:
-    """The first choice is the default."""
+    """Return a key with these values. The first one is the default."""
     return Key(name=name, kind="choice", choices=choices, default=choices[0], doc=doc)
 
 

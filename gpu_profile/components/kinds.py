@@ -1,4 +1,4 @@
-"""What text a setting or a flag of a kind may hold: `1g` is a size, `banana` is none."""
+"""The kinds of settings and flags, and which text is valid: `1g` is a size, `banana` is not."""
 
 import json
 import math
@@ -18,19 +18,19 @@ KeyKind = Literal[
 ]  # fmt: skip
 
 MOST_RANKS = 1_000_000
-"""More processes than any job has: `0-99999999999` would fill the memory."""
+"""An upper limit of ranks, above any job's: `0-99999999999` would fill the memory."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`fits` tells whether a text is of the kind; `example` is said where it is not."""
+    """A kind of value. `fits` returns whether a text is valid; `example` is shown if it is not."""
 
     fits: Callable[[str], bool]
     example: str
 
 
 def fault(kind: str, text: str) -> str:
-    """What to write instead, as in `Use a size: 512m, 1g`; empty where the text is of the kind."""
+    """Return what to write instead, such as `Use a size: 512m, 1g`; empty for a valid text."""
     return "" if KINDS[kind].fits(text) else f"Use {KINDS[kind].example}"
 
 
@@ -54,7 +54,7 @@ def _is_json_object(text: str) -> bool:
 
 
 def _is_url(text: str) -> bool:
-    """`auto`, a URL of a host or file, a directory of this machine, or ssh's form of a repository."""
+    """Return whether it is `auto`, a URL, a local directory, or `git@host:path.git`."""
     if (
         text == "auto"
         or re.match(r"~?/|\.{1,2}/|[A-Za-z]:\\", text)
@@ -74,7 +74,7 @@ def _is_url(text: str) -> bool:
 def _is_path(text: str) -> bool:
     try:
         return bool(text.strip()) and bool(Path(text).expanduser())
-    except RuntimeError:  # ~nobody-of-that-name/x
+    except RuntimeError:  # `~name/x` without a user of that name
         return False
 
 
@@ -87,7 +87,7 @@ def _is_words(text: str) -> bool:
 
 
 def _values(text: str, flags: Iterable[str], bare: Iterable[str] = ()) -> list[str] | None:
-    """The values of such flags, `-p 1:1`, `-p1:1` or `--publish=1:1`; None where others stand."""
+    """Return the values of flags: `-p 1:1`, `-p1:1` or `--publish=1:1`; None for other words."""
     short, *long = flags
     kind_values = []
     words = iter(shlex.split(text)) if _is_words(text) else iter(("?",))
@@ -124,7 +124,7 @@ def _is_volumes(text: str) -> bool:
 
 
 def _is_volume(text: str) -> bool:
-    """`SOURCE:/TARGET[:options]`, or `/TARGET` alone."""
+    """Return whether it is `SOURCE:/TARGET[:options]`, or `/TARGET` alone."""
     source, colon, rest = re.sub(r"^[A-Za-z]:\\", r"/\\", text).partition(":")
     return rest.startswith("/") and bool(source) if colon else source.startswith("/")
 
@@ -134,7 +134,7 @@ def _is_mount(text: str) -> bool:
 
 
 def _is_ranks(text: str) -> bool:
-    """`all`, or ranks and rising spans as in `0,3` and `0-3`."""
+    """Return whether it is `all`, or ranks and rising ranges: `0,3`, `0-3`."""
     parts = [re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part) for part in text.split(",")]
     return text == "all" or all(
         part and int(part[1]) <= int(part[2] or part[1]) < MOST_RANKS for part in parts

@@ -1,4 +1,4 @@
-"""The rows of the table: each component's settings, needs, script arguments and environment."""
+"""Nsight Systems: settings, needs, script arguments, environment."""
 
 from gpu_profile.components.component import Component, _select_source_keys
 from gpu_profile.components.key import make_choice_key, make_text_key

@@ -1,6 +1,6 @@
-"""What an image can hold: one row a component, and what the rows need of each other.
+"""The components that an image can hold, in build order, and what they need of each other.
 
-A row of component_rows.py is all that a new component takes, beside its script
+A new component takes one file in this folder, one row here, and a script
 `Container-Root/setup.d/NN-name.sh`.
 """
 
@@ -17,7 +17,7 @@ from gpu_profile.components.nsys import NSYS
 from gpu_profile.components.torch import TORCH
 
 ROWS: tuple[Component, ...] = (NSYS, TORCH, MPI, EFA, NCCL, GDRCOPY, NCCL_TESTS)
-"""In build order: the later ones may need the earlier ones."""
+"""The components in build order: later ones may need earlier ones."""
 
 
 __all__ = [
@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 COMPONENTS = ROWS
-"""In build order: the later ones may need the earlier ones."""
+"""The rows, in build order: later ones may need earlier ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needed:
-    """A toggle to set, and why."""
+    """A toggle to set, and the reason."""
 
     key: str
     value: Value
@@ -44,15 +44,15 @@ class Needed:
 
 
 def list_enabled(values: Values) -> tuple[Component, ...]:
-    """The components that these settings ask for, in build order."""
+    """Return the components that the settings enable, in build order."""
     return tuple(component for component in COMPONENTS if component.enabled(values))
 
 
 def missing_requirements(values: Values) -> tuple[Needed, ...]:
-    """What to enable so that every enabled component works; nothing where all do already."""
+    """Return what to enable so that every enabled component works; empty if nothing is missing."""
     values_left = dict(values)
     needed: list[Needed] = []
-    for component in reversed(COMPONENTS):  # the later ones need the earlier ones
+    for component in reversed(COMPONENTS):  # in reverse: later components need earlier ones
         for requirement in component.requires if component.enabled(values_left) else ():
             if not any(values_left[key] for key in requirement.any_of):
                 key = requirement.any_of[0]

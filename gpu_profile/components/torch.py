@@ -5,7 +5,11 @@ from gpu_profile.components.key import Values, make_choice_key, make_text_key
 
 
 def _torch_env(values: Values) -> dict[str, str]:
-    """Debian builds PyTorch without libuv, and PyTorch does not look before it uses it."""
+    """Return USE_LIBUV=0 for Debian's PyTorch.
+
+    Debian builds it without libuv, but PyTorch uses libuv for its rendezvous by default and then
+    fails.
+    """
     of_distribution = values["INSTALL_TORCH"] == "cpu" and not values["TORCH_URL"]
     return {"USE_LIBUV": "0"} if of_distribution else {}
 

@@ -1,1 +1,1 @@
-"""What machines and clusters can do, and what to do about the rest."""
+"""Checks of machines and clusters, each with what to do if it fails."""

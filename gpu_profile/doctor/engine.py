@@ -1,4 +1,4 @@
-"""What is missing on this machine for building and running images."""
+"""Checks for building and running images on this machine."""
 
 from gpu_profile.check import Check
 from gpu_profile.engine.probe import OLDEST, SOCKET_ADVICE, Engine, version_of
@@ -6,7 +6,7 @@ from gpu_profile.errors import ToolError
 
 
 def check_engine(engine: Engine) -> tuple[Check, ...]:
-    """What is missing for building and running images, with what to do about each."""
+    """Return the checks of engine and buildx, with what to do about each."""
     fix = "`invoke doctor --fix` installs and starts it on Debian and Ubuntu"
     space = engine.free_gib
     return (
@@ -34,7 +34,7 @@ def check_engine(engine: Engine) -> tuple[Check, ...]:
 
 
 def _engine_found(engine: Engine) -> str:
-    """The engine's version, or what stands between it and this user."""
+    """Return the engine's version, or why this user cannot use it."""
     if engine.server:
         return f"{engine.server}, rootless" if engine.rootless else engine.server
     if engine.refuses_user:
@@ -43,7 +43,7 @@ def _engine_found(engine: Engine) -> str:
 
 
 def _engine_advice(engine: Engine) -> str:
-    """What to do about the engine; empty where an installation is all that is missing."""
+    """Return what to do about the engine; empty if an installation is enough."""
     if engine.server:
         return f"Docker Engine {OLDEST[0]} or newer is needed"
     if engine.rootless_socket and engine.endpoint != f"unix://{engine.rootless_socket}":
@@ -61,7 +61,7 @@ def _engine_advice(engine: Engine) -> str:
 
 
 def require_engine(engine: Engine) -> None:
-    """Raises ToolError, with the advice, for the first thing that a build cannot do without."""
+    """Raise ToolError, with the advice, for the first thing that a build needs and lacks."""
     for check in check_engine(engine)[:3]:
         if not check.ok:
             raise ToolError(f"{check.name}: {check.found or 'not there'}", check.advice)

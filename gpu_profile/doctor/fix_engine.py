@@ -11,16 +11,16 @@ from gpu_profile.engine.probe import OLDEST, Engine, _make_shell_command, versio
 from gpu_profile.errors import ToolError
 
 _LOG = "/var/log/gpu-profile-dockerd.log"
-"""Only root can make a file or a link there: dockerd writes it as root."""
+"""dockerd's log. Only root can create files in this directory, and dockerd writes as root."""
 _WAIT_S = 40
 
 
 def plan_fix(engine: Engine) -> Steps[tuple[Command, ...]]:
-    """What to run, as root, so that an engine is here and runs: nothing where no package helps.
+    """Return the commands, to be run as root, that install and start an engine.
 
-    No package helps a user whom the socket refuses, nor an engine on another address, a user's
-    rootless one included. Asks this machine, changes nothing. Raises ToolError where it is neither
-    Debian nor Ubuntu.
+    Empty where no package helps: the socket refuses this user, or the client uses another address,
+    such as this user's rootless engine. It asks this machine and changes nothing. Raises ToolError
+    unless it is Debian or Ubuntu.
     """
     if engine.client and engine.buildx and version_of(engine.server) >= OLDEST:
         return ()
@@ -37,9 +37,9 @@ def plan_fix(engine: Engine) -> Steps[tuple[Command, ...]]:
 def for_user(
     commands: tuple[Command, ...], *, is_root: bool, has_sudo: bool
 ) -> tuple[Command, ...]:
-    """The commands as this user can run them: by sudo where the user is not root.
+    """Return the commands as this user can run them, with sudo unless the user is root.
 
-    Without sudo, raises ToolError with all of them in one line, for somebody who is root.
+    Without sudo, raises ToolError with all commands in one line, for an administrator to run.
     """
     if is_root:
         return commands
@@ -69,7 +69,7 @@ def _assignments(each: Command) -> tuple[str, ...]:
 
 
 def one_line(commands: Iterable[Command]) -> str:
-    """The commands as one shell line, for somebody who is root to paste."""
+    """Return the commands as one shell line, for an administrator to paste."""
     return " && ".join(_shell_words(each) for each in commands)
 
 
@@ -89,7 +89,10 @@ def run_fix(commands: tuple[Command, ...]) -> Steps[None]:
 
 
 def plan_install(machine: Distribution) -> tuple[Command, ...]:
-    """From the distribution's own archive. Debian 12's is too old: Debian 13's, pinned low."""
+    """Return the commands that install Docker Engine from the distribution's archive.
+
+    Debian 12's version is too old: Debian 13's is used, pinned below Debian 12's own packages.
+    """
     engine = ["docker.io", "docker-buildx"] + ["docker-cli", "containerd"] * (
         machine.id == "debian"
     )
@@ -120,7 +123,10 @@ def _trixie_commands(machine: Distribution) -> tuple[Command, ...]:
 
 
 def plan_start() -> tuple[Command, Command]:
-    """Through systemd where it runs, otherwise in a session of its own; then wait for it."""
+    """Return the commands that start the engine and wait for it.
+
+    systemd starts it if it runs here; otherwise dockerd gets its own session.
+    """
     return (
         _make_shell_command(
             "if [ -d /run/systemd/system ]; then systemctl enable --now docker;"

@@ -1,6 +1,6 @@
-"""GPU performance counters for users who are no administrators: NVIDIA's driver decides.
+"""Allow GPU performance counters to users without administrator rights.
 
-https://developer.nvidia.com/ERR_NVGPUCTRPERM names the module parameter.
+NVIDIA's driver decides by a module parameter: https://developer.nvidia.com/ERR_NVGPUCTRPERM
 """
 
 from gpu_profile.command import Command, Result, Steps
@@ -17,15 +17,15 @@ AFTERWARDS = (
 
 
 def allow_counters(place: RemoteHost, *, root: bool, file: str = FILE) -> Steps[None]:
-    """Write the file. The driver that runs is left as it is: AFTERWARDS says how it follows."""
-    # Through tee: sudo raises tee, and not a redirection of the user's own shell.
+    """Write the modprobe file. The loaded driver keeps its setting; AFTERWARDS says what to do."""
+    # tee runs under sudo; a shell redirection would be opened by the user's own shell.
     yield from _run_change(
         place.run(*_get_sudo(root), "tee", "--", file, stdin=LINE), place, f"writing {file}"
     )
 
 
 def restrict_counters(place: RemoteHost, *, root: bool, file: str = FILE) -> Steps[None]:
-    """Remove what `allow` wrote. Nothing there is no error."""
+    """Remove the file that allow_counters wrote. A missing file is no error."""
     yield from _run_change(
         place.run(*_get_sudo(root), "rm", "-f", "--", file), place, f"removing {file}"
     )

@@ -1,7 +1,6 @@
-"""doctor for machines without Docker: what is there, what profiling may do, what to do about it.
+"""doctor for machines without Docker: what is there, what profiling may do, and what to do.
 
-The facts come from machine_facts.py and find_nsys.py in Container-Root/agent, run where the job
-would run.
+machine_facts.py and find_nsys.py of Container-Root/agent get the facts where the job would run.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from gpu_profile.command import Steps
 from gpu_profile.launchers.agent.scripts import Scripted
 
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
-# From driver R565 on, CAP_PERFMON opens the GPU's counters too.
+# From driver R565 on, CAP_PERFMON gives access to GPU counters too.
 _PERFMON_DRIVER = 565
 _SPARE_BYTES = 5 * 10**9
 _ALLOW = "`invoke counters --allow`, then a reboot; or run as root; light needs none"
@@ -36,7 +35,7 @@ def check_host(launcher: Scripted) -> Steps[tuple[Check, ...]]:
 
 
 def list_lacking(facts: Facts) -> Mapping[str, str]:
-    """What presets may not ask for here, and why: of `sampling` and `gpu-metrics`."""
+    """Return which of `sampling` and `gpu-metrics` this machine does not allow, and why."""
     checks_by_name = {"sampling": _check_sampling(facts), "gpu-metrics": _check_counters(facts)}
     return {
         name: f"{check.found}. {check.advice}"
@@ -90,7 +89,7 @@ def _has_capability(facts: Facts, capability: int) -> bool:
 
 
 def _check_sampling(facts: Facts) -> Check:
-    """perf_event_open for one's own processes: level 2 or lower, or a capability."""
+    """Check perf_event_open on own processes: it needs level 2 or lower, or a capability."""
     level = facts["perf_event_paranoid"]
     privileged = _has_capability(facts, _CAP_SYS_ADMIN) or _has_capability(facts, _CAP_PERFMON)
     is_number = level.lstrip("-").isdecimal()

@@ -1,4 +1,4 @@
-"""`doctor --on mpijob`: what a cluster can do for a job, and what to do about the rest."""
+"""`doctor --on mpijob`: checks of a cluster, each with what to do if it fails."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,10 @@ _JOB_VERBS = ("create", "get", "patch", "delete")
 def check_cluster(
     cluster: KubernetesCluster, launcher: LauncherName, kind: Kind
 ) -> Steps[tuple[Check, ...]]:
-    """One line each. Never raises: a cluster that does not answer is the first line."""
+    """Return the checks of a cluster.
+
+    If it does not answer, that is the first check. Never raises.
+    """
     server = yield cluster.kubectl("version", "--output=json", "--request-timeout=20s")
     context = yield cluster.kubectl("config", "current-context")
     name = cluster.context or context.stdout.strip() or "none"
@@ -59,7 +62,7 @@ def _parse_json(result: Result) -> Object:
 def _check_operator(
     cluster: KubernetesCluster, launcher: LauncherName, kind: Kind
 ) -> Steps[list[Check]]:
-    """The CRD with the version that the launcher speaks, and the operators' images."""
+    """Check the operator's CRD for the version that the launcher uses, and its images."""
     resource, version, group = kind.resource.split(".", 2)
     served = yield cluster.kubectl("get", "--raw", f"/apis/{group}/{version}")
     kinds = {item["name"] for item in _parse_json(served).get("resources", ())}
@@ -101,13 +104,15 @@ def _check_nodes(cluster: KubernetesCluster) -> Steps[list[Check]]:
 
 
 def _check_rights(cluster: KubernetesCluster, kind: Kind) -> Steps[list[Check]]:
-    """Each verb by itself: a role often lacks just one, and that in the middle of a run."""
+    """Check each verb separately: a role often lacks just one, which fails in the middle of a
+    run."""
     resource, _, group = kind.resource.split(".", 2)
     rights = [*((verb, f"{resource}.{group}") for verb in _JOB_VERBS), *_POD_VERBS]
     denied = []
     for verb, what in rights:
         name, _, part = what.partition("/")
-        narrow = (f"--subresource={part}",) if part else ()  # pods/exec would be a pod named exec
+        # `create pods/exec` would mean a pod named exec: --subresource is needed
+        narrow = (f"--subresource={part}",) if part else ()
         if (yield cluster.kubectl("auth", "can-i", verb, name, *narrow)).returncode:
             denied.append(f"{verb} {what}")
     advice = f"Ask for a role that allows: {', '.join(denied)}"
@@ -116,7 +121,7 @@ def _check_rights(cluster: KubernetesCluster, kind: Kind) -> Steps[list[Check]]:
 
 
 def _check_security(cluster: KubernetesCluster) -> Steps[list[Check]]:
-    """PodSecurity's level: baseline refuses CPU sampling, restricted refuses root too."""
+    """Check PodSecurity's level: `baseline` refuses CPU sampling, `restricted` refuses root too."""
     namespace = cluster.namespace
     if not namespace:
         words = ("config", "view", "--minify", "--output=jsonpath={..namespace}")
@@ -141,7 +146,7 @@ def _check_security(cluster: KubernetesCluster) -> Steps[list[Check]]:
 
 
 def _check_collectors(cluster: KubernetesCluster) -> Steps[list[Check]]:
-    """A GPU has one counter session: DCGM's profiling metrics and nsys' exclude each other."""
+    """Check for DCGM: a GPU has one counter session, for DCGM's profiling metrics or for nsys."""
     sets = _parse_json((yield cluster.get("daemonsets", "--all-namespaces"))).get("items", ())
     names: Sequence[str] = [
         f"{item['metadata']['namespace']}/{item['metadata']['name']}"

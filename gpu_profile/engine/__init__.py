@@ -1,1 +1,1 @@
-"""Docker Engine: is it here, its containers, its API."""
+"""The container engine: is it installed, its containers, its API."""

@@ -1,8 +1,8 @@
-"""The Docker Engine's own interface, for what needs credentials per call: push, pull, digests.
+"""Push, pull and digests through the Docker Engine API, with credentials for each call.
 
-The one module that knows the Docker SDK. What the engine says against a call is raised as
-EngineRefusal with its words; what they mean is for the caller to tell. The SDK takes as long to
-import as a build that has nothing to do: it is imported by the first call.
+The only module that uses the Docker SDK. A refusal of the engine is raised as EngineRefusal with
+the engine's text; callers interpret it. The SDK is imported by the first call, because its import
+takes as long as a build that has nothing to do.
 """
 
 import contextlib
@@ -17,12 +17,13 @@ from gpu_profile.errors import ToolError
 from gpu_profile.image_ref import ImageRef
 
 _TIMEOUT_S = 600
-"""Between two bytes of the engine's answer: a layer's last piece may take long to be accepted."""
+"""Seconds between two bytes of the engine's answer: a registry may take long to accept the last
+part of a layer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Auth:
-    """What a registry is told, for one call. Never stored, never shown."""
+    """Credentials of a registry for one call. They are not stored and not shown."""
 
     username: str
     password: str = field(repr=False)
@@ -38,18 +39,18 @@ class Auth:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerEvent:
-    """One line of the engine's stream. `layer` is empty for what concerns the whole image."""
+    """One event of the engine's stream. `layer` is empty if it concerns the whole image."""
 
     status: str
     layer: str = ""
     current: int = 0
     total: int = 0
     digest: str = ""
-    """Of the manifest, in the stream's last event."""
+    """The manifest's digest, in the last event of the stream."""
 
 
 class EngineRefusal(Exception):
-    """The engine's or the registry's own words."""
+    """An error with the text of the engine or the registry."""
 
 
 @contextlib.contextmanager
@@ -74,14 +75,17 @@ def _open_client() -> Iterator[Any]:
 
 
 def _address() -> dict[str, Any]:
-    """Where the docker CLI finds its engine: DOCKER_HOST, else its context; the SDK knows none."""
+    """Return the engine's address: DOCKER_HOST, otherwise that of the docker CLI's context.
+
+    The SDK does not read CLI contexts.
+    """
     import docker.context
     import docker.utils
 
     client_options: dict[str, Any] = docker.utils.kwargs_from_env()
     if "base_url" in client_options:
         return client_options
-    with contextlib.suppress(ToolError):  # the SDK alone, without the CLI, has the usual socket
+    with contextlib.suppress(ToolError):  # no docker CLI here: the default socket
         shown = process.run(make_command("docker", "context", "show"))
         context = docker.context.ContextAPI.get_context(shown.stdout.strip() or "default")
         if shown.returncode == 0 and context and context.Host:
@@ -96,7 +100,7 @@ def _no_engine(error: Exception) -> ToolError:
 
 
 def _find_credentials(ref: ImageRef, auth: Auth | None) -> dict[str, str]:
-    """The given ones, else what `docker login` stored, credential helpers included."""
+    """Return the given credentials, otherwise those that `docker login` or a helper stored."""
     import docker.auth
 
     if auth is not None:
@@ -111,7 +115,7 @@ def _format_repository(ref: ImageRef) -> str:
 
 
 def push_layers(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
-    """Upload the local image of this very name and tag."""
+    """Upload the local image with this name and tag. Yields the engine's events."""
     with _open_client() as client:
         credentials = _find_credentials(ref, auth)
         stream = client.push(
@@ -121,7 +125,7 @@ def push_layers(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
 
 
 def pull_layers(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
-    """Fetch by digest where the reference has one, otherwise by tag."""
+    """Pull by digest if the reference has one, otherwise by tag. Yields the engine's events."""
     with _open_client() as client:
         credentials = _find_credentials(ref, auth)
         stream = client.pull(
@@ -150,7 +154,7 @@ def _parse_event(message: Mapping[str, Any]) -> LayerEvent:
 
 
 def remote_digest(ref: ImageRef, auth: Auth | None) -> str:
-    """The digest that the registry has for this tag, asked through the engine."""
+    """Return the registry's digest for this tag, which the engine asks for."""
     with _open_client() as client:
         answer = client.inspect_distribution(str(ref), _find_credentials(ref, auth))
         return str(answer["Descriptor"]["digest"])
@@ -158,7 +162,10 @@ def remote_digest(ref: ImageRef, auth: Auth | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalImage:
-    """`digests` are `registry/name@sha256:…`, one for each place it was pushed to or came from."""
+    """An image of the engine.
+
+    `digests` are `registry/name@sha256:…`, one for each registry it was pushed to or pulled from.
+    """
 
     id: str
     digests: tuple[str, ...]
@@ -166,7 +173,7 @@ class LocalImage:
 
 
 def local_image(ref: ImageRef) -> LocalImage | None:
-    """What the engine has under this name; None where it has nothing."""
+    """Return the engine's image of this name, or None."""
     import docker.errors
 
     with _open_client() as client:

@@ -1,4 +1,4 @@
-"""Containers of the local engine as commands, and what the engine's refusals mean."""
+"""Commands for containers of the local engine, and the meaning of the engine's errors."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from gpu_profile.settings.settings import Settings
 REPORTS_INSIDE = "/wd"
 RUN_LABEL, CONTAINER_LABEL = "gpu-profile.run", "gpu-profile.container"
 IMAGE_LABEL = "io.github.gpu-profile"
-"""What names of our image's labels begin with; a container has its image's labels."""
+"""The prefix of our image's labels. A container inherits the labels of its image."""
 _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
     (
         "is already in use by container",
@@ -44,7 +44,7 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
 
 
 def make_engine_error(result: Result, doing: str) -> GpuProfileError:
-    """The error that an engine's message means."""
+    """Return the error that an engine's message means, with what to do."""
     for words, kind, hint in _REFUSALS:
         if words in result.stderr:
             return kind(f"{doing}: {_extract_reason(result)}", hint)
@@ -52,7 +52,7 @@ def make_engine_error(result: Result, doing: str) -> GpuProfileError:
 
 
 def _extract_reason(result: Result) -> str:
-    """The engine's message without the advice it ends with."""
+    """Return the engine's message without the advice at its end (`See 'docker run --help'`)."""
     lines = [line for line in result.stderr.splitlines() if line.strip() and "--help" not in line]
     return lines[-1].removeprefix("docker: ") if lines else result.said
 
@@ -64,7 +64,7 @@ def check_engine_result(result: Result, doing: str) -> Result:
 
 
 def mount_option(mount: Mount) -> str:
-    """A --mount value; the engine reads it as a CSV record, so a path may hold a comma."""
+    """Return a --mount value. The engine reads it as a CSV record, so a path may hold a comma."""
     record = io.StringIO()
     words = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
     csv.writer(record, lineterminator="").writerow([*words, *(["readonly"] * mount.read_only)])
@@ -83,35 +83,38 @@ def list_placement_options(settings: Settings) -> tuple[str, ...]:
 
 
 def inspect_container(name: str) -> Command:
-    """Its State, and on a second line its labels."""
+    """Return the command that prints a container's State and, on a second line, its labels."""
     both = "--format={{json .State}}\n{{json .Config.Labels}}"
     return make_command("docker", "container", "inspect", both, name)
 
 
 def parse_state(result: Result) -> Mapping[str, Any] | None:
-    """The engine's State object; None where there is no such container."""
+    """Return the engine's State object, or None if there is no such container."""
     return parse_inspect(result)[0]
 
 
 def parse_inspect(result: Result) -> tuple[Mapping[str, Any] | None, Mapping[str, str]]:
-    """The engine's State object and the labels; None where there is no such container."""
+    """Return the engine's State object and the labels; None without such a container."""
     if result.returncode:
         if "no such container" in result.stderr.lower():
             return None, {}
         raise make_engine_error(result, "asking for the container")
-    if not result.stdout:  # a plan, for --dry-run: nothing was asked
+    if not result.stdout:  # --dry-run: process.plan sends an empty result
         return None, {}
     state, _, labels = result.stdout.strip().partition("\n")
     return json.loads(state), json.loads(labels or "null") or {}
 
 
 def is_ours(labels: Mapping[str, str], run_label: str) -> bool:
-    """Whether we started it: by its own label, or (older ones of `run`) by those of our image."""
+    """Return whether this project started a container.
+
+    It has our own label or, started by `run` of an older version, the labels of our image.
+    """
     return run_label in labels or any(name.startswith(f"{IMAGE_LABEL}.") for name in labels)
 
 
 def start_detached(run: Command, name: str) -> Steps[None]:
-    """A `docker run --detach`; what the engine made and could not start is removed again."""
+    """Run a `docker run --detach`. A container that was created but did not start is removed."""
     result = yield run
     if result.returncode and "already in use by container" not in result.stderr:
         yield make_command("docker", "container", "rm", "--force", name)
@@ -119,9 +122,9 @@ def start_detached(run: Command, name: str) -> Steps[None]:
 
 
 def start_container(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) -> Steps[str]:
-    """Start the local container, or find it running. Returns what was done.
+    """Start the local container unless it runs already. Returns what was done.
 
-    It sees REPORT_DIR/<container>, which has to be there, at /wd/<container>.
+    REPORT_DIR/<container> must exist; it is mounted at /wd/<container>.
     """
     name = settings.container
     state, labels = parse_inspect((yield inspect_container(name)))
@@ -153,7 +156,7 @@ def follow_logs(name: str, *, follow: bool) -> Command:
 
 
 def require_container(name: str, *, running: bool) -> Steps[None]:
-    """Raises ToolError where there is no such container, or one that has ended."""
+    """Raise ToolError if there is no such container, or with `running` if it has ended."""
     state = parse_state((yield inspect_container(name)))
     if state is None or (running and not state["Running"]):
         what = f"{name} has ended" if state else f"there is no container {name}"
@@ -166,7 +169,7 @@ def _refuse_foreign(name: str, labels: Mapping[str, str]) -> None:
 
 
 def stop_container(name: str) -> Steps[str]:
-    """Stop and remove the local container, or find none. One of somebody else's is refused."""
+    """Stop and remove the local container if it exists. Refuses one that we did not start."""
     state, labels = parse_inspect((yield inspect_container(name)))
     if state is None:
         return f"{name} does not run"
@@ -177,7 +180,7 @@ def stop_container(name: str) -> Steps[str]:
 
 
 def gpu_options(gpus: int | None) -> tuple[str, ...]:
-    """GPUs, and the pinned memory and stack that NCCL asks for with them."""
+    """Return the docker options for GPUs, with the locked memory and stack that NCCL needs."""
     if gpus == 0:
         return ()
     return (

@@ -1,4 +1,4 @@
-"""Which Linux distribution this machine runs, and which mirror of it the machine uses."""
+"""Find this machine's Linux distribution and the mirror that its apt uses."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,10 @@ from gpu_profile.errors import ToolError
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """`id` is os-release's: debian, ubuntu. A mirror is empty where apt knows of none."""
+    """A distribution. `id` is as in /etc/os-release: debian, ubuntu.
+
+    A mirror is empty if apt's sources name none.
+    """
 
     id: str
     codename: str
@@ -28,7 +31,10 @@ APT_SOURCES = Command(
 
 
 def probe_distribution() -> Steps[Distribution]:
-    """Raises ToolError where this is neither Debian nor Ubuntu, or something of their kind."""
+    """Return this machine's distribution.
+
+    Raises ToolError unless it is Debian, Ubuntu or a derivative.
+    """
     fields = _parse_os_release((yield OS_RELEASE).stdout)
     if fields.get("ID") not in {"debian", "ubuntu"}:
         raise ToolError(
@@ -50,7 +56,7 @@ def _parse_os_release(os_release: str) -> dict[str, str]:
 
 
 def first_mirror(distribution: str, sources: str) -> str:
-    """The mirror of the distribution itself among apt's sources, not of a third party."""
+    """Return the first mirror of the distribution in apt's sources, not one of a third party."""
     for line in sources.splitlines():
         origin, _, uri = line.partition(" ")
         if origin.lower() == distribution and "security" not in uri:
@@ -59,7 +65,10 @@ def first_mirror(distribution: str, sources: str) -> str:
 
 
 def find_security_mirror(distribution: str, sources: str) -> str:
-    """Where its security suite is. Ubuntu's mirrors hold it beside the others; Debian's do not."""
+    """Return the mirror of the security suite.
+
+    Ubuntu's mirrors hold it together with the others, Debian's do not.
+    """
     for line in sources.splitlines():
         origin, _, uri = line.partition(" ")
         if origin.lower() == distribution and "security" in uri:

@@ -1,6 +1,6 @@
-"""Docker Engine with buildx: where the client looks for it, what it answers, how new it is.
+"""Find Docker Engine and buildx: their address, answer and versions.
 
-Every step is a Command: building them has no effects.
+Each step is a Command; creating one runs nothing.
 """
 
 import json
@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from gpu_profile.command import Command, Result, Steps, make_command
 
 OLDEST = (23, 0)
-"""The first engine whose own Dockerfile frontend knows COPY --link."""
+"""The first engine whose built-in Dockerfile frontend knows COPY --link."""
 SOCKET_ADVICE = (
     "`sudo usermod -aG docker $USER` and a new log-in let you use it (the docker group has root's"
     " rights on this machine); or run this as root: `sudo ./inv …`"
 )
-"""What a user can do whom the engine's socket refuses."""
+"""What to do if the engine's socket refuses this user."""
 _SYSTEM_SOCKETS = {"", "unix:///var/run/docker.sock", "unix:///run/docker.sock"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """What was found. Empty: not there. `problem` is the engine's own words.
+    """What the docker client reports; an empty field means that it is missing.
 
-    `endpoint` is the address that the client uses, as in unix:///var/run/docker.sock: that of
-    DOCKER_HOST, of `docker context`, or the default. `rootless_socket` is this user's own engine,
-    where there is one that the client does not use.
+    `problem` is the engine's message. `endpoint` is the address of the client, such as
+    unix:///var/run/docker.sock: from DOCKER_HOST, `docker context`, or the default.
+    `rootless_socket` is this user's own engine, if there is one that the client does not use.
     """
 
     client: str = ""
@@ -40,13 +40,13 @@ class Engine:
 
     @property
     def refuses_user(self) -> bool:
-        """Whether an engine is there whose socket this user has no right to."""
+        """Whether an engine runs but this user has no right to its socket."""
         local = self.endpoint.startswith("unix://") or not self.endpoint
         return not self.server and local and "permission denied" in self.problem.lower()
 
     @property
     def is_systems(self) -> bool:
-        """Whether the client means the system's own engine, which apt installs and root starts."""
+        """Whether the client uses the system's engine, which apt installs and root starts."""
         return self.endpoint in _SYSTEM_SOCKETS
 
     @property
@@ -55,7 +55,7 @@ class Engine:
 
 
 def probe_engine() -> Steps[Engine]:
-    """Ask the client, the engine and buildx. Never raises for what is missing."""
+    """Ask the client, the engine and buildx. Missing ones are empty fields, never errors."""
     version = yield _make_shell_command("docker version --format '{{json .}}'")
     buildx = yield _make_shell_command("docker buildx version")
     info_result = yield _make_shell_command("docker info --format '{{json .}}'")
@@ -84,7 +84,7 @@ def probe_engine() -> Steps[Engine]:
 
 
 def _make_shell_command(line: str) -> Command:
-    """Through a shell, a program that is not there is an exit code like any other."""
+    """Return a shell command: there a missing program is exit code 127, not an exception."""
     return make_command("sh", "-c", line)
 
 

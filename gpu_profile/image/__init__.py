@@ -1,1 +1,1 @@
-"""From settings to a Dockerfile, a build and what is in the image."""
+"""The container image: from settings to a Dockerfile, a build, and the list of its contents."""

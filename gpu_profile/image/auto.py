@@ -1,7 +1,8 @@
-"""Settings that say `auto` -> settings that say what: base image, nsys, torch, NCCL.
+"""Replace settings that are `auto`: BASE_IMAGE, NSYS_SOURCE, INSTALL_TORCH, TORCH_URL,
+NCCL_SOURCE.
 
-A decision is made once. The image records it (the label DECIDED), and the next build of that
-image keeps it until it is asked to decide anew, so that a passing network fault changes nothing.
+The image records each decision in the label DECIDED, and the next build keeps it until
+--rebuild-base. So a passing network fault changes nothing.
 """
 
 import dataclasses
@@ -23,10 +24,10 @@ _TIMEOUT_S = "4"
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """`made` are the settings that were auto, and `notes` a line on each.
+    """Settings without `auto`. `made` holds the decisions, `notes` one line on each.
 
-    `base_digest` is what exactly the base image is, empty where only its registry knows, and
-    `base_recipe` how to make the embedded base where it is not there yet.
+    `base_digest` identifies the base image; it is empty if only its registry knows it.
+    `base_recipe` describes the embedded base that still has to be made.
     """
 
     settings: Settings
@@ -37,7 +38,7 @@ class Decided:
 
 
 def decide_settings(settings: Settings, *, anew: bool = False) -> Steps[Decided]:
-    """Settings without `auto`. Nothing is made, not even the embedded base."""
+    """Return the settings without `auto`. Makes nothing, not even the embedded base."""
     undecided = _list_undecided(settings)
     recorded_values = (
         {} if anew or not undecided else (yield from _read_recorded(settings, undecided))
@@ -69,7 +70,7 @@ def decide_settings(settings: Settings, *, anew: bool = False) -> Steps[Decided]
 
 
 def with_base(decided: Decided) -> Steps[Decided]:
-    """The same, with the embedded base made where it is the one to build on and not there yet."""
+    """Make the embedded base if it is needed and missing; return the same with its id."""
     if decided.base_recipe is None:
         return decided
     image_id = yield from embedded_base.make_base(decided.base_recipe)
@@ -122,7 +123,7 @@ def _probe_choices(settings: Settings, missing: set[str]) -> Steps[_Answers]:
 
 
 def probe_urls(urls: list[str], settings: Settings) -> Command:
-    """One line a URL: its status, 000 where nobody answers."""
+    """Return the curl command that prints a line for each URL: its status, or 000 for no answer."""
     proxies = {
         "http_proxy": settings.http_proxy,
         "https_proxy": settings.https_proxy,
@@ -154,7 +155,7 @@ def _select_values(settings: Settings, missing: set[str], answers: _Answers) -> 
 
 def _apply_decisions(settings: Settings, decisions: Mapping[str, str], base: str) -> Settings:
     component = {**settings.component, **{k: v for k, v in decisions.items() if k != "BASE_IMAGE"}}
-    if component["NCCL_SOURCE"] == "auto":  # follows from the base, so it is not recorded
+    if component["NCCL_SOURCE"] == "auto":  # it follows from the base image, so no label records it
         component["NCCL_SOURCE"] = "pypi" if _is_embedded(base) else "base"
     return dataclasses.replace(settings, base_image=base, component=component)
 

@@ -1,4 +1,7 @@
-"""Settings -> the `docker buildx build` that makes the image. Nothing here runs anything."""
+"""The `docker buildx build` command that makes the image from settings.
+
+Nothing is run here.
+"""
 
 import hashlib
 import json
@@ -24,7 +27,10 @@ _OUTPUTS = ("--push", "--output", "-o", "--load")
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """`root` is the repository, the context; `base` where the base image lies as an OCI layout."""
+    """Options of a build.
+
+    `root` is the repository, `base` the OCI layout of the base image if any.
+    """
 
     root: Path
     base: Path | None = None
@@ -35,7 +41,7 @@ class BuildOptions:
 
 
 def inputs_hash(settings: Settings, root: Path) -> str:
-    """64 hex digits over the Dockerfile, the builder's options and every file that goes in."""
+    """Return a SHA-256 (64 hex digits) of the Dockerfile, the build options and all input files."""
     digest = hashlib.sha256(dockerfile.render_dockerfile(settings).encode())
     digest.update(settings.build_opts.encode())
     contexts = {CONTEXT: str(root / CONTEXT), **_list_contexts(settings)}
@@ -46,7 +52,7 @@ def inputs_hash(settings: Settings, root: Path) -> str:
 
 
 def _read_files(context: str, directory: Path) -> Iterator[bytes]:
-    """Name, mode and content of each file, in the order of their names."""
+    """Yield name, executable bit and content of each file, sorted by name."""
     for path in sorted(directory.rglob("*")):
         if path.is_file() and not {"__pycache__", ".git"} & set(path.parts):
             name = path.relative_to(directory).as_posix()
@@ -56,7 +62,7 @@ def _read_files(context: str, directory: Path) -> Iterator[bytes]:
 
 
 def is_built(name: str, inputs: str, base_digest: str) -> Steps[bool]:
-    """Whether the engine's image of this name came from the same inputs, on the same base."""
+    """Return whether the engine's image of this name has the same inputs and the same base."""
     labels = " ".join(f'{{{{index .Config.Labels "{label}"}}}}' for label in (INPUTS, BASE))
     inspect_result = yield make_command("docker", "image", "inspect", f"--format={labels}", name)
     return (
@@ -66,13 +72,16 @@ def is_built(name: str, inputs: str, base_digest: str) -> Steps[bool]:
 
 
 def image_name(settings: Settings, inputs: str) -> str:
-    """The image's full name; with VERSION=auto its tag is the start of the inputs' hash."""
+    """Return the image's full name. With VERSION=auto its tag begins the hash of its inputs."""
     address = f"{settings.registry}/{settings.image}" if settings.registry else settings.image
     return f"{address}:{inputs[:16] if settings.version == 'auto' else settings.version}"
 
 
 def make_build_command(decided: Decided, downloads: Downloads, options: BuildOptions) -> Command:
-    """The build of the Dockerfile on its standard input, which records what was decided for it."""
+    """Return the build command.
+
+    The Dockerfile is its standard input; labels record the decisions.
+    """
     settings = decided.settings
     inputs = inputs_hash(settings, options.root)
     secret_options, env = _list_secrets(settings, downloads)
@@ -107,7 +116,7 @@ def _make_labels(decided: Decided, inputs: str) -> dict[str, str]:
 
 
 def _list_contexts(settings: Settings) -> dict[str, str]:
-    """Checkouts that components are compiled from."""
+    """Return the local directories that components are compiled from, as build contexts."""
     sources = {name: str(Path(p).expanduser()) for name, p in local_sources(settings).items()}
     for name, path in sources.items():
         if not Path(path).is_dir():
@@ -131,7 +140,8 @@ def _list_switches(options: BuildOptions) -> tuple[str, ...]:
 def _list_secrets(
     settings: Settings, downloads: Downloads
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Certificates by file, pip's configuration by an environment variable: never by argv."""
+    """Return build secrets: certificates by file, pip's configuration by variable, never by
+    argv."""
     bundle = settings.ca_bundle or downloads.ca_bundle
     if settings.ca_bundle and not Path(settings.ca_bundle).is_file():
         raise SettingsError(

@@ -1,7 +1,7 @@
-"""What `docker buildx build` shows -> which step failed, and why.
+"""Find the failed step and its reason in the output of `docker buildx build`.
 
-On a terminal and elsewhere it ends a failure with the same summary, between two rules: the step,
-and the last lines that it wrote.
+A failed build ends with a summary between two rules: the step and its last lines. It is the same
+on a terminal and in plain output.
 """
 
 import re
@@ -51,7 +51,7 @@ _ADVICE = (
 
 @dataclass
 class BuildLog:
-    """Feed it every line; after a failure it knows the step and what that said last."""
+    """Reads each line of a build. After a failure it has the step and the step's last lines."""
 
     step: str = ""
     last_lines: tuple[str, ...] = ()

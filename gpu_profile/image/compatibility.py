@@ -1,5 +1,7 @@
-"""What does not work together, as data: each rule with its reason and source, checked before any
-build. A fact that cannot be known from the settings breaks no rule.
+"""Rules for settings that do not work together, checked before a build.
+
+Each rule has its reason and its source. A rule does not apply if the settings do not tell the
+fact, such as an unknown CUDA version.
 """
 
 from collections.abc import Callable
@@ -27,12 +29,12 @@ CUDA_FOR_ARCH: dict[int, Version] = {
     120: (12, 8),
     121: (12, 9),
 }
-"""The first toolkit whose nvcc compiles for a compute capability."""
+"""The first CUDA toolkit whose nvcc compiles for a compute capability."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """`broken` says what is wrong of these facts, or nothing where the rule holds."""
+    """A rule. `broken` returns what is wrong with the facts, or "" if the rule holds."""
 
     name: str
     broken: Callable[[Facts], str]
@@ -98,7 +100,10 @@ def _nsys_before_gpu(facts: Facts) -> str:
 
 
 def _operator_without_prte(facts: Facts) -> str:
-    """Our own manifest names the host file for both; one that a user brings may not."""
+    """Open MPI 5 reads the host file from a PRTE variable.
+
+    Our manifest sets the variables of Open MPI 4 and 5; a user's own manifest may not.
+    """
     applies = facts.launcher == "mpijob" and facts.open_mpi >= 5 and bool(facts.manifest)
     if not applies or PRTE_HOSTFILE in facts.manifest:
         return ""
@@ -173,12 +178,12 @@ RULES: tuple[Rule, ...] = (
 
 
 def list_broken(image_facts: Facts) -> tuple[tuple[Rule, str], ...]:
-    """Every rule that these facts break, with what is wrong."""
+    """Return every rule that these facts break, with what is wrong."""
     messages = ((rule, rule.broken(image_facts)) for rule in RULES)
     return tuple((rule, what) for rule, what in messages if what)
 
 
 def check_compatibility(settings: Settings, *, manifest: str = "") -> None:
-    """Raise SettingsError for the first broken rule. The settings are decided and locked ones."""
+    """Raise SettingsError for the first broken rule. Settings must be decided and locked."""
     for rule, what in list_broken(collect_facts(settings, manifest=manifest)):
         raise SettingsError(f"{what}: {rule.reason} ({rule.source})", rule.hint)

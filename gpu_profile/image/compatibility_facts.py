@@ -1,4 +1,4 @@
-"""What the settings say about the things that may not go together: the facts that rules judge."""
+"""The facts on which the rules of compatibility.py decide, read from settings."""
 
 import re
 from dataclasses import dataclass
@@ -16,9 +16,11 @@ _DEBIAN_CODENAMES = {"bullseye": "11", "bookworm": "12", "trixie": "13"}
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the rules speak of. `efa` is set where AWS's installer runs, `nsys` where NVIDIA's
-    package does; None, empty and 0 are unknown or not there. `compiles`: CUDA code is compiled for
-    `archs` in the build."""
+    """Versions and choices. None, empty and 0 mean unknown or absent.
+
+    `efa` is set if AWS's installer is used, `nsys` if NVIDIA's package is. `compiles`: the build
+    compiles CUDA code for `archs`.
+    """
 
     distribution: str = ""
     cuda: Version | None = None
@@ -40,7 +42,7 @@ def format_version(version: Version) -> str:
 
 
 def distribution_of(image: str) -> str:
-    """`ubuntu22.04`, `debian13`; empty where the image's name does not tell."""
+    """Return `ubuntu22.04` or `debian13` from an image's name; empty if the name has none."""
     if image == "embedded" or image.startswith("gpu-profile-base:"):
         return "debian13"
     if match := re.search(r"ubuntu[:-]?(\d\d\.\d\d)|debian[:-]?(\d\d)", image):
@@ -52,13 +54,13 @@ def distribution_of(image: str) -> str:
 
 
 def cuda_of(image: str) -> Version | None:
-    """The toolkit's version in the names that NVIDIA gives its CUDA images."""
+    """Return the CUDA version in the name of one of NVIDIA's CUDA images."""
     match = re.search(r"(?:/cuda:|[-/]cuda|\bcuda:)(\d+)\.(\d+)", image)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def parse_archs(text: str) -> tuple[int, ...]:
-    """CUDA_ARCHS: compute capabilities without their dot, as in 80,90,100."""
+    """Return the compute capabilities of CUDA_ARCHS, written without a dot: 80,90,100."""
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if not re.fullmatch(r"\d{2,3}[af]?", word):
@@ -69,7 +71,7 @@ def parse_archs(text: str) -> tuple[int, ...]:
 
 
 def _open_mpi(distribution: str, values: Values) -> int:
-    """The major version that the image gets: AWS's installer brings 4.1 beside 5."""
+    """Return the image's major version of Open MPI. AWS's installer brings 4.1 beside 5."""
     if not values.get("INSTALL_MPI"):
         return 0
     if values.get("INSTALL_EFA") and values.get("EFA_SOURCE") == "installer":
@@ -78,7 +80,10 @@ def _open_mpi(distribution: str, values: Values) -> int:
 
 
 def collect_facts(settings: Settings, *, manifest: str = "") -> Facts:
-    """What the settings say. `manifest` is the text of the launcher's, where it has one."""
+    """Return the facts of the settings.
+
+    `manifest` is the text of the launcher's manifest, if any.
+    """
     values = settings.component
     names = {component.name for component in list_enabled(values)}
     distribution = distribution_of(settings.base_image)

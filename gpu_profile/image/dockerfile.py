@@ -1,7 +1,7 @@
-"""Settings -> the text of a Dockerfile. Same settings, same bytes.
+"""Render the Dockerfile of an image. The same settings give the same bytes.
 
-One stage a component, all on the same base, so that BuildKit builds them side by side and
-rebuilds only those whose script or settings changed. Each leaves what it added in /out.
+Each component is a stage on the same base: BuildKit builds stages in parallel, and again only if
+their script or settings changed. A stage leaves its files in /out.
 """
 
 import json
@@ -18,19 +18,19 @@ ENTRYPOINT = ("/usr/bin/tini", "-g", "--")
 COMMAND = ("/startup.sh",)
 LABEL_PREFIX = IMAGE_LABEL
 LAYERS = f"{LABEL_PREFIX}.layers"
-"""The components in the order of the image's layers, by which their sizes are told apart."""
+"""The label that names the components in the order of the image's layers, for image-size."""
 _ROOT = "Container-Root"
 AGENT = "/opt/gpu-profile/agent"
-"""Where the image has Container-Root/agent; `/profile.py` runs what is there."""
+"""The place of Container-Root/agent in the image. `/profile.py` runs its files."""
 
 
 def collect_values(settings: Settings) -> Values:
-    """What the components' scripts and environments are made from."""
+    """Return the settings that components' scripts and environments are made from."""
     return {**settings.component, "CUDA_ARCHS": settings.cuda_archs}
 
 
 def render_dockerfile(settings: Settings) -> str:
-    """The Dockerfile. Every `auto` of the settings must be decided before (image.resolve)."""
+    """Return the Dockerfile. Settings must hold no `auto` (see auto.decide_settings)."""
     _refuse_undecided(settings)
     chosen = list_enabled(settings.component)
     blocks = [_format_base(settings)]
@@ -49,7 +49,7 @@ def _refuse_undecided(settings: Settings) -> None:
 
 
 def quote_word(value: str) -> str:
-    """A word of ENV, ARG or LABEL that Docker reads back as it is."""
+    """Return a word of ENV, ARG or LABEL that Docker reads back unchanged."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
     return f'"{escaped}"'
 
@@ -59,13 +59,13 @@ def _format_assignments(instruction: str, pairs: Mapping[str, str]) -> list[str]
 
 
 def local_sources(settings: Settings) -> dict[str, str]:
-    """Directories of this machine that components are made from, by the name of their mount."""
+    """Return local directories that components are compiled from, by the name of their mount."""
     sources = {c.name: source_of(c, settings.component) for c in list_enabled(settings.component)}
     return {f"source-{name}": path for name, path in sources.items() if path}
 
 
 def source_of(component: Component, component_values: Values) -> str:
-    """The component's _URL where it is a path of this machine and no URL."""
+    """Return the component's _URL if it is a local path, otherwise ""."""
     url = str(component_values.get(f"{component.name.upper().replace('-', '_')}_URL", ""))
     return "" if not url.startswith(("/", "./", "../", "~")) else url
 
@@ -73,7 +73,10 @@ def source_of(component: Component, component_values: Values) -> str:
 def _format_run(
     stage: str, script: str, argv: tuple[str, ...], *, source: bool = False
 ) -> list[str]:
-    """One RUN: caches of its own, so that stages do not wait for each other's locks."""
+    """Return a RUN instruction.
+
+    Each stage has its own caches, so that no stage waits for a lock.
+    """
     mounts = [
         *([f"type=bind,from=source-{stage},target=/mnt/source"] if source else []),
         f"type=bind,source={_ROOT}/lib/stage,target=/mnt/stage",
@@ -132,26 +135,32 @@ def _format_final(settings: Settings, chosen: tuple[Component, ...]) -> list[str
 
 
 def _largest_first(chosen: tuple[Component, ...]) -> list[Component]:
-    """An engine without BuildKit's merge repeats the copies after a changed one: keep them few."""
+    """Return the components with torch first.
+
+    An engine without BuildKit's merge repeats all copies that follow a changed one.
+    """
     return sorted(chosen, key=lambda component: (component.name != "torch", component.number))
 
 
 def _format_environment(variables: Mapping[str, str]) -> list[str]:
-    """Search paths go in front of the base image's own."""
+    """Return the ENV lines. Our PATH stands before that of the base image."""
     own = {name: value for name, value in variables.items() if name != "PATH"}
     path = [f'ENV PATH="{variables["PATH"]}:${{PATH}}"'] if "PATH" in variables else []
     return [*_format_assignments("ENV", own), *path]
 
 
 def _format_merge(variables: tuple[str, ...]) -> Iterator[str]:
-    """`variables` reach SSH sessions too, which do not inherit the container's environment."""
+    """Return the RUN that merges the stages. `variables` are set for SSH sessions too.
+
+    sshd's sessions do not inherit the container's environment.
+    """
     yield "RUN \\"
     yield f"    --mount=type=bind,source={_ROOT}/lib,target=/mnt \\"
     yield f"    {json.dumps(['python3', '/mnt/final/merge.py', *variables])}"
 
 
 def collect_environment(chosen: tuple[Component, ...], component_values: Values) -> dict[str, str]:
-    """The image's environment, set once. Paths of several components are joined in their order."""
+    """Return the image's environment. Paths of several components are joined in their order."""
     joined: dict[str, str] = {}
     for component in chosen:
         for name, value in component.env(component_values).items():
@@ -161,7 +170,7 @@ def collect_environment(chosen: tuple[Component, ...], component_values: Values)
 
 
 def collect_labels(settings: Settings, chosen: tuple[Component, ...]) -> dict[str, str]:
-    """What the image says of itself; the hash of its inputs is added by the build."""
+    """Return the image's labels. The build adds the hash of its inputs."""
     own = {
         f"{LABEL_PREFIX}.{name.lower().replace('_', '-')}": value
         for component in chosen

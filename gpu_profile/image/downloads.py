@@ -1,7 +1,7 @@
-"""What this machine's own configuration says about downloads: pip's index, certificates.
+"""Read this machine's settings for downloads: pip's index, CA certificates.
 
-Builds use it as build secrets, so that mirrors and proxies of the machine work in the image's
-steps and leave no trace in the image.
+Builds get them as build secrets, so that mirrors and proxies work in the build and leave no trace
+in the image.
 """
 
 import configparser
@@ -23,7 +23,7 @@ PROBE: Command = make_command("sh", "-c", _SCRIPT)
 
 @dataclass(frozen=True, kw_only=True)
 class Downloads:
-    """`pip_conf` is a pip configuration file's text; `ca_bundle` a path on this machine."""
+    """`pip_conf` is the text of a pip configuration file, `ca_bundle` a path on this machine."""
 
     pip_conf: str = ""
     ca_bundle: str = ""
@@ -34,7 +34,7 @@ def probe_downloads() -> Steps[Downloads]:
 
 
 def parse_pip_config(text: str) -> Downloads:
-    """pip's files in their order of precedence, then the environment, which wins."""
+    """Return pip's settings. Files come in order of precedence; the environment wins."""
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
     try:
         parser.read_string(text)

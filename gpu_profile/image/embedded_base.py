@@ -1,7 +1,7 @@
-"""The embedded base: a distribution bootstrapped from this machine's own mirrors of it.
+"""The embedded base image, bootstrapped from this machine's apt mirrors by mmdebstrap.
 
-For machines that reach no registry of images. Its tag is a hash of what it is made from, so it
-is made once, and again only when asked. mmdebstrap makes it: as root, or in a user namespace.
+For machines that reach no image registry. The tag is a hash of the recipe, so the base is made
+once, and again only on request. mmdebstrap runs as root or in a user namespace.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ REPOSITORY = "gpu-profile-base"
 SUITES_LABEL = "io.github.gpu-profile.suites"
 """The base's suites, as in "trixie trixie-updates trixie-security"."""
 _OLDEST_DAYS = 30
-"""Debian publishes security updates every few days."""
+"""The age from which doctor warns: Debian publishes security updates every few days."""
 _SUITES = {"debian": "trixie"}
 _SECTIONS = {"debian": "main contrib non-free", "ubuntu": "main universe restricted multiverse"}
 _REMOVE_COPIES = 'rm -f "$1/etc/hostname" "$1/etc/resolv.conf" "$1/etc/machine-id"'
-"""mmdebstrap copies the first two from this machine."""
+"""Removes files of this machine: mmdebstrap copies hostname and resolv.conf."""
 _FIND_MISSING = """\
 command -v mmdebstrap >/dev/null || echo mmdebstrap
 [ "$(id -u)" != 0 ] || exit 0
@@ -34,15 +34,17 @@ for file in /etc/subuid /etc/subgid; do
 done
 unshare --user true 2>/dev/null || echo namespaces
 """
-"""Prints what this user lacks. https://manpages.debian.org/mmdebstrap: "unshare" mode's needs."""
+"""Prints what this user lacks for mmdebstrap's unshare mode (manpages.debian.org/mmdebstrap)."""
 _OTHERWISE = "or set BASE_IMAGE to an image that this machine reaches"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All that the base is made from. Debian is always trixie, the first whose Open MPI, PyTorch
-    and nsys are recent enough; Ubuntu is the machine's own release. `security_mirror` is empty
-    where apt knows of none: such a base lacks the security updates."""
+    """The inputs of an embedded base.
+
+    Debian is always trixie, the first release whose Open MPI, PyTorch and nsys are recent enough.
+    Ubuntu is this machine's release. Without `security_mirror` the base lacks security updates.
+    """
 
     distribution: str
     suite: str
@@ -53,7 +55,7 @@ class Recipe:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The lines of its sources.list, as in "deb http://… trixie-updates main contrib"."""
+        """The lines of sources.list, such as "deb http://… trixie-updates main contrib"."""
         mirrors = {self.suite: self.mirror, f"{self.suite}-updates": self.mirror}
         if self.security_mirror:
             mirrors[f"{self.suite}-security"] = self.security_mirror
@@ -71,7 +73,7 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class BaseImage:
-    """`identity` is the engine's id of it, empty where `recipe` is still to be made."""
+    """An embedded base. `identity` is the engine's image id, empty until `recipe` is made."""
 
     tag: str
     identity: str
@@ -95,7 +97,7 @@ def make_recipe(machine: Distribution) -> Recipe:
 
 
 def find_base(tag: str = "", *, anew: bool = False) -> Steps[BaseImage]:
-    """The base of this tag where the engine has it; else that of this machine's own recipe."""
+    """Return the base of this tag if the engine has it, otherwise that of this machine's recipe."""
     identity = (yield from _read_identity(tag)) if tag and not anew else ""
     if identity:
         return BaseImage(tag=tag, identity=identity)
@@ -110,7 +112,7 @@ def _read_identity(tag: str) -> Steps[str]:
 
 
 def check_age(now: datetime) -> Steps[tuple[Check, ...]]:
-    """How old the newest embedded base is and which suites it has; nothing where there is none."""
+    """Return the age and suites of the newest embedded base; nothing if there is none."""
     listed = yield make_command("docker", "image", "ls", "--quiet", REPOSITORY)
     names = listed.stdout.split()[:1] if listed.returncode == 0 else []
     if not names:
@@ -134,9 +136,9 @@ def check_age(now: datetime) -> Steps[tuple[Check, ...]]:
 
 
 def make_base(chosen: Recipe) -> Steps[str]:
-    """Bootstrap into a temporary directory, import it, and leave nothing behind: the image's id.
+    """Bootstrap the base, import it into the engine and return the image's id. About a minute.
 
-    About a minute. Raises ToolError where this user lacks something for it.
+    Works in a temporary directory. Raises ToolError if this user lacks something for it.
     """
     missing = yield make_command("sh", "-c", _FIND_MISSING)
     _refuse_missing(missing.stdout.split())
@@ -177,11 +179,13 @@ def _list_commands(chosen: Recipe, directory: PurePosixPath) -> tuple[Command, .
         Command(
             argv=(
                 *("mmdebstrap", "--variant=minbase", f"--keyring={chosen.keyring}"),
-                "--skip=output/dev",  # an engine's own; a rootless one may not make device nodes
+                # engines make /dev; a rootless one may not create device nodes
+                "--skip=output/dev",
                 f"--customize-hook={_REMOVE_COPIES}",
                 *(chosen.suite, archive, *chosen.sources),
             ),
-            # /tmp may be memory; a base is made whole or not at all
+            # /tmp may be a tmpfs. unsafe-io skips fsync: a base that was interrupted is never
+            # used.
             env={"TMPDIR": "/var/tmp", "DPKG_FORCE": "unsafe-io"},
         ),
         make_command(

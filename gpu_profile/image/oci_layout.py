@@ -1,6 +1,6 @@
-"""Builders other than the engine's own see none of its images: they are handed the embedded base.
+"""Give the embedded base to builders that see no image of the engine.
 
-As an OCI layout, which is what `docker save` writes since Docker Engine 25.
+As an OCI layout, which `docker save` writes since Docker Engine 25.
 """
 
 import re
@@ -17,7 +17,7 @@ _CHOSEN = re.compile(r"--builder[= ](\S+)")
 
 
 def sees_no_images(settings: Settings) -> Steps[bool]:
-    """Whether the builder that buildx uses needs the embedded base from us."""
+    """Return whether buildx' builder cannot read the engine's images: any driver but `docker`."""
     if not settings.base_image.startswith(f"{embedded_base.REPOSITORY}:"):
         return False
     named = _CHOSEN.search(shlex.join(shlex.split(settings.build_opts)))
@@ -29,7 +29,7 @@ def sees_no_images(settings: Settings) -> Steps[bool]:
 
 
 def save_layout(base: str, layout: Path) -> Steps[None]:
-    """Save an image of the engine as a layout, which replaces what was there."""
+    """Save an image of the engine as an OCI layout. An existing layout is replaced."""
     archive = layout.with_suffix(".tar")
     for step in (
         make_command("rm", "-rf", str(layout)),

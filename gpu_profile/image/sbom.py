@@ -1,6 +1,7 @@
-"""An image's manifest as a bill of materials: SPDX 2.3 (https://spdx.github.io/spdx-spec/v2.3).
+"""Write an image's manifest as SPDX 2.3 (https://spdx.github.io/spdx-spec/v2.3).
 
-For engines whose builder attaches none. Same image, same bytes: the time in it is the image's.
+For engines whose builder attaches no SBOM. The same image gives the same bytes: the only time in
+it is the image's.
 """
 
 import json
@@ -15,9 +16,9 @@ _EPOCH = "1970-01-01T00:00:00Z"
 
 
 def render_spdx(manifest: str, image: str, identity: str) -> str:
-    """The document of one image; `identity` is the engine's id or a digest. JSON text.
+    """Return the SPDX document of an image as JSON. `identity` is the engine's id or a digest.
 
-    Raises ReportError where the manifest is none.
+    Raises ReportError if `manifest` is not one of our manifests.
     """
     try:
         packages = list(_list_packages(json.loads(manifest)))
@@ -57,7 +58,7 @@ def _list_packages(manifest: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _describe_package(kind: str, name: str, version: str, place: str) -> dict[str, Any]:
-    """Package URLs as https://github.com/package-url/purl-spec has them."""
+    """Return an SPDX package with a purl (https://github.com/package-url/purl-spec)."""
     plain, _, architecture = name.partition(":")
     qualifier = f"?arch={architecture}" if architecture else ""
     escaped = version.replace("+", "%2B").replace(":", "%3A")

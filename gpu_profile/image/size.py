@@ -1,4 +1,4 @@
-"""How large an image is, by component: from its layers, which are one a component."""
+"""Measure an image's size by component. Each layer is one component."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,17 @@ _OURS = ("RUN python3 /mnt/final/merge.py", "COPY Container-Root/")
 
 @dataclass(frozen=True, kw_only=True)
 class SizePart:
-    """Bytes that one step added."""
+    """The bytes that one build step added."""
 
     name: str
     size: int
 
 
 def measure_size(image: str) -> Steps[tuple[Table, Table]]:
-    """Bytes by component, and the largest files. Raises ToolError where there is no such image."""
+    """Return tables of bytes by component and of the largest files.
+
+    Raises ToolError without the image.
+    """
     history = yield history_command(image)
     if history.returncode:
         raise ToolError(f"{image} is not here: {history.said}", "`invoke build` makes it")
@@ -46,7 +49,7 @@ def files_command(image: str) -> Command:
 
 
 def parse_history(text: str, components: tuple[str, ...]) -> tuple[SizePart, ...]:
-    """`components` are those of the image's layers, lowest first."""
+    """Return the bytes by step. `components` are those of the image's layers, lowest first."""
     lines = [line.partition("\t") for line in reversed(text.splitlines())]
     steps = [(int(size), what) for size, _, what in lines if size.isdecimal()]
     names = iter(components)
@@ -67,7 +70,7 @@ def _name_of(what: str) -> str:
 
 
 def sum_gain(parts: tuple[SizePart, ...]) -> int:
-    """Bytes over the base image."""
+    """Return the bytes that the image has beyond its base."""
     return sum(part.size for part in parts if part.name != "base image")
 
 
@@ -87,7 +90,7 @@ def _compute_size_share(size: int, total: int) -> float:
 
 
 def largest_files(text: str) -> Table:
-    """`text` has a line a file: its bytes and its path."""
+    """Return the largest files. Each line of `text` has a file's bytes and its path."""
     lines = (line.partition(" ") for line in text.splitlines())
     rows = tuple((path, int(size)) for size, _, path in lines if size.isdecimal())
     return Table("largest files", (Column("File"), Column("Size", "bytes")), rows)

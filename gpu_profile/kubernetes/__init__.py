@@ -1,1 +1,1 @@
-"""What the Kubernetes launchers share: kubectl's calls, pods' words, manifests as data."""
+"""kubectl's calls, pods, operators and injectors, for the Kubernetes launchers and verbs."""

@@ -1,7 +1,7 @@
-"""What an EC2 instance type offers a pod: one row a type.
+"""What a pod can ask for on an EC2 instance type, one row a type.
 
-GPUs and EFA devices are those of AWS's own job samples for each type; memory and CPUs are the
-type's as it is sold. Where a node of yours offers less, `doctor --on mpijob` shows it.
+GPUs and EFA devices are those of AWS's job samples; memory and CPUs are the type's published ones.
+`doctor --on mpijob` shows what your nodes offer, which may be less.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from gpu_profile.errors import SettingsError, did_you_mean
 
 _USABLE = 0.75
-"""Of the memory: the kubelet, daemon sets and hugepages keep the rest."""
+"""The share of memory for pods: the kubelet, daemon sets and hugepages need the rest."""
 _SHARED = 0.25
-"""Of the usable memory that /dev/shm may take: data loaders and NCCL live there."""
+"""The share of that memory for /dev/shm, which data loaders and NCCL use."""
 _HUGEPAGES_MIB = 5120
-"""What AWS's own EFA jobs ask for."""
+"""MiB of hugepages, as in AWS's EFA job samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Instance:
-    """Counts are of the whole instance; `memory` is its GiB."""
+    """An instance type. Counts are for the whole instance; `memory` is in GiB."""
 
     name: str
     gpus: int
@@ -28,7 +28,7 @@ class Instance:
 
     @property
     def memory_gib(self) -> int:
-        """What one pod may ask for."""
+        """The GiB that one pod may ask for."""
         return int(self.memory * _USABLE)
 
     @property
@@ -70,7 +70,7 @@ _BY_NAME = {instance.name: instance for instance in INSTANCES}
 
 
 def find_instance(name: str) -> Instance:
-    """The row of `name`; `ml.` in front, as SageMaker HyperPod writes it, is the same machine."""
+    """Return the row of a type. `ml.p5.48xlarge` (SageMaker HyperPod) is `p5.48xlarge`."""
     row = _BY_NAME.get(name.removeprefix("ml."))
     if row:
         return row

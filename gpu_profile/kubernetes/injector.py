@@ -1,7 +1,7 @@
-"""NVIDIA's Nsight injectors for Kubernetes: helm's values as data, labels that switch them.
+"""NVIDIA's Nsight injectors for Kubernetes: helm values, and labels that enable them.
 
-Two generations, from their NGC pages and documentation: the devtools sidecar injector 1.0.x and
-the Nsight Operator 26.x. Both act on pods made after the label was set, never on running ones.
+Two generations: the devtools sidecar injector 1.0.x and the Nsight Operator 26.x, as NVIDIA's NGC
+pages document them. Both change pods that are created after the label was set, never running ones.
 """
 
 import json
@@ -24,7 +24,8 @@ LIGHT = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
 
 @dataclass(frozen=True, kw_only=True)
 class Injection:
-    """What is injected: which processes, nsys' options, and where its reports go in a pod."""
+    """What to inject: a pattern of processes, nsys' options, and the directory of reports in a
+    pod."""
 
     match: str
     options: tuple[str, ...] = LIGHT
@@ -36,9 +37,9 @@ class Injection:
 
     @property
     def arguments(self) -> str:
-        """The nsys command line; nsys itself puts rank and host into the report's name.
+        """The nsys command line. nsys puts rank and host into the report's name.
 
-        A window does not end the job: --kill=none.
+        --kill=none: the end of the window does not end the job.
         """
         window = [f"--delay={self.delay_s:g}"] if self.delay_s else []
         if self.duration_s:
@@ -48,14 +49,14 @@ class Injection:
 
 
 def match_of(command: Sequence[str]) -> str:
-    """A pattern for the whole command line of a rank, and not of the torchrun that starts it."""
+    """Return a pattern for a rank's whole command line, which torchrun's own does not match."""
     program = re.escape(command[0].rpartition("/")[2])
     words = " ".join(re.escape(word) for word in command[1:])
     return rf"^(\S*/)?{program}{' ' + words if words else ''}$"
 
 
 def make_chart_values(kind: Generation, injection: Injection) -> dict[str, Any]:
-    """The chart's values; what the user gave goes over ours."""
+    """Return the helm chart's values. The user's values override ours."""
     if kind.name == "devtools":
         chart_values: dict[str, Any] = {
             "profile": {"devtoolArgs": injection.arguments, "injectionMatch": injection.match}
@@ -71,7 +72,7 @@ def make_chart_values(kind: Generation, injection: Injection) -> dict[str, Any]:
         chart_values = {
             "nsight-injector": {"nsightToolConfig": tool},
             "cloudStorage": {"enabled": False},
-            "machineConfig": None,  # leaves kernel settings of the nodes alone
+            "machineConfig": None,  # do not change kernel settings of the nodes
         }
     return _merge_values(chart_values, injection.values)
 
@@ -86,7 +87,7 @@ def _merge_values(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_values(text: str) -> dict[str, Any]:
-    """A values file's text."""
+    """Return the mapping in the text of a values file. Raises SettingsError."""
     try:
         document = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
@@ -110,7 +111,7 @@ def _check_result(result: Result, doing: str) -> Result:
 def install_chart(
     cluster: KubernetesCluster, kind: Generation, chart: str, injection: Injection
 ) -> Steps[str]:
-    """Install or upgrade; the same values twice change nothing."""
+    """Install or upgrade the chart. The same values again change nothing."""
     text = yaml.safe_dump(make_chart_values(kind, injection), sort_keys=False)
     words = ("upgrade", "--install", kind.release, chart or kind.chart, "--create-namespace")
     upgrade = _make_helm_command(
@@ -131,7 +132,7 @@ def remove_chart(cluster: KubernetesCluster, kind: Generation) -> Steps[str]:
 def set_namespace_label(
     cluster: KubernetesCluster, kind: Generation, namespace: str, *, on: bool
 ) -> Steps[str]:
-    """Set or take the label of a namespace: pods made there from now on."""
+    """Set or remove the label of a namespace, for pods that are created from then on."""
     key, value = kind.label
     label = f"{key}={value}" if on else f"{key}-"
     command = cluster.kubectl("label", "namespace", namespace, label, "--overwrite")
@@ -140,7 +141,7 @@ def set_namespace_label(
 
 
 def check_injector(cluster: KubernetesCluster, kind: Generation) -> Steps[tuple[Check, ...]]:
-    """The release, its webhook, and what is labelled."""
+    """Return the checks of the release, its webhook, and the labelled namespaces."""
     release_result = yield _make_helm_command(cluster, "status", kind.release, "--output=json")
     release = (
         json.loads(release_result.stdout)["info"]["status"] if not release_result.returncode else ""

@@ -1,4 +1,4 @@
-"""NVIDIA's injectors: their charts, and the label that asks for injection."""
+"""NVIDIA's injectors: their helm charts, and the labels that enable injection."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,12 @@ from gpu_profile.errors import SettingsError
 
 _NGC = "https://helm.ngc.nvidia.com/nvidia/devtools/charts"
 INJECTED = "injected"
-"""The directory of injected reports, below the pods' own for reports."""
+"""The directory of injected reports, below the pods' directory for reports."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """`label`: the key and value, on a namespace or a pod, that asks for injection."""
+    """One injector. `label` is the key and value that enable it on a namespace or a pod."""
 
     name: str
     chart: str

@@ -1,4 +1,4 @@
-"""One cluster through kubectl: its calls as Commands, and what its refusals mean."""
+"""kubectl's calls as Commands, and the meaning of its errors."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from gpu_profile.command import Command, Result
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
 
 Object = Mapping[str, Any]
-"""One object of the API, as `kubectl -o json` prints it."""
+"""One API object, as `kubectl -o json` prints it."""
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_LENGTH = 63
@@ -53,7 +53,7 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
 
 
 class _Readable(yaml.SafeDumper):
-    """Scripts as blocks, the way people write them; what a block cannot hold stays quoted."""
+    """A YAML dumper that writes scripts as blocks (`|`) if YAML allows it for the text."""
 
 
 def _draw_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -66,7 +66,7 @@ _Readable.add_representer(str, _draw_text)
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesCluster:
-    """Empty names leave the choice to the kubeconfig."""
+    """A cluster. Empty names leave the choice to the kubeconfig."""
 
     context: str = ""
     namespace: str = ""
@@ -84,7 +84,8 @@ class KubernetesCluster:
         )
 
     def get(self, resource: str, *words: str, namespace: str = "") -> Command:
-        """One object or list as JSON. Bounded: a cluster that is away is said to be so."""
+        """Return the command that prints an object or list as JSON, with a timeout for a lost
+        cluster."""
         return self.kubectl(
             "get", resource, *words, "--output=json", "--request-timeout=30s", namespace=namespace
         )
@@ -93,7 +94,7 @@ class KubernetesCluster:
         return Command(argv=("sleep", str(seconds)))
 
     def create(self, *manifests: Object) -> Command:
-        """Create from stdin; prints namespace/name of what was made."""
+        """Return the command that creates objects from stdin and prints their namespace/name."""
         document: Object = manifests[0]
         if len(manifests) > 1:
             document = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
@@ -106,7 +107,7 @@ class KubernetesCluster:
 
 
 def split_id(job_id: str) -> tuple[str, str]:
-    """Namespace and name of `namespace/name`; the namespace is empty where none is said."""
+    """Return namespace and name of `namespace/name`; without a slash the namespace is ""."""
     namespace, _, name = job_id.rpartition("/")
     if not name or "/" in namespace:
         raise SettingsError(f"{job_id!r} is no job", "Use namespace/name")
@@ -114,7 +115,11 @@ def split_id(job_id: str) -> tuple[str, str]:
 
 
 def checked_name(name: str, suffix: str) -> str:
-    """`name`, if the pod it becomes with `suffix` is a DNS label, which operators only whisper."""
+    """Return `name`. Raises SettingsError if `name + suffix` is no DNS label of up to 63
+    characters.
+
+    Operators create no pod with such a name and write the reason to their own log only.
+    """
     if len(name + suffix) > _LABEL_LENGTH:
         raise SettingsError(
             f"{name} is too long for a job's name: its pod {name + suffix} has "
@@ -129,17 +134,17 @@ def checked_name(name: str, suffix: str) -> str:
 
 
 def quote_literal(words: tuple[str, ...]) -> list[str]:
-    """Words for `args` that the kubelet's own $(VAR) and $$ leave as they are."""
+    """Escape `$` in words of `args`, so that the kubelet expands no $(VAR) in them."""
     return [word.replace("$", "$$") for word in words]
 
 
 def strip_address(result: Result) -> str:
-    """kubectl's last line without the address of its call, which holds the whole of a script."""
+    """Return kubectl's last line without the URL of its request, which holds a whole script."""
     return re.sub(r'(Get|Post) "https?://[^"]*": ', "", result.said)
 
 
 def make_kubectl_error(result: Result, doing: str) -> GpuProfileError:
-    """The error that kubectl's message means."""
+    """Return the error that kubectl's message means, with what to do."""
     message = strip_address(result).removeprefix("error: ").removeprefix("Error from server: ")
     for words, kind, hint in _REFUSALS:
         if words in result.stderr:
@@ -154,6 +159,6 @@ def check_kubectl_result(result: Result, doing: str) -> Result:
 
 
 def parse_object(result: Result, doing: str) -> Object:
-    """The object that a `get` printed."""
+    """Return the object that a `get` printed."""
     document: Object = json.loads(check_kubectl_result(result, doing).stdout or "{}")
     return document

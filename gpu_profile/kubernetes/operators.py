@@ -1,4 +1,4 @@
-"""Install Kubeflow's operators: pinned, by server-side apply, from a URL or a local path."""
+"""Install Kubeflow's operators in pinned versions, by server-side apply, from a URL or a path."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,10 @@ _WAIT_S = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """`source` is a manifest (kubectl -f) or a kustomization (kubectl -k: a folder, a ?ref=)."""
+    """An operator.
+
+    `source` is a manifest (kubectl -f) or a kustomization (-k: a folder, a ?ref=).
+    """
 
     name: str
     version: str
@@ -76,10 +79,10 @@ def install_operator(
     *,
     replace_v1: bool = False,
 ) -> Steps[str]:
-    """Apply, and wait until it serves. Doing it twice changes nothing.
+    """Apply the operator and wait until it is ready. A second time changes nothing.
 
-    The MPI operator and the training operator bring an MPIJob of the same name, v2beta1 and v1.
-    Only one can be: v2beta1 stays; v1 goes when `replace_v1` says so and no job uses it.
+    The MPI operator and the training operator both bring an MPIJob, v2beta1 and v1, and a cluster
+    can hold one. v2beta1 stays; v1 is removed only with `replace_v1` and if no job uses it.
     """
     versions = yield from _mpijob_versions(cluster)
     if new_operator.crd == _MPIJOBS and versions and "v2beta1" not in versions:
@@ -98,7 +101,10 @@ def install_operator(
 def _wait_for_condition(
     cluster: KubernetesCluster, wait: Command, new_operator: Operator
 ) -> Steps[None]:
-    """`kubectl wait` fails on a CRD that is too new to have conditions."""
+    """Wait for a condition.
+
+    `kubectl wait` fails on a CRD that has no conditions yet: try again.
+    """
     result = yield wait
     for _ in range(10):
         if "accessor error" not in result.stderr:
@@ -113,7 +119,7 @@ def is_kustomization(source: str) -> bool:
 
 
 def _fetch_manifests(cluster: KubernetesCluster, source: str) -> Steps[str]:
-    """The manifests as text, read and not created: what is applied can be looked at first."""
+    """Return the manifests as text without applying them, so that they can be checked first."""
     if is_kustomization(source):
         read = cluster.kubectl("kustomize", source)
     else:
@@ -147,7 +153,7 @@ def _list_waits(cluster: KubernetesCluster, new_operator: Operator) -> tuple[Com
 
 
 def _mpijob_versions(cluster: KubernetesCluster) -> Steps[tuple[str, ...]]:
-    """The versions of MPIJob that the cluster stores; none where it has no such CRD."""
+    """Return the versions of MPIJob that the cluster stores; empty without such a CRD."""
     words = ("--ignore-not-found", "--output=json", "--request-timeout=30s")
     answer = yield cluster.kubectl("get", "crd", _MPIJOBS, *words)
     return tuple(
@@ -156,7 +162,7 @@ def _mpijob_versions(cluster: KubernetesCluster) -> Steps[tuple[str, ...]]:
 
 
 def _retire_v1(cluster: KubernetesCluster, *, replace: bool) -> Steps[None]:
-    """Take the training operator's MPIJob v1 away, and it from the kinds that it serves."""
+    """Remove MPIJob v1 of the training operator, and MPIJob from the kinds that it watches."""
     answer = yield cluster.get(_MPIJOBS, "--all-namespaces")
     jobs = parse_object(answer, "asking for MPIJobs").get("items", ())
     if jobs or not replace:
@@ -186,7 +192,7 @@ _SCHEMES = ("tfjob", "pytorchjob", "xgboostjob", "paddlejob", "jaxjob")
 
 
 def _restrict_operator(cluster: KubernetesCluster, deployment: Object) -> Command:
-    """The training operator, asked for a kind that is gone, would restart for ever."""
+    """Restart the training operator without MPIJob: it would crash in a loop without its CRD."""
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     arguments = [arg for arg in container.get("args", ()) if not arg.startswith("--enable-scheme")]
     args = [*arguments, *(f"--enable-scheme={kind}" for kind in _SCHEMES)]
@@ -199,7 +205,7 @@ def _restrict_operator(cluster: KubernetesCluster, deployment: Object) -> Comman
 
 
 def _without_mpijob(documents: Sequence[Any]) -> list[Any]:
-    """The training operator's manifests beside an MPI operator: without MPIJob v1."""
+    """Return the training operator's manifests without MPIJob v1, to run beside an MPI operator."""
     remaining = [doc for doc in documents if doc and doc["metadata"]["name"] != _MPIJOBS]
     for deployment in (doc for doc in remaining if doc["kind"] == "Deployment"):
         container = deployment["spec"]["template"]["spec"]["containers"][0]

@@ -1,4 +1,4 @@
-"""What a job's pods and events say, in a line: why it waits, why it ended."""
+"""Read pods and events: why a job waits, and why it ended."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_profile.kubernetes.kubectl import Object
 
-# A pod in one of these states stays there until somebody changes the job.
+# A pod does not leave one of these states until the job is changed.
 _HOPELESS = (
     "ImagePullBackOff",
     "InvalidImageName",
@@ -19,7 +19,7 @@ _HOPELESS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """What keeps a pod from running. `hopeless`: waiting longer will not help."""
+    """Why a pod does not run. `hopeless`: it will not run however long one waits."""
 
     pod: str
     reason: str
@@ -38,7 +38,7 @@ def get_phase(pod: Object) -> str:
 
 
 def is_running(pod: Object) -> bool:
-    """Running, and not on its way out."""
+    """Return whether the pod runs and is not being deleted."""
     return get_phase(pod) == "Running" and not pod["metadata"].get("deletionTimestamp")
 
 
@@ -53,7 +53,8 @@ def _container_statuses(pod: Object) -> Iterator[Object]:
 
 
 def get_termination(pod: Object) -> Object | None:
-    """How the pod's first container ended: exitCode, reason, message; None while it lives."""
+    """Return how the pod's first container ended (exitCode, reason, message); None while it
+    runs."""
     for status in pod.get("status", {}).get("containerStatuses", ()):
         termination: Object | None = status.get("state", {}).get("terminated")
         return termination
@@ -69,12 +70,12 @@ def _find_condition(pod: Object, kind: str, status: str) -> Object | None:
 
 
 def _join_words(*parts: object) -> str:
-    """Words of the API as one line, without what is empty."""
+    """Return the non-empty words as one line."""
     return " ".join(": ".join(str(part) for part in parts if part).split()).rstrip(": ")
 
 
 def find_trouble(pod: Object) -> Trouble | None:
-    """Why a pod does not run yet: unscheduled, an image, a volume. None for a sound one."""
+    """Return why a pod does not run yet: scheduling, image or volume. None if nothing is wrong."""
     for status in _container_statuses(pod):
         waiting = status.get("state", {}).get("waiting") or {}
         reason = waiting.get("reason", "")
@@ -94,7 +95,7 @@ def find_trouble(pod: Object) -> Trouble | None:
 
 
 def describe_ending(pod: Object) -> str:
-    """How a pod came to its end, in the cluster's words; empty for one that just succeeded."""
+    """Return how a pod ended, in the cluster's words; empty for success."""
     status = pod.get("status", {})
     disrupted = _find_condition(pod, "DisruptionTarget", "True")
     if disrupted:
@@ -114,20 +115,23 @@ def describe_ending(pod: Object) -> str:
 
 
 def _extract_last_line(message: Any) -> str:  # noqa: ANN401 - the API's own
-    """The last line of a termination message: our scripts' own word."""
+    """Return the last line of a termination message, which our scripts write."""
     lines = str(message or "").strip().splitlines()
     return lines[-1] if lines else ""
 
 
 def is_deserted(pod: Object) -> bool:
-    """Whether its node has gone silent: its container was ready, and the cluster takes it back."""
+    """Return whether the pod's node has stopped answering.
+
+    Kubernetes then sets the pod's condition Ready to False, while ContainersReady stays True.
+    """
     return bool(
         _find_condition(pod, "ContainersReady", "True") and _find_condition(pod, "Ready", "False")
     )
 
 
 def is_overdue(pod: Object, now: str) -> bool:
-    """Whether it should have ended by `now`, the API's own kind of time, and is still there."""
+    """Return whether the pod should be deleted by `now` (an API time) and still exists."""
     end = str(pod["metadata"].get("deletionTimestamp", ""))
     return bool(end and get_node(pod)) and get_phase(pod) in {"Running", "Pending"} and end < now
 
@@ -137,12 +141,13 @@ def list_troubles(pods: Iterable[Object]) -> tuple[Trouble, ...]:
 
 
 def list_warnings(events: Iterable[Object], job: str) -> tuple[str, ...]:
-    """The warnings about a job, its parts and its pods, newest last, each once."""
+    """Return the warnings about a job, its parts and its pods: newest last, each once."""
     about = [
         event
         for event in events
         if event.get("type") == "Warning"
-        and event.get("reason") != "Unhealthy"  # a probe before sshd listens: every start's
+        # every start has this warning: the probe runs before sshd listens
+        and event.get("reason") != "Unhealthy"
         and f"{event['involvedObject'].get('name', '')}-".startswith(f"{job}-")
     ]
     about.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
@@ -153,7 +158,7 @@ def list_warnings(events: Iterable[Object], job: str) -> tuple[str, ...]:
 
 
 def explain_waiting(pod_troubles: Sequence[Trouble], pod_warnings: Sequence[str]) -> str:
-    """The one line that tells most: what a pod waits for, otherwise the newest warning."""
+    """Return one line: what a pod waits for, otherwise the newest warning."""
     telling = [trouble for trouble in pod_troubles if trouble.reason != "not started yet"]
     if telling:
         return str(telling[0])

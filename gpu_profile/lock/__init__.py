@@ -1,1 +1,1 @@
-"""gpu-profile.lock: exact versions, checksums and commits."""
+"""gpu-profile.lock: exact versions, checksums and commits of an image's downloads."""

@@ -1,7 +1,7 @@
-"""gpu-profile.lock: what the settings asked for, and exactly what they got.
+"""Read, write and apply gpu-profile.lock.
 
-`asked` are the settings as the user has them, `pinned` what stands in their place in every build
-until `invoke lock` is run again. A text to read, sorted, to be committed beside .env.
+`asked` holds the user's settings, `pinned` the values that replace them in each build until
+`invoke lock` runs again. The file is sorted text, to be committed beside .env.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ _PINNED = ("_VERSION", "_URL", "_SHA256", "_COMMIT")
 
 @dataclass(frozen=True)
 class LockPart:
-    """One component's settings, or the base image's."""
+    """The settings of one component, or of the base image."""
 
     asked: Mapping[str, str] = field(default_factory=dict)
     pinned: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ Lock: TypeAlias = Mapping[str, LockPart]
 
 
 def render_lock(lock: Lock) -> str:
-    """Same lock, same bytes."""
+    """Return the file's text. The same lock gives the same bytes."""
     blocks = [_HEAD]
     for name, part in sorted(lock.items()):
         lines = [f"[{name}]"]
@@ -73,7 +73,7 @@ def parse_lock(text: str, where: str = NAME) -> Lock:
 
 
 def read_lock(path: Path) -> Lock:
-    """The lock beside .env; an empty one where there is none."""
+    """Return the lock beside .env, or an empty one."""
     try:
         return parse_lock(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
@@ -89,8 +89,10 @@ def resolve_lock(
     digest_of: Callable[[str], str],
     show: Callable[[str], None] = lambda _: None,
 ) -> Lock:
-    """Find every version, checksum, commit and digest. `asked` are the user's settings, `decided`
-    the same without `auto`. `digest_of` gives the digest of an image in its registry.
+    """Find every version, checksum, commit and digest on the web.
+
+    `asked` are the user's settings, `decided` the same without `auto`. `digest_of` returns the
+    digest of an image in its registry.
     """
     lock = {_BASE: _resolve_base(asked, decided, digest_of)}
     for component in list_enabled(decided.component):
@@ -113,7 +115,7 @@ def resolve_lock(
 
 
 def _without_stale(component: Component, values: dict[str, Value]) -> dict[str, Value]:
-    """A checksum that came as a default belongs to the default version only."""
+    """Drop a default checksum if the version is not the default one."""
     defaults = {key.name: key.default for key in component.keys}
     for name, default in defaults.items():
         prefix, _, kind = name.rpartition("_")
@@ -127,7 +129,10 @@ def _without_stale(component: Component, values: dict[str, Value]) -> dict[str, 
 def _resolve_base(
     user_settings: Settings, decided: Settings, digest_of: Callable[[str], str]
 ) -> LockPart:
-    """A base made on this machine has no digest elsewhere: its recipe is part of this project."""
+    """Return the base image's pins.
+
+    A base made on this machine has no digest in a registry: its recipe is part of this project.
+    """
     image = decided.base_image
     if image.startswith("gpu-profile-base:"):
         pinned = "embedded"
@@ -143,7 +148,10 @@ def _list_sources(component: Component, values: Values) -> list[PinSource]:
 
 
 def apply_lock(settings: Settings, lock: Lock) -> Settings:
-    """The settings with what the lock pins in their place. Raises GateError where they drifted."""
+    """Return the settings with the lock's pins.
+
+    Raises GateError if the settings have changed since.
+    """
     differences = list_drift(settings, lock)
     if lock and differences:
         raise GateError(
@@ -163,7 +171,7 @@ def _list_setting_names(settings: Settings) -> set[str]:
 
 
 def list_drift(settings: Settings, lock: Lock) -> tuple[str, ...]:
-    """What of the settings the lock was not made for, one line each. Asks nobody."""
+    """Return the settings that differ from those of the lock, one line each. Asks no server."""
     differences = []
     if _BASE in lock and lock[_BASE].asked.get("BASE_IMAGE") != settings.base_image:
         was = lock[_BASE].asked.get("BASE_IMAGE", "")
@@ -182,7 +190,7 @@ def list_drift(settings: Settings, lock: Lock) -> tuple[str, ...]:
 
 
 def check_lock(settings: Settings, lock: Lock) -> None:
-    """`lock --check`. Raises GateError (exit 8) with every difference."""
+    """Raise GateError (exit 8) with every difference, for `lock --check`."""
     if not lock:
         raise GateError(f"There is no {NAME} here", "Run `invoke lock`")
     differences = list_drift(settings, lock)
@@ -191,8 +199,9 @@ def check_lock(settings: Settings, lock: Lock) -> None:
 
 
 def refuse_unlocked(settings: Settings) -> None:
-    """Raise SettingsError where a build of these settings (decided, and with the lock applied)
-    would download what no version or checksum holds.
+    """Raise SettingsError if a build would download anything without a version or checksum.
+
+    The settings must be decided and have the lock applied.
     """
     for component in list_enabled(settings.component):
         for source in _list_sources(component, settings.component):

@@ -1,4 +1,4 @@
-"""Reading what the lock needs to know from the web: texts, checksums, tags of repositories."""
+"""Fetch from the web what the lock needs: texts, checksums, tags of git repositories."""
 
 import contextlib
 import hashlib
@@ -14,13 +14,13 @@ from typing import IO, TypeAlias
 from gpu_profile.errors import ToolError
 
 Fetch: TypeAlias = Callable[[str], AbstractContextManager[IO[bytes]]]
-"""URL in, the open body out. Raises ToolError where it cannot be had."""
+"""A function from URL to open body. Raises ToolError if the URL cannot be read."""
 _CHUNK, _TIMEOUT_S = 1 << 20, 60
 _TEXT_LIMIT = 64 << 20
 
 
 def make_fetch(*, ca_bundle: str = "", proxies: Mapping[str, str] | None = None) -> Fetch:
-    """A Fetch over urllib. `proxies` by scheme, on top of those of the environment."""
+    """Return a Fetch that uses urllib. `proxies` by scheme override those of the environment."""
     context = ssl.create_default_context(cafile=ca_bundle or None)
     handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=context)]
     if proxies:
@@ -54,7 +54,7 @@ def fetch_text(fetch: Fetch, url: str) -> str:
 
 
 def fetch_sha256(fetch: Fetch, url: str) -> str:
-    """Of the whole body, as it streams by: an installer has 650 MB."""
+    """Return the SHA-256 of the body, read as a stream: an installer has 650 MB."""
     digest = hashlib.sha256()
     with fetch(url) as body:
         while chunk := body.read(_CHUNK):
@@ -63,10 +63,11 @@ def fetch_sha256(fetch: Fetch, url: str) -> str:
 
 
 def git_refs(fetch: Fetch, repository: str) -> dict[str, str]:
-    """Commit by ref of a repository over HTTP(S), without git.
+    """Return the commit of each ref of a repository over HTTP(S), without git.
 
-    Both protocols: the smart one's pkt-lines and the dumb one's tab-separated lines
-    (git-scm.com/docs/http-protocol, "Discovering References"). A tag's peeled commit wins.
+    It reads the pkt-lines of git's smart protocol and the tab-separated lines of the dumb one
+    (git-scm.com/docs/http-protocol, "Discovering References"). A tag's peeled commit replaces the
+    tag's own.
     """
     base = repository.rstrip("/")
     try:
@@ -85,6 +86,6 @@ _REF = re.compile(r"(?:0000)?(?:[0-9a-f]{4})?([0-9a-f]{40})[ \t]([^\s\0]+)")
 
 
 def _parse_refs(advertisement: str) -> dict[str, str]:
-    """Either protocol's lines; a smart one's may begin with a flush packet and a length."""
+    """Return the refs of either protocol. A smart answer may begin with a flush packet."""
     matches = map(_REF.match, advertisement.splitlines())
     return {match[2]: match[1] for match in matches if match}

@@ -1,4 +1,4 @@
-"""What an image says is installed in it, against what its lock or its labels pin."""
+"""Compare the versions installed in an image with those that its lock or labels pin."""
 
 import json
 import re
@@ -19,11 +19,11 @@ _INSTALLED = {
     "GDRCOPY_VERSION": "gdrcopy",
     "NCCL_TESTS_VERSION": "nccl-tests",
 }
-"""Which entry of the manifest's components a pinned version is about."""
+"""The name in the image's manifest for each setting with a version."""
 
 
 def parse_components(text: str) -> dict[str, str]:
-    """Version by component of a manifest. Raises ReportError where it is none."""
+    """Return the version of each component in a manifest. Raises ReportError for other text."""
     try:
         rows = json.loads(text)["components"]
         return {str(name): str(version) for name, version in rows.items()}
@@ -36,14 +36,14 @@ def pinned_by_lock(lock: Lock) -> dict[str, str]:
 
 
 def pinned_by_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """The versions that the build was given, from the image's own labels."""
+    """Return the versions that the build was given, from the image's labels."""
     prefix = f"{LABEL_PREFIX}."
     own = {k.removeprefix(prefix): v for k, v in labels.items() if k.startswith(prefix)}
     return {name.upper().replace("-", "_"): value for name, value in own.items()}
 
 
 def list_differences(installed: Mapping[str, str], pinned: Mapping[str, str]) -> tuple[str, ...]:
-    """Each pinned version that is not what is installed, one line each."""
+    """Return one line for each pinned version that is not the installed one."""
     lines = []
     for key, name in _INSTALLED.items():
         pinned_version = pinned.get(key, "")
@@ -55,7 +55,7 @@ def list_differences(installed: Mapping[str, str], pinned: Mapping[str, str]) ->
 
 
 def _is_same_version(installed: str, pinned_version: str) -> bool:
-    """A tag's `v` and `-1`, a wheel's `+cu130` and a package's own revision say nothing here."""
+    """Return whether the numbers agree: `v2.30.7-1` pins 2.30.7, and 2.9.0+cu130 is 2.9.0."""
     return _extract_numbers(installed)[: len(_extract_numbers(pinned_version))] == _extract_numbers(
         pinned_version
     )

@@ -1,4 +1,4 @@
-"""How a download's exact version and checksum are found: one function a kind of source."""
+"""Find the exact version and checksum of a download, with one function for each kind of source."""
 
 import json
 import platform
@@ -23,7 +23,7 @@ LATEST = "latest"
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """What resolving may do. `distribution` is NVIDIA's name of the base's, as in ubuntu2404."""
+    """What resolvers use. `distribution` is NVIDIA's name of the base's, such as ubuntu2404."""
 
     fetch: Fetch
     run: Callable[[Command], Result]
@@ -35,20 +35,21 @@ _NVIDIA_FOR_DEBIAN = {"debian11": "ubuntu2004", "debian12": "ubuntu2204", "debia
 
 
 def nvidia_distribution(base_image: str) -> str:
-    """Which of NVIDIA's repositories setup.d/10-nsys.sh takes on this base. All are signed with
-    the same key and have the same versions, so that a name that does not tell takes the newest.
+    """Return which of NVIDIA's repositories setup.d/10-nsys.sh uses on this base image.
+
+    All have the same versions and signing key, so an unknown name gets the newest one.
     """
     distribution = distribution_of(base_image).replace(".", "")
     return _NVIDIA_FOR_DEBIAN.get(distribution, distribution or "ubuntu2404")
 
 
 def as_given(_: Values, __: Tools) -> Pins:
-    """Pinned by the setting itself: its source has a signed index and no other checksum."""
+    """Return no pins: the version stands in the setting, and a signed index has the checksum."""
     return {}
 
 
 def get_architecture() -> str:
-    """Debian's name of this machine's."""
+    """Return Debian's name of this machine's architecture: amd64, arm64."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
@@ -73,12 +74,13 @@ def resolve_efa(values: Values, tools: Tools) -> Pins:
     if version == LATEST:
         version = _efa_latest(tools.fetch, url)
         url = f"{values['EFA_URL']}/aws-efa-installer-{version}.tar.gz"
-        values = {**values, "EFA_SHA256": ""}  # one that is set would be another version's
+        # a checksum in the settings is that of another version
+        values = {**values, "EFA_SHA256": ""}
     return {"EFA_VERSION": version, "EFA_SHA256": _check_sum(values, "EFA_SHA256", tools, url)}
 
 
 def _efa_latest(fetch: Fetch, url: str) -> str:
-    """The version that the installer's script states; its archive carries no other."""
+    """Return the version in the installer's script; its archive's name says `latest`."""
     with fetch(url) as body:
         version = _stated_version(body)
     if not version:
@@ -97,7 +99,7 @@ def _stated_version(body: IO[bytes]) -> str:
 
 
 def _check_sum(values: Values, pin: str, tools: Tools, url: str) -> str:
-    """The checksum there now, which must be the one that the settings give where they do."""
+    """Return the file's present SHA-256. Raises SettingsError if the settings name another one."""
     actual = download.fetch_sha256(tools.fetch, url)
     expected = str(values.get(pin, ""))
     if expected and expected != actual:
@@ -130,7 +132,8 @@ def _select_version(key: str, version: str, versions: list[str], where: str) -> 
 
 
 def from_index(package: str, key: str, index: str = "") -> Callable[[Values, Tools], Pins]:
-    """The version that pip would take from its configured index, or from the setting `index`."""
+    """Return a resolver of the version that pip would install from its index or the setting
+    `index`."""
 
     def resolve(values: Values, tools: Tools) -> Pins:
         version = str(values.get(key, ""))
@@ -155,7 +158,8 @@ def from_index(package: str, key: str, index: str = "") -> Callable[[Values, Too
 
 
 def source_tree(prefix: str) -> Callable[[Values, Tools], Pins]:
-    """A repository by its tag's commit, or an archive or file by its checksum."""
+    """Return a resolver of sources: a git repository by its tag's commit, a file by its
+    checksum."""
     version, url, sha256, commit = (f"{prefix}_{k}" for k in ("VERSION", "URL", "SHA256", "COMMIT"))
 
     def resolve(values: Values, tools: Tools) -> Pins:
@@ -182,7 +186,7 @@ def source_tree(prefix: str) -> Callable[[Values, Tools], Pins]:
 
 
 def _sort_tags(refs: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Tag and commit by the number in it, newest first: `v2.19.6`, `2.6`, NCCL's `v2.30.7-1`."""
+    """Return (tag, commit) with the highest version first: `v2.19.6`, `2.6`, NCCL's `v2.30.7-1`."""
     tags = {}
     for ref, sha in refs.items():
         match = re.fullmatch(r"refs/tags/(v?(\d+(?:\.\d+)+)(?:-\d+)?)", ref)

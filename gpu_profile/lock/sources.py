@@ -1,8 +1,7 @@
-"""Where each download of the image comes from, and what pins it.
+"""Every download of the image and the settings that pin it, one row each.
 
-One row a download. A row names the settings that pin it; none of them may be empty or `latest`
-in a locked build. What a distribution's apt or pip's index serves is checked by their own signed
-or hashed indices: of those, versions are pinned and no checksums.
+None of these settings may be empty or `latest` in a locked build. apt and pip check files by their
+own signed or hashed indices: only versions are pinned for them, no checksums.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +31,7 @@ class PinSource:
 
 
 def list_unpinned(source: PinSource, values: Values) -> tuple[str, ...]:
-    """The pins that are not exact yet. A checkout on this machine is what it is."""
+    """Return the pins that are not exact yet. A local checkout needs none."""
     if any(
         is_checkout(str(values.get(pin.rpartition("_")[0] + "_URL", ""))) for pin in source.pins
     ):
@@ -67,7 +66,7 @@ def _make_tree_sources(
 
 
 def _nccl_wheel(values: Values, tools: Tools) -> Pins:
-    """NCCL's package is named by CUDA's major version."""
+    """Return the version of nvidia-nccl-cu13, whose name has the major version of CUDA."""
     major = str(values["CUDA_VERSION"]).partition(".")[0]
     return from_index(f"nvidia-nccl-cu{major}", "NCCL_VERSION")(values, tools)
 

@@ -1,1 +1,1 @@
-"""nccl-tests: run, read, judged."""
+"""nccl-tests: run them, read their output, judge the bandwidth."""

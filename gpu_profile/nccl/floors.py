@@ -1,4 +1,4 @@
-"""Bus bandwidths that were measured, and what a healthy system must reach. Used only when named."""
+"""Measured bus bandwidths of known systems, as limits for --floor. Used only on request."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.nccl.measurement import size_text
 
 _SHARE = 0.9
-"""Of the measured value: the tolerance of nccl-tests' own NCCL_TESTS_MIN_BW (common.cu)."""
+"""The share of the measured value to reach, as the tolerance of NCCL_TESTS_MIN_BW (common.cu)."""
 
 _AWS = (
     "github.com/aws-samples/awsome-distributed-training, micro-benchmarks/nccl-tests/README.md "
@@ -18,7 +18,7 @@ _HERE = "tests/data/nccl-tests-all_reduce_perf-h200x4.txt: nccl-tests 2.19.6, NC
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """`measured` in GB/s, out of place, float, at `size` bytes over `nodes` full nodes."""
+    """A measured bandwidth in GB/s: out of place, float, `size` bytes, `nodes` full nodes."""
 
     platform: str
     nodes: int
@@ -56,7 +56,7 @@ FLOORS: tuple[Floor, ...] = (
 
 
 def find_floor(platform: str, size: int, *, collective: str = "all_reduce") -> Floor:
-    """The floor of this platform at this size. Raises SettingsError naming those there are."""
+    """Return the floor of a platform at a size. Raises SettingsError with the known ones."""
     of_platform = [f for f in FLOORS if f.platform == platform and f.collective == collective]
     if not of_platform:
         names = ", ".join(dict.fromkeys(f.platform for f in FLOORS))

@@ -1,4 +1,4 @@
-"""What an NCCL test has to prove: right answers, a bandwidth at one size, and EFA on the wire."""
+"""What an NCCL test must show: correct results, a bandwidth at one size, and the use of EFA."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _GDR = re.compile(r"NET/(?:AWS )?Libfabric/\d+(?:\(\d+\))?/GDRDMA")
 
 @dataclass(frozen=True, kw_only=True)
 class Transport:
-    """What NCCL said of its network. `nics` is None where this plugin did not print it."""
+    """The network in NCCL's log. `nics` is None if the plugin did not log the number."""
 
     provider: str
     network: str
@@ -29,7 +29,7 @@ class Transport:
 
 
 def check_correct(measurement: Measurement) -> None:
-    """Raise GateError where a value was wrong, or out of bounds as nccl-tests calls it."""
+    """Raise GateError if a value was wrong or out of bounds."""
     name = measurement.collective
     for row in measurement.rows:
         wrong = sum(half.wrong or 0 for half in (row.out_of_place, row.in_place) if half)
@@ -43,7 +43,7 @@ def check_correct(measurement: Measurement) -> None:
 
 
 def busbw_at(measurement: Measurement, size: int) -> float:
-    """GB/s at exactly this size; the lowest where several cycles ran (`-N`)."""
+    """Return the GB/s at exactly this size, the lowest one of several cycles (`-N`)."""
     speeds = [row.busbw for row in measurement.rows if row.size == size]
     if not speeds:
         sizes = ", ".join(size_text(row.size) for row in measurement.rows)
@@ -55,7 +55,10 @@ def busbw_at(measurement: Measurement, size: int) -> float:
 
 
 def check_bandwidth(measurement: Measurement, minimum: float, size: int) -> None:
-    """Gate on one size: an average over sizes hides a slow link behind small messages."""
+    """Raise GateError if the bandwidth at `size` is below `minimum`.
+
+    One size only: in an average over sizes small messages hide a slow link.
+    """
     speed = busbw_at(measurement, size)
     if not speed >= minimum:
         raise GateError(
@@ -66,11 +69,11 @@ def check_bandwidth(measurement: Measurement, minimum: float, size: int) -> None
 
 
 def prove_efa(log: str, *, nics: int | None = None) -> Transport:
-    """The transport that an NCCL_DEBUG=INFO log proves; `nics` are those a node must have found.
+    """Return the transport in an NCCL_DEBUG=INFO log. `nics`: how many each node must have found.
 
-    Messages of aws-ofi-nccl ("NET/OFI Selected provider is efa, fabric is efa (found 32 nics)")
-    and of NCCL ("Using network Libfabric", "NET/Libfabric/0/GDRDMA"), old and new spellings.
-    Raises GateError where EFA was not used by every rank that spoke.
+    It knows messages of aws-ofi-nccl ("NET/OFI Selected provider is efa, fabric is efa (found 32
+    nics)") and of NCCL ("Using network Libfabric", "NET/Libfabric/0/GDRDMA"), in old and new
+    spelling. Raises GateError unless every rank in the log used EFA.
     """
     sockets = _SOCKETS.search(log)
     if sockets:
@@ -111,7 +114,7 @@ def _require_efa(providers: list[str], networks: list[str]) -> None:
 
 
 def draw_plot(measurement: Measurement) -> str:
-    """The bus bandwidth by size, one bar a row, for a terminal."""
+    """Return the bus bandwidth by size as bars of text."""
     ranks = len(measurement.devices)
     over = f" over {ranks} ranks" if ranks else ""
     lines = [f"{measurement.collective}: busbw in GB/s{over}"]

@@ -1,4 +1,4 @@
-"""What one nccl-tests run measured: sizes, times, bandwidths."""
+"""The result of one nccl-tests run: sizes, times, bandwidths."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """`wrong` is None where nothing was checked: `-c 0`, or a collective that cannot be."""
+    """Times and bandwidths of one size.
+
+    `wrong` is None if results were not checked: with `-c 0`, or for collectives without a check.
+    """
 
     time_us: float
     algbw: float
@@ -31,13 +34,13 @@ class Row:
 
     @property
     def busbw(self) -> float:
-        """The out-of-place bandwidth, which is the one that people publish, where there is one."""
+        """The out-of-place bandwidth, which is usually published, or the in-place one."""
         return next((half.busbw for half in (self.out_of_place, self.in_place) if half), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One run of one collective. `devices` has one GPU's name a rank."""
+    """One run of one collective. `devices` has the GPU's name for each rank."""
 
     collective: str
     version: str
@@ -48,7 +51,7 @@ class Measurement:
 
 
 def parse_size(text: str) -> int:
-    """Bytes as nccl-tests reads them: 8, 64K, 1G; powers of 1024."""
+    """Return the bytes of a size as nccl-tests reads it: 8, 64K, 1G; powers of 1024."""
     match = re.fullmatch(r"(\d+)([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if match is None or int(match[1]) == 0:
         raise SettingsError(f"{text!r} is not a size", "Use bytes or 64K, 32M, 1G")
@@ -56,7 +59,7 @@ def parse_size(text: str) -> int:
 
 
 def size_text(size: int) -> str:
-    """The shortest exact form: 1G, 1536M, 10."""
+    """Return the shortest exact form of a size: 1G, 1536M, 10."""
     for unit, factor in reversed(_UNITS.items()):
         if size >= factor and size % factor == 0:
             return f"{size // factor}{unit}"
@@ -64,7 +67,7 @@ def size_text(size: int) -> str:
 
 
 def make_table(measurement: Measurement) -> Table:
-    """nccl-tests' own columns; a half that was not measured is empty."""
+    """Return nccl-tests' columns. A half (in or out of place) that was not measured is empty."""
     half = (Column("time", "us"), Column("algbw", "GB/s"), Column("busbw", "GB/s"))
     first = (Column("size", "B"), Column("count"), Column("type"), Column("redop"))
     columns = (*first, *half, Column("#wrong"), *half, Column("#wrong"))

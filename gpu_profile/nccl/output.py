@@ -1,6 +1,6 @@
-"""Read what nccl-tests prints and writes: its table, and its JSON (2.17.3 and newer).
+"""Parse what nccl-tests prints, and its JSON (2.17.3 and newer).
 
-Both forms are those of nccl-tests' src/util.cu: writeResultHeader, writeBenchmarkLineBody and
+The forms are those of nccl-tests' src/util.cu: writeResultHeader, writeBenchmarkLineBody and
 jsonOutputInit. Sizes are in bytes, times in us, bandwidths in GB/s of 1e9 bytes.
 """
 
@@ -11,17 +11,17 @@ from gpu_profile.errors import ReportError
 from gpu_profile.nccl.measurement import Measurement, Row, Speed
 
 _PREFIX = re.compile(r"^(?:\[\d+,\d+\]<std(?:out|err)>:|\s*\d+: )")
-"""What `mpirun --tag-output` and `srun -l` put before each line."""
+"""The text before each line with `mpirun --tag-output` and `srun -l`."""
 _START = re.compile(r"# (?:nccl-tests version|Collective test starting:|nThread) ")
 _DEVICE = re.compile(r"#\s+Rank\s+\d+\s.*\sdevice\s+\d+\s+\[[^\]]*\]\s+(?P<name>.*\S)")
 _ROW = re.compile(r"\s*(\d+)\s+(\d+)\s+([a-z]\w*)\s+([a-z]\w*)\s+(-?\d+)\s+(\S.*)")
 
 
 def parse_output(text: str, collective: str = "") -> tuple[Measurement, ...]:
-    """The measurements in a job's output, other programs' lines between them left out.
+    """Return the measurements in a job's output. Lines of other programs are ignored.
 
-    `collective` names those of versions that did not print it (before 2.17.1).
-    Raises ReportError where a row is torn, or where there is no table at all.
+    `collective` names those of versions that did not print it (before 2.17.1). Raises ReportError
+    for an incomplete row, or without a table.
     """
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
     measurements = tuple(_parse_measurement(part, collective) for part in _split_parts(lines))
@@ -33,7 +33,7 @@ def parse_output(text: str, collective: str = "") -> tuple[Measurement, ...]:
 
 
 def _split_parts(lines: list[str]) -> Iterator[list[str]]:
-    """One list of lines a run: a run starts with the first header line after a row."""
+    """Return the lines of each run. A run starts with the first header line after a row."""
     part: list[str] = []
     has_rows = False
     for line in lines:
@@ -65,7 +65,10 @@ def _find_text(text: str, pattern: str) -> str:
 
 
 def _parse_rows(lines: list[str]) -> Iterator[Row]:
-    """The header says how wide a half is (`-I` adds four columns) and if a time stamp follows."""
+    """Return the rows.
+
+    The header tells how wide a half is (`-I` adds four columns) and if times follow.
+    """
     header = next((line for line in lines if re.match(r"#\s+size\s+count\s+type", line)), "")
     width = 8 if " i_min " in header else 4
     stamp = 2 if "timestamp" in header else 0

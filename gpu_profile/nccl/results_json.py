@@ -12,7 +12,7 @@ _HARMLESS = ("NCCL_", "FI_", "CUDA_VISIBLE_DEVICES=", "NVIDIA_VISIBLE_DEVICES=")
 
 
 def parse_json(text: str) -> Measurement:
-    """What `-J FILE` wrote (file version 3). Raises ReportError where it is cut or another."""
+    """Return the measurement of `-J FILE` (file version 3). Raises ReportError for other text."""
     document = _load_document(text)
     try:
         return _from_document(document)
@@ -44,7 +44,7 @@ def _from_document(document: Mapping[str, Any]) -> Measurement:
 
 
 def _devices_of(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """One a rank; the file lists only the first GPU of each process."""
+    """Return a GPU name for each rank; the file lists only the first GPU of each process."""
     each = int(config.get("nthreads", 1)) * int(config.get("ngpus", 1))
     return tuple(str(d["device_info"]) for d in config["devices"] for _ in range(each))
 
@@ -75,9 +75,9 @@ def _speed_of(half: Mapping[str, Any] | None) -> Speed | None:
 
 
 def redact_json(text: str) -> str:
-    """The same document without its environment's values: `-J` writes all of them, keys included.
+    """Return the document without values of environment variables, which `-J` writes in full.
 
-    What cannot be read is dropped whole: a cut file may hold a secret anywhere.
+    A document that cannot be parsed is dropped: a secret may be anywhere in it.
     """
     try:
         document = _load_document(text)

@@ -1,4 +1,4 @@
-"""The NCCL tests as jobs: which binaries, which sizes, and what their results say."""
+"""The NCCL tests as jobs: which programs, which sizes, and how results are judged."""
 
 import contextlib
 import dataclasses
@@ -35,7 +35,7 @@ _DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """What `test --suite nccl` asks for. `min_busbw` in GB/s at `at` bytes; None is no gate."""
+    """The options of `test --suite nccl`. `min_busbw` is GB/s at `at` bytes; None is no gate."""
 
     collectives: tuple[str, ...] = ("all_reduce",)
     max_size: int = 2**30
@@ -47,7 +47,7 @@ class Suite:
 
 
 def parse_collectives(text: str) -> tuple[str, ...]:
-    """`all_reduce,all_gather`, or `all`. The `_perf` of the binaries may stay."""
+    """Return the collectives of `all_reduce,all_gather` or `all`. A suffix `_perf` is allowed."""
     names = [name.strip().removesuffix("_perf") for name in text.split(",") if name.strip()]
     if names == ["all"]:
         return COLLECTIVES
@@ -64,7 +64,7 @@ def parse_collectives(text: str) -> tuple[str, ...]:
 def make_suite(
     collective: str, *, min_busbw: float | None, at: str, max_size: str = "", efa: bool = False
 ) -> Suite:
-    """Check the flags against each other before anything runs."""
+    """Return the options after checking them against each other."""
     size = parse_size(at)
     top = parse_size(max_size) if max_size else max(size, 2**30)
     if min_busbw is not None and min_busbw <= 0:
@@ -79,8 +79,11 @@ def make_suite(
 
 
 def list_words(collective: str, flags: Suite, *, gpus_per_process: int) -> tuple[str, ...]:
-    """The binary's command line. One process drives all GPUs of a node (`-g N`), or MPI starts
-    one a GPU (`-g 1`)."""
+    """Return the program's command line.
+
+    One process drives all GPUs of a node (`-g N`), or MPI starts one process for each GPU (`-g
+    1`).
+    """
     return (
         f"{collective}_perf",
         *("-b", str(_MIN_SIZE)),
@@ -93,13 +96,15 @@ def list_words(collective: str, flags: Suite, *, gpus_per_process: int) -> tuple
 
 
 def writes_json(version: str) -> bool:
-    """Whether nccl-tests of this version (a tag, or a number) knows `-J`; older ones print their
-    usage and end well, having measured nothing."""
+    """Return whether nccl-tests of this version (a tag or a number) has `-J`.
+
+    Older ones print their usage instead, exit with 0 and measure nothing.
+    """
     return tuple(int(number) for number in re.findall(r"\d+", version)) >= _WITH_JSON
 
 
 def with_json(job: Job, collective: str, directory: str) -> Job:
-    """The same job writing its numbers into a file there too, for read_results."""
+    """Return the job with `-J`: it writes its numbers into a file of `directory` too."""
     file = f"{directory}/{collective}.nccl.json"
     return dataclasses.replace(job, command=(*job.command, "-J", file))
 
@@ -107,8 +112,11 @@ def with_json(job: Job, collective: str, directory: str) -> Job:
 def make_jobs(
     asked: Suite, *, name: str, image: ImageRef | None, resources: Resources
 ) -> tuple[Job, ...]:
-    """One job a collective, without nsys. Several nodes or tasks: the launcher's MPI starts one
-    process a GPU, otherwise one process drives them all."""
+    """Return one job for each collective, without nsys.
+
+    With several nodes or tasks, MPI starts one process for each GPU, otherwise one process drives
+    all.
+    """
     by_mpi = resources.nodes > 1 or (resources.tasks_per_node or 1) > 1
     gpus = 1 if by_mpi else resources.gpus_per_node or 1
     return tuple(
@@ -125,9 +133,9 @@ def make_jobs(
 
 
 def redact_results(directory: Path) -> None:
-    """Take the environment out of all JSON there: nccl-tests writes the whole of it.
+    """Remove environment values from the JSON files: nccl-tests writes the whole environment.
 
-    A link or a FIFO of such a name is left for read_results to refuse.
+    Links and FIFOs are left alone here; read_results refuses them.
     """
     for path in sorted(directory.glob("*.nccl.json*")):
         with contextlib.suppress(ReportError):
@@ -135,7 +143,7 @@ def redact_results(directory: Path) -> None:
 
 
 def read_results(directory: Path, collective: str) -> Measurement:
-    """What one job left in its run directory: the JSON where it was written, else the table."""
+    """Return a job's measurement, from its JSON if there is one, otherwise from its table."""
     path = directory / f"{collective}.nccl.json"
     if path.exists():
         return parse_json(files.read_text(path))
@@ -148,7 +156,7 @@ def read_results(directory: Path, collective: str) -> Measurement:
 def judge_measurements(
     measurements: Iterable[Measurement], asked: Suite, logs: Iterable[str] = ()
 ) -> None:
-    """Raise GateError for the first thing that does not hold: answers, bandwidth, transport."""
+    """Raise GateError for the first failure: wrong results, bandwidth, transport."""
     for measurement in measurements:
         check_correct(measurement)
         if asked.min_busbw is not None:

@@ -1,1 +1,1 @@
-"""nsys' options, from its own help text."""
+"""nsys' command lines, made from its own help text."""

@@ -11,10 +11,10 @@ _BLOBS = "--include-blobs=true"
 
 
 def export_command(nsys: Sequence[str], report: Path, output: Path) -> Command:
-    """Export one report to the SQLite file `output`. Rows come in any order (nsys 2025.6 and
-    later).
+    """Return the command that exports a report to the SQLite file `output`.
 
-    With NVTX payloads, in which NCCL says communicators, ranks and message sizes.
+    It includes NVTX payloads, in which NCCL records communicators, ranks and message sizes. Rows
+    come in any order since nsys 2025.6.
     """
     target = f"--output={output}"
     words = ("--type=sqlite", _BLOBS, "--force-overwrite=true", target, str(report))
@@ -22,11 +22,9 @@ def export_command(nsys: Sequence[str], report: Path, output: Path) -> Command:
 
 
 def without_blobs(export: Command, result: Result) -> Command | None:
-    """The same export for an nsys that refused the option for payloads, as 2023.4 does; None
-    where it failed for another reason, or did not fail.
+    """Return the export without payloads if nsys refused that option (2023.4), otherwise None.
 
-    The refusal tells: asking for the help text first would start nsys (or a container) twice for
-    every report.
+    Reading the help text first would start nsys, or a container, twice for every report.
     """
     refused = result.returncode and "include-blobs" in result.stderr + result.stdout
     if not refused or _BLOBS not in export.argv:

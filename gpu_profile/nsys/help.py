@@ -1,7 +1,7 @@
-"""What one nsys can do, read from what its `nsys profile --help` prints.
+"""Parse the output of `nsys profile --help` for the options of one nsys.
 
-Option names and values moved between versions, so the help text of the very nsys that will run
-decides, never its version number.
+Names and values of options moved between versions. So the help text of the nsys that will run
+decides, not its version number.
 """
 
 import difflib
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from gpu_profile.errors import SettingsError
 
 Options: TypeAlias = Mapping[str, str]
-"""Option name without dashes (`trace`, and `t` for short) -> its help text."""
+"""Help text by option name without dashes: `trace`, and `t` for the short form."""
 
 _OPTION = re.compile(
     r"^[ \t]{0,4}(?:\([^)]*\)[ \t]*)?(?:-(?P<short>\w),[ \t]*)?"
@@ -38,11 +38,11 @@ TYPICAL_HELP = "".join(
     "--cuda-graph-trace=<granularity>[:host-only]\n"
     "-t, --trace= 'cuda' 'nvtx' 'osrt' 'cublas' 'cudnn' 'mpi' 'ucx'\n"
 )
-"""What a dry run assumes, which asks no nsys: the names of a recent one's options."""
+"""Help text for --dry-run, which runs no nsys: the option names of a recent version."""
 
 
 def parse_options(help_text: str) -> Options:
-    """Each option with its part of the help text. Raises SettingsError where it lists none."""
+    """Return each option with its part of the help text. Raises SettingsError if there is none."""
     matches = list(_OPTION.finditer(help_text))
     if not matches:
         raise SettingsError(
@@ -57,7 +57,7 @@ def parse_options(help_text: str) -> Options:
 
 
 def _split_names(match: re.Match[str]) -> Iterator[str]:
-    """One line may stand for two options: `--nvtx-domain-[include|exclude]=`."""
+    """Return the names in one line: `--nvtx-domain-[include|exclude]=` has two options."""
     stem, bracket, choices = match["name"].partition("[")
     yield from (stem + choice for choice in choices.rstrip("]").split("|")) if bracket else (stem,)
     if match["short"]:
@@ -65,7 +65,7 @@ def _split_names(match: re.Match[str]) -> Iterator[str]:
 
 
 def list_values(has: Options, option: str) -> tuple[str, ...]:
-    """The values that the option's help lists, in its order: quoted ones, or a plain list."""
+    """Return the values in an option's help, in their order: quoted ones, or a plain list."""
     listed = re.split(r"Default|Select the|If |When ", has.get(option, ""), maxsplit=1)[0]
     quoted = re.findall(r"'([\w.:\[\]-]+)'", listed)
     plain = re.search(r"(?:values|formats) are:?([^\n.]+)", listed)
@@ -74,7 +74,7 @@ def list_values(has: Options, option: str) -> tuple[str, ...]:
 
 
 def check_value(has: Options, option: str, value: str) -> str:
-    """`value`, or a refusal that lists the values this nsys has for the option."""
+    """Return `value`. Raises SettingsError with the valid ones if this nsys does not have it."""
     listed = list_values(has, option)
     for word in value.split(",") if listed else ():
         if word and word not in listed:
@@ -85,7 +85,7 @@ def check_value(has: Options, option: str, value: str) -> str:
 
 
 def find_spelling(has: Options, *names: str, must: bool | None) -> str:
-    """The first of `names` that this nsys has; where none: "", or a refusal if it `must`."""
+    """Return the first of `names` that this nsys has, or "". With `must`, raises SettingsError."""
     for name in names:
         if name in has:
             return name
@@ -99,7 +99,7 @@ def find_spelling(has: Options, *names: str, must: bool | None) -> str:
 
 
 def list_given_options(has: Options, nsys_args: Sequence[str]) -> frozenset[str]:
-    """The options that a user's own words set, by long name. Refuses what this nsys has not."""
+    """Return the long names of the options in the user's --nsys-args. Refuses unknown ones."""
     names: set[str] = set()
     for word in nsys_args:
         if word.startswith("-"):

@@ -1,4 +1,7 @@
-"""The only place where nsys' options are made: `--name=value` words, from what its help lists."""
+"""Make the options of `nsys profile` from a ProfileSpec and nsys' help text.
+
+No other module makes nsys options.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +20,7 @@ from gpu_profile.nsys.help import (
 )
 from gpu_profile.nsys.presets import _PRESETS, PYTHON_HZ, _Preset
 
-# The kinds of events that a report can be checked for, by the value of --trace that records them.
+# The kind of events that a value of --trace records, for the check of reports.
 _PYTHON_STACKS = {"python-sampling": "true", "python-sampling-frequency": f"{PYTHON_HZ}"}
 _KINDS: Mapping[str, str] = {
     "cuda": "cuda",
@@ -30,10 +33,10 @@ _KINDS: Mapping[str, str] = {
 
 
 def profile_options(spec: ProfileSpec, help_text: str, *, gpus: bool = True) -> tuple[str, ...]:
-    """The options of `nsys profile` for every rank, the user's own nsys_args last and verbatim.
+    """Return the options of `nsys profile` for every rank; the user's nsys_args come last.
 
-    Without `--output` and without the command: profile.py adds both. `gpus`: the job uses GPUs.
-    Raises SettingsError for what this nsys does not have, naming what it has.
+    profile.py adds `--output` and the command. `gpus`: the job uses GPUs. Raises SettingsError for
+    options that this nsys lacks, with those it has.
     """
     return _collect_options(spec, parse_options(help_text), gpus=gpus)
 
@@ -41,10 +44,11 @@ def profile_options(spec: ProfileSpec, help_text: str, *, gpus: bool = True) -> 
 def first_options(
     spec: ProfileSpec, help_text: str, *, gpus: bool = True, efa: bool = False
 ) -> tuple[str, ...]:
-    """What only local rank 0 collects: one collector a GPU, and NIC counters are the node's.
+    """Return the options for local rank 0 only: GPU metrics and NIC counters.
 
-    Asked for outright and missing: SettingsError. Only in the preset: left out where missing.
-    No preset asks for NIC counters, which nothing here reads: they are for nsys' own GUI.
+    A GPU has one collector of metrics, and NIC counters belong to the node. An option that the
+    user named and nsys lacks raises SettingsError; one of the preset is left out. No preset
+    collects NIC counters, because nothing here reads them (nsys' GUI does).
     """
     has = parse_options(help_text)
     preset = _PRESETS[spec.preset]
@@ -64,19 +68,19 @@ def first_options(
 
 
 def sample_window(spec: ProfileSpec, *, gpus: bool) -> ProfileSpec:
-    """`spec` for our own samples, which mark their window with cudaProfilerStart and Stop.
+    """Return `spec` with a window for our samples, which call cudaProfilerStart and Stop.
 
-    Any other program may never call them, and a range that is never reached records nothing:
-    no preset asks for one by itself.
+    Other programs may not call them, and a window that never starts records nothing: so no preset
+    has a window.
     """
     has_window = spec.capture_range or spec.delay_s is not None or spec.duration_s is not None
     return spec if has_window or not gpus else replace(spec, capture_range="cudaProfilerApi")
 
 
 def needs_privileges(options: Sequence[str]) -> bool:
-    """Whether a container needs SYS_ADMIN: for CPU sampling, context switches and counters.
+    """Return whether a container needs SYS_ADMIN: for CPU sampling, context switches, counters.
 
-    Tracing CUDA, NVTX, OSRT, NCCL and MPI needs nothing.
+    Tracing CUDA, NVTX, OSRT, NCCL and MPI needs no privilege.
     """
     names = ("sample", "cpuctxsw", "gpu-metrics-device", "gpu-metrics-devices")
     chosen = dict(_split_option(option) for option in options)
@@ -87,10 +91,10 @@ def needs_privileges(options: Sequence[str]) -> bool:
 
 
 def expected_kinds(spec: ProfileSpec, options: Sequence[str], *, gpus: bool) -> frozenset[str]:
-    """The kinds of events (`cuda`, `nvtx`, `osrt`, `mpi`) that a report must hold.
+    """Return the kinds of events (`cuda`, `nvtx`, `osrt`, `mpi`) that a report must hold.
 
-    What the user asked for by name, all of it; otherwise what any program shows: CUDA where the
-    job uses GPUs, the operating system's calls where not. CUDA is never expected without a GPU.
+    These are all kinds that the user named; otherwise those that every program has: CUDA with
+    GPUs, operating system calls without. CUDA is never expected without a GPU.
     """
     traced = dict(_split_option(option) for option in options).get("trace", "").split(",")
     kinds = {_KINDS[value] for value in traced if value in _KINDS}
@@ -118,17 +122,17 @@ def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[st
 
 
 def _preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str, str]:
-    """What the preset brings, as far as this nsys has it."""
+    """Return the preset's options, as far as this nsys has them."""
     preset = _PRESETS[spec.preset]
     options = {
         "trace": _select_trace(spec, has, preset.trace if gpus else preset.cpu_trace),
         "sample": "process-tree" if preset.stacks else "none",
-        # Left out, nsys traces context switches, which need privileges and which nothing reads.
+        # nsys' default traces context switches, which need privileges. Nothing here reads them.
         "cpuctxsw": "none",
-        # Events make streams look dependent on each other, and each record costs.
+        # Tracing CUDA events adds dependencies between streams and costs time for each record.
         "cuda-event-trace": "false",
         "cuda-graph-trace": _select_granularity(preset, has),
-        # Reports hold the whole environment otherwise, secrets included.
+        # Without it, reports hold the whole environment with its secrets.
         "discard-environment": "true",
         "wait": "primary",
         **(_PYTHON_STACKS if preset.stacks else {}),
@@ -142,13 +146,14 @@ def _select_trace(spec: ProfileSpec, has: Options, names: Sequence[str]) -> str:
     listed = list_values(has, "trace")
     trace = [value for value in names if value in listed]
     if _has_window(spec) and "cuda-sw" in listed:
-        # Blackwell's hardware trace, which plain `cuda` is there, can lose a window's kernels.
+        # On Blackwell `cuda` means hardware tracing, which can lose the kernels of a window.
         trace = ["cuda-sw" if value == "cuda" else value for value in trace]
     return ",".join(trace)
 
 
 def _select_granularity(preset: _Preset, has: Options) -> str:
-    """Tracing launches made by device code is dear: leave it out where nsys can."""
+    """Return --cuda-graph-trace without launches by device code, if nsys can: tracing them is
+    slow."""
     granularity, _, _ = preset.graph.partition(":")
     return preset.graph if "host-only" in has.get("cuda-graph-trace", "") else granularity
 
@@ -158,18 +163,18 @@ def _has_window(spec: ProfileSpec) -> bool:
 
 
 def _asked_options(spec: ProfileSpec, has: Options) -> dict[str, str]:
-    """What the user asked for by name, checked against what this nsys has."""
+    """Return the options that the user named, checked against this nsys."""
     if spec.nvtx_domain_include and spec.nvtx_domain_exclude:
         raise SettingsError("NVTX domains are both included and excluded", "Give one of the two")
     value_by_option = {
         "trace": check_value(has, "trace", spec.trace),
         "sample": check_value(has, "sample", spec.sample),
         "capture-range": check_value(has, "capture-range", spec.capture_range),
-        # nsys' own default ends the job at the end of the range.
+        # nsys' default kills the job at the end of the range.
         "capture-range-end": spec.capture_range_end or ("stop" if spec.capture_range else ""),
         "delay": _format_seconds(spec.delay_s),
         "duration": _format_seconds(spec.duration_s),
-        # nsys would end the job together with the recording.
+        # nsys' default kills the job at the end of the recording.
         "kill": "none" if _has_window(spec) and "shutdown" not in spec.capture_range_end else "",
         "nvtx-domain-include": spec.nvtx_domain_include,
         "nvtx-domain-exclude": spec.nvtx_domain_exclude,

@@ -1,4 +1,4 @@
-"""A preset without what a machine does not permit: said, or refused where that was asked."""
+"""Remove from a preset what a machine does not permit, with a warning, or refuse it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,7 +8,7 @@ from gpu_profile.job import ProfileSpec
 
 
 def list_concerns(spec: ProfileSpec) -> frozenset[str]:
-    """What the spec asks for, by name or by its preset, that a machine may not permit."""
+    """Return what the spec asks for that a machine may not permit: `sampling`, `gpu-metrics`."""
     full = spec.preset == "full"
     requests = {
         "sampling": spec.sample != "none" if spec.sample else full,
@@ -20,8 +20,10 @@ def list_concerns(spec: ProfileSpec) -> frozenset[str]:
 def remove_lacking(
     spec: ProfileSpec, lacking: Mapping[str, str], *, strict: bool = False
 ) -> tuple[ProfileSpec, tuple[str, ...]]:
-    """The spec without `lacking` (of `sampling` and `gpu-metrics`, each with its reason), and a
-    line on each thing left out. Raises ToolError for what was asked for by name, or if `strict`.
+    """Return the spec without `lacking`, and a line on each part that was removed.
+
+    `lacking` maps `sampling` or `gpu-metrics` to a reason. Raises ToolError if the user named the
+    part, or with `strict`.
     """
     by_name = {"sampling": bool(spec.sample), "gpu-metrics": bool(spec.gpu_metrics)}
     missing = {name: why for name, why in lacking.items() if name in list_concerns(spec)}

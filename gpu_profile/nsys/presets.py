@@ -1,4 +1,4 @@
-"""What light, comm and full ask nsys for: nothing that no table, page or finding uses."""
+"""The presets light, comm and full: only data that a table, the page or a finding uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from gpu_profile.nsys.help import TYPICAL_HELP as TYPICAL_HELP
 
 @dataclass(frozen=True, kw_only=True)
 class _Preset:
-    """What a preset asks for. `trace` goes with a GPU, `cpu_trace` where there is none.
+    """A preset. `trace` applies with a GPU, `cpu_trace` without one.
 
-    `stacks`: samples of C and C++ (`--sample`) and of Python. `memory`: allocations on GPUs.
+    `stacks`: samples of C, C++ (`--sample`) and Python stacks. `memory`: allocations on GPUs.
     """
 
     trace: tuple[str, ...]
@@ -22,9 +22,8 @@ class _Preset:
     gpu_metrics: bool = False
 
 
-# light needs no privilege and costs some 2 % while the GPU is the limit (docs/host.md). Where there
-# is no GPU, CUDA is silent: the operating system's calls are what there is to see. NCCL's ranges
-# come with nvtx.
+# light needs no privilege and costs about 2 % if the GPU is the limit (docs/host.md). Without a
+# GPU it traces operating system calls. nvtx includes NCCL's ranges.
 _PRESETS: Mapping[Preset, _Preset] = {
     "light": _Preset(trace=("cuda", "nvtx"), cpu_trace=("nvtx", "osrt")),
     "comm": _Preset(trace=("cuda", "nvtx", "mpi"), cpu_trace=("nvtx", "osrt", "mpi")),
@@ -37,5 +36,5 @@ _PRESETS: Mapping[Preset, _Preset] = {
         gpu_metrics=True,
     ),
 }
-# Samples a second of each Python thread: a function that takes 1 % of 10 s has 50.
+# Samples a second of each Python thread: a function with 1 % of 10 s gets 50 samples.
 PYTHON_HZ = 500

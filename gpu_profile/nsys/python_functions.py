@@ -1,4 +1,4 @@
-"""The JSON that nsys' --python-functions-trace reads: which functions to mark as NVTX ranges."""
+"""Write the JSON for nsys' --python-functions-trace: which functions become NVTX ranges."""
 
 import difflib
 import json
@@ -13,8 +13,8 @@ from gpu_profile.errors import SettingsError, ToolError
 _TARGET = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(?:\.\w+)*)")
 _COLOR = re.compile(r"(?:#|0[xX])(?P<rgb>[0-9a-fA-F]{6})")
 
-# Run by the job's own interpreter, where the functions are. It prints, as its last line, one list
-# a target: [] if the function is there, else what is wrong and the names that are there instead.
+# The job's interpreter runs this, because it can import the functions. The last line of output has
+# one list for each target: [] if the function exists, else the problem and similar names.
 _CHECK = """
 import importlib, json, sys
 def look(module, function):
@@ -41,7 +41,10 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """Raises SettingsError for what is no module:function, and for the script itself."""
+        """Return the target of `module:function`.
+
+        Raises SettingsError for other text and for `__main__`.
+        """
         match = _TARGET.fullmatch(text)
         if match is None:
             raise SettingsError(
@@ -58,7 +61,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Attributes:
-    """How the ranges look in the timeline. `color` is 0xRRGGBB or #RRGGBB."""
+    """The domain, category and color of the ranges. `color` is 0xRRGGBB or #RRGGBB."""
 
     domain: str = ""
     category: str = ""
@@ -77,10 +80,10 @@ _PYTHON = "Activate the environment whose Python the job will use"
 
 
 def trace_file(words: Iterable[str], attributes: Attributes, *, python: str) -> Steps[str]:
-    """The file's text for `module:function` words, once `python` has imported each of them.
+    """Return the file's text, once `python` has imported each `module:function`.
 
-    `python` is the job's interpreter, run in the directory that the job is started from. Raises
-    SettingsError for a function that is not there, naming the nearest that are.
+    `python` is the job's interpreter, run in the directory where the job starts. Raises
+    SettingsError for an unknown function, with the most similar names.
     """
     targets = tuple(dict.fromkeys(Target.parse(word) for word in words))
     if not targets:
@@ -97,7 +100,7 @@ def trace_file(words: Iterable[str], attributes: Attributes, *, python: str) -> 
 
 
 def render_functions(targets: Sequence[Target], attributes: Attributes) -> str:
-    """One entry a module, in the order given."""
+    """Return the file's text with one entry a module, in the given order."""
     entries: list[dict[str, Any]] = [
         {
             "module": module,

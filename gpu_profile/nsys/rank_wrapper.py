@@ -1,10 +1,10 @@
-"""The command line of profile.py, which puts nsys around each rank."""
+"""The command line of profile.py, which runs ranks under nsys."""
 
 from gpu_profile.job import Job, NsysPlan
 
 
 def rank_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
-    """The words after `profile.py` that run the job's command, each chosen rank under nsys."""
+    """Return the words after `profile.py` for a rank that mpirun, srun or torchrun starts."""
     if job.profile is None:
         return ("--plain", f"--output={output}", "--", *job.command)
     ranks = job.profile.ranks
@@ -19,6 +19,6 @@ def rank_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
 
 
 def local_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
-    """The same where profile.py itself starts the job's processes on one node."""
+    """Return the words after `profile.py` if it starts the node's ranks itself."""
     processes = (f"--processes={job.resources.tasks_per_node}",) if job.ddp else ()
     return (*processes, *rank_arguments(job, plan, output=output))

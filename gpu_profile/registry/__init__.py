@@ -1,1 +1,1 @@
-"""Image registries, Amazon ECR above all: log in, push, pull."""
+"""Image registries, such as Amazon ECR: log in, push, pull."""

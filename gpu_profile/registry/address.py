@@ -1,4 +1,4 @@
-"""What REGISTRY means: host, path, and ECR's account and region."""
+"""Parse REGISTRY into host, path, and ECR's account and region."""
 
 import re
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ _ECR = re.compile(
     r"(?:amazonaws\.com(?:\.cn)?|amazonaws\.eu|on\.aws|on\.amazonwebservices\.com\.cn"
     r"|c2s\.ic\.gov|sc2s\.sgov\.gov|cloud\.adc-e\.uk|csp\.hci\.ic\.gov)"
 )
-"""Hosts of private ECR registries: docs.aws.amazon.com/general/latest/gr/ecr.html. The list of
-domains is closed, as an ECR token must go nowhere else."""
+"""Hosts of private ECR registries (docs.aws.amazon.com/general/latest/gr/ecr.html). The list of
+domains is closed, so that an ECR token is sent to no other host."""
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _HOST = re.compile(rf"localhost|{_LABEL}(?:\.{_LABEL})+|{_LABEL}(?:\.{_LABEL})*:\d{{1,5}}")
-"""With a dot or a port, as docker takes anything else for a name on Docker Hub."""
+"""A host has a dot or a port: docker takes other names for those of Docker Hub."""
 _PATH = re.compile(r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Registry:
-    """`account` and `region` are those of an ECR registry, and empty for any other."""
+    """The address of a registry. `account` and `region` are empty unless it is ECR."""
 
     host: str
     path: str = ""
@@ -36,10 +36,11 @@ class Registry:
 
 
 def parse_registry(text: str, ecr_registry: str = "") -> Registry:
-    """What REGISTRY says. `ecr_registry` names the ECR registry behind an address of another
-    name (a proxy, a private endpoint): only then does that address get ECR's tokens.
+    """Return the address in REGISTRY.
 
-    Raises SettingsError where it is empty or nothing that an image can be pushed to.
+    `ecr_registry` names the ECR registry behind another address (a proxy, a private endpoint):
+    only then does that address get ECR's tokens. Raises SettingsError if it is empty or no valid
+    address.
     """
     host, _, path = text.strip().removesuffix("/").partition("/")
     if not host:

@@ -1,4 +1,4 @@
-"""The digests that registries gave to pushed tags: what launchers run instead of a tag."""
+"""Record the digests of pushed tags in .gpu-profile/images.json. Launchers run the digest."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from gpu_profile.image_ref import ImageRef
 
 
 def format_address(ref: ImageRef) -> str:
-    """Registry and name, without tag and digest."""
+    """Return registry and name, without tag and digest."""
     return f"{ref.registry}/{ref.name}" if ref.registry else ref.name
 
 
@@ -19,7 +19,7 @@ def with_digest(ref: ImageRef, digest: str) -> ImageRef:
 
 
 def save_digest(path: Path, ref: ImageRef) -> None:
-    """Note the digest that this tag has in its registry, for the launchers; all or nothing."""
+    """Record the digest of this tag, atomically."""
     digests = _read_digests(path)
     digests[f"{format_address(ref)}:{ref.tag}"] = ref.digest
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def save_digest(path: Path, ref: ImageRef) -> None:
 
 
 def apply_digest(path: Path, ref: ImageRef) -> ImageRef:
-    """`ref` with the digest that was recorded for its tag, or as it is."""
+    """Return `ref` with the digest recorded for its tag, or unchanged."""
     digest = _read_digests(path).get(f"{format_address(ref)}:{ref.tag}", "")
     return with_digest(ref, digest) if digest else ref
 

@@ -1,5 +1,7 @@
-"""Registries: what REGISTRY means, and Amazon ECR's API. The one module that knows boto3, which
-takes its time to import: the first question to AWS does it.
+"""Amazon ECR's API: tokens, repositories, digests.
+
+The only module of the package outside analysis that uses boto3. boto3 is imported by the first
+request, because its import is slow.
 """
 
 import base64
@@ -40,7 +42,7 @@ def _open_ecr(registry: Registry) -> Any:  # noqa: ANN401 - boto3 has no types
 
 @contextlib.contextmanager
 def _convert_errors(registry: Registry, action: str) -> Iterator[None]:
-    """Turn what boto3 raises into one line of ours."""
+    """Turn boto3's exceptions in the body into RegistryError."""
     import botocore.exceptions
 
     try:
@@ -92,9 +94,9 @@ def _make_registry_error(registry: Registry, action: str, code: str, message: st
 
 
 def fetch_authorization(registry: Registry) -> Auth | None:
-    """ECR's user and password (12 hours), fresh; None elsewhere: `docker login` has stored those.
+    """Return ECR's user and password, valid for 12 hours; None for other registries.
 
-    Raises RegistryError where AWS refuses.
+    Their credentials are those that `docker login` stored. Raises RegistryError if AWS refuses.
     """
     if not registry.is_ecr:
         return None
@@ -114,7 +116,7 @@ class Repository:
 def ensure_repository(
     registry: Registry, name: str, *, immutable: bool = True, scan: bool = True
 ) -> Repository:
-    """Find the ECR repository, or create it with these settings."""
+    """Return the ECR repository. Creates it with these settings if it is missing."""
     client = _open_ecr(registry)
     with _convert_errors(registry, "ecr:DescribeRepositories"):
         try:
@@ -136,12 +138,16 @@ def ensure_repository(
 
 
 def _describe_repository(description: dict[str, Any]) -> Repository:
-    """With exclusions from immutability, only ECR itself can tell for which tags it holds."""
+    """Return the repository.
+
+    With immutability exclusions only ECR can tell which tags are immutable: then none is assumed
+    to be.
+    """
     return Repository(immutable=description.get("imageTagMutability") == "IMMUTABLE")
 
 
 def tag_digest(registry: Registry, name: str, tag: str) -> str:
-    """The digest that ECR has under this tag; empty where the tag is free."""
+    """Return ECR's digest of this tag; empty if the tag is free."""
     client = _open_ecr(registry)
     with _convert_errors(registry, "ecr:DescribeImages"):
         try:

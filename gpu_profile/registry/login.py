@@ -1,4 +1,4 @@
-"""Logging in: a docker CLI's own configuration, only when asked for, and said beforehand."""
+"""Log a docker CLI in to a registry, on request, after showing what will be written."""
 
 import base64
 import contextlib
@@ -21,9 +21,9 @@ _MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True, kw_only=True)
 class LoginPlan:
-    """What `login` would do. Exactly one of `command` and `config` is there.
+    """What `login` will do. Either `command` or `config` is set.
 
-    `writes_secret`: a token ends up in a file that anyone with the user's rights reads; ask first.
+    `writes_secret`: a token will be in a file that this user's programs can read; ask first.
     """
 
     says: str
@@ -33,7 +33,7 @@ class LoginPlan:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The docker CLI's config.json; none is an empty one."""
+    """Return the docker CLI's config.json, empty if there is none."""
     try:
         config = json.loads(path.read_text())
     except FileNotFoundError:
@@ -46,11 +46,11 @@ def read_config(path: Path) -> dict[str, Any]:
 def plan_login(
     where: Registry, auth: Auth | None, config_path: Path, which: Callable[[str], str | None]
 ) -> LoginPlan:
-    """How a docker CLI gets logged in to this registry with the least left behind.
+    """Return how to log in with as few stored secrets as possible.
 
-    ECR with its credential helper: the helper is named in the configuration and no secret is
-    written. A helper in the configuration keeps the token. Otherwise the token would stand in
-    the file in plain base64, which the plan says.
+    ECR with its credential helper: config.json names the helper and no secret is written. Another
+    configured helper stores the token. Otherwise the token is written to config.json in base64,
+    and the plan says so.
     """
     config = read_config(config_path)
     helper = config.get("credHelpers", {}).get(where.host) or config.get("credsStore", "")
@@ -73,7 +73,7 @@ def _with_ecr_helper(where: Registry, config: dict[str, Any], path: Path) -> Log
 
 
 def _docker_login(where: Registry, auth: Auth | None) -> Command:
-    """For ECR the token goes in by stdin; elsewhere docker asks the user itself."""
+    """Return the login command. ECR's token is its stdin; for others docker asks the user."""
     if auth is None:
         return Command(argv=("docker", "login", where.host))
     words = ("docker", "login", "--username", auth.username, "--password-stdin", where.host)
@@ -81,7 +81,7 @@ def _docker_login(where: Registry, auth: Auth | None) -> Command:
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Replace config.json in one step, readable by its owner only."""
+    """Replace config.json atomically, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     draft.touch(mode=0o600)
@@ -91,10 +91,9 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def temporary_config(auth: Auth, user_config: Path) -> Iterator[dict[str, str]]:
-    """The environment that lets one CLI see these credentials: a DOCKER_CONFIG in memory.
+    """Yield the environment with a DOCKER_CONFIG in memory that holds these credentials.
 
-    Beside the credentials it has all that the user's own has: plug-ins, contexts, builders.
-    It is gone when the body ends, however it ends.
+    It also has the user's plug-ins, contexts and builders. It is removed when the body ends.
     """
     memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="gpu-profile-", dir=memory) as directory:
@@ -103,7 +102,7 @@ def temporary_config(auth: Auth, user_config: Path) -> Iterator[dict[str, str]]:
         auths = {**config.get("auths", {}), auth.server: {"auth": word}}
         helpers = {k: v for k, v in config.get("credHelpers", {}).items() if k != auth.server}
         merged = {**config, "auths": auths, "credHelpers": helpers}
-        merged.pop("credsStore", None)  # a store would hide what stands in auths
+        merged.pop("credsStore", None)  # docker ignores `auths` if there is a credsStore
         write_config(Path(directory) / "config.json", merged)
         for name in ("cli-plugins", "contexts", "buildx"):
             if (user_config.parent / name).exists():

@@ -1,4 +1,4 @@
-"""Push and pull through the engine: credentials per call, retries, and a digest at the end."""
+"""Push and pull through the engine, with credentials for each call, retries, and a digest."""
 
 import re
 import time
@@ -21,7 +21,7 @@ _PASSING = re.compile(
     r"|service unavailable|internal server error|\b50[0234]\b|server misbehaving",
     re.IGNORECASE,
 )
-"""Words of faults that may pass: of the engine's transport, and of registries under load."""
+"""Errors that a second attempt may not meet: lost connections, and registries under load."""
 _MEANINGS: tuple[tuple[str, str, str], ...] = (
     (
         r"cannot be overwritten|tag invalid|immutable",
@@ -58,7 +58,7 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
         "See that it is up, then push again: layers that arrived are kept",
     ),
 )
-"""Words of engines and registries, what they mean, and what to do; the first that fits."""
+"""(pattern of an engine's or registry's message, meaning, hint). The first match counts."""
 
 
 def push_image(
@@ -73,8 +73,8 @@ def push_image(
 ) -> ImageRef:
     """Push the local image `ref` and return it with its digest.
 
-    `named_by_inputs`: the tag is a hash of all that went in (VERSION=auto), so that a tag that
-    is there already needs no push. Raises RegistryError; then nothing was recorded anywhere.
+    `named_by_inputs`: the tag is a hash of the image's inputs (VERSION=auto), so that a tag that
+    exists needs no push. Raises RegistryError, and records nothing then.
     """
     local = engine_api.local_image(ref)
     if local is None:
@@ -100,8 +100,10 @@ def push_image(
 
 
 def _fetch_remote_digest(ref: ImageRef) -> str:
-    """The digest that another registry has for this tag, with the stored credentials; empty where
-    it has none, or does not say."""
+    """Return the digest of this tag with the stored credentials; empty if there is none.
+
+    For registries other than ECR. A refusal counts as none.
+    """
     try:
         return engine_api.remote_digest(ref, None)
     except EngineRefusal:
@@ -119,7 +121,7 @@ def publish_image(
     named_by_inputs: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ImageRef:
-    """`push`, then record the digest: what fails leaves `records` as it was."""
+    """Call push_image and record the digest. If it fails, `records` stays unchanged."""
     pushed = push_image(
         ref,
         where,
@@ -140,7 +142,7 @@ def pull_image(
     show: Show,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ImageRef:
-    """Pull `ref` and return it with the digest that came. `where` None is the default registry."""
+    """Pull `ref` and return it with its digest. `where` None is the default registry."""
 
     def attempt() -> Iterator[LayerEvent]:
         return engine_api.pull_layers(ref, registry.fetch_authorization(where) if where else None)
@@ -154,7 +156,10 @@ def _try_until_digest(
     show: Show,
     sleep: Callable[[float], None],
 ) -> str:
-    """Run until a digest came. Each try asks for new credentials: the old may be what failed."""
+    """Repeat until there is a digest.
+
+    Each attempt gets new credentials: old ones may have expired.
+    """
     for delay in (*_DELAYS_S, None):
         try:
             return _follow_events(attempt(), ref, show)
@@ -177,7 +182,7 @@ def _follow_events(events: Iterator[LayerEvent], ref: ImageRef, show: Show) -> s
 
 
 def explain_refusal(words: str, ref: ImageRef) -> RegistryError:
-    """One line for what the engine or the registry said."""
+    """Return the error for a message of the engine or the registry."""
     host = ref.registry or "the registry"
     for pattern, meaning, hint in _MEANINGS:
         if re.search(pattern, words, re.IGNORECASE):

@@ -1,1 +1,1 @@
-""".env, environment and command line as one checked value."""
+"""Settings: .env, environment and command line as one checked value."""

@@ -1,4 +1,7 @@
-"""Read a .env file as data: KEY=value lines, nothing executed, every fault with file and line."""
+"""Read a .env file as data: KEY=value lines. Nothing in it is executed.
+
+An error names the file and the line.
+"""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ class Entry:
 
 
 def read_entries(path: Path) -> tuple[Entry, ...]:
-    """The file's settings in order. A file that is not there has none."""
+    """Return the file's settings in order; none if there is no file."""
     try:
         with path.open(encoding="utf-8") as stream:
             bindings = list(parse_stream(stream))
@@ -39,7 +42,7 @@ def _says_something(binding: Binding) -> bool:
 
 
 def _get_line(binding: Binding) -> int:
-    """The parser counts from the blank lines that it takes along."""
+    """Return the line of a setting. The parser counts from the blank lines before it."""
     string = binding.original.string
     return binding.original.line + string[: len(string) - len(string.lstrip())].count("\n")
 

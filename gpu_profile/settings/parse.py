@@ -1,4 +1,4 @@
-"""A setting's text -> its value, or a refusal that says where the text came from."""
+"""Parse the text of a setting. An error says where the text came from."""
 
 import shlex
 from typing import Any
@@ -12,7 +12,7 @@ _TRUE, _FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off"}
 
 
 def parse_value(key: Key, text: str, source: str) -> Any:  # noqa: ANN401 - a key's own type
-    """Raises SettingsError."""
+    """Return the value. Raises SettingsError."""
     where = f"{source}: {key.name} is {text!r}"
     if key.kind == "bool":
         if text.lower() in _TRUE | _FALSE:
@@ -30,7 +30,10 @@ def parse_value(key: Key, text: str, source: str) -> Any:  # noqa: ANN401 - a ke
 
 
 def _fault(key: Key, text: str) -> str:
-    """What to write instead. Empty leaves most choices to the tool behind the setting."""
+    """Return what to write instead, or "".
+
+    Most empty texts are valid: the tool has its own default.
+    """
     if not text and (key.default == "" or key.kind not in _NEVER_EMPTY):
         return ""
     return fault(key.kind, text)

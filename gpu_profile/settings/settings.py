@@ -1,4 +1,4 @@
-""".env, environment and command line -> one frozen, checked Settings."""
+"""Settings, the values of .env, environment and command line, checked and frozen."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -24,13 +24,13 @@ def _make_key(default: object, doc: str, kind: KeyKind | None = None) -> Any:  #
 
 
 def _make_words_key(doc: str) -> Any:  # noqa: ANN401 - as above
-    """A key of options, quoted as in a shell."""
+    """Return a field for options that are quoted as in a shell."""
     return field(default="", metadata={"doc": doc, "kind": "words"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Every field is the .env key of its name in capitals (the proxies' in small letters)."""
+    """All settings. A field is named like its key in .env, in small letters."""
 
     registry: str = _make_key(
         "", "Registry to push to, as in 123456789012.dkr.ecr.us-west-2.amazonaws.com", "registry"
@@ -153,7 +153,7 @@ class Settings:
     )
 
     component: Mapping[str, str | bool] = field(default_factory=dict)
-    """The components' own keys and values."""
+    """The components' keys and values."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Where each key's value came from."""
 
@@ -163,7 +163,7 @@ class Settings:
         return ImageRef.parse(f"{address}:{self.version}")
 
     def values(self) -> dict[str, object]:
-        """Every key's value, the core's first."""
+        """Every key's value, the keys of this class first."""
         return {key.name: self.value(key) for key in KEYS}
 
     def value(self, key: Key) -> object:
@@ -203,7 +203,11 @@ def load_settings(
     *,
     with_dependencies: bool = False,
 ) -> Settings:
-    """Command line (`KEY=value` words) over environment over .env over defaults."""
+    """Return the settings. Flags override the environment, .env and defaults, in this order.
+
+    `overrides` are words of the command line, such as `VERSION=1.2`. Raises SettingsError for an
+    unknown key or a bad value.
+    """
     raw = {key.name: (str(key.default), "default") for key in KEYS}
     for entry in envfile.read_entries(path):
         where = f"{path}:{entry.line}"
@@ -241,6 +245,6 @@ def _check_settings(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bo
 
 
 def strip_credentials(value: object) -> str:
-    """A value as people may see it: without the user and password of a URL."""
+    """Return a value without the user and password of a URL."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return redact.url(text)

@@ -1,4 +1,4 @@
-"""The .env file that ships: every key with its default and a comment."""
+"""The shipped .env file: every key with its default and a comment."""
 
 import re
 
@@ -8,7 +8,7 @@ from gpu_profile.settings.settings import CORE_KEYS, strip_credentials
 
 
 def render_template() -> str:
-    """The .env file that says every default: the one that ships."""
+    """Return the text of the shipped .env file."""
     groups = [("Image, containers and launchers", CORE_KEYS)]
     groups += [(component.doc, component.keys) for component in COMPONENTS if component.keys]
     blocks = ["# Settings: KEY=value, data and not shell. `invoke config` shows what is in force."]

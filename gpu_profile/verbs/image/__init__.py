@@ -1,1 +1,1 @@
-"""render, build, lock, login, push, pull."""
+"""Verbs for images: render, build, lock, login, push, pull."""

@@ -1,4 +1,4 @@
-"""render, build, image-size: from settings to an image."""
+"""render, build, image-size, sbom: make an image from settings, and look into it."""
 
 import os
 import sys
@@ -78,7 +78,7 @@ def sbom(verb: Verb, options: Options) -> None:
 
 
 def _decide_build(verb: Verb, options: Options) -> Decided:
-    """The settings to build, held against the lock and the rules."""
+    """Return the settings to build, checked against the lock and the compatibility rules."""
     chosen = apply_lock_file(load_settings(verb, options), unlocked=bool(options["unlocked"]))
     decided = process.drive(decide.decide_settings(chosen, anew=bool(options["rebuild_base"])))
     check_rules(decided.settings)
@@ -88,8 +88,11 @@ def _decide_build(verb: Verb, options: Options) -> Decided:
 
 
 def _up_to_date(decided: Decided, name: str, inputs: str, options: Options) -> bool:
-    """Whether BuildKit need not be asked. It knows more where a base may have moved in its
-    registry, or where the build leaves more behind than the image."""
+    """Return whether the image exists with the same inputs, so that no build is needed.
+
+    BuildKit decides if the base may have moved in its registry, or if the build makes more than an
+    image (cache, SBOM).
+    """
     more = any(options[flag] for flag in ("cache_to", "sbom", "rebuild_base"))
     is_comparable = decided.base_digest or decided.settings.version == "auto"
     if more or decided.settings.build_opts or not is_comparable:
@@ -98,7 +101,7 @@ def _up_to_date(decided: Decided, name: str, inputs: str, options: Options) -> b
 
 
 def _find_layout(decided: Decided) -> Path | None:
-    """Where the builder finds the embedded base, if it sees no image of the engine."""
+    """Return the path for the base's OCI layout if the builder sees no image of the engine."""
     apart = process.drive(builder.sees_no_images(decided.settings))
     return RECORDS.with_name("base").absolute() if apart else None
 
@@ -123,7 +126,7 @@ def _build_command(decided: Decided, options: Options, layout: Path | None) -> C
 
 
 def _require_engine() -> None:
-    """One quick question where all is well; the full answer where it is not."""
+    """Raise ToolError if there is no engine. One quick command if there is one."""
     try:
         version_result = process.run(
             make_command("docker", "version", "--format={{.Server.Version}}")
@@ -135,7 +138,8 @@ def _require_engine() -> None:
 
 
 def _has_display() -> bool:
-    """Whether BuildKit's own display is to be shown; its plain lines otherwise."""
+    """Return whether BuildKit draws its progress on this terminal; otherwise plain lines are
+    shown."""
     return sys.stderr.isatty() and os.name == "posix"
 
 

@@ -1,4 +1,4 @@
-"""lock: from what the settings ask for to what every build will take, in a file to commit."""
+"""lock: write gpu-profile.lock with the exact versions and checksums of all downloads."""
 
 import dataclasses
 import os
@@ -51,8 +51,10 @@ def _format_summary(new_lock: Lock) -> str:
 
 
 def apply_lock_file(chosen: Settings, *, unlocked: bool = False) -> Settings:
-    """The settings with the lock's pins, where there is a lock. A lock of other settings is
-    refused, or left aside where `unlocked` allows what it would have pinned."""
+    """Return the settings with the lock's pins, if there is a lock.
+
+    A lock of other settings raises GateError, or is ignored with `unlocked`.
+    """
     check_rules(chosen)
     lock_file = locks.read_lock(PATH)
     return (
@@ -63,7 +65,7 @@ def apply_lock_file(chosen: Settings, *, unlocked: bool = False) -> Settings:
 
 
 def apply_version(chosen: Settings) -> Settings:
-    """VERSION=auto as the tag it stands for: the hash of all that goes into the image."""
+    """Return the settings with the tag that VERSION=auto stands for: the hash of the inputs."""
     if chosen.version != "auto":
         return chosen
     decided = process.drive(decide.decide_settings(apply_lock_file(chosen, unlocked=True))).settings
@@ -73,13 +75,14 @@ def apply_version(chosen: Settings) -> Settings:
 
 
 def check_rules(chosen: Settings) -> None:
-    """Refuse what cannot work together, by the settings and by the launcher's own manifest."""
+    """Raise SettingsError for settings that do not work together, or with the launcher's
+    manifest."""
     manifest = ROOT / "k8s" / f"{chosen.launcher}.yaml"
     rules.check_compatibility(chosen, manifest=manifest.read_text() if manifest.exists() else "")
 
 
 def _make_tools(chosen: Settings, decided: Settings) -> Tools:
-    """The web as this machine reaches it, and pip as it is configured here."""
+    """Return web access with this machine's proxies and certificates, and its pip."""
     bundle = chosen.ca_bundle or process.drive(machine.probe_downloads()).ca_bundle
     proxies = {"http": chosen.http_proxy, "https": chosen.https_proxy, "no": chosen.no_proxy}
     return Tools(
@@ -92,7 +95,7 @@ def _make_tools(chosen: Settings, decided: Settings) -> Tools:
 
 def _fetch_digest(base: str) -> str:
     from gpu_profile.engine import api as engine_api
-    from gpu_profile.registry import push  # the Docker SDK and boto3: only to ask a registry
+    from gpu_profile.registry import push  # imports the Docker SDK and boto3, which are slow
 
     ref = ImageRef.parse(base)
     try:

@@ -1,4 +1,4 @@
-"""login, push, pull: the image's way to a registry and back."""
+"""login, push, pull: images to and from a registry."""
 
 import contextlib
 import dataclasses
@@ -75,8 +75,11 @@ def pull(verb: Verb, options: Options) -> None:
 
 @contextlib.contextmanager
 def open_ecr_access(chosen: Settings, options: Options, command: Command) -> Iterator[Command]:
-    """The command as one that may see ECR's token while the body runs, where it speaks of that
-    registry: a base image from there, a cache there."""
+    """While the body runs, the yielded command can pull from ECR.
+
+    DOCKER_CONFIG is a temporary folder with the token. The command stays unchanged unless it names
+    that registry, for its base image or for a cache.
+    """
     where = _parse_registry_setting(chosen) if chosen.registry else None
     words = [chosen.base_image, *(w for w in command.argv if not w.startswith("--tag="))]
     if where is None or not where.is_ecr or not any(where.host in word for word in words):
@@ -103,7 +106,7 @@ def _parse_registry_setting(chosen: Settings) -> Registry:
 
 
 class _Layers:
-    """Per-layer progress: a line that changes on a terminal, ends of layers elsewhere."""
+    """Shows each layer's progress: a changing line on a terminal, one line a layer elsewhere."""
 
     def __init__(self) -> None:
         self._progress = Progress()

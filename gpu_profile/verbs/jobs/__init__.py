@@ -1,1 +1,1 @@
-"""profile, test, run, exec, status, logs, stop, fetch."""
+"""Verbs for jobs: profile, fetch, reports, test, run, exec, status, logs, stop."""

@@ -32,7 +32,7 @@ def run(verb: Verb, options: Options) -> None:
 
 
 def _count_gpus(engine: DockerLauncher, *, planning: bool) -> int | None:
-    """Those the engine has. A plan is made without an engine too."""
+    """Return the engine's number of GPUs. --dry-run works without an engine too."""
     try:
         return process.drive(engine.gpus())
     except GpuProfileError:
@@ -42,7 +42,7 @@ def _count_gpus(engine: DockerLauncher, *, planning: bool) -> int | None:
 
 
 def exec(verb: Verb, options: Options) -> None:
-    """A shell where no words are given. The program's exit code becomes ours."""
+    """Run words in the local container, or a shell. Exits with the program's exit code."""
     chosen = load_settings(verb, options)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     argv = options["words"] or ("bash",)
@@ -55,7 +55,8 @@ def exec(verb: Verb, options: Options) -> None:
 
 
 def logs(verb: Verb, options: Options) -> None:
-    """Once a run's engine has nothing left of it, what it said is in its run directory."""
+    """Print a job's output: from the engine, or from its run directory once the engine removed
+    it."""
     chosen = load_settings(verb, options)
     home = run_at_home(options, chosen)
     if home:
@@ -71,7 +72,7 @@ def logs(verb: Verb, options: Options) -> None:
 
 
 def status(verb: Verb, options: Options) -> None:
-    """By the job's engine; by its record, once the engine has nothing left of it."""
+    """Print a job's state: from the engine, or from its record once the engine removed it."""
     chosen = load_settings(verb, options)
     home = run_at_home(options, chosen)
     if home:
@@ -107,7 +108,7 @@ _WORDS = {"done": "succeeded", "interrupted": "cancelled"}
 
 
 def _describe_end(directory: Path, run: RunRecord) -> str:
-    """One line on a run that is over, by its record: the state, what is left, the cost, why."""
+    """Return one line on a finished run: its state, reports, cost and error."""
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
     count = len(run.reports)
     remains = f"{directory} has {count or 'no'} report{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The flags of profile -> a Job, and the nsys options that its own nsys has."""
+"""Make a Job from the flags of profile, and the nsys options that its nsys has."""
 
 import dataclasses
 from datetime import datetime, timezone
@@ -35,7 +35,7 @@ SAMPLE = ("python3", "/train.py")
 
 
 def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
-    """The job that the flags describe. Asks the launcher for GPUs where the flags leave it open."""
+    """Return the job of the flags. Asks the launcher for the number of GPUs if no flag says it."""
     refuse_ignored(options, launcher)
     command = options["words"] or SAMPLE
     resources = _make_resources(options, launcher)
@@ -50,13 +50,13 @@ def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
         env=_parse_environment(options),
         mounts=tuple(_parse_mount(text) for text in options["mount"]),
     )
-    if not options["dry_run"]:  # which asks no engine how many GPUs there are
+    if not options["dry_run"]:  # --dry-run does not ask for the number of GPUs
         _check_ranks(job)
     return job
 
 
 def _check_ranks(job: Job) -> None:
-    """Raises SettingsError for a rank that the job will not have: nothing would record it."""
+    """Raise SettingsError for a rank in --ranks that the job does not have."""
     ranks = job.profile.ranks if job.profile else None
     world = job.resources.nodes * (job.resources.tasks_per_node or 1)
     if job.ddp and ranks and max(ranks) >= world:
@@ -111,7 +111,7 @@ def _count_gpus(options: Options, launcher: Launcher) -> int:
 
 
 def _parse_environment(options: Options) -> dict[str, str]:
-    """`NAME=value`, or NAME alone for the value it has here."""
+    """Return the variables of `--env NAME=value`, or of `--env NAME` with its value here."""
     environment = {}
     for text in options["env"]:
         name, equals, value = text.partition("=")
@@ -132,7 +132,7 @@ def _parse_mount(text: str) -> Mount:
 def with_image(chosen: Settings, options: Options) -> Settings:
     if not options["image"]:
         return chosen
-    if chosen.launcher == "slurm":  # may be a file of the cluster's
+    if chosen.launcher == "slurm":  # the image may be a file on the cluster: no ImageRef
         return dataclasses.replace(chosen, slurm_image=str(options["image"]))
     image = ImageRef.parse(str(options["image"]))
     return dataclasses.replace(
@@ -152,12 +152,13 @@ def image_of(options: Options, chosen: Settings, images: ImageFrom) -> ImageRef 
 def nsys_plan(
     job: Job, launcher: Launcher, chosen: Settings, *, strict: bool = False
 ) -> tuple[NsysPlan, tuple[str, ...]]:
-    """The nsys options that this job's own nsys has, and the events they must record."""
+    """Return the nsys options that this job's nsys has, and the events that they must record."""
     if job.profile is None:
         return NsysPlan(options=()), ()
     spec = job.profile
     if isinstance(launcher, KubernetesJob) and not spec.export:
-        spec = dataclasses.replace(spec, export="sqlite")  # by the nsys that recorded it
+        # fetch copies this export; the job's nsys makes it
+        spec = dataclasses.replace(spec, export="sqlite")
     if isinstance(launcher, HostLauncher | SshLauncher) and list_concerns(spec):
         facts = process.drive(launcher.facts())
         spec, warnings = remove_lacking(spec, host_doctor.list_lacking(facts), strict=strict)
@@ -167,7 +168,10 @@ def nsys_plan(
 
 
 def _help_text(job: Job, launcher: Launcher) -> str:
-    """What the job's nsys says of its options; asked once of an nsys that has a name."""
+    """Return the help text of the job's nsys.
+
+    It is cached if the launcher has an identity for it.
+    """
     identity = process.drive(launcher.identity())
     cache = RECORDS.with_name(f"nsys-{identity.replace(':', '-')}.txt")
     if identity and cache.exists():

@@ -1,4 +1,4 @@
-"""test --suite nccl: the NCCL tests on any launcher, their curve, and their gate."""
+"""test --suite nccl: run the NCCL tests on any launcher, draw their bandwidth, judge it."""
 
 import dataclasses
 from datetime import datetime, timezone
@@ -28,7 +28,7 @@ _NO_NSYS = NsysPlan(options=())
 
 
 def run_suite(chosen: Settings, options: Options) -> None:
-    """Run each collective, show its numbers, then judge them all: GateError where one fails."""
+    """Run each collective and print its numbers. Raises GateError if one fails."""
     suite = _parse_suite(chosen, options)
     chosen = with_image(chosen, options)
     launcher = launcher_of(chosen.launcher, chosen)
@@ -55,7 +55,7 @@ def run_suite(chosen: Settings, options: Options) -> None:
 
 
 def _parse_suite(chosen: Settings, options: Options) -> Suite:
-    """The flags. A floor is used only when named; EFA must be proven between nodes that have it."""
+    """Return the options. A floor is used only if named; EFA is checked between several nodes."""
     at, busbw = str(options["at"]), options["min_busbw"] or None
     if options["floor"]:
         busbw = find_floor(str(options["floor"]), parse_size(at)).busbw
@@ -66,7 +66,8 @@ def _parse_suite(chosen: Settings, options: Options) -> Suite:
 
 
 def _make_resources(options: Options, launcher: Launcher) -> Resources:
-    """All GPUs of a node by one process; over several nodes one process a GPU, started by MPI."""
+    """Return the resources: one process for all GPUs of a node, with several nodes one for each
+    GPU."""
     nodes = nodes_of(options, launcher)
     count_text = str(options["gpus_per_node"] or options["gpus"])
     gpu_count = None if options["dry_run"] else process.drive(launcher.gpus())
@@ -84,8 +85,11 @@ def _make_resources(options: Options, launcher: Launcher) -> Resources:
 def _run_collective(
     job: Job, collective: str, launcher: Launcher, chosen: Settings
 ) -> tuple[Measurement, str]:
-    """One collective to its end. What it printed counts even where its exit code says failed:
-    nccl-tests' own code says less than its table."""
+    """Run one collective and return its measurement and its log.
+
+    The table counts even if the job failed: nccl-tests exits with 1 for wrong values, which the
+    table shows in detail.
+    """
     directory = rundir.create_run(chosen.report_dir, job.name)
     if launcher.name == "docker" and writes_json(str(chosen.component.get("NCCL_TESTS_VERSION"))):
         job = with_json(job, collective, f"{container.REPORTS_INSIDE}/{directory.name}")

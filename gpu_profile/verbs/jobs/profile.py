@@ -1,4 +1,4 @@
-"""profile, fetch, reports: a job from its command line to its validated reports."""
+"""profile, fetch, reports: from a job's command line to its validated reports."""
 
 import dataclasses
 from pathlib import Path
@@ -51,7 +51,7 @@ def profile(verb: Verb, options: Options) -> None:
 
 
 def _tell(run: RunRecord, directory: Path, options: Options, chosen: Settings) -> None:
-    """What every run ends with: its reports, the answer, and tables where they are wanted."""
+    """Print a run's reports, its findings, and the tables if asked for."""
     text = options["format"] != "json"
     if text:
         _print_summary(run, directory)
@@ -67,7 +67,10 @@ def _has_gpu_work(run: RunRecord) -> bool:
 
 
 def _show_plan(job: Job, launcher: Launcher) -> None:
-    """What would run, with the options of a typical nsys: asking the job's own runs something."""
+    """Print the commands of --dry-run, with the options of a typical nsys.
+
+    The job's own nsys is not asked, because that would run something.
+    """
     question = process.plan(launcher.probe(job))[0]
     print(f"# nsys' options follow what this says, here a typical answer: {question}")
     plan, _ = plan_for(job, job.profile or ProfileSpec(), nsys.TYPICAL_HELP)
@@ -105,14 +108,14 @@ def _make_plain(job: Job) -> Job:
 
 
 def _strip_values(job: Job) -> Job:
-    """Without what its variables hold."""
+    """Return the job without the values of its variables."""
     return dataclasses.replace(job, env=dict.fromkeys(job.env, "***"))
 
 
 def _run_baseline(
     job: Job, launcher: Launcher, chosen: Settings, secrets: tuple[str, ...]
 ) -> tuple[list[str], float]:
-    """The same job without nsys: its output's lines and how many seconds it ran."""
+    """Run the job without nsys. Returns its output's lines and its seconds."""
     runner, run = _start_run(_make_plain(job), _NO_NSYS, (), launcher, chosen, secrets)
     run = runner.finish(run)
     return _read_output(runner.directory), run.seconds["run"]
@@ -123,7 +126,7 @@ def _read_output(directory: Path) -> list[str]:
 
 
 def _save_cost(runner: Runner, run: RunRecord, plain: tuple[list[str], float] | None) -> RunRecord:
-    """Note in the run's record what the profile cost."""
+    """Write the cost of profiling into the run's record."""
     if plain is None:
         return run
     cost = baseline.compute_cost(
@@ -135,14 +138,14 @@ def _save_cost(runner: Runner, run: RunRecord, plain: tuple[list[str], float] | 
 
 
 def _first_table(run: RunRecord) -> str:
-    """The table that a reader wants first: kernels where there are GPUs, otherwise ranges."""
+    """Return the table to print first: kernels if there are GPUs, otherwise NVTX ranges."""
     kinds = {kind for facts in run.reports for kind, count in facts.events.items() if count}
     tables = {"cuda": "cuda_gpu_kern_sum", "nvtx": "nvtx_sum", "mpi": "mpi_event_sum"}
     return next((table for kind, table in tables.items() if kind in kinds), "osrt_sum")
 
 
 def fetch(verb: Verb, options: Options) -> None:
-    """By run id or handle; a handle of another machine's run gets a directory here."""
+    """Fetch the reports of a run id or handle. A run of another machine gets a directory here."""
     chosen = load_settings(verb, options)
     if not options["job"]:
         raise SettingsError("fetch needs a job", "Use --job HANDLE or --job RUN-ID")
@@ -172,7 +175,8 @@ def _directory_of(run_name: str, chosen: Settings) -> Path:
         if "://" not in run_name:
             raise
     handle = Handle.parse(run_name)
-    process.drive(launcher_of(handle.launcher, chosen).status(handle.id))  # or there is no job
+    # otherwise there is no job
+    process.drive(launcher_of(handle.launcher, chosen).status(handle.id))
     directory = rundir.create_run(chosen.report_dir, Path(handle.id).name)
     record = RunRecord(
         id=directory.name, launcher=handle.launcher, command=(), handle=run_name, phase="running"
@@ -202,7 +206,7 @@ def reports(verb: Verb, options: Options) -> None:
 
 
 def _own_row(directory: Path) -> tuple[Cell, ...]:
-    """A record that cannot be read costs its own row only."""
+    """Return the row of a run. A damaged record affects its own row only."""
     try:
         return _build_row(rundir.load_run(directory))
     except SettingsError as error:
@@ -210,7 +214,7 @@ def _own_row(directory: Path) -> tuple[Cell, ...]:
 
 
 def _foreign_row(directory: Path) -> tuple[Cell, ...]:
-    """Nothing of it is read."""
+    """Return the row of another user's run. Nothing in it is read."""
     what = f"a run of {owner.owner_name(directory)}: `--run {directory}` reads it"
     return (directory.name, "foreign", None, None, None, None, "", what)
 

@@ -1,4 +1,4 @@
-"""test: the image's own checks through pytest, or the NCCL tests on any launcher."""
+"""test: the image's own checks, or the NCCL tests on any launcher."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""doctor, counters, quickstart, config, check, k8s.*."""
+"""Verbs for this machine: doctor, counters, quickstart, config, check, k8s.*."""

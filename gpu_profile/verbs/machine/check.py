@@ -1,4 +1,4 @@
-"""check: lint, types and tests of this project."""
+"""check: lint, type checks and tests of this project."""
 
 import sys
 import time
@@ -14,11 +14,14 @@ from gpu_profile.process import find_program
 
 _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
 _NOTHING_SELECTED = 5
-"""pytest's exit code where its words select no test."""
+"""pytest's exit code if its words select no test."""
 
 
 def check(_verb: Verb, options: Options) -> None:
-    """Run all checks, print each one's seconds, and raise GateError with those that failed."""
+    """Run all checks and print the seconds of each.
+
+    Raises GateError that names the failed ones.
+    """
     codes = {name: _exit_code(name, command) for name, command in check_commands(options).items()}
     failed = failed_checks(codes)
     if failed:
@@ -26,9 +29,9 @@ def check(_verb: Verb, options: Options) -> None:
 
 
 def failed_checks(codes: Mapping[str, int]) -> list[str]:
-    """The names of the failed checks.
+    """Return the names of the failed checks.
 
-    `-- -k slurm` may select tests of one pytest run only; it fails where no run has any.
+    `-- -k slurm` may select tests of one pytest run only; it is a failure if no run has any.
     """
     tests = [code for name, code in codes.items() if name.startswith("pytest")]
     harmless = {0, _NOTHING_SELECTED} if set(tests) != {_NOTHING_SELECTED} else {0}
@@ -36,7 +39,7 @@ def failed_checks(codes: Mapping[str, int]) -> list[str]:
 
 
 def check_commands(options: Options) -> dict[str, Command]:
-    """The checks by name, in their order."""
+    """Return the checks by name, in their order."""
     python = (sys.executable, "-m")
     return {
         "ruff check": Command(argv=(*python, "ruff", "check", str(ROOT))),
@@ -48,9 +51,10 @@ def check_commands(options: Options) -> dict[str, Command]:
 
 
 def _test_commands(required: Sequence[str], words: Sequence[str]) -> dict[str, Command]:
-    """Unit tests on all CPUs, then serially those that share one engine or cluster.
+    """Return the unit tests on all CPUs, then the tests that share an engine or cluster, one by
+    one.
 
-    Words that name a file or folder choose the tests themselves: one serial run.
+    Words that name a file or folder choose the tests themselves: one run, one by one.
     """
     pytest = (sys.executable, "-m", "pytest")
     tail = (*(f"--require={part}" for part in required), *words)
@@ -80,7 +84,7 @@ def _list_shellcheck_words() -> tuple[str, ...]:
 
 
 def _find_scripts() -> list[str]:
-    """Every shell script, by its first line."""
+    """Return every shell script, found by its first line."""
     paths = []
     for top in _SHELL:
         path = ROOT / top

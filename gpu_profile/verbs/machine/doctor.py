@@ -1,4 +1,4 @@
-"""doctor: what this machine, or the remote one, can do, and what to do about the rest."""
+"""doctor, counters: what this or a remote machine can do, and what to do about the rest."""
 
 import os
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ def _collect_checks(chosen: Settings) -> tuple[Check, ...]:
 
 
 def counters(verb: Verb, options: Options) -> None:
-    """Let every user of a host read GPU counters, or undo it, after showing how and asking."""
+    """Let every user of a host read GPU counters, or undo that, after showing the commands."""
     chosen = load_settings(verb, options)
     if bool(options["allow"]) == bool(options["restrict"]):
         raise SettingsError("counters needs one of --allow and --restrict")
@@ -76,7 +76,7 @@ def counters(verb: Verb, options: Options) -> None:
 
 
 def _root_here(place: RemoteHost) -> bool:
-    """Whether we are root, as far as no other machine has to be asked."""
+    """Return whether this user is root on this machine; False for a remote one."""
     if place.host:
         print("# As root there, the same without sudo.")
         return False
@@ -93,9 +93,9 @@ def show_checks(checks: Iterable[Check], form: str) -> None:
 
 
 def _fix_engine(options: Options) -> None:
-    """Install and start an engine, after showing how and asking.
+    """Install and start an engine, after showing the commands.
 
-    It does nothing where no package helps: the checks say why.
+    Does nothing if no package helps: the checks explain why.
     """
     engine_state = process.drive(engine.probe_engine())
     commands = process.drive(engine_fix_engine.plan_fix(engine_state))
@@ -114,5 +114,5 @@ def _fix_engine(options: Options) -> None:
     if is_root:
         process.drive(engine_fix_engine.run_fix(commands))
         return
-    for command in commands:  # on the user's terminal: sudo may ask for a password there
+    for command in commands:  # on the user's terminal, where sudo may ask for a password
         run_or_raise(command, ToolError)

@@ -1,4 +1,4 @@
-"""k8s.install-operator, k8s.injector: what only Kubernetes has."""
+"""k8s.install-operator, k8s.injector: what only Kubernetes needs."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def install_operator(verb: Verb, options: Options) -> None:
 
 
 def injector(verb: Verb, options: Options) -> None:
-    """install, uninstall: the chart. on, off: a namespace's label. status: all of it."""
+    """Run install or uninstall (the chart), on or off (a namespace's label), or status."""
     chosen = load_settings(verb, options)
     action = str(options["action"])
     if action not in _ACTIONS:

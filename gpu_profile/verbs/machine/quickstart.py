@@ -1,4 +1,4 @@
-"""quickstart, config: before the first run, and the first run."""
+"""quickstart, config: the settings, and the first run."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from gpu_profile.table import Column, Table
 
 
 def quickstart(verb: Verb, options: Options) -> None:
-    """doctor, build, and profile, which ends with the answer: each as its own verb."""
+    """Run doctor, build and profile, which ends with the findings."""
     chosen = load_settings(verb, options)
     for name, flags in (
         ("doctor", {"fix": True, "yes": options["yes"], "format": "text"}),

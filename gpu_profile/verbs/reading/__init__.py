@@ -1,1 +1,1 @@
-"""stats, diagnose, html, timeline, compare, scrub, trace-file."""
+"""Verbs that read reports: stats, diagnose, html, timeline, compare, scrub, trace-file."""

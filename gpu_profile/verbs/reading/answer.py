@@ -1,4 +1,4 @@
-"""What a run ends with: start-up, steps, the largest findings, what is unjudged, the page."""
+"""The output at the end of a run: start-up, steps, largest findings, open questions, the page."""
 
 import json
 from dataclasses import asdict
@@ -18,7 +18,7 @@ PAGE = "page.html"
 
 
 def print_answer(options: Options, chosen: Settings, directory: Path) -> None:
-    """Read the run's reports once, write its page (but with --no-html), and print the answer."""
+    """Read the run's reports once, write its page unless --no-html, and print the findings."""
     everything = {"report": (), "scheduler": "", "output": "", "window": 0}
     own = {**options, **everything, "run": str(directory)}
     page = None if options["no_html"] else directory / PAGE

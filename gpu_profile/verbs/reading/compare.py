@@ -1,4 +1,4 @@
-"""compare: one program's runs against another's, and the gate."""
+"""compare: the runs of one program against those of another, and the gate."""
 
 import sys
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def compare(verb: Verb, options: Options) -> None:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of a side: its reports, all of them readable, and the ranks that they hold."""
+    """One run of a side: its reports, which must all be readable, and their ranks."""
 
     reports: Reading
     ranks: SideRanks
@@ -59,7 +59,7 @@ class _Run:
 
 
 def _open_runs(side: str, chosen: Settings, options: Options) -> list[_Run]:
-    """The runs of one side, base or new. Raises SettingsError where one is named twice."""
+    """Return the runs of one side, base or new. Raises SettingsError if one is named twice."""
     run_names = [str(run) for run in options[side]]
     if len({Path(run).resolve() for run in run_names}) < len(run_names):
         raise SettingsError(f"--{side} names a run twice", "Each run counts once: name others")
@@ -69,7 +69,7 @@ def _open_runs(side: str, chosen: Settings, options: Options) -> list[_Run]:
 
 
 def _open_run(side: str, run_name: str, chosen: Settings, options: Options) -> _Run:
-    """Raises the error of the first report that cannot be read: a gate needs all of them."""
+    """Return a run. Raises the error of the first unreadable report: a gate needs all of them."""
     path = Path(run_name)
     named = {"report": (run_name,), "run": ""} if path.exists() else {"report": (), "run": run_name}
     window = {"window": options["base_window" if side.startswith("base") else "new_window"]}
@@ -84,14 +84,14 @@ def _open_run(side: str, run_name: str, chosen: Settings, options: Options) -> _
 
 
 def _recorded_ranks(directory: Path) -> frozenset[int]:
-    """The ranks that were to leave a report, as run.json says; none where it does not."""
+    """Return the ranks that should have left a report, from run.json; none without it."""
     if not (directory / rundir.RUN_FILE).is_file():
         return frozenset()
     return frozenset(rundir.load_run(directory).ranks)
 
 
 def _ranks_of_files(sources: Sequence[ReportSource]) -> frozenset[int]:
-    """The ranks that the reports' names say: rank2.node1.sqlite is of 2."""
+    """Return the ranks in the reports' names: 2 for rank2.node1.sqlite."""
     matches = (FILE_RANK.search(source.name) for source in sources)
     return frozenset(int(match[1]) for match in matches if match)
 

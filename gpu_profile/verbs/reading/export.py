@@ -1,4 +1,4 @@
-"""Export a report with an nsys of this machine, or the image's."""
+"""Export a report with an nsys of this machine or of the image."""
 
 import atexit
 import shutil
@@ -17,8 +17,11 @@ from gpu_profile.settings.settings import Settings
 
 
 def export_report(path: Path, chosen: Settings) -> Path:
-    """The export of a .nsys-rep: made beside it, by rename; of a report in another user's
-    directory in a temporary place, for as long as this process runs."""
+    """Return the SQLite export of a .nsys-rep, made beside it by rename.
+
+    In another user's directory it is made in a temporary folder, which this process removes at its
+    end.
+    """
     if not owner.is_writable(path.parent):
         folder = Path(tempfile.mkdtemp(prefix="gpu-profile-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -43,7 +46,8 @@ def _exported_into(folder: Path, path: Path, chosen: Settings) -> Path:
 
 
 def _list_exporters(path: Path, folder: Path, chosen: Settings) -> list[tuple[str, ...]]:
-    """nsys as settings or PATH have it, then the image's, seeing the report where it lies."""
+    """Return the nsys of settings and PATH, then that of the image, in which the report is
+    mounted."""
     commands: list[tuple[str, ...]] = [
         (name,) for name in (chosen.nsys, process.find_program("nsys")) if name
     ]

@@ -1,4 +1,4 @@
-"""diagnose, html, timeline, scrub: a run's reports, read."""
+"""diagnose, html, timeline, scrub: findings and files from a run's reports."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -58,8 +58,8 @@ def save_page(
     output: Path,
     tell_findings: Callable[[findings.Diagnosis], None] = lambda diagnosis: None,
 ) -> Table:
-    """Read what --run or --report names and write its page (see page.write_page)."""
-    from gpu_profile.analysis.page import write_page  # much of it: meanwhile
+    """Read the reports of --run or --report and write their page (see page.write_page)."""
+    from gpu_profile.analysis.page import write_page  # slow import, only for the page
 
     read = open_reading(options, chosen)
     facts = {} if options["report"] else _read_run_facts(find_directory(options, chosen))
@@ -77,14 +77,14 @@ def save_page(
 
 
 def _cost(options: Options, chosen: Settings) -> str:
-    """What tracing cost the run, where --baseline measured it."""
+    """Return a line on what tracing cost the run, if --baseline measured it."""
     if options["report"]:
         return ""
     return baseline.describe_cost(rundir.load_run(find_directory(options, chosen)).baseline)
 
 
 def _read_run_facts(place: Path) -> dict[str, str]:
-    """What run.json says, for the page: nothing of the machine, its users or paths."""
+    """Return facts of run.json for the page, without the machine, its users and paths."""
     run = rundir.load_run(place)
     facts = {"run": run.id, "launcher": run.launcher, "command": " ".join(run.command)}
     facts |= {"nsys": " ".join(run.nsys), "started": run.started_at}
@@ -114,9 +114,9 @@ def scrub(verb: Verb, options: Options) -> None:
 
 
 def _resolve_output(options: Options, chosen: Settings, name: str) -> Path:
-    """--output, or a file in the run's directory (here, for reports of no run).
+    """Return --output, or a file in the run's directory (here, for reports of no run).
 
-    Raises SettingsError for a device or a FIFO, and without --output for another user's run.
+    Raises SettingsError for a device or a FIFO, and for another user's run without --output.
     """
     if path := output_file(options, name):
         check_target(path)

@@ -1,4 +1,4 @@
-"""What the reading verbs share: a run's reports, with their ranks and clocks."""
+"""Open the reports of a run, with their ranks and clocks, for all verbs that read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +23,10 @@ from gpu_profile.settings.settings import Settings
 
 @dataclass(frozen=True)
 class Reading:
-    """The readable reports, each with its scope; `run` has ranks and clocks.
+    """The readable reports, each with its scope. `run` has their ranks and clocks.
 
-    `count` is how many reports were named. With `complete`, a report that cannot be read is an
-    error (a gate: it must not pass on the ranks that are left).
+    `count` is how many reports were named. With `complete` an unreadable report is an error: a
+    gate must not pass on the remaining ranks.
     """
 
     sources: tuple[ReportSource, ...]
@@ -36,9 +36,10 @@ class Reading:
     complete: bool = False
 
     def of(self, analyses: Sequence[Analysis]) -> list[list[Any]]:
-        """The partials of each report that could be read, in order; the others are named.
+        """Return the partial results of each readable report, in order.
 
-        Raises the report's error where it was the only one, or with `complete`.
+        Unreadable ones are named on stderr. Raises the error of the only report, or of any with
+        `complete`.
         """
         progress = Progress()
         answers = collect_partials(
@@ -53,9 +54,9 @@ class Reading:
 def open_reading(
     options: Options, chosen: Settings, *, by: str = "", complete: bool = False
 ) -> Reading:
-    """Open what --run or --report names. A report that cannot be read is named and left out.
+    """Open the reports of --run or --report. Unreadable ones are named and left out.
 
-    Raises its error instead where it is the only one, or with `complete`.
+    Raises the error of the only report, or of any with `complete`.
     """
     progress = Progress()
     sweep()
@@ -81,7 +82,7 @@ def open_reading(
 def _of_window(
     window_sources: list[tuple[ReportSource, Partials]], window: int
 ) -> list[tuple[ReportSource, Partials]]:
-    """The reports of one window, all of them for 0. Raises ReportError where it has none."""
+    """Return the reports of one window, or all for 0. Raises ReportError if there is none."""
     numbers = [answer[0].identity.window[1] for _, answer in window_sources]
     if not window or window in numbers:
         return [
@@ -95,7 +96,7 @@ def _of_window(
 
 
 def _list_places(options: Options, chosen: Settings) -> list[str]:
-    """Where each report can be read: the files that are meant, then the URLs as they are."""
+    """Return where each report can be read: local files first, then URLs."""
     urls = [place for place in options["report"] if is_url(place)]
     files = [place for place in options["report"] if not is_url(place)]
     if urls and not files:
@@ -105,23 +106,23 @@ def _list_places(options: Options, chosen: Settings) -> list[str]:
 
 
 def _describe_cost(place: Path) -> list[str]:
-    """What the profile itself cost, where its run measured that."""
+    """Return a line on the cost of profiling, if the run measured it."""
     try:
         sentence = baseline.describe_cost(rundir.load_run(place).baseline)
-    except SettingsError:  # no run, or no sound record: its reports are read all the same
+    except SettingsError:  # no run, or a damaged record: the reports can be read anyway
         return []
     return [sentence] if sentence else []
 
 
 def find_report_files(options: Options, chosen: Settings) -> tuple[Path, ...]:
-    """The report files that --report names, or those of --run, or of the latest run."""
+    """Return the report files of --report, of --run, or of the latest run."""
     if options["report"]:
         return sources.find_reports(options["report"])
     return sources.find_reports([str(find_directory(options, chosen))])
 
 
 def find_directory(options: Options, chosen: Settings) -> Path:
-    """The run's directory; a path to one will do for its id, also to another user's."""
+    """Return the run's directory. A path may stand for its id, to read another user's run too."""
     run_name = Path(str(options["run"]))
     if not options["run"] or not (run_name / rundir.RUN_FILE).is_file():
         return rundir.find_run(chosen.report_dir, str(options["run"]))
@@ -131,11 +132,11 @@ def find_directory(options: Options, chosen: Settings) -> Path:
 
 
 def readable_file(path: Path, chosen: Settings) -> Path:
-    """The report, or its export."""
+    """Return the report, or its SQLite export."""
     if path.suffix != ".nsys-rep":
         return path
     from gpu_profile.verbs.reading.export import (
-        export_report,  # only who exports pays for the engines
+        export_report,  # slow import, only for exports
     )
 
     return export_report(path, chosen)

@@ -1,4 +1,4 @@
-"""stats: nsys' tables and ours, of a run's reports. Imports little: most of a table is start-up."""
+"""stats: nsys' tables and ours. Imports little, because most of a table's time is start-up."""
 
 from gpu_profile.analysis.tables import views
 from gpu_profile.analysis.tables.analysis import Analysis

@@ -1,4 +1,4 @@
-"""trace-file: the JSON that nsys' --python-functions-trace reads."""
+"""trace-file: write the JSON that nsys' --python-functions-trace reads."""
 
 import sys
 
@@ -11,9 +11,9 @@ from gpu_profile.nsys.python_functions import trace_file as made
 
 
 def trace_file(_verb: Verb, options: Options) -> None:
-    """Checked by importing with the Python that is first on PATH: the job's, most likely.
+    """Write the file after importing each function with the first python3 on PATH.
 
-    The functions stand as they are, or behind `--`.
+    That is most likely the job's Python. Functions stand as plain words, or behind `--`.
     """
     attributes = Attributes(
         **{name: str(options[name]) for name in ("domain", "category", "color")}
