@@ -62,8 +62,7 @@ def _words() -> tuple[str, ...]:
 
 
 def _plain_words(verb: Verb, argv: Sequence[str]) -> Iterator[str]:
-    """Return the words between the verb and the next verb or `--` that are no flags or their
-    values."""
+    """Return the words up to the next verb or `--` that are no flags and no flags' values."""
     names = {other.name for other in VERBS}
     bare = {f"--{option.name}" for option in verb.options if isinstance(option.default, bool)}
     words = iter(argv[argv.index(verb.name) + 1 :] if verb.name in argv else ())

@@ -47,8 +47,7 @@ class Result:
 
     @property
     def said(self) -> str:
-        """The last line of stderr, otherwise of stdout that is not blank: usually the reason of
-        a failure."""
+        """The last line of stderr or stdout, usually the reason of a failure."""
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
         return lines[-1].strip() if lines else f"exit code {self.returncode}"
 

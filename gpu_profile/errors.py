@@ -33,7 +33,7 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 
 
 class SettingsError(GpuProfileError):
-    """A setting, flag or input that cannot be used as it is."""
+    """A setting, flag or input is invalid."""
 
     exit_code = 2
 

@@ -24,7 +24,7 @@ _MENDABLE = {errno.ENOSPC, errno.EDQUOT}
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
-    """Replace `path` by a new file with this content. Raises SettingsError where it cannot."""
+    """Replace `path` by a new file with this content. Raises SettingsError if that fails."""
     with open_draft(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)
 
@@ -89,10 +89,9 @@ def _new_file(path: Path) -> tuple[Path, int]:
 
 @contextlib.contextmanager
 def new_folder(directory: Path) -> Iterator[Path]:
-    """Make a directory with a random name and mode 0700 in `directory`, for another program's
-    output.
+    """Make a directory of mode 0700 in `directory`, for the output of another program.
 
-    It is removed with its contents when the body ends.
+    It has a random name, and is removed with its contents when the body ends.
     """
     import tempfile
 

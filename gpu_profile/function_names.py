@@ -81,8 +81,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def telling_words(arguments: str) -> list[str]:
-    """Return the template arguments that identify a kernel: `direct_copy` in PyTorch's copy
-    kernel."""
+    """Return the template arguments that identify a kernel: `direct_copy` in PyTorch's copies."""
     words = [word for word in _WORD.findall(_without_parameters(arguments)) if word]
     telling = [w for w in words if not _PLUMBING.fullmatch(w) and w not in _TYPES]
     return list(dict.fromkeys(_AFFIX.sub("", word) or word for word in telling or words))[

@@ -60,8 +60,7 @@ def read_answer(result: Result) -> str:
 
 
 def make_no_identity() -> Steps[str]:
-    """Return the empty identity: this nsys may be upgraded in place, so its `--help` is not
-    cached."""
+    """Return the empty identity: nsys may be upgraded in place, so it is asked each time."""
     yield from ()
     return ""
 
@@ -79,13 +78,11 @@ class Launcher(Protocol):
 
     @property
     def images(self) -> ImageFrom:
-        """Where the image of a job comes from: ImageFrom.ENGINE for docker, NOWHERE for host
-        and ssh."""
+        """Where a job's image comes from: ImageFrom.ENGINE for docker, NOWHERE for host."""
 
     @property
     def one_node(self) -> bool:
-        """Whether a job runs on one machine only: True for docker, host and ssh. --nodes is
-        refused."""
+        """Whether a job runs on one machine only: True for docker, host and ssh."""
 
     def gpus(self) -> Steps[int | None]:
         """Return how many GPUs a job gets on one node, such as 8; None if only the engine knows."""
@@ -101,8 +98,7 @@ class Launcher(Protocol):
         """Return the output of `nsys profile --help` of the nsys that the job will use."""
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
-        """Start the job with each chosen rank under nsys and return its id, such as `1234` in
-        Slurm."""
+        """Start the job with each chosen rank under nsys. Return its id: `1234` in Slurm."""
 
     def status(self, job_id: str) -> Steps[JobStatus]:
         """Return the job's present state: `JobStatus(state=JobState.FAILED, exit_code=1)`.
@@ -111,18 +107,16 @@ class Launcher(Protocol):
         """
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
-        """Return the command that prints the job's output: `docker logs --follow
-        train-20261121-031500`.
+        """Return the command that prints the job's output, such as `docker logs --follow NAME`.
 
-        With `follow` the command ends when the job ends.
+        With `follow` it ends when the job ends.
         """
 
     def stop(self, job_id: str) -> Steps[None]:
         """End the job so that nsys completes its reports. A job that has ended is no error."""
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
-        """Copy the job's reports into `to`, such as `rank0.node1.nsys-rep`. The originals are
-        kept."""
+        """Copy the reports into `to`, such as `rank0.node1.nsys-rep`. Originals are kept."""
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         """Return the command that exports a fetched report to SQLite with the job's own nsys.

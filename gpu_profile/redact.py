@@ -135,8 +135,7 @@ def redact_argv(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _word(word: str, flag: str) -> str:
-    """Return a word of a command line, redacted according to the flag before it and its own
-    text."""
+    """Return a word of a command line, redacted by the flag before it and its own text."""
     if flag.startswith("-") and "=" not in flag and not word.startswith("-"):
         hidden = _of_flag(flag, word)
         if hidden != word:

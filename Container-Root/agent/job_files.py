@@ -59,8 +59,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def copy(job: Path, to: Path) -> None:
-    """Copy the reports into `to`, each by rename. Nothing to do where `to` is the job's
-    directory."""
+    """Copy the reports into `to`, each by rename. `to` may be the job's own directory."""
     if job.resolve() == to.resolve():
         return
     for name in names(job):

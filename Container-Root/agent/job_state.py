@@ -57,8 +57,7 @@ def write(job: Path, state: Mapping[str, Any]) -> None:
 
 
 def claim(job: Path, state: Mapping[str, Any]) -> None:
-    """Create job.json. Raises RefusedError if another process has created it: the job starts
-    there."""
+    """Create job.json. Raises RefusedError if another process has created it."""
     try:
         job.mkdir(mode=0o700, parents=True, exist_ok=True)
         require_own(job)

@@ -52,8 +52,7 @@ class Recorded:
                 recorded_env.mask_stream(file, self._environ)
 
     def replace(self, reports: Sequence[Path], rank: int) -> None:
-        """Import each masked stream in place of its report; warn with variables' names if that
-        fails."""
+        """Import each masked stream in place of its report, or warn with the variables' names."""
         streams = self.keeper.streams
         masked = [report for report in reports if report.stem in self._left]
         pairs = [] if masked else recorded_env.pair_streams(streams, reports)
@@ -82,7 +81,10 @@ class Recorded:
         return False
 
     def _importers(self) -> list[str]:
-        """That of the nsys that recorded, first; it may stand behind a script of another folder."""
+        """Return the importer of the nsys that recorded, or all importers of this machine.
+
+        `nsys` on PATH may be a wrapper script; the keeper knows the program behind it.
+        """
         own = find_nsys.importer_of(Path(self.keeper.nsys)) if self.keeper.nsys else ""
         return [own] if own else _importers(self._nsys)
 
@@ -108,10 +110,7 @@ def import_stream(stream: Path, nsys: str) -> None:
 
 
 def _importers(nsys: str) -> list[str]:
-    """Return importer paths to try: the importer of the nsys that recorded, if it is known.
-
-    `nsys` on PATH may be a wrapper script; the keeper knows the program behind it.
-    """
+    """Return the importers of the copies of nsys on this machine, that of `nsys` first."""
     return find_nsys.importers([*find_nsys.find(nsys), *find_nsys.find()])
 
 

@@ -94,8 +94,10 @@ def chosen(ranks: str, rank: int) -> bool:
 
 
 def resolved(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Return the command with its program's absolute path: nsys does not search PATH as a shell
-    does."""
+    """Return the command with the absolute path of its program, found in PATH.
+
+    nsys does not search PATH as a shell does.
+    """
     path = shutil.which(command[0], path=environ.get("PATH", os.defpath))
     if path:
         return [path, *command[1:]]

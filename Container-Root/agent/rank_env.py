@@ -42,8 +42,10 @@ class Place(NamedTuple):
     started: bool = False
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return torchrun's variables, with MASTER_ADDR and MASTER_PORT if all ranks are on one
-        node."""
+        """Return torchrun's variables.
+
+        MASTER_ADDR and MASTER_PORT are among them if all ranks are on one node.
+        """
         if not self.started:
             return {}
         found = {

@@ -16,8 +16,7 @@ class Requirement:
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """One stage of the image, made by `setup.d/<number>-<name>.sh` from the component's keys
-    alone.
+    """One stage of the image, made by `setup.d/<number>-<name>.sh` from these keys alone.
 
     `needs`: components whose files the script reads during the build. `env`: variables of the
     image. `args`: variables of the script, by default the component's keys.

@@ -5,8 +5,7 @@ from gpu_profile.components.key import Values, make_switch_key
 
 
 def mpi_source(values: Values) -> str:
-    """Return the source of Open MPI: AWS's if its EFA installer runs, otherwise the
-    distribution's."""
+    """Return Open MPI's source: AWS's if its EFA installer runs, otherwise the distribution's."""
     by_installer = values["INSTALL_EFA"] and values["EFA_SOURCE"] == "installer"
     return "efa-installer" if by_installer else "distribution"
 

@@ -52,7 +52,7 @@ def for_user(
 
 
 def with_sudo(commands: Iterable[Command]) -> tuple[Command, ...]:
-    """The same commands for a user who is not root: `sudo env NAME=value … program …`."""
+    """Return the commands for a user who is not root: `sudo env NAME=value … program …`."""
     return tuple(
         dataclasses.replace(
             each,

@@ -104,8 +104,10 @@ def _check_nodes(cluster: KubernetesCluster) -> Steps[list[Check]]:
 
 
 def _check_rights(cluster: KubernetesCluster, kind: Kind) -> Steps[list[Check]]:
-    """Check each verb separately: a role often lacks just one, which fails in the middle of a
-    run."""
+    """Check each verb separately.
+
+    A role often lacks just one, which would fail in the middle of a run.
+    """
     resource, _, group = kind.resource.split(".", 2)
     rights = [*((verb, f"{resource}.{group}") for verb in _JOB_VERBS), *_POD_VERBS]
     denied = []

@@ -1,5 +1,4 @@
-"""Replace settings that are `auto`: BASE_IMAGE, NSYS_SOURCE, INSTALL_TORCH, TORCH_URL,
-NCCL_SOURCE.
+"""Replace settings that are `auto`: the base image, and the sources of nsys, torch and NCCL.
 
 The image records each decision in the label DECIDED, and the next build keeps it until
 --rebuild-base. So a passing network fault changes nothing.

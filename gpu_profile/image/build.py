@@ -140,8 +140,7 @@ def _list_switches(options: BuildOptions) -> tuple[str, ...]:
 def _list_secrets(
     settings: Settings, downloads: Downloads
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return build secrets: certificates by file, pip's configuration by variable, never by
-    argv."""
+    """Return build secrets: certificates by file, pip's configuration by variable, not argv."""
     bundle = settings.ca_bundle or downloads.ca_bundle
     if settings.ca_bundle and not Path(settings.ca_bundle).is_file():
         raise SettingsError(

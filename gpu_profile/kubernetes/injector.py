@@ -24,8 +24,7 @@ LIGHT = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
 
 @dataclass(frozen=True, kw_only=True)
 class Injection:
-    """What to inject: a pattern of processes, nsys' options, and the directory of reports in a
-    pod."""
+    """What to inject: a pattern of processes, nsys' options, and the reports' directory."""
 
     match: str
     options: tuple[str, ...] = LIGHT

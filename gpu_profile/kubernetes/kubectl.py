@@ -84,8 +84,7 @@ class KubernetesCluster:
         )
 
     def get(self, resource: str, *words: str, namespace: str = "") -> Command:
-        """Return the command that prints an object or list as JSON, with a timeout for a lost
-        cluster."""
+        """Return the command that prints an object or list as JSON, with a timeout."""
         return self.kubectl(
             "get", resource, *words, "--output=json", "--request-timeout=30s", namespace=namespace
         )
@@ -115,8 +114,7 @@ def split_id(job_id: str) -> tuple[str, str]:
 
 
 def checked_name(name: str, suffix: str) -> str:
-    """Return `name`. Raises SettingsError if `name + suffix` is no DNS label of up to 63
-    characters.
+    """Return `name`. Raises SettingsError if `name + suffix` exceeds 63 characters (DNS label).
 
     Operators create no pod with such a name and write the reason to their own log only.
     """

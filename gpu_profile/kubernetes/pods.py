@@ -53,8 +53,10 @@ def _container_statuses(pod: Object) -> Iterator[Object]:
 
 
 def get_termination(pod: Object) -> Object | None:
-    """Return how the pod's first container ended (exitCode, reason, message); None while it
-    runs."""
+    """Return how the pod's first container ended; None while it runs.
+
+    Its keys are exitCode, reason and message.
+    """
     for status in pod.get("status", {}).get("containerStatuses", ()):
         termination: Object | None = status.get("state", {}).get("terminated")
         return termination

@@ -1,2 +1,1 @@
-"""The places where jobs run: one file each, and one row in table.py. No launcher imports
-another."""
+"""The places where jobs run: one file and one row in table.py each. None imports another."""

@@ -91,8 +91,10 @@ class DockerLauncher:
         )
 
     def status(self, job_id: str) -> Steps[JobStatus]:
-        """Return the container's state. Raises SettingsError if `profile` did not start this
-        container."""
+        """Return the container's state.
+
+        Raises SettingsError if `profile` did not start this container.
+        """
         state, labels = container.parse_inspect((yield container.inspect_container(job_id)))
         if state and container.RUN_LABEL not in labels:
             what = f"the container {job_id} was not started by `invoke profile`"
@@ -140,8 +142,7 @@ class DockerLauncher:
         return Mount(source=self.report_dir / job.name, target=_inside(job))
 
     def tool(self, mounts: Sequence[Mount], *argv: str) -> tuple[str, ...]:
-        """Return the words that run one program of the image, without network, with these
-        mounts."""
+        """Return the words that run one program of the image, with mounts and no network."""
         return (
             *("docker", "run", "--rm", "--pull=never", "--network=none"),
             *(*map(container.mount_option, mounts), str(self.image), *argv),

@@ -1,5 +1,4 @@
-"""Launcher `host`: jobs of this machine without Docker. The job's directory is the run
-directory."""
+"""Launcher `host`: jobs of this machine without Docker, in their run directories."""
 
 import sys
 from dataclasses import dataclass, field, replace

@@ -87,8 +87,10 @@ class SshLauncher(Scripted):
         return f"{self.host}:{directory}"
 
     def status(self, job_id: str) -> Steps[JobStatus]:
-        """Return the job's state, UNKNOWN while the host cannot be reached: the job goes on
-        meanwhile."""
+        """Return the job's state, UNKNOWN while the host cannot be reached.
+
+        The job goes on meanwhile.
+        """
         place, _ = self._at(job_id)
         result = yield self._verb(job_id, "status")
         if place.away(result):
@@ -109,8 +111,7 @@ class SshLauncher(Scripted):
         yield from self._transfer(place).fetch(directory, to, again)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
-        """Return the command that exports on the remote host, with the nsys that recorded the
-        report.
+        """Return the command that exports on the host, with the nsys that recorded the report.
 
         So this machine needs no nsys, and the version always fits.
         """
@@ -141,8 +142,10 @@ class SshLauncher(Scripted):
         return RemoteHost(host=match["host"], options=self.options), directory
 
     def _verb(self, job_id: str, verb: str, *more: str) -> Command:
-        """Return the call of the job's own copy of job.py, after a check that only this user
-        can write it."""
+        """Return the call of the job's own copy of job.py.
+
+        It is refused if other users can write to the job's directory.
+        """
         place, directory = self._at(job_id)
         call = shlex.join(("python3", f"{directory}/job.py", verb, directory, *more))
         script = f"{own_directory(shlex.quote(directory))}; exec {call}"

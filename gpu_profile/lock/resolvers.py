@@ -132,8 +132,10 @@ def _select_version(key: str, version: str, versions: list[str], where: str) -> 
 
 
 def from_index(package: str, key: str, index: str = "") -> Callable[[Values, Tools], Pins]:
-    """Return a resolver of the version that pip would install from its index or the setting
-    `index`."""
+    """Return a resolver of pip packages.
+
+    It finds the version that pip would install from its index or from the setting `index`.
+    """
 
     def resolve(values: Values, tools: Tools) -> Pins:
         version = str(values.get(key, ""))
@@ -158,8 +160,7 @@ def from_index(package: str, key: str, index: str = "") -> Callable[[Values, Too
 
 
 def source_tree(prefix: str) -> Callable[[Values, Tools], Pins]:
-    """Return a resolver of sources: a git repository by its tag's commit, a file by its
-    checksum."""
+    """Return a resolver of sources: a repository by its commit, a file by its checksum."""
     version, url, sha256, commit = (f"{prefix}_{k}" for k in ("VERSION", "URL", "SHA256", "COMMIT"))
 
     def resolve(values: Values, tools: Tools) -> Pins:

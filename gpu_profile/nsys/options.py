@@ -116,7 +116,7 @@ def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[st
         raise SettingsError(
             "reports are named by rank and host", "Leave --output and --force-overwrite out"
         )
-    # nsys refuses an option that is given twice.
+    # nsys refuses an option that is given twice, so nsys_args replace ours.
     ours = (f"--{name}={value}" for name, value in value_by_option.items() if name not in own)
     return (*ours, *spec.nsys_args)
 
@@ -152,8 +152,10 @@ def _select_trace(spec: ProfileSpec, has: Options, names: Sequence[str]) -> str:
 
 
 def _select_granularity(preset: _Preset, has: Options) -> str:
-    """Return --cuda-graph-trace without launches by device code, if nsys can: tracing them is
-    slow."""
+    """Return --cuda-graph-trace, without launches by device code if nsys can skip them.
+
+    Tracing those is slow.
+    """
     granularity, _, _ = preset.graph.partition(":")
     return preset.graph if "host-only" in has.get("cuda-graph-trace", "") else granularity
 

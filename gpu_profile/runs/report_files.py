@@ -12,8 +12,7 @@ Export = Callable[[Path], Command]
 
 
 def is_readable(path: Path) -> bool:
-    """Return whether a report can be read as it is: SQLite, SQLite.gz, or nsys' Parquet
-    directory."""
+    """Return whether a report needs no export: SQLite, SQLite.gz, nsys' Parquet directory."""
     parquet = path.is_dir() and any(path.glob("*.parquet"))
     return parquet or (path.is_file() and path.name.endswith(READABLE))
 

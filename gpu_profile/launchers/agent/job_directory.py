@@ -46,8 +46,10 @@ class Agent:
         return make_command(self.python, str(self.root / script), *argv, stdin=stdin)
 
     def text(self, script: str) -> str:
-        """Return the source of a script that imports no sibling, for `python3 -` on another
-        machine."""
+        """Return the source of a script, to be sent to `python3 -` on another machine.
+
+        The script must import no sibling.
+        """
         return (self.root / script).read_text(encoding="utf-8")
 
 
@@ -70,8 +72,10 @@ def render_spec(
 
 
 def check_agent_result(result: Result, doing: str) -> Result:
-    """Return the result. Raises the error that job.py's exit code means, or ToolError without
-    Python."""
+    """Return the result. Raises the error that job.py's exit code means.
+
+    Other exit codes (no Python there) raise ToolError.
+    """
     if result.returncode:
         what, kind = f"{doing}: {result.said}", _REFUSALS.get(result.returncode)
         if kind:  # job.py's message ends with what to do
@@ -81,8 +85,10 @@ def check_agent_result(result: Result, doing: str) -> Result:
 
 
 def parse_answer(result: Result, doing: str) -> Any:  # noqa: ANN401 - JSON
-    """Return the JSON value in the last line of job.py's output. Raises ToolError for other
-    output."""
+    """Return the JSON value in the last line of job.py's output.
+
+    Raises ToolError for other output.
+    """
     lines = check_agent_result(result, doing).stdout.strip().splitlines()
     try:
         return json.loads(lines[-1])

@@ -1,5 +1,4 @@
-"""Commands on this machine or, through OpenSSH with the user's own configuration, on another
-one."""
+"""Commands on this machine or, through OpenSSH as the user configured it, on another one."""
 
 import re
 import shlex
@@ -53,8 +52,7 @@ class RemoteHost:
         return Command(argv=(*where, script), stdin=stdin, stdin_file=stdin_file)
 
     def checked(self, result: Result, doing: str) -> Result:
-        """Return the result. Raises ToolError with the meaning of ssh's message if the command
-        failed."""
+        """Return the result. Raises ToolError, with what ssh's message means, if it failed."""
         if result.returncode:
             hint = f"See that `ssh {self.host}` works" if self.away(result) else self.hint(result)
             raise ToolError(f"{doing}: {self.said(result)}", hint)
@@ -66,14 +64,12 @@ class RemoteHost:
         return next(hints, "").replace("{}", self.host)
 
     def reached(self, result: Result, doing: str) -> None:
-        """Raise ToolError if ssh itself failed. The remote command's own failure is not looked
-        at."""
+        """Raise ToolError if ssh itself failed, whatever the remote command returned."""
         if self.away(result) or self.hint(result):
             self.checked(result, doing)
 
     def away(self, result: Result) -> bool:
-        """Return whether the connection failed for a passing reason: a network, a restart, a
-        proxy."""
+        """Return whether the connection failed for a passing reason, such as a restart."""
         return bool(self.host) and result.returncode == LOST and not self.hint(result)
 
     def said(self, result: Result) -> str:

@@ -1,5 +1,4 @@
-"""What a launcher asks about the machine of its jobs, through the scripts of
-Container-Root/agent."""
+"""Ask the machine of a job about itself, through the scripts of Container-Root/agent."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -54,8 +53,10 @@ class Scripted(ABC):
         return read_answer(self.heard((yield self.find_nsys("profile", "--help"))))
 
     def find_nsys(self, *argv: str) -> Command:
-        """Return the command that calls the job's nsys with these arguments (or lists copies:
-        --json)."""
+        """Return the command that calls the job's nsys with these arguments.
+
+        `--json` lists all copies of nsys instead.
+        """
         return self.script("find_nsys.py", *self.named(), *argv)
 
     def named(self) -> tuple[str, ...]:

@@ -32,11 +32,11 @@ class Transfer:
     rsync: bool
 
     def send_agent(self, directory: str, archive: Path, *, shared: bool = False) -> Steps[None]:
-        """Copy job.py, its siblings and the samples into a new directory there, through a tar file
-        here.
+        """Copy job.py, its siblings and the samples into a new directory there.
 
-        mkdir fails if the directory exists: another machine may use the same run name. `shared`:
-        other users can reach the parent directory, so it must belong to this user alone.
+        They travel in the tar file `archive`. mkdir fails if the directory exists: another machine
+        may use the same run name. `shared`: other users can reach the parent directory, so it must
+        belong to this user alone.
         """
         pack = (
             *("tar", "-cf", "-"),

@@ -1,5 +1,4 @@
-"""Read reports from a PersistentVolumeClaim, in a running pod of the job or in a pod made for
-it."""
+"""Read reports from a PersistentVolumeClaim, in a pod of the job or one made for it."""
 
 from collections.abc import Sequence
 from pathlib import Path

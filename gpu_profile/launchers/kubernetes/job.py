@@ -68,8 +68,7 @@ class KubernetesJob(ABC):
         """Return the names of the pods that hold reports, if they follow from the job's name."""
 
     def check(self, job: Object, found: Sequence[Object]) -> Steps[None]:
-        """Raise JobError if a successful run was not what the user asked for, such as too few
-        hosts."""
+        """Raise JobError if a successful run lacks something, such as some of its hosts."""
         yield from ()
 
     def stop_script(self) -> str:

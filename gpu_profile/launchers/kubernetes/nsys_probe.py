@@ -75,8 +75,7 @@ def _make_probe_error(job: Job, options: PodOptions, reason: str, logs: Result) 
 
 
 def _wait_for_pod(cluster: KubernetesCluster, name: str, seconds: int) -> Steps[str]:
-    """Wait for the pod's success and return ""; otherwise return the reason as soon as it is
-    certain."""
+    """Wait for the pod's success and return "", or the reason as soon as it fails."""
     trouble: pods.Trouble | None = None
     for _ in range(seconds + 1):
         answer = yield cluster.get("pod", name)

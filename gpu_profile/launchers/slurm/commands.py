@@ -32,8 +32,7 @@ class SlurmCluster:
         return cls(place=login, script=Script.from_settings(settings), shared=shared)
 
     def gpus(self) -> Steps[int]:
-        """Return the largest number of GPUs on a node of the partition, from its generic
-        resources."""
+        """Return the largest number of GPUs on a node of the partition (sinfo's %G)."""
         partition = [f"--partition={self.script.partition}"] if self.script.partition else []
         result = yield self.place.run("sinfo", "--noheader", "--format=%G", *partition)
         self.place.checked(result, "asking Slurm for GPUs")
@@ -41,8 +40,10 @@ class SlurmCluster:
         return max(map(int, counts), default=0)
 
     def with_modules(self, *argv: str, stdin: str = "") -> Command:
-        """Return the command after `module load`, in a log-in shell: only that shell defines
-        `module`."""
+        """Return the command behind `module load`.
+
+        Only a log-in shell defines `module`.
+        """
         modules = self.script.modules
         if not modules:
             return self.place.run(*argv, stdin=stdin)
@@ -55,30 +56,35 @@ class SlurmCluster:
         return self.with_modules(*step, *argv, stdin=stdin)
 
     def beside_nsys(self, *argv: str) -> Command:
-        """Return the command where the job's nsys is: in its image, or here with the modules
-        loaded."""
+        """Return the command in the job's image, or here with the modules loaded: where nsys is."""
         inside = bool(self.script.container.image)
         return self.on_a_node(*argv) if inside else self.with_modules(*argv)
 
     def heard(self, result: Result) -> Result:
-        """Return a step's result. Raises ToolError if it failed, with why its container did not
-        start."""
+        """Return a step's result.
+
+        Raises ToolError if it failed, with why its container did not start.
+        """
         why = slurm_container.find_container_error(result.stderr) if result.returncode else ""
         if why and self.script.container.image:
             raise ToolError(f"asking a node: {why}", f"The image is {self.script.container.image}")
         return self.place.checked(result, "asking a node")
 
     def submit(self, path: str, env: Mapping[str, str]) -> Steps[str]:
-        """Submit the script and return the job's number. Raises the error that sbatch's message
-        means."""
+        """Submit the script and return the job's number.
+
+        Raises the error that sbatch's message means.
+        """
         result = yield self._sbatch(path, env)
         if result.returncode:
             raise self._refusal(result)
         return result.stdout.strip().partition(";")[0]
 
     def _sbatch(self, path: str, env: Mapping[str, str]) -> Command:
-        """Return the sbatch command. Job variables reach it by the environment, never by file
-        or argv."""
+        """Return the sbatch command.
+
+        Job variables reach it by the environment, never by file or argv.
+        """
         if not self.place.host:
             sbatch = make_command("sbatch", "--parsable", path)
             return replace(sbatch, env=env, secrets=frozenset(env))
@@ -95,8 +101,7 @@ class SlurmCluster:
         return slurm_state.make_sbatch_error(line.removeprefix("sbatch: ").removeprefix("error: "))
 
     def status(self, job_id: str) -> Steps[JobStatus | None]:
-        """Return the job's status from scontrol, or from sacct if the controller has forgotten the
-        job.
+        """Return the job's status from scontrol, or from sacct if Slurm has forgotten it.
 
         None if accounting does not know the job either, or is not set up.
         """
@@ -114,8 +119,10 @@ class SlurmCluster:
         return slurm_state.parse_sacct(accounted.stdout)
 
     def stop(self, job_id: str, state: JobState) -> Steps[None]:
-        """Cancel a waiting job. Signal USR2 to a running one, whose script lets nsys complete
-        its reports."""
+        """Cancel a waiting job, or send USR2 to a running one.
+
+        The script of a running job then ends its step, so that nsys completes its reports.
+        """
         waits = state is JobState.PENDING
         how = () if waits else ("--batch", "--signal=USR2")
         cancel = yield self.place.run("scancel", *how, job_id)

@@ -20,8 +20,7 @@ _WHY = (
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """The image of a step, and the tool that runs it. Without an image the node itself runs the
-    step."""
+    """The image of a step and the tool that runs it. Without an image a step runs on the node."""
 
     image: str = ""
     tool: Literal["pyxis", "apptainer"] = "pyxis"

@@ -28,8 +28,7 @@ _OLDER = ".gpu-profile-slurm"
 
 
 def _user(login: str) -> str:
-    """Return the name in the directory's path: the log-in node's user if named, otherwise this
-    user."""
+    """Return the user in the directory's path: the log-in node's if named, otherwise this one."""
     named, at, _ = login.rpartition("@")
     if at:
         return re.sub(r"[^\w.-]", "_", named)
@@ -96,8 +95,7 @@ class SlurmLauncher(Scripted):
         return "" if self.cluster.script.container.image else self.cluster.script.nsys
 
     def script(self, name: str, *argv: str) -> Command:
-        """Return the command that runs a script on a node, which may differ from the log-in
-        node."""
+        """Return the command that runs a script on a node; a log-in node may differ."""
         words = ("python3", "-", *argv)
         return self.cluster.on_a_node(*words, stdin=self.agent.text(name))
 
@@ -205,8 +203,10 @@ class SlurmLauncher(Scripted):
         return self.cluster.place.run("sh", "-c", self._finding(job_id) + script)
 
     def _marked(self, job_id: str) -> Command:
-        """Return a command that fails unless the job has our comment in Slurm, or a directory
-        of ours."""
+        """Return a command that fails unless the job is ours.
+
+        It must have our comment in Slurm, or a directory of ours.
+        """
         job_line = f'"$(scontrol show job {parse_job_number(job_id)} --oneliner)"'
         refuse_line = f"echo slurm://{job_id} was not submitted by gpu-profile >&2; exit 2"
         comment = f'case {job_line} in *" Comment={COMMENT}"*) ;; *) {refuse_line} ;; esac'

@@ -91,8 +91,7 @@ exit "$code"
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """What an sbatch script asks for besides the job's resources: partition, time, image,
-    modules."""
+    """What an sbatch script asks for besides the job's resources: partition, time, modules."""
 
     partition: str = ""
     account: str = ""
@@ -119,8 +118,7 @@ class Script:
         )
 
     def on_a_node(self, shared: str, *, gpu: bool) -> tuple[str, ...]:
-        """Return the srun words that run a command as a short step of one task, in the image if
-        any."""
+        """Return the srun words that run a command as a short step of one task."""
         directives = {"partition": self.partition, "account": self.account}
         minutes, mounts = _PROBE_MINUTES[bool(self.container.image)], (mount_itself(shared),)
         return (
@@ -132,8 +130,10 @@ class Script:
         )
 
     def render(self, job: Job, plan: NsysPlan, directory: str) -> str:
-        """Return the sbatch script. `directory` is the job's, on a file system that the nodes
-        share."""
+        """Return the sbatch script.
+
+        `directory` is the job's own, on a file system that the nodes share.
+        """
         modules = _MODULES.format(names=shlex.join(self.modules)) if self.modules else ""
         workdir = f"cd {shlex.quote(self.workdir)} || exit 2\n" if self.workdir else ""
         named = f" --nsys={shlex.quote(self.nsys)}" if self.nsys else ""
@@ -214,8 +214,7 @@ class Script:
         yield ("--", *map(self._word, words[at + 1 :]))
 
     def _word(self, word: str) -> str:
-        """Return a quoted word. `/train.py` is a path in our image; without one it lies in
-        `$run`."""
+        """Return a quoted word. `/train.py` is in our image; without one it lies in `$run`."""
         name = word.removeprefix("/")
         sample = word.startswith("/") and name in list_scripts(SAMPLES) and not self.container.image
         return f'"$run/{name}"' if sample else shlex.quote(word)

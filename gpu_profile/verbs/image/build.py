@@ -138,8 +138,10 @@ def _require_engine() -> None:
 
 
 def _has_display() -> bool:
-    """Return whether BuildKit draws its progress on this terminal; otherwise plain lines are
-    shown."""
+    """Return whether BuildKit draws its progress on this terminal.
+
+    Otherwise its plain lines are shown.
+    """
     return sys.stderr.isatty() and os.name == "posix"
 
 

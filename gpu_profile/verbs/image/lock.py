@@ -75,8 +75,10 @@ def apply_version(chosen: Settings) -> Settings:
 
 
 def check_rules(chosen: Settings) -> None:
-    """Raise SettingsError for settings that do not work together, or with the launcher's
-    manifest."""
+    """Raise SettingsError for settings that do not work together.
+
+    The launcher's manifest in k8s/ is checked too.
+    """
     manifest = ROOT / "k8s" / f"{chosen.launcher}.yaml"
     rules.check_compatibility(chosen, manifest=manifest.read_text() if manifest.exists() else "")
 

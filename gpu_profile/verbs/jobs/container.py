@@ -55,8 +55,7 @@ def exec(verb: Verb, options: Options) -> None:
 
 
 def logs(verb: Verb, options: Options) -> None:
-    """Print a job's output: from the engine, or from its run directory once the engine removed
-    it."""
+    """Print a job's output, from its run directory once the engine has removed the job."""
     chosen = load_settings(verb, options)
     home = run_at_home(options, chosen)
     if home:
@@ -72,7 +71,7 @@ def logs(verb: Verb, options: Options) -> None:
 
 
 def status(verb: Verb, options: Options) -> None:
-    """Print a job's state: from the engine, or from its record once the engine removed it."""
+    """Print a job's state, from its record once the engine has removed the job."""
     chosen = load_settings(verb, options)
     home = run_at_home(options, chosen)
     if home:

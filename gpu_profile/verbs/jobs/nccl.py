@@ -66,8 +66,10 @@ def _parse_suite(chosen: Settings, options: Options) -> Suite:
 
 
 def _make_resources(options: Options, launcher: Launcher) -> Resources:
-    """Return the resources: one process for all GPUs of a node, with several nodes one for each
-    GPU."""
+    """Return the resources: one process for all GPUs of a node, or one process a GPU.
+
+    With several nodes MPI starts one process for each GPU.
+    """
     nodes = nodes_of(options, launcher)
     count_text = str(options["gpus_per_node"] or options["gpus"])
     gpu_count = None if options["dry_run"] else process.drive(launcher.gpus())

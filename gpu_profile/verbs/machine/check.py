@@ -51,10 +51,9 @@ def check_commands(options: Options) -> dict[str, Command]:
 
 
 def _test_commands(required: Sequence[str], words: Sequence[str]) -> dict[str, Command]:
-    """Return the unit tests on all CPUs, then the tests that share an engine or cluster, one by
-    one.
+    """Return the unit tests on all CPUs, then serially the tests that share an engine or cluster.
 
-    Words that name a file or folder choose the tests themselves: one run, one by one.
+    Words that name a file or folder choose the tests themselves: one serial run.
     """
     pytest = (sys.executable, "-m", "pytest")
     tail = (*(f"--require={part}" for part in required), *words)

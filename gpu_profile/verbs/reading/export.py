@@ -46,8 +46,10 @@ def _exported_into(folder: Path, path: Path, chosen: Settings) -> Path:
 
 
 def _list_exporters(path: Path, folder: Path, chosen: Settings) -> list[tuple[str, ...]]:
-    """Return the nsys of settings and PATH, then that of the image, in which the report is
-    mounted."""
+    """Return the nsys of settings and PATH, then that of the image.
+
+    The image's container mounts the report.
+    """
     commands: list[tuple[str, ...]] = [
         (name,) for name in (chosen.nsys, process.find_program("nsys")) if name
     ]
