@@ -19,7 +19,7 @@ from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
 
 T = TypeVar("T")
-_GRACE_S = 10.0
+_GRACE_S = 10.0  # from SIGTERM to SIGKILL
 MATH_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables for the number of threads that numpy's libraries start."""
 

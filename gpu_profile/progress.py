@@ -8,7 +8,7 @@ from typing import TextIO
 
 from gpu_profile.printable import printable, printable_lines
 
-_QUIET_S = 15.0
+_QUIET_S = 15.0  # between two lines of one phase, elsewhere than on a terminal
 
 
 @dataclass

@@ -25,7 +25,7 @@ POLL_S = 0.2
 START_S = 30.0
 # job.json is filled to this size when it is created: the exit code can be written on a full disk.
 _STATE_BYTES = 8192
-_LEAST_FREE = 1 << 20
+_LEAST_FREE = 1 << 20  # less free space than 1 MiB counts as a full disk
 
 
 class RefusedError(Exception):
@@ -38,7 +38,7 @@ class RefusedError(Exception):
 
 def read(job: Path) -> dict[str, Any]:
     """Return the state that the supervisor wrote last. Waits up to 1 s for a write in progress."""
-    for _ in range(50):
+    for _ in range(50):  # 50 * 0.02 s: a reader may see half of a write
         try:
             state: dict[str, Any] = json.loads((job / STATE).read_text(encoding="utf-8"))
             return state

@@ -89,7 +89,7 @@ class Recorded:
         return [own] if own else _importers(self._nsys)
 
     def _export(self, report: Path) -> None:
-        """Repeat the exports that nsys was asked for (--export, --stats) with the new report."""
+        """Repeat the exports of the user's options (--export, --stats) with the new report."""
         kinds = {kind for kind in _values(self._options, "--export") if kind != "none"}
         if "true" in _values(self._options, "--stats"):
             kinds.add("sqlite")

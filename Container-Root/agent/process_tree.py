@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PR_SET_NAME = 15
+_PR_SET_NAME = 15  # numbers of <linux/prctl.h>
 _PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.1
 # nsys may need longer than any grace to make the report of a long recording. It uses the processor

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
-_BY_SIGNAL = 128
+_BY_SIGNAL = 128  # exit codes from here on: a signal ended the program
 _NEVER = ": a window was never reached, or see its own message above"
 
 

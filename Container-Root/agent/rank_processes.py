@@ -25,7 +25,7 @@ from process_tree import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_FORCE_AFTER = 3
+_FORCE_AFTER = 3  # the stop signal that kills, see Stopper
 _LEFTOVER_S = 5.0
 STOPPING = tuple(
     getattr(signal, name)

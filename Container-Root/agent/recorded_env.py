@@ -30,7 +30,7 @@ DISCARDING = "--discard-environment=true"
 _DIRECTIVES, _PLAIN_STREAM = "NSYS_CONFIG_DIRECTIVES", "UseLZ4=false"
 _POLL_S = 0.3  # a stream file exists while nsys imports it, which takes over 1 s
 _EDGE_BYTES = 8 << 20  # the environments lie within 8 MiB of either end, the events between
-_SHORTEST_SECRET = 8
+_SHORTEST_SECRET = 8  # a shorter value would also match unrelated bytes
 _LONGEST = 1 << 20  # Linux refuses a variable of more than 128 KiB
 _RANK = re.compile(
     rb"(?:OMPI_COMM_WORLD_|PMI_|PMIX_|LOCAL_|GROUP_|NODE_)?RANK|SLURM_(?:PROCID|LOCALID|NODEID"

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _HIDDEN = b"***"
-_SHORTEST = 6
-_LONGEST_LINE = 1 << 16
+_SHORTEST = 6  # a shorter value would occur inside ordinary words
+_LONGEST_LINE = 1 << 16  # a longer line is copied in pieces
 _SHAPE = re.compile(SECRET_VALUE.pattern.encode())
 
 
 def credential_remover(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
-    """Return a function that writes `***` for values of HF_TOKEN and the like, and ghp_… tokens."""
+    """Return a function that writes `***` for values of variables like HF_TOKEN, and for ghp_…."""
     values = {os.fsencode(environ[name]) for name in secret_names(environ)}
     ordered = sorted((v for v in values if len(v) >= _SHORTEST), key=len, reverse=True)
     pattern = re.compile(b"|".join([*map(re.escape, ordered), _SHAPE.pattern]))

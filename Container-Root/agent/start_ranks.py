@@ -75,6 +75,7 @@ def _rendezvous(nodes: int, environ: Mapping[str, str]) -> dict[str, str]:
     address = environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR")
     if not address:
         raise ValueError(f"{nodes} nodes have no MASTER_ADDR to meet at")
+    # 29500 is torchrun's default port.
     port = environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT") or "29500"
     return {"MASTER_ADDR": address, "MASTER_PORT": port}
 

@@ -10,7 +10,7 @@ from gpu_profile.check import Check
 from gpu_profile.command import Steps
 from gpu_profile.launchers.agent.scripts import Scripted
 
-_CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38
+_CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38  # <linux/capability.h>
 # From driver R565 on, CAP_PERFMON gives access to GPU counters too.
 _PERFMON_DRIVER = 565
 _SPARE_BYTES = 5 * 10**9

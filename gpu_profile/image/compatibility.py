@@ -1,7 +1,7 @@
 """Rules for settings that do not work together, checked before a build.
 
-Each rule has its reason and its source. A rule does not apply if the settings do not tell the
-fact, such as an unknown CUDA version.
+Each rule has its reason and its source. A rule does not apply if its facts are unknown, such as
+the CUDA version of a user's own base image.
 """
 
 from collections.abc import Callable

@@ -15,7 +15,7 @@ Object = Mapping[str, Any]
 """One API object, as `kubectl -o json` prints it."""
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_LABEL_LENGTH = 63
+_LABEL_LENGTH = 63  # the length of a DNS label (RFC 1123)
 
 _ROLE = "Ask for a role that allows it; `invoke doctor --on mpijob` lists what is needed"
 _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (

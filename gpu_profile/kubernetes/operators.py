@@ -101,9 +101,9 @@ def install_operator(
 def _wait_for_condition(
     cluster: KubernetesCluster, wait: Command, new_operator: Operator
 ) -> Steps[None]:
-    """Wait for a condition.
+    """Run a `kubectl wait`, up to 10 times more if the CRD has no conditions yet.
 
-    `kubectl wait` fails on a CRD that has no conditions yet: try again.
+    kubectl then fails with an accessor error.
     """
     result = yield wait
     for _ in range(10):

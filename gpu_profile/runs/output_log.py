@@ -12,7 +12,7 @@ from gpu_profile import files, redact
 from gpu_profile.command import Result
 from gpu_profile.errors import ReportError
 
-_TAIL = 1 << 14
+_TAIL = 1 << 14  # bytes at the log's end that are searched for its last line
 _FROM = r"(\[(\d+|pod/\S+)\] )*"
 """The prefix of a line with its rank and pod: `[pod/train-worker-0] [3] `."""
 _NSYS = re.compile(

@@ -18,8 +18,8 @@ from gpu_profile.runs import owner, record_fields
 RUN_FILE = "run.json"
 OUTPUT_FILE = "output.log"
 _SCHEMA = 1
-_NAME_LENGTH = 30
-_RECORD_BYTES = 1 << 22
+_NAME_LENGTH = 30  # leaves room in a DNS label (63) for the time and for suffixes of pods
+_RECORD_BYTES = 1 << 22  # a larger run.json is refused
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,8 +35,8 @@ from gpu_profile.settings.settings import Settings
 
 T = TypeVar("T", bound="KubernetesJob")
 GPU = "nvidia.com/gpu"
-_GONE_S = 180
-_COMING_S = 30
+_GONE_S = 180  # how long cleanup waits for the deletion
+_COMING_S = 30  # how long stop waits for pods that are starting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +124,7 @@ class KubernetesJob(ABC):
         return self.cluster.kubectl(
             "logs",
             f"--selector={self.kind.speakers.format(name=name)}",
+            # With a selector kubectl prints 10 lines a pod and follows 5 pods by default.
             *("--tail=-1", "--max-log-requests=1000"),
             *(["--prefix"] if self.kind.holds else []),
             f"--container={self.kind.container}",

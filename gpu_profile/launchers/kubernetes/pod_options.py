@@ -83,6 +83,7 @@ class PodOptions:
             memory = memory or int(self.instance.memory_gib * share)
         if efa:
             amounts["vpc.amazonaws.com/efa"] = efa
+            # MiB, as in AWS's EFA job samples
             hugepages = self.instance.hugepages_mib if self.instance else 5120
         if hugepages:
             amounts["hugepages-2Mi"] = f"{hugepages}Mi"

@@ -18,13 +18,13 @@ from gpu_profile.kubernetes.kubectl import (
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.kubernetes.manifests import MANAGED_BY, MANAGER, PREFIX
 
-_TRIES = 12
+_TRIES = 12  # 12 * 5 s: a minute
 _PAUSE_S = 5
 _AWAY = ("refused", "timeout", "Unable to connect", "EOF", "TLS handshake", "no route to host")
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
 _ENDED = re.compile(r"gpu-profile: (?P<pod>\S+) ended with (?P<code>\d+);")
 STOPPED = f"{PREFIX}/stopped"
-_PATIENCE_S = 60
+_PATIENCE_S = 60  # from a pod's deletion time until its node counts as lost
 _MORE = "the rest of its pods was not made yet"
 _NO_OPERATOR = "no operator has made its pods yet; `invoke doctor --on` says whether one runs"
 
