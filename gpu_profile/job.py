@@ -19,6 +19,8 @@ PRESETS: tuple[Preset, ...] = get_args(Preset)
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:
+    """A directory that the job sees as `target` in its container."""
+
     source: Path
     target: str
     read_only: bool = False
@@ -90,6 +92,7 @@ class Handle:
 
     @classmethod
     def parse(cls, text: str) -> "Handle":
+        """Return the handle of `LAUNCHER://ID`. Raises SettingsError."""
         launcher, _, job_id = text.partition("://")
         for name in LAUNCHER_NAMES:
             if name == launcher and job_id and not job_id.startswith("-"):

@@ -23,6 +23,8 @@ class ImageFrom(Enum):
 
 
 class JobState(Enum):
+    """The state of a job. UNKNOWN: its engine does not answer at the moment."""
+
     PENDING = "pending"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -54,6 +56,7 @@ def ask_command(question: Command) -> Steps[str]:
 
 
 def read_answer(result: Result) -> str:
+    """Return the standard output. Raises ToolError if the command failed."""
     if result.returncode:
         raise ToolError(f"nsys does not say its options: {result.said}", "See `invoke doctor`")
     return result.stdout
@@ -95,7 +98,7 @@ class Launcher(Protocol):
         """
 
     def probe(self, job: Job) -> Steps[str]:
-        """Return the output of `nsys profile --help` of the nsys that the job will use."""
+        """Return the output of `nsys profile --help` from the job's nsys: `-t, --trace= …`."""
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         """Start the job with each chosen rank under nsys. Return its id: `1234` in Slurm."""
@@ -113,7 +116,10 @@ class Launcher(Protocol):
         """
 
     def stop(self, job_id: str) -> Steps[None]:
-        """End the job so that nsys completes its reports. A job that has ended is no error."""
+        """End the job so that nsys completes its reports, as by `docker stop`.
+
+        A job that has ended is no error.
+        """
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         """Copy the reports into `to`, such as `rank0.node1.nsys-rep`. Originals are kept."""

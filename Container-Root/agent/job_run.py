@@ -60,6 +60,7 @@ class _Child:
         self.asked = True
 
     def wait(self, stop_file: Path) -> int:
+        """Wait for the job's end and return its exit code. A stop file or signal ends it."""
         while self.process.poll() is None:
             if not self.stopped_at and (self.asked or stop_file.exists()):
                 self._stop()

@@ -84,6 +84,7 @@ def _of_the_machine() -> bool:
 
 
 def facts(directory: Path) -> dict[str, Any]:
+    """Return what profiling can use here: GPUs, CPUs, free bytes, limits and programs."""
     query = "--query-gpu=name,driver_version,compute_cap,memory.total"
     status = _read(_SELF)
     return {

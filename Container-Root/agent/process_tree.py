@@ -45,6 +45,8 @@ def name_as_nsys() -> None:
 
 
 class Process(NamedTuple):
+    """A row of /proc/PID/stat. `ticks` is user and system CPU time in clock ticks."""
+
     pid: int
     parent: int
     name: str

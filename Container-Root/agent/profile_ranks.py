@@ -38,6 +38,8 @@ _NEVER = ": a window was never reached, or see its own message above"
 
 
 class RefusedError(Exception):
+    """A refusal: one line on what is wrong, and the exit code."""
+
     def __init__(self, what: str, code: int = USAGE) -> None:
         super().__init__(what)
         self.code = code
@@ -64,6 +66,7 @@ class Call(NamedTuple):
 
 
 def parse(argv: Sequence[str]) -> Call:
+    """Return the parsed command line. Raises RefusedError if no command stands behind `--`."""
     if "--" not in argv or argv[-1] == "--":
         raise RefusedError("no command: write it after --, as in profile.py -- python3 train.py")
     end = argv.index("--")
@@ -132,6 +135,7 @@ class Recording:
         self.name = f"rank{here.rank}.{host}"
 
     def run(self, command: Sequence[str], env: Mapping[str, str]) -> int:
+        """Run the command under nsys, remove environments from the report, return the exit code."""
         nsys = shutil.which(self.call.options.nsys)
         if nsys is None:
             raise RefusedError(f"no nsys: {self.call.options.nsys} not found", NOT_FOUND)

@@ -20,6 +20,7 @@ Facts = Mapping[str, Any]
 
 
 def check_host(launcher: Scripted) -> Steps[tuple[Check, ...]]:
+    """Return the checks of the machine on which the launcher's jobs run."""
     facts = yield from launcher.facts()
     copies = yield from launcher.copies()
     return (

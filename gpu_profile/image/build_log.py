@@ -59,6 +59,7 @@ class BuildLog:
     _summary: list[str] | None = field(default=None, repr=False)
 
     def feed(self, drawn: str) -> None:
+        """Read one line of the build's output, plain or with a terminal's escape sequences."""
         line = _DRAWING.sub("", drawn)
         if line == _RULE:
             self._read(self._summary)
@@ -75,6 +76,7 @@ class BuildLog:
             self.last_lines = tuple(_STAMP.sub("", line, 1) for line in summary[1:][-_KEEP:])
 
     def failure(self, exit_code: int) -> BuildError:
+        """Return the error of a failed build: its step, the last line, and what to do."""
         last_line = next((line for line in reversed(self.last_lines) if line.strip()), self.reason)
         last_line = last_line or f"docker buildx build ended with exit code {exit_code}"
         what = (

@@ -81,6 +81,7 @@ class BaseImage:
 
 
 def make_recipe(machine: Distribution) -> Recipe:
+    """Return the recipe for this distribution. Raises ToolError if apt has no package lists."""
     if not machine.mirror:
         raise ToolError(
             "The embedded base needs this machine's apt mirror, and apt has no package lists",

@@ -75,6 +75,7 @@ def sum_gain(parts: tuple[SizePart, ...]) -> int:
 
 
 def by_component(parts: tuple[SizePart, ...]) -> Table:
+    """Return a table of bytes and percent of the image, one row a component."""
     total = sum(part.size for part in parts)
     rows = [
         (part.name, part.size, _compute_size_share(part.size, total)) for part in parts if part.size

@@ -72,6 +72,7 @@ class KubernetesCluster:
     namespace: str = ""
 
     def kubectl(self, *words: str, namespace: str = "", stdin: str = "") -> Command:
+        """Return a kubectl command with this cluster's context and namespace."""
         where = namespace or self.namespace
         return Command(
             argv=(

@@ -53,6 +53,10 @@ def render_lock(lock: Lock) -> str:
 
 
 def parse_lock(text: str, where: str = NAME) -> Lock:
+    """Return the parts of a lock's text.
+
+    Raises SettingsError with the line of the first bad one.
+    """
     parts: dict[str, LockPart] = {}
     values: dict[str, str] = {}
     pinned: dict[str, str] = {}

@@ -54,6 +54,7 @@ def get_architecture() -> str:
 
 
 def resolve_nsys(values: Values, tools: Tools) -> Pins:
+    """Return nsys' version from NVIDIA's apt index, and the SHA-256 of the repository's key."""
     url = f"{values['NSYS_URL']}/{tools.distribution}/{tools.architecture}"
     versions = _newest_first(
         re.findall(
@@ -69,6 +70,7 @@ def resolve_nsys(values: Values, tools: Tools) -> Pins:
 
 
 def resolve_efa(values: Values, tools: Tools) -> Pins:
+    """Return the EFA installer's version and the SHA-256 of its archive."""
     version = str(values["EFA_VERSION"])
     url = f"{values['EFA_URL']}/aws-efa-installer-{version}.tar.gz"
     if version == LATEST:

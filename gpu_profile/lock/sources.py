@@ -24,6 +24,8 @@ from gpu_profile.lock.resolvers import (
 
 @dataclass(frozen=True, kw_only=True)
 class PinSource:
+    """A download: the settings that pin it, when it is used, and what finds its pins."""
+
     component: str
     pins: tuple[str, ...]
     when: Callable[[Values], bool]

@@ -24,6 +24,8 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
+    """A row of nccl-tests' table. `size` is in bytes, `root` is -1 for collectives without one."""
+
     size: int
     count: int
     type: str

@@ -109,6 +109,8 @@ def fetch_authorization(registry: Registry) -> Auth | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
+    """An ECR repository. `created`: this call has created it."""
+
     immutable: bool
     created: bool = False
 

@@ -17,6 +17,8 @@ _SHELL_WORDS = {"if", "then", "else", "elif", "fi", "for", "do", "done", "case",
 
 @dataclass(frozen=True)
 class Entry:
+    """A line `KEY=value` of a .env file, with its number."""
+
     key: str
     value: str
     line: int

@@ -64,7 +64,7 @@ class RemoteHost:
         return next(hints, "").replace("{}", self.host)
 
     def reached(self, result: Result, doing: str) -> None:
-        """Raise ToolError if ssh itself failed, whatever the remote command returned."""
+        """Raise ToolError if ssh itself failed, and not the remote command."""
         if self.away(result) or self.hint(result):
             self.checked(result, doing)
 

@@ -32,6 +32,7 @@ class Scripted(ABC):
         """Return the command that runs a script of Container-Root/agent that imports no sibling."""
 
     def heard(self, result: Result) -> Result:
+        """Return the result. A launcher may raise an error here that explains a failure better."""
         return result
 
     def gpus(self) -> Steps[int | None]:
@@ -39,10 +40,12 @@ class Scripted(ABC):
         return int(jobdir.parse_answer(self.heard(result), "counting GPUs"))
 
     def facts(self) -> Steps[Mapping[str, Any]]:
+        """Return the JSON of machine_facts.py: GPUs, CPUs, free bytes, capabilities, …"""
         result = yield self.script("machine_facts.py", f"--directory={self.runs}")
         return jobdir.parse_facts(self.heard(result), "looking at the machine")
 
     def copies(self) -> Steps[Mapping[str, Any]]:
+        """Return `{"found": […], "chosen": PATH}`: the copies of nsys on that machine."""
         result = yield self.find_nsys("--json")
         return jobdir.parse_facts(self.heard(result), "looking for nsys")
 
@@ -60,4 +63,5 @@ class Scripted(ABC):
         return self.script("find_nsys.py", *self.named(), *argv)
 
     def named(self) -> tuple[str, ...]:
+        """Return `--nsys=PATH` if settings name a copy of nsys."""
         return (f"--nsys={self.named_nsys}",) if self.named_nsys else ()

@@ -24,6 +24,7 @@ _WAIT_S = 300
 def make_reader_manifest(
     job_id: str, image: str, options: PodOptions, claim: str, path: str
 ) -> Manifest:
+    """Return a pod that mounts the claim at `path` and sleeps, to copy reports from."""
     namespace, name = split_id(job_id)
     container: Manifest = {
         "name": "reader",

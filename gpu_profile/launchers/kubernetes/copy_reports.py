@@ -52,6 +52,7 @@ def get_container_name(pod: Object) -> str:
 
 
 def execute_in_pod(cluster: KubernetesCluster, pod: Object, *argv: str) -> Command:
+    """Return the `kubectl exec` of a program in the pod's first container."""
     return cluster.kubectl(
         "exec",
         pods.get_name(pod),

@@ -88,6 +88,7 @@ def place_pod(spec: Manifest, options: PodOptions) -> None:
 
 
 def pod_security(options: PodOptions) -> Manifest:
+    """Return the securityContext of a pod that runs as KUBE_RUN_AS_USER, not as root."""
     user = options.run_as_user
     return {
         "runAsUser": user,

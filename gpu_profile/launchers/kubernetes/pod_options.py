@@ -137,6 +137,7 @@ def _parse_toleration(text: str) -> dict[str, str]:
 
 
 def parse_affinity(text: str) -> dict[str, Any]:
+    """Return the affinity in KUBE_AFFINITY, a JSON object as in a pod's spec."""
     if not text:
         return {}
     try:

@@ -42,6 +42,7 @@ class Container:
         )
 
     def prefix(self, mounts: Iterable[Mount], workdir: str, *, gpus: bool) -> tuple[str, ...]:
+        """Return apptainer's words before the command of a step; empty with pyxis or no image."""
         if not self.image or self.tool != "apptainer":
             return ()
         file = self.image.endswith(".sif") or self.image.startswith(("/", "."))

@@ -38,6 +38,7 @@ def render(verb: Verb, options: Options) -> None:
 
 
 def build(verb: Verb, options: Options) -> None:
+    """Build the image unless it is up to date; --dry-run prints the commands."""
     _require_engine()
     decided = _decide_build(verb, options)
     if options["dry_run"]:
@@ -65,6 +66,7 @@ def image_size(verb: Verb, options: Options) -> None:
 
 
 def sbom(verb: Verb, options: Options) -> None:
+    """Print the SPDX document of the image."""
     name = str(load_settings(verb, options).image_ref)
     look = make_command("docker", "image", "inspect", "--format={{.Id}}", name)
     identity = container.check_engine_result(

@@ -24,6 +24,7 @@ PATH = Path(locks.NAME)
 
 
 def lock(verb: Verb, options: Options) -> None:
+    """Write gpu-profile.lock, or with --check compare it with the settings."""
     chosen = load_settings(verb, options)
     if options["check"]:
         locks.check_lock(chosen, locks.read_lock(PATH))

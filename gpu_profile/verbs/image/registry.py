@@ -25,6 +25,7 @@ from gpu_profile.verbs.image.lock import apply_version
 
 
 def login(verb: Verb, options: Options) -> None:
+    """Log the docker CLI in, after showing what will be written and asking."""
     chosen = load_settings(verb, options)
     where = _parse_registry_setting(chosen)
     config = _docker_config(options)
@@ -46,6 +47,7 @@ def login(verb: Verb, options: Options) -> None:
 
 
 def push(verb: Verb, options: Options) -> None:
+    """Push the image and record its digest, which launchers of other machines run."""
     settings_of_user = load_settings(verb, options)
     where = _parse_registry_setting(settings_of_user)
     chosen = apply_version(settings_of_user)

@@ -20,6 +20,7 @@ from gpu_profile.verbs.image.lock import apply_version
 
 
 def run(verb: Verb, options: Options) -> None:
+    """Start the local container, or print the commands with --dry-run."""
     chosen = apply_version(load_settings(verb, options))
     engine = DockerLauncher.from_settings(chosen)
     gpus = container.gpu_options(_count_gpus(engine, planning=bool(options["dry_run"])) and None)
@@ -85,6 +86,7 @@ def status(verb: Verb, options: Options) -> None:
 
 
 def stop(verb: Verb, options: Options) -> None:
+    """Stop the job of --job, or the local container."""
     chosen = load_settings(verb, options)
     home = run_at_home(options, chosen)
     if home:

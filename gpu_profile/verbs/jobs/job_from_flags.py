@@ -130,6 +130,7 @@ def _parse_mount(text: str) -> Mount:
 
 
 def with_image(chosen: Settings, options: Options) -> Settings:
+    """Return the settings with --image in place of IMAGE, or of SLURM_IMAGE with slurm."""
     if not options["image"]:
         return chosen
     if chosen.launcher == "slurm":  # the image may be a file on the cluster: no ImageRef
@@ -141,6 +142,7 @@ def with_image(chosen: Settings, options: Options) -> Settings:
 
 
 def image_of(options: Options, chosen: Settings, images: ImageFrom) -> ImageRef | None:
+    """Return the image that the job runs in; None if the launcher's jobs have none of ours."""
     if images in {ImageFrom.NOWHERE, ImageFrom.SETTINGS}:
         return None
     if options["image"]:
@@ -184,6 +186,7 @@ def _help_text(job: Job, launcher: Launcher) -> str:
 
 
 def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tuple[str, ...]]:
+    """Return the nsys options for a help text, and the kinds of events they must record."""
     gpus = bool(job.resources.gpus_per_node)
     if job.command[: len(SAMPLE)] == SAMPLE:
         spec = nsys.sample_window(spec, gpus=gpus)

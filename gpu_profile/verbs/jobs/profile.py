@@ -27,6 +27,10 @@ _NO_NSYS = NsysPlan(options=())
 
 
 def profile(verb: Verb, options: Options) -> None:
+    """Run a command under nsys, fetch and validate the reports, print the findings.
+
+    With --detach it returns after the submission; with --dry-run it prints the commands.
+    """
     if options["baseline"] and options["detach"]:
         raise SettingsError("--baseline waits for two runs", "Leave out --detach")
     chosen = apply_version(with_image(load_settings(verb, options), options))
@@ -192,6 +196,7 @@ def _print_summary(run: RunRecord, directory: Path) -> None:
 
 
 def reports(verb: Verb, options: Options) -> None:
+    """Print a table of the runs in REPORT_DIR."""
     chosen = load_settings(verb, options)
     names = ("Run", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
     rows = [

@@ -30,6 +30,7 @@ def quickstart(verb: Verb, options: Options) -> None:
 
 
 def config(verb: Verb, options: Options) -> None:
+    """Print every setting with its value and source, or the .env file with --format env."""
     if options["format"] == "env":
         sys.stdout.write(settings_template.render_template())
         return

@@ -24,6 +24,7 @@ from gpu_profile.verbs.reading.open_run import Reading, open_reading
 
 
 def compare(verb: Verb, options: Options) -> None:
+    """Compare two sides of runs. Raises GateError if the new side is slower than allowed."""
     chosen = load_settings(verb, options)
     if not options["base"] or not options["new"]:
         raise SettingsError("compare needs two runs", "Use --base RUN --new RUN")

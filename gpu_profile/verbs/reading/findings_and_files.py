@@ -27,6 +27,7 @@ from gpu_profile.verbs.reading.open_run import (
 
 
 def diagnose(verb: Verb, options: Options) -> None:
+    """Print the findings in a run's reports."""
     chosen = load_settings(verb, options)
     read = open_reading(options, chosen)
     answers = read.of([findings.FINDINGS])
@@ -43,6 +44,7 @@ def diagnose(verb: Verb, options: Options) -> None:
 
 
 def html(verb: Verb, options: Options) -> None:
+    """Write the page of a run's reports."""
     if len(options["report"]) != 1 and not options["scheduler"]:
         prepare_workers()
     chosen = load_settings(verb, options)
@@ -93,6 +95,7 @@ def _read_run_facts(place: Path) -> dict[str, str]:
 
 
 def timeline(verb: Verb, options: Options) -> None:
+    """Write a Perfetto trace of a run's reports."""
     chosen = load_settings(verb, options)
     output = _resolve_output(options, chosen, "timeline.perfetto-trace.gz")
     read = open_reading(options, chosen)

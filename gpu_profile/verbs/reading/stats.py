@@ -13,6 +13,7 @@ DEFAULT_TABLES = ("cuda_gpu_kern_sum", "cuda_api_sum", "nvtx_sum", "osrt_sum")
 
 
 def stats(verb: Verb, options: Options) -> None:
+    """Print tables of a run's reports."""
     chosen = load_settings(verb, options)
     by = str(options["by"])
     analyses = _find_tables(str(options["table"]))
