@@ -1,4 +1,4 @@
-"""Nsight Systems: settings, needs, script arguments, environment."""
+"""Nsight Systems: settings and script arguments."""
 
 from gpu_profile.components.component import Component, _select_source_keys
 from gpu_profile.components.key import make_choice_key, make_text_key
