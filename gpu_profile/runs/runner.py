@@ -65,20 +65,25 @@ class Runner:
                 status = self._wait(job_id, run)
             except KeyboardInterrupt:
                 return self._interrupted(job_id, run)
-        run = self._save(
-            run, phase="fetching", exit_code=status.exit_code, seconds=self._seconds(run, "run")
-        )
-        with self._recorded(run):
-            self._fetch(job_id, run, status)
+        run = self._fetch_recorded(job_id, run, status)
         return self._judged(job_id, run, status)
 
-    def _fetch(self, job_id: str, run: RunRecord, status: JobStatus) -> None:
-        """Fetch the reports. A failure is added to the job's own error if the job failed."""
+    def _fetch_recorded(self, job_id: str, run: RunRecord, status: JobStatus) -> RunRecord:
+        """Fetch the reports in the phase "fetching". Ctrl-C leaves them where they are."""
+        seconds = self._seconds(run, "run")
         try:
-            process.drive(self.launcher.fetch(job_id, self.directory))
+            run = self._save(run, phase="fetching", exit_code=status.exit_code, seconds=seconds)
+            with self._recorded(run):
+                self._fetch(job_id, status)
         except KeyboardInterrupt:
             again = f"`invoke fetch --job {run.id}` goes on"
             raise Interrupted(f"interrupted; {run.handle} still has its reports", again) from None
+        return run
+
+    def _fetch(self, job_id: str, status: JobStatus) -> None:
+        """Fetch the reports. A failure is added to the job's own error if the job failed."""
+        try:
+            process.drive(self.launcher.fetch(job_id, self.directory))
         except ReportError as error:
             failure = _job_failure(status, self.directory)
             if failure is None:
