@@ -95,7 +95,11 @@ def test_what_was_locked_is_built_and_pushed_once(
     ("settings", "code", "line"),
     [
         ({"REGISTRY": ""}, 2, "error: REGISTRY is empty. Set it, as in "),
-        ({"REGISTRY": "https://x.example"}, 2, "error: REGISTRY is 'https://x.example', which is "),
+        (
+            {"REGISTRY": "https://x.example"},
+            2,
+            "error: environment: REGISTRY is 'https://x.example'. Use HOST",
+        ),
         ({"AWS_REGION": "eu-west-1"}, 2, "error: AWS_REGION is eu-west-1, and REGISTRY is in us-"),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, 7, "error: No ECR answers for the region us-"),
         ({"VERSION": "never-built"}, 7, "error: There is no image "),
