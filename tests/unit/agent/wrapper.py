@@ -43,8 +43,9 @@ class Wrapper:
         )
 
     def start(self, *words: str, **environ: str) -> "subprocess.Popen[str]":
+        # Under nohup, SIGHUP is ignored by all that a test starts.
         return subprocess.Popen(
-            self.argv(*words),
+            ("env", "--default-signal=HUP", *self.argv(*words)),
             env=clean_environment(environ),
             cwd=self.directory,
             stdout=subprocess.PIPE,
