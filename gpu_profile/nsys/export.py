@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpu_profile.command import Command, Result
-from gpu_profile.nsys.help import TYPICAL_HELP as TYPICAL_HELP
 
 _BLOBS = "--include-blobs=true"
 

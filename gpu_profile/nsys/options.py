@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import ProfileSpec
-from gpu_profile.nsys.help import TYPICAL_HELP as TYPICAL_HELP
 from gpu_profile.nsys.help import (
     Options,
     check_value,

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_profile.job import Preset
-from gpu_profile.nsys.help import TYPICAL_HELP as TYPICAL_HELP
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,7 +79,7 @@ class Attributes:
 _PYTHON = "Activate the environment whose Python the job will use"
 
 
-def trace_file(words: Iterable[str], attributes: Attributes, *, python: str) -> Steps[str]:
+def make_trace_file(words: Iterable[str], attributes: Attributes, *, python: str) -> Steps[str]:
     """Return the file's text, once `python` has imported each `module:function`.
 
     `python` is the job's interpreter, run in the directory where the job starts. Raises

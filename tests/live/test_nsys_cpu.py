@@ -17,7 +17,7 @@ from gpu_profile.command import make_command
 from gpu_profile.job import PRESETS, Preset, ProfileSpec
 from gpu_profile.nsys import export as options_export
 from gpu_profile.nsys import options
-from gpu_profile.nsys.python_functions import Attributes, trace_file
+from gpu_profile.nsys.python_functions import Attributes, make_trace_file
 from gpu_profile.runs.export_report import run_export
 from tests.unit.agent.wrapper import Wrapper, python
 
@@ -242,7 +242,7 @@ def test_functions_of_a_trace_file_are_recorded(
     wrapper: Wrapper, help_text: str, annotated: str
 ) -> None:
     file = wrapper.directory / "functions.json"
-    steps = trace_file(["json:dumps"], Attributes(domain="mine"), python=annotated)
+    steps = make_trace_file(["json:dumps"], Attributes(domain="mine"), python=annotated)
     file.write_text(process.drive(steps))
     spec = ProfileSpec(trace="nvtx", python_functions_trace=file)
     words = options.profile_options(spec, help_text, gpus=False)

@@ -13,7 +13,8 @@ from gpu_profile.analysis.tables.by_name import OURS
 from gpu_profile.cli.table import VERBS
 from gpu_profile.job import Job, NsysPlan, ProfileSpec, Resources
 from gpu_profile.launchers.slurm.sbatch import Script
-from gpu_profile.nsys.options import TYPICAL_HELP, first_options, profile_options
+from gpu_profile.nsys.help import TYPICAL_HELP
+from gpu_profile.nsys.options import first_options, profile_options
 from gpu_profile.settings.settings import KEYS, strip_credentials
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -30,7 +30,6 @@ _DRAWN = {
     "memory reads": metrics.DRAM_READ,
     "memory writes": metrics.DRAM_WRITE,
 }
-Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 """(seconds on the run's clock, values)."""
 
 

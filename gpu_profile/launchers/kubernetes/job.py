@@ -30,7 +30,7 @@ from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.state import Kind
-from gpu_profile.nsys import options as nsys
+from gpu_profile.nsys.help import TYPICAL_HELP
 from gpu_profile.settings.settings import Settings
 
 T = TypeVar("T", bound="KubernetesJob")
@@ -101,7 +101,7 @@ class KubernetesJob(ABC):
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text; with an injector a typical one, since it brings its own nsys."""
         if self.options.injector:
-            return nsys.TYPICAL_HELP
+            return TYPICAL_HELP
         return (yield from probe.ask_for_help(self.cluster, job, self.options))
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:

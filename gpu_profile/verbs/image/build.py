@@ -11,7 +11,7 @@ from gpu_profile.cli.paths import RECORDS, ROOT
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.cli.terminal import print_tables, show_commands
 from gpu_profile.command import Command, Steps, make_command
-from gpu_profile.doctor import engine as engine_engine
+from gpu_profile.doctor import engine as engine_checks
 from gpu_profile.engine import container
 from gpu_profile.engine import probe as engine
 from gpu_profile.errors import ToolError
@@ -136,7 +136,7 @@ def _require_engine() -> None:
     except ToolError:
         version_result = None
     if version_result is None or version_result.returncode:
-        engine_engine.require_engine(process.drive(engine.probe_engine()))
+        engine_checks.require_engine(process.drive(engine.probe_engine()))
 
 
 def _has_display() -> bool:
@@ -154,7 +154,7 @@ def _run_build(build_command: Command) -> None:
         log,
     )
     if code:
-        engine_engine.require_engine(process.drive(engine.probe_engine()))
+        engine_checks.require_engine(process.drive(engine.probe_engine()))
         raise log.failure(code)
 
 

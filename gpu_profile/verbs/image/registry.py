@@ -18,7 +18,7 @@ from gpu_profile.progress import Progress
 from gpu_profile.registry import address as registry_address
 from gpu_profile.registry import ecr as registry
 from gpu_profile.registry import login as logins
-from gpu_profile.registry import push as pushes
+from gpu_profile.registry import push as registry_push
 from gpu_profile.registry.address import Registry
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
@@ -54,7 +54,7 @@ def push(verb: Verb, options: Options) -> None:
     if options["dry_run"]:
         print(f"docker push {chosen.image_ref}  # credentials of {where.host} for this call only")
         return
-    pushed = pushes.publish_image(
+    pushed = registry_push.publish_image(
         chosen.image_ref,
         where,
         RECORDS,
@@ -72,7 +72,7 @@ def pull(verb: Verb, options: Options) -> None:
         print(f"docker pull {chosen.image_ref}")
         return
     where = _parse_registry_setting(chosen) if chosen.registry else None
-    print(pushes.pull_image(chosen.image_ref, where, show=_Layers()))
+    print(registry_push.pull_image(chosen.image_ref, where, show=_Layers()))
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from gpu_profile.cli.terminal import print_tables, show_commands
 from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.job import Handle, Job, NsysPlan, ProfileSpec
 from gpu_profile.launcher import Launcher
-from gpu_profile.nsys import options as nsys
+from gpu_profile.nsys.help import TYPICAL_HELP
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, owner
 from gpu_profile.runs import record as rundir
@@ -21,7 +21,6 @@ from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Cell, Column, Table
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.job_from_flags import job_from, nsys_plan, plan_for, with_image
-from gpu_profile.verbs.reading.answer import print_answer
 
 _NO_NSYS = NsysPlan(options=())
 
@@ -60,7 +59,11 @@ def _tell(run: RunRecord, directory: Path, options: Options, chosen: Settings) -
     if text:
         _print_summary(run, directory)
     if run.reports:
-        print_answer(options, chosen, directory)
+        # The job had its environment before this: numpy is imported here, with one thread.
+        with process.one_math_thread():
+            from gpu_profile.verbs.reading.answer import print_answer
+
+            print_answer(options, chosen, directory)
     if text and run.reports and (options["stats"] or not _has_gpu_work(run)):
         print()
         call("stats", options, run=str(directory), top=10, table=_first_table(run), notes=False)
@@ -77,7 +80,7 @@ def _show_plan(job: Job, launcher: Launcher) -> None:
     """
     question = process.plan(launcher.probe(job))[0]
     print(f"# nsys' options follow what this says, here a typical answer: {question}")
-    plan, _ = plan_for(job, job.profile or ProfileSpec(), nsys.TYPICAL_HELP)
+    plan, _ = plan_for(job, job.profile or ProfileSpec(), TYPICAL_HELP)
     show_commands(process.plan(launcher.submit(job, plan)))
 
 

@@ -10,8 +10,8 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.cli.terminal import ask_user, print_tables, run_or_raise
-from gpu_profile.doctor import engine as engine_engine
-from gpu_profile.doctor import fix_engine as engine_fix_engine
+from gpu_profile.doctor import engine as engine_checks
+from gpu_profile.doctor import fix_engine
 from gpu_profile.doctor import gpu_counters as counter_access
 from gpu_profile.doctor import host as host_doctor
 from gpu_profile.doctor import kubernetes as kubernetes_doctor
@@ -49,9 +49,9 @@ def _collect_checks(chosen: Settings) -> tuple[Check, ...]:
         return process.drive(host_doctor.check_host(launcher))
     answered = process.drive(engine.probe_engine())
     if not answered.server:
-        return engine_engine.check_engine(answered)
+        return engine_checks.check_engine(answered)
     base = process.drive(embedded_base.check_age(datetime.now(timezone.utc)))
-    return (*engine_engine.check_engine(answered), *base)
+    return (*engine_checks.check_engine(answered), *base)
 
 
 def counters(verb: Verb, options: Options) -> None:
@@ -98,12 +98,12 @@ def _fix_engine(options: Options) -> None:
     Does nothing if no package helps: the checks explain why.
     """
     engine_state = process.drive(engine.probe_engine())
-    commands = process.drive(engine_fix_engine.plan_fix(engine_state))
+    commands = process.drive(fix_engine.plan_fix(engine_state))
     if not commands:
         return
     is_root = not hasattr(os, "geteuid") or os.geteuid() == 0
     has_sudo = process.find_program("sudo") is not None
-    commands = engine_fix_engine.for_user(commands, is_root=is_root, has_sudo=has_sudo)
+    commands = fix_engine.for_user(commands, is_root=is_root, has_sudo=has_sudo)
     print("No usable Docker Engine here. To install and start one:")
     for command in commands:
         print(f"  {command}")
@@ -112,7 +112,7 @@ def _fix_engine(options: Options) -> None:
     if not ask_user("Do this?", options):
         raise ToolError("nothing was installed", "`./inv doctor --fix --yes` installs it")
     if is_root:
-        process.drive(engine_fix_engine.run_fix(commands))
+        process.drive(fix_engine.run_fix(commands))
         return
     for command in commands:  # on the user's terminal, where sudo may ask for a password
         run_or_raise(command, ToolError)

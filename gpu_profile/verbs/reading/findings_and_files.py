@@ -6,7 +6,7 @@ from pathlib import Path
 from gpu_profile.analysis.findings import diagnose as findings
 from gpu_profile.analysis.multi_report.parallel import prepare_workers
 from gpu_profile.analysis.scrub import scrub as scrubbing
-from gpu_profile.analysis.timeline import timeline as trace
+from gpu_profile.analysis.timeline import timeline as perfetto_timeline
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.paths import make_folder, output_file
 from gpu_profile.cli.table import Options, Verb
@@ -102,7 +102,8 @@ def timeline(verb: Verb, options: Options) -> None:
     pairs = [(source.place, source.scope) for source in read.sources]
     limit = read.sources[0].most_bytes
     print_tables(
-        [trace.write_timeline(pairs, output, tell=Progress().say, most_bytes=limit)], "text"
+        [perfetto_timeline.write_timeline(pairs, output, tell=Progress().say, most_bytes=limit)],
+        "text",
     )
     print(f"{output}: open it in Perfetto's UI (ui.perfetto.dev reads it in your browser)")
 

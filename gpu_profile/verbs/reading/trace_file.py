@@ -6,8 +6,7 @@ from gpu_profile import process
 from gpu_profile.cli.paths import output_file
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.files import write_output
-from gpu_profile.nsys.python_functions import Attributes
-from gpu_profile.nsys.python_functions import trace_file as made
+from gpu_profile.nsys.python_functions import Attributes, make_trace_file
 
 
 def trace_file(_verb: Verb, options: Options) -> None:
@@ -20,7 +19,7 @@ def trace_file(_verb: Verb, options: Options) -> None:
     )
     python = process.find_program("python3") or sys.executable
     functions = (*options.get("function", ()), *options["words"])
-    text = process.drive(made(functions, attributes, python=python))
+    text = process.drive(make_trace_file(functions, attributes, python=python))
     if output := output_file(options, "functions.json"):
         write_output(output, text)
         print(f"{output}: use it as --python-functions-trace {output}")

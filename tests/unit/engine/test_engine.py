@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.command import Command, Result, Steps, make_command
-from gpu_profile.doctor import engine as engine_engine
-from gpu_profile.doctor import fix_engine as engine_fix_engine
+from gpu_profile.doctor import engine as engine_checks
+from gpu_profile.doctor import fix_engine
 from gpu_profile.engine import probe as engine
 from gpu_profile.engine.distribution import (
     Distribution,
@@ -64,7 +64,7 @@ def test_no_engine(words: str) -> None:
     found = _answers(engine.probe_engine(), *[refused] * 6)
     assert (found.server, found.problem) == ("", "Cannot connect to the Docker daemon")
     with pytest.raises(ToolError, match="doctor --fix"):
-        engine_engine.require_engine(found)
+        engine_checks.require_engine(found)
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_no_engine(words: str) -> None:
 )
 def test_how_old_an_engine_may_be(server: str, enough: bool) -> None:
     found = Engine(client="28", server=server, buildx="0.13", root="/")
-    assert engine_engine.check_engine(found)[1].ok == enough
+    assert engine_checks.check_engine(found)[1].ok == enough
 
 
 def test_a_good_engine_is_left_alone() -> None:
-    engine_engine.require_engine(GOOD)
+    engine_checks.require_engine(GOOD)
     assert _planned(GOOD) == ()
 
 
 def _planned(found: Engine, *results: Result) -> tuple[Command, ...]:
-    steps = engine_fix_engine.plan_fix(found)
+    steps = fix_engine.plan_fix(found)
     answers = iter(results)
     try:
         next(steps)
@@ -102,7 +102,7 @@ UNREACHABLE = "Cannot connect to the Docker daemon"
 def test_an_engine_that_refuses_the_user_is_there() -> None:
     assert _planned(DENIED) == ()
     with pytest.raises(ToolError) as refused:
-        engine_engine.require_engine(DENIED)
+        engine_checks.require_engine(DENIED)
     said = str(refused.value)
     assert said.startswith("docker engine: permission denied at /var/run/docker.sock. ")
     assert "sudo usermod -aG docker $USER" in said
@@ -115,7 +115,7 @@ def test_an_engine_at_another_address_is_not_replaced_by_one_of_apt(endpoint: st
     found = Engine(client="28", buildx="0.13", problem=UNREACHABLE, endpoint=endpoint)
     assert _planned(found) == ()
     with pytest.raises(ToolError, match=f"No engine answers at {endpoint}.*unset DOCKER_HOST"):
-        engine_engine.require_engine(found)
+        engine_checks.require_engine(found)
 
 
 def test_a_log_in_that_ssh_refuses_is_no_socket() -> None:
@@ -130,15 +130,15 @@ def test_a_rootless_engine_is_named(problem: str) -> None:
     found = Engine(client="28", buildx="1", problem=problem, endpoint=SOCKET, rootless_socket=own)
     assert _planned(found) == ()
     with pytest.raises(ToolError, match=f"export DOCKER_HOST=unix://{own}"):
-        engine_engine.require_engine(found)
+        engine_checks.require_engine(found)
     used = Engine(client="28", buildx="1", server="28.2.2", endpoint=f"unix://{own}", rootless=True)
-    assert engine_engine.check_engine(used)[1].found == "28.2.2, rootless"
+    assert engine_checks.check_engine(used)[1].found == "28.2.2, rootless"
 
 
 def test_a_user_who_is_not_root_installs_with_sudo() -> None:
-    planned = engine_fix_engine.plan_install(BOOKWORM)
-    assert engine_fix_engine.for_user(planned, is_root=True, has_sudo=False) == planned
-    commands = engine_fix_engine.for_user(planned, is_root=False, has_sudo=True)
+    planned = fix_engine.plan_install(BOOKWORM)
+    assert fix_engine.for_user(planned, is_root=True, has_sudo=False) == planned
+    commands = fix_engine.for_user(planned, is_root=False, has_sudo=True)
     source, _, update, install = commands
     assert source.argv[:2] == ("sudo", "tee")
     assert "mirror.example" in source.stdin
@@ -149,9 +149,9 @@ def test_a_user_who_is_not_root_installs_with_sudo() -> None:
 
 
 def test_without_sudo_one_line_lists_the_commands_for_somebody_else() -> None:
-    planned = engine_fix_engine.plan_install(BOOKWORM)
+    planned = fix_engine.plan_install(BOOKWORM)
     with pytest.raises(ToolError) as refused:
-        engine_fix_engine.for_user(planned, is_root=False, has_sudo=False)
+        fix_engine.for_user(planned, is_root=False, has_sudo=False)
     said = str(refused.value)
     assert "\n" not in said
     assert "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y" in said
@@ -161,14 +161,14 @@ def test_without_sudo_one_line_lists_the_commands_for_somebody_else() -> None:
 def test_the_commands_as_one_line_write_the_same_files(tmp_path: Path) -> None:
     text = "Types: deb\nURIs: http://m.example/100%25\\n\n"
     files = [str(tmp_path / name) for name in ("a", "b")]
-    line = engine_fix_engine.one_line([make_command("tee", file, stdin=text) for file in files])
+    line = fix_engine.one_line([make_command("tee", file, stdin=text) for file in files])
     assert "\n" not in line
     assert run(make_command("sh", "-c", " ".join(line.split()))).returncode == 0
     assert [Path(file).read_text() for file in files] == [text, text]
 
 
 def test_bookworm_takes_the_engine_of_trixie_pinned_low() -> None:
-    commands = engine_fix_engine.plan_install(BOOKWORM)
+    commands = fix_engine.plan_install(BOOKWORM)
     source, pin, update, install = commands
     assert "http://mirror.example/debian" in source.stdin
     assert "Suites: trixie" in source.stdin
@@ -185,7 +185,7 @@ def test_bookworm_takes_the_engine_of_trixie_pinned_low() -> None:
 
 @pytest.mark.parametrize(("name", "codename"), [("ubuntu", "noble"), ("debian", "trixie")])
 def test_others_take_their_own(name: str, codename: str) -> None:
-    update, install = engine_fix_engine.plan_install(
+    update, install = fix_engine.plan_install(
         Distribution(id=name, codename=codename, mirror="http://m.example")
     )
     assert update.argv == ("apt-get", "update")
@@ -195,7 +195,7 @@ def test_others_take_their_own(name: str, codename: str) -> None:
 
 def test_an_engine_that_is_there_is_only_started() -> None:
     stopped = Engine(client="28", buildx="0.13", problem="Cannot connect")
-    assert _planned(stopped, Result(returncode=0)) == engine_fix_engine.plan_start()
+    assert _planned(stopped, Result(returncode=0)) == fix_engine.plan_start()
 
 
 def test_what_is_missing_is_installed_and_started() -> None:
@@ -209,9 +209,7 @@ def test_what_is_missing_is_installed_and_started() -> None:
 
 
 def test_an_installation_that_fails_says_why() -> None:
-    steps = engine_fix_engine.run_fix(
-        engine_fix_engine.plan_install(Distribution(id="ubuntu", codename="noble"))
-    )
+    steps = fix_engine.run_fix(fix_engine.plan_install(Distribution(id="ubuntu", codename="noble")))
     next(steps)
     with pytest.raises(ToolError, match="are you root"):
         steps.send(Result(returncode=100, stderr="E: are you root?"))
@@ -243,5 +241,5 @@ def test_a_mirror_of_ubuntu_holds_its_security_suite() -> None:
 
 
 def test_no_command_asks_for_a_terminal() -> None:
-    for each in engine_fix_engine.plan_install(BOOKWORM):
+    for each in fix_engine.plan_install(BOOKWORM):
         assert "install" not in each.argv or "-y" in each.argv

@@ -9,7 +9,7 @@ from gpu_profile.command import Result
 from gpu_profile.job import PRESETS, ProfileSpec
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys import options as nsys
-from gpu_profile.nsys.help import list_values, parse_options
+from gpu_profile.nsys.help import TYPICAL_HELP, list_values, parse_options
 
 HELP = Path(__file__).parents[2] / "data" / "nsys-help"
 OLD = (HELP / "2023.4.txt").read_text()
@@ -33,7 +33,7 @@ ASKED = ProfileSpec(
 
 def lines() -> Iterator[str]:
     """Every preset on every nsys, with and without GPUs."""
-    for version, help_text in (("2023.4", OLD), ("recent", RECENT), ("typical", nsys.TYPICAL_HELP)):
+    for version, help_text in (("2023.4", OLD), ("recent", RECENT), ("typical", TYPICAL_HELP)):
         for preset in PRESETS:
             for gpus in (True, False):
                 yield f"{version}, {preset}, {'GPUs' if gpus else 'no GPU'}:"

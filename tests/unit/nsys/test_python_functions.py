@@ -9,13 +9,13 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.nsys.python_functions import Attributes, Target, render_functions, trace_file
+from gpu_profile.nsys.python_functions import Attributes, Target, make_trace_file, render_functions
 
 PLAIN = Attributes()
 
 
 def made(*words: str, attributes: Attributes = PLAIN) -> str:
-    return process.drive(trace_file(words, attributes, python=sys.executable))
+    return process.drive(make_trace_file(words, attributes, python=sys.executable))
 
 
 def test_one_entry_a_module_in_the_order_given() -> None:
@@ -82,4 +82,4 @@ def test_no_word_and_no_interpreter() -> None:
     with pytest.raises(SettingsError, match="no function to trace"):
         made()
     with pytest.raises(GpuProfileError):
-        process.drive(trace_file(["json:dumps"], PLAIN, python=f"{os.devnull}/python"))
+        process.drive(make_trace_file(["json:dumps"], PLAIN, python=f"{os.devnull}/python"))
