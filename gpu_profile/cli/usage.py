@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 
+from gpu_profile.cli.program import CLONE_ONLY, is_console, program_name
 from gpu_profile.cli.table import VERBS
 from gpu_profile.errors import SettingsError, did_you_mean
 
@@ -25,6 +26,8 @@ def unknown_verb(word: str, before: str = "") -> SettingsError:
 
     `before` is the verb that stands before the word; the word may belong behind `--`.
     """
+    if is_console() and word in CLONE_ONLY:
+        return SettingsError(f"{word} is a verb of the repository", f"Use ./inv {word} in a clone")
     guess = did_you_mean(word, (verb.name for verb in VERBS))
     runs = any(verb.name == before and "behind --" in verb.doc for verb in VERBS)
     behind = f". What {before} is to run goes behind --" if runs and not guess else ""
@@ -46,7 +49,8 @@ def make_usage_error(message: str, verb: str, flags: Iterable[str]) -> SettingsE
     if not word.startswith("-"):
         return unknown_verb(word, verb)
     return SettingsError(
-        f"{verb or 'invoke'} has no {word}", f"{did_you_mean(word, flags)} {named} has its flags"
+        f"{verb or program_name()} has no {word}",
+        f"{did_you_mean(word, flags)} {named} has its flags",
     )
 
 

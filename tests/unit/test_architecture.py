@@ -20,7 +20,7 @@ LIBRARY_USERS = {
     "subprocess": {"process.py"},
     "docker": {"engine/api.py"},
     "boto3": {"registry/ecr.py", "analysis/store/open_report.py"},
-    "invoke": set[str](),
+    "invoke": {"cli/tasks.py"},
 }
 
 FLOORS = """

@@ -1,0 +1,219 @@
+"""The verbs as Invoke tasks, and the console command `gpu-profile`.
+
+No other module imports Invoke. The rows of the verbs are in cli/table.py. Another project's
+tasks.py takes the verbs as `gp.build`, `gp.profile`, …:
+
+    from gpu_profile.cli import tasks as gp
+    namespace = Collection(own_task)
+    namespace.add_collection(gp, name="gp")
+"""
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from invoke.collection import Collection
+from invoke.context import Context
+from invoke.exceptions import Exit, ParseError
+from invoke.parser import Parser
+from invoke.parser.argument import Argument
+from invoke.program import Program
+from invoke.tasks import Task
+
+from gpu_profile import __version__
+from gpu_profile.cli import usage
+from gpu_profile.cli.program import CLONE_ONLY, PROGRAM, name_program
+from gpu_profile.cli.run_verb import run_verb
+from gpu_profile.cli.table import VERBS, Option, Verb
+from gpu_profile.errors import GpuProfileError
+
+_NUMBERED = "."
+_PLACES = {
+    errno.ENOSPC: "Make room",
+    errno.EDQUOT: "Make room",
+    errno.EACCES: "Ask for the right",
+    errno.EPERM: "Ask for the right",
+    errno.ENAMETOOLONG: "Shorten it",
+    errno.EROFS: "Mount it to be written",
+}
+"""Errors that the user can fix on the machine, with the hint. They are no bugs of ours."""
+_SHOWN = ("--help[=STRING]", "--list[=STRING]", "--print-completion-script=STRING", "--version")
+"""Invoke's options that say something of the verbs; the others are for tasks that call a shell."""
+
+
+def _arguments(verb: Verb) -> Iterator[Argument]:
+    """Yield an Invoke argument for each flag.
+
+    Invoke has no positional list: each word of one gets an argument of its own.
+    """
+    for option in verb.options:
+        if option.positional and isinstance(option.default, tuple):
+            for number, _ in enumerate(_plain_words(verb, sys.argv[1:])):
+                yield _argument(option, f"{option.name}{_NUMBERED}{number}")
+        else:
+            yield _argument(option, option.name)
+
+
+def _argument(option: Option, name: str) -> Argument:
+    many = isinstance(option.default, tuple) and not option.positional
+    return Argument(
+        name=name,
+        kind=list if many else str if option.positional else type(option.default),
+        default=None if option.positional else [] if many else option.default,
+        help=option.doc,
+        positional=option.positional,
+    )
+
+
+def _words() -> tuple[str, ...]:
+    """Return the words behind `--` unchanged: Invoke's own remainder loses the quoting."""
+    return tuple(sys.argv[sys.argv.index("--") + 1 :]) if "--" in sys.argv else ()
+
+
+def _plain_words(verb: Verb, argv: Sequence[str]) -> Iterator[str]:
+    """Return the words up to the next verb or `--` that are no flags and no flags' values.
+
+    In another project's tasks.py the verb's name has a prefix, as in `gp.trace-file`.
+    """
+    verb_word = next((word for word in argv if f".{word}".endswith(f".{verb.name}")), verb.name)
+    prefix = verb_word.removesuffix(verb.name)
+    names = {f"{prefix}{other.name}" for other in VERBS}
+    bare = {f"--{option.name}" for option in verb.options if isinstance(option.default, bool)}
+    words = iter(argv[argv.index(verb_word) + 1 :] if verb_word in argv else ())
+    for word in words:
+        if word == "--" or word in names:
+            return
+        if not word.startswith("-"):
+            yield word
+        elif "=" not in word and word not in bare:
+            next(words, None)
+
+
+class VerbTask(Task):  # type: ignore[type-arg]
+    """An Invoke task that runs a verb.
+
+    An error of ours is printed as one line; any other exception keeps its traceback.
+    """
+
+    def __init__(self, verb: Verb) -> None:
+        self.verb = verb
+        super().__init__(_body(verb), name=verb.name.rpartition(".")[2])
+
+    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
+        return list(_arguments(self.verb))
+
+
+def _named(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags by name, with "_" for "-".
+
+    The words of a positional list are joined again.
+    """
+    named: dict[str, Any] = {}
+    for flag, value in flags.items():
+        name, numbered, _ = flag.replace("-", "_").partition(_NUMBERED)
+        named[name] = (*named.get(name, ()), value) if numbered else value
+    return named
+
+
+def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
+    def body(_context: Context, **flags: Any) -> None:  # noqa: ANN401
+        named = _named(flags)
+        try:
+            run_verb(verb, {**named, "words": _words(), "environ": dict(os.environ)})
+        except GpuProfileError as error:
+            raise _make_exit(error) from None
+        except KeyboardInterrupt:
+            raise Exit("error: interrupted.", code=130) from None
+        except BrokenPipeError:  # the reader of our output, such as `head`, has closed the pipe
+            sys.stderr.close()
+            raise Exit(code=0) from None
+        except OSError as error:
+            if error.errno not in _PLACES:
+                raise
+            where = error.filename or named.get("output") or "REPORT_DIR"
+            said = f"{where}: {error.strerror}. {_PLACES[error.errno]}"
+            raise Exit(f"error: {said}, or choose another place.", code=3) from None
+
+    body.__doc__ = verb.doc
+    return body
+
+
+def make_collection(verbs: Sequence[Verb]) -> Collection:
+    """Return a collection with a task a verb. No argument of the command line is read yet."""
+    root = Collection()
+    for verb in verbs:
+        group, _, _ = verb.name.rpartition(".")
+        if group and group not in root.collections:
+            root.add_collection(Collection(group))
+        (root.collections[group] if group else root).add_task(VerbTask(verb))
+    return root
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn what Invoke's parser refuses into the end of the program with our one line."""
+    try:
+        yield
+    except ParseError as error:
+        context = error.context
+        name = (context.name if context else None) or ""
+        flags = context.flags if context else ()
+        raise _make_exit(usage.make_usage_error(str(error), name, flags)) from None
+    except ValueError as error:
+        raise _make_exit(usage.no_number(str(error), sys.argv)) from None
+
+
+def _make_exit(error: GpuProfileError) -> Exit:
+    return Exit(f"error: {name_program(str(error))}", code=error.exit_code)
+
+
+def refuse_bad_command_line(verbs: Collection, argv: Sequence[str]) -> None:
+    """Parse the command line as Invoke will. Raises Exit with one line if Invoke would refuse it.
+
+    Invoke's own `invoke` has no hook for that, so tasks.py calls this while Invoke imports it.
+    """
+    initial = Program().initial_context
+    core = Parser(initial=initial, ignore_unknown=True).parse_argv(list(argv[1:]))
+    _refuse_unknown_help(core[0].args["help"].value, verbs)
+    if core.unparsed:
+        with _one_line_errors():
+            Parser(initial=initial, contexts=verbs.to_contexts()).parse_argv(core.unparsed)
+
+
+def _refuse_unknown_help(verb: object, verbs: Collection) -> None:
+    if isinstance(verb, str) and verb not in verbs.task_names:
+        raise _make_exit(usage.unknown_verb(verb))
+
+
+class Console(Program):
+    """Invoke's program with the verbs as its tasks, and our one line for a wrong command line."""
+
+    def parse_core_args(self) -> None:
+        with _one_line_errors():
+            super().parse_core_args()
+
+    def parse_tasks(self) -> None:
+        with _one_line_errors():
+            super().parse_tasks()
+
+    def parse_cleanup(self) -> None:
+        _refuse_unknown_help(self.args.help.value, self.collection)
+        super().parse_cleanup()
+
+    def print_help(self) -> None:
+        print(f"Usage: {PROGRAM} VERB [--flags] [VERB …] [-- command]\n\nOptions:\n")
+        rows = self.initial_context.help_tuples()
+        self.print_columns([row for row in rows if row[0].endswith(_SHOWN)])
+        self.list_tasks()
+
+
+def main() -> None:
+    """Run the console command `gpu-profile`: the verbs that need no clone of the repository."""
+    program = Console(__version__, namespace, PROGRAM, PROGRAM, binary_names=[PROGRAM])
+    program.run()
+
+
+namespace = make_collection([verb for verb in VERBS if verb.name not in CLONE_ONLY])

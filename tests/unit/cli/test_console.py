@@ -1,0 +1,105 @@
+"""The console command `gpu-profile`, and the verbs in another project's tasks.py."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import __version__, process
+from gpu_profile.cli.paths import ROOT
+from gpu_profile.command import Command, Result
+from tests.invoked import invoke
+
+OWN_TASKS = """
+from invoke import Collection, task
+from gpu_profile.cli import tasks as gp
+
+@task
+def deploy(c, stage="test"):
+    print(f"deployed to {stage}")
+
+namespace = Collection(deploy)
+namespace.add_collection(gp, name="gp")
+"""
+
+
+def run_console(*words: str, directory: Path) -> Result:
+    """Run what a wheel installs as `gpu-profile`."""
+    script = directory / "gpu-profile"
+    script.write_text("from gpu_profile.cli.tasks import main\nmain()\n")
+    argv = ("env", f"--chdir={directory}", sys.executable, str(script), *words)
+    return process.run(Command(argv=argv, env={"PYTHONPATH": str(ROOT)}))
+
+
+def run_own_tasks(*words: str, directory: Path) -> Result:
+    (directory / "tasks.py").write_text(OWN_TASKS)
+    argv = ("env", f"--chdir={directory}", sys.executable, "-m", "invoke", *words)
+    return process.run(Command(argv=argv, env={"PYTHONPATH": str(ROOT)}))
+
+
+def test_the_command_has_every_verb_but_the_clone_s(tmp_path: Path) -> None:
+    clone = invoke("--list", directory=tmp_path).stdout.splitlines()
+    command = run_console("--list", directory=tmp_path).stdout.splitlines()
+    assert [line for line in clone if line.split()[:1] != ["check"]][1:] == command[1:]
+
+
+def test_the_command_says_its_version(tmp_path: Path) -> None:
+    assert run_console("--version", directory=tmp_path).stdout == f"gpu-profile {__version__}\n"
+
+
+def test_help_has_the_options_that_mean_something(tmp_path: Path) -> None:
+    shown = run_console("--help", directory=tmp_path).stdout
+    assert shown.startswith("Usage: gpu-profile VERB [--flags] [VERB …] [-- command]\n")
+    assert "--version" in shown
+    assert "--prompt-for-sudo-password" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("profil",), "there is no verb 'profil'. Did you mean profile? `gpu-profile --list` has"),
+        (("check",), "check is a verb of the repository. Use ./inv check in a clone.\n"),
+        (("profile", "--nam", "x"), "profile has no --nam. Did you mean --name?"),
+        (("profile", "--nodes=two"), "--nodes 'two' is not a number"),
+        (("--lst",), "gpu-profile has no --lst. Did you mean --list?"),
+        (("--help", "stat"), "there is no verb 'stat'. Did you mean stats?"),
+        (("config", "--set", "NOPE=1"), "`gpu-profile config` lists all keys"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(
+    words: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    refused = run_console(*words, directory=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: ")
+    assert refused.stderr.count("\n") == 1
+    assert message in refused.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
+def test_a_shell_completes_verbs_and_flags(shell: str, tmp_path: Path) -> None:
+    script = run_console(f"--print-completion-script={shell}", directory=tmp_path).stdout
+    assert "--complete -- " in script
+    assert "gpu-profile" in script
+    verbs = run_console("--complete", "--", "gpu-profile", "pro", directory=tmp_path).stdout
+    assert {"profile", "k8s.injector"} <= set(verbs.split())
+    words = ("--complete", "--", "gpu-profile", "profile", "--")
+    assert {"--dry-run", "--mount"} <= set(run_console(*words, directory=tmp_path).stdout.split())
+
+
+def test_another_tasks_file_takes_the_verbs(tmp_path: Path) -> None:
+    words = ("deploy", "--stage=live", "gp.trace-file", "json:dumps", "json:loads", "--domain=io")
+    done = run_own_tasks(*words, directory=tmp_path)
+    assert done.stdout.startswith("deployed to live\n"), done.said
+    assert '"loads"' in done.stdout
+    listed = run_own_tasks("--list", directory=tmp_path).stdout
+    assert "gp.profile" in listed
+    assert "gp.k8s.injector" in listed
+    assert "gp.check" not in listed
+
+
+def test_the_words_behind_the_dashes_reach_a_verb_of_another_tasks_file(tmp_path: Path) -> None:
+    words = ("gp.profile", "--on=host", "--dry-run", "--gpus=0", "--", "python3", "a b.py", "-x")
+    done = run_own_tasks(*words, directory=tmp_path)
+    assert done.returncode == 0, done.said
+    assert "a b.py" in done.stdout
