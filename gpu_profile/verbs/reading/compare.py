@@ -18,9 +18,10 @@ from gpu_profile.cli.table import Options, Verb
 from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.files import write_output
 from gpu_profile.runs import record as rundir
+from gpu_profile.runs.open_reports import Reading
 from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Table
-from gpu_profile.verbs.reading.open_run import Reading, open_reading
+from gpu_profile.verbs.reading.open_run import open_reading
 
 
 def compare(verb: Verb, options: Options) -> None:

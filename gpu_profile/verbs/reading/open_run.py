@@ -1,54 +1,18 @@
 """Open the reports of a run, with their ranks and clocks, for all verbs that read."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from gpu_profile.analysis.multi_report.omissions import readable
-from gpu_profile.analysis.multi_report.parallel import collect_partials
-from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, ReportSet, run_of
-from gpu_profile.analysis.multi_report.work import Partials, ReportSource
+from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.store.open_report import is_url
 from gpu_profile.analysis.store.temporary import sweep
-from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.cli.table import Options
-from gpu_profile.errors import ReportError, SettingsError
+from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, owner
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs import report_files as sources
+from gpu_profile.runs.open_reports import Reading, open_reports
 from gpu_profile.settings.settings import Settings
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The readable reports, each with its scope. `run` has their ranks and clocks.
-
-    `count` is how many reports were named. With `complete` an unreadable report is an error: a
-    gate must not pass on the remaining ranks.
-    """
-
-    sources: tuple[ReportSource, ...]
-    run: ReportSet
-    scheduler: str = ""
-    count: int = 1
-    complete: bool = False
-
-    def of(self, analyses: Sequence[Analysis]) -> list[list[Any]]:
-        """Return the partial results of each readable report, in order.
-
-        Unreadable ones are named on stderr. Raises the error of the only report, or of any with
-        `complete`.
-        """
-        progress = Progress()
-        answers = collect_partials(
-            self.sources, analyses, scheduler=self.scheduler, tell=progress.say
-        )
-        read = readable(
-            self.sources, answers, progress.say, count=self.count, complete=self.complete
-        )
-        return [answer for _, answer in read]
 
 
 def open_reading(
@@ -62,37 +26,19 @@ def open_reading(
     sweep()
     limit = int(chosen.unpack_limit_gb) * 10**9
     every = [ReportSource(place, most_bytes=limit) for place in _list_places(options, chosen)]
-    scheduler = str(options.get("scheduler", ""))
-    kind = SURVEY if len(every) > 1 else SURVEY_ALONE
-    answers = collect_partials(every, [kind], scheduler=scheduler, tell=progress.say)
-    readable_sources = readable(every, answers, progress.say, complete=complete)
-    readable_sources = _of_window(readable_sources, int(options.get("window", 0)))
-    run = run_of([answer[0] for _, answer in readable_sources], by)
+    reading = open_reports(
+        every,
+        tell=progress.say,
+        by=by,
+        window=int(options.get("window", 0)),
+        scheduler=str(options.get("scheduler", "")),
+        complete=complete,
+    )
     # A verb that reads a run for the second time, as profile does with --stats, leaves them out.
-    notes = (*run.notes(), *_describe_cost(Path(every[0].place).parent))
+    notes = (*reading.run.notes(), *_describe_cost(Path(every[0].place).parent))
     for note in notes if options.get("notes", True) else ():
         progress.say(f"note: {note}")
-    scopes = run.join([source.place for source, _ in readable_sources])
-    scoped = tuple(
-        replace(s, scope=scope) for (s, _), scope in zip(readable_sources, scopes, strict=True)
-    )
-    return Reading(scoped, run, scheduler, len(every), complete)
-
-
-def _of_window(
-    window_sources: list[tuple[ReportSource, Partials]], window: int
-) -> list[tuple[ReportSource, Partials]]:
-    """Return the reports of one window, or all for 0. Raises ReportError if there is none."""
-    numbers = [answer[0].identity.window[1] for _, answer in window_sources]
-    if not window or window in numbers:
-        return [
-            one
-            for one, number in zip(window_sources, numbers, strict=True)
-            if number == window or not window
-        ]
-    window_names = ", ".join(map(str, sorted(set(numbers) - {0}))) or "no windows"
-    hint = f"There are {window_names}: `--capture-range-end=repeat:N` records several"
-    raise ReportError(f"no report is of window {window}", hint)
+    return reading
 
 
 def _list_places(options: Options, chosen: Settings) -> list[str]:

@@ -1,0 +1,89 @@
+"""Open the reports of one run together: their ranks, clocks and windows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpu_profile.analysis.multi_report.omissions import readable
+from gpu_profile.analysis.multi_report.parallel import collect_partials
+from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, ReportSet, run_of
+from gpu_profile.analysis.multi_report.work import Partials, ReportSource, Tell
+from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.errors import ReportError
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The readable reports, each with its scope. `run` has their ranks and clocks.
+
+    `count` is how many reports were named. With `complete` an unreadable report is an error: a
+    gate must not pass on the remaining ranks. `workers` is the number of processes that read; 0
+    for one a core. `tell` gets the lines on progress and omissions.
+    """
+
+    sources: tuple[ReportSource, ...]
+    run: ReportSet
+    tell: Tell
+    scheduler: str = ""
+    count: int = 1
+    complete: bool = False
+    workers: int = 0
+
+    def of(self, analyses: Sequence[Analysis]) -> list[list[Any]]:
+        """Return the partial results of each readable report, in order.
+
+        Unreadable ones are named by `tell`. Raises the error of the only report, or of any with
+        `complete`.
+        """
+        answers = collect_partials(
+            self.sources,
+            analyses,
+            scheduler=self.scheduler,
+            workers=self.workers,
+            tell=self.tell,
+        )
+        read = readable(self.sources, answers, self.tell, count=self.count, complete=self.complete)
+        return [answer for _, answer in read]
+
+
+def open_reports(
+    sources: Sequence[ReportSource],
+    *,
+    tell: Tell,
+    by: str = "",
+    window: int = 0,
+    scheduler: str = "",
+    complete: bool = False,
+    workers: int = 0,
+) -> Reading:
+    """Read the ranks and clocks of a run's reports. Unreadable reports are named and left out.
+
+    `by` is the grouping of tables ("rank", "device", "stream"), `window` the number of one window,
+    0 for all. Raises the error of the only report, or of any with `complete`; ReportError if no
+    report is of the window.
+    """
+    kind = SURVEY if len(sources) > 1 else SURVEY_ALONE
+    answers = collect_partials(sources, [kind], scheduler=scheduler, workers=workers, tell=tell)
+    pairs = _select_window(readable(sources, answers, tell, complete=complete), window)
+    run = run_of([answer[0] for _, answer in pairs], by)
+    scopes = run.join([source.place for source, _ in pairs])
+    scoped = tuple(
+        replace(source, scope=scope) for (source, _), scope in zip(pairs, scopes, strict=True)
+    )
+    return Reading(scoped, run, tell, scheduler, len(sources), complete, workers)
+
+
+def _select_window(
+    window_sources: list[tuple[ReportSource, Partials]], window: int
+) -> list[tuple[ReportSource, Partials]]:
+    """Return the reports of one window, or all for 0. Raises ReportError if there is none."""
+    numbers = [answer[0].identity.window[1] for _, answer in window_sources]
+    if not window or window in numbers:
+        return [
+            one
+            for one, number in zip(window_sources, numbers, strict=True)
+            if number == window or not window
+        ]
+    window_names = ", ".join(map(str, sorted(set(numbers) - {0}))) or "no windows"
+    hint = f"There are {window_names}: `--capture-range-end=repeat:N` records several"
+    raise ReportError(f"no report is of window {window}", hint)
