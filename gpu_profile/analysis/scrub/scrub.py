@@ -26,7 +26,7 @@ from gpu_profile.analysis.scrub.rules import (
 )
 from gpu_profile.analysis.scrub.second_search import search_copy
 from gpu_profile.analysis.scrub.verify import verify_copy
-from gpu_profile.analysis.store.gzip_file import extract_gzip
+from gpu_profile.analysis.store.gzip_file import MOST_BYTES, extract_gzip
 from gpu_profile.analysis.store.sqlite import check_file, make_damaged_error
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.files import check_target
@@ -71,27 +71,30 @@ def scrub_reports(
     output: Path,
     wish: Wish | None = None,
     tell: Callable[[str], None] = lambda line: None,
+    *,
+    most_bytes: int = MOST_BYTES,
 ) -> Table:
     """Write a scrubbed copy of each report; return a table with one row for each.
 
     `output` is a folder, or for one report the file itself (.sqlite or .sqlite.gz). A host has the
-    same replacement in all reports of one call. Raises ReportError if a report cannot be read, or
-    if the check of a copy finds something; that copy is removed.
+    same replacement in all reports of one call. A .gz may unpack to `most_bytes`. Raises
+    ReportError if a report cannot be read, or if the check of a copy finds something; that copy is
+    removed.
     """
     if not reports:
         raise SettingsError("no report to scrub", "Give --run or --report")
     wish = wish or Wish()
-    founds = [_read_description(report) for report in reports]
+    founds = [_read_description(report, most_bytes) for report in reports]
     clean, names = make_redactor(founds, wish), original_names(founds, wish)
     rows = []
     for report, target in zip(reports, _list_targets(reports, output), strict=True):
         tell(f"scrubbing {report.name}")
-        rows.append(_scrub_one(report, target, wish, clean, names))
+        rows.append(_scrub_one(report, target, wish, clean, names, most_bytes))
     return Table("scrub", _COLUMNS, tuple(rows))
 
 
-def _read_description(report: Path) -> ReportNames:
-    with _open_plain(report) as plain, closing(_open_reader(plain)) as source:
+def _read_description(report: Path, most_bytes: int) -> ReportNames:
+    with _open_plain(report, most_bytes) as plain, closing(_open_reader(plain)) as source:
         try:
             return collect_names(source)
         except sqlite3.DatabaseError as error:
@@ -139,12 +142,17 @@ def _name_copy(name: str) -> str:
 
 
 def _scrub_one(
-    report: Path, target: Path, wish: Wish, clean: Redactor, names: frozenset[str]
+    report: Path,
+    target: Path,
+    wish: Wish,
+    clean: Redactor,
+    names: frozenset[str],
+    most_bytes: int,
 ) -> tuple[Cell, ...]:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".scrub-", dir=target.parent) as folder:
         copy = Path(folder) / "copy.sqlite"
-        with _open_plain(report) as plain:
+        with _open_plain(report, most_bytes) as plain:
             copied = _copy_report(report, plain, copy, wish, clean)
         if what := verify_copy(copy, clean) or search_copy(copy, names):
             raise ReportError(
@@ -167,7 +175,7 @@ def _copy_report(report: Path, plain: Path, copy: Path, wish: Wish, clean: Redac
 
 
 @contextmanager
-def _open_plain(report: Path) -> Iterator[Path]:
+def _open_plain(report: Path, most_bytes: int) -> Iterator[Path]:
     """The report as an uncompressed, checked file; a .gz is unpacked into a temporary folder."""
     if report.is_dir() or not report.exists():
         what = "is a folder" if report.is_dir() else "does not exist"
@@ -177,7 +185,7 @@ def _open_plain(report: Path) -> Iterator[Path]:
         yield report
         return
     with tempfile.TemporaryDirectory(prefix="gpu-profile-") as folder:
-        plain = extract_gzip(report, Path(folder))
+        plain = extract_gzip(report, Path(folder), most_bytes)
         check_file(plain, report)
         yield plain
 

@@ -114,7 +114,10 @@ def scrub(verb: Verb, options: Options) -> None:
     wish = scrubbing.wish_of(keep=options["keep"], also=options["also"])
     output = Path(str(options["output"]) or "scrubbed")
     make_folder(output.parent if scrubbing.is_file(output) else output)
-    print_tables([scrubbing.scrub_reports(reports, output, wish, Progress().say)], "text")
+    table = scrubbing.scrub_reports(
+        reports, output, wish, Progress().say, most_bytes=int(chosen.unpack_limit_gb) * 10**9
+    )
+    print_tables([table], "text")
 
 
 def _resolve_output(options: Options, chosen: Settings, name: str) -> Path:

@@ -77,11 +77,17 @@ def test_a_gz_that_unpacks_to_too_much_is_refused(folder: Path) -> None:
     assert list(folder.iterdir()) == [bomb]
 
 
-def test_the_size_is_a_setting(folder: Path) -> None:
+@pytest.mark.parametrize("verb", ["stats", "scrub", "timeline", "diagnose"])
+def test_the_size_is_a_setting_of_every_verb(folder: Path, verb: str) -> None:
     report = f"--report={DATA}/rank0.sqlite.gz"
-    none = invoke("stats", report, "--set=UNPACK_LIMIT_GB=0", directory=folder)
+    none = invoke(verb, report, "--set=UNPACK_LIMIT_GB=0", directory=folder, TMPDIR=str(folder))
     assert none.returncode == 6
     assert "unpacks to more than 0 GB. Set UNPACK_LIMIT_GB higher" in none.stderr
+    assert not list(folder.rglob("*.sqlite*"))
+
+
+def test_a_size_is_a_number(folder: Path) -> None:
+    report = f"--report={DATA}/rank0.sqlite.gz"
     refused = invoke("stats", report, "--set=UNPACK_LIMIT_GB=-1", directory=folder)
     assert refused.returncode == 2
     assert "UNPACK_LIMIT_GB" in refused.stderr
