@@ -14,7 +14,7 @@ KeyKind = Literal[
     "str", "bool", "choice", "words", "size", "seconds", "count", "number", "percent", "ports",
     "volumes", "mount", "variable", "registry", "image", "address", "tag", "version", "url",
     "proxy", "path", "json", "commit", "sha256", "fingerprint", "name", "names", "label", "claim",
-    "login", "slurm-time", "archs", "region", "instance", "ranks", "scheduler", "colour",
+    "login", "user", "slurm-time", "archs", "region", "instance", "ranks", "scheduler", "colour",
 ]  # fmt: skip
 
 MOST_RANKS = 1_000_000
@@ -184,6 +184,7 @@ KINDS: Mapping[str, Kind] = {
     "label": Kind(_matches(_DNS), "a DNS label: small letters, digits and -"),
     "claim": Kind(_matches(rf"{_DNS}:/.*"), "NAME:/path"),
     "login": Kind(_matches(r"(?:[^\s@'\"`;|$-][^\s@'\"`;|$]*@)?[^\s@'\"`;|$-][^\s@'\"`;|$]*"), "user@address"),
+    "user": Kind(_matches(r"auto|\d{1,9}"), "a user id: 0, 1000, or auto"),
     "slurm-time": Kind(_matches(r"(?:\d+-)?\d+(?::\d+){0,2}|(?i:unlimited|infinite)"), "minutes, HH:MM:SS or D-HH:MM:SS"),
     "archs": Kind(_matches(r"\d{2,3}[af]?(?:[, ;]+\d{2,3}[af]?)*"), "numbers of architectures: 80,90,100"),
     "region": Kind(_matches(r"[a-z]{2,}(?:-[a-z0-9]+)+"), "a region: us-west-2"),

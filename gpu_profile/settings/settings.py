@@ -142,7 +142,9 @@ class Settings:
     kube_priority_class: str = _make_key("", "PriorityClass of the pods", "label")
     kube_service_account: str = _make_key("", "ServiceAccount of the pods", "label")
     kube_run_as_user: str = _make_key(
-        "0", "User id of the pods; other than 0 is what `restricted` asks for", "count"
+        "auto",
+        "User id of the pods; 0 is the image's own user, auto is 1000 in the image of IMAGE",
+        "user",
     )
     kube_injector: Literal["none", "devtools", "operator"] = _make_key(
         "none", "NVIDIA's injector that profiles PyTorchJob and TrainJob pods, not the image's nsys"

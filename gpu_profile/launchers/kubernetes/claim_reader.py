@@ -19,6 +19,8 @@ from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 
 _WAIT_S = 300
+_READER_NEEDS = ("DAC_OVERRIDE",)
+"""What a root reader needs for files of another user: the job ran as KUBE_RUN_AS_USER."""
 
 
 def make_reader_manifest(
@@ -39,9 +41,7 @@ def make_reader_manifest(
         "volumes": [{"name": "reports", "persistentVolumeClaim": {"claimName": claim}}],
     }
     manifests.place_pod(spec, options)
-    security = manifests.container_security(options, privileged=False)
-    if security:
-        container["securityContext"] = security
+    container["securityContext"] = manifests.container_security(options, needs=_READER_NEEDS)
     return {
         "apiVersion": "v1",
         "kind": "Pod",

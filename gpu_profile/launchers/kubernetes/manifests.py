@@ -1,7 +1,7 @@
 """Load the manifests of k8s/, and the edits that all kinds of jobs share. Nothing is run."""
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +17,8 @@ PREFIX = "gpu-profile.io"
 MANAGED_BY, MANAGER = "app.kubernetes.io/managed-by", "gpu-profile"
 DIRECTORY = Path(__file__).resolve().parents[3] / "k8s"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+SSHD_NEEDS = ("SETGID", "SETUID", "SYS_CHROOT")
+"""The capabilities of a root sshd: it locks its network half into a chroot of another user."""
 
 
 def load_manifest(name: str) -> Manifest:
@@ -72,8 +74,11 @@ def set_env(container: Manifest, values: Mapping[str, str]) -> None:
     container["env"] = list(merged.values())
 
 
-def place_pod(spec: Manifest, options: PodOptions) -> None:
-    """Set where a pod may run, its priority and its user."""
+def place_pod(spec: Manifest, options: PodOptions, *, mounts_token: bool = False) -> None:
+    """Set where a pod may run, its priority and its rights.
+
+    `mounts_token=True` leaves out automountServiceAccountToken, which a runtime patch lacks.
+    """
     if options.node_selector:
         spec["nodeSelector"] = dict(options.node_selector)
     spec["tolerations"] = [*spec.get("tolerations", ()), *map(dict, options.tolerations)]
@@ -83,42 +88,50 @@ def place_pod(spec: Manifest, options: PodOptions) -> None:
         spec["priorityClassName"] = options.priority_class
     if options.service_account:
         spec["serviceAccountName"] = options.service_account
-    if options.run_as_user:
-        spec["securityContext"] = pod_security(options)
+    if not mounts_token:
+        spec["automountServiceAccountToken"] = False
+    spec["securityContext"] = pod_security(options)
 
 
 def pod_security(options: PodOptions) -> Manifest:
-    """Return the securityContext of a pod that runs as KUBE_RUN_AS_USER, not as root."""
-    user = options.run_as_user
-    return {
-        "runAsUser": user,
-        "runAsGroup": user,
-        "fsGroup": user,
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+    """Return the securityContext of a pod.
 
-
-def container_security(options: PodOptions, *, privileged: bool) -> Manifest:
-    """Return the securityContext of a container.
-
-    With privileges: SYS_ADMIN, which nsys' CPU sampling needs. With a user: what the PodSecurity
-    level `restricted` demands.
+    With a user that is not root: what the PodSecurity level `restricted` demands. Without one the
+    image's own user stays, which is root for most images.
     """
-    if privileged:
-        return {"capabilities": {"add": ["SYS_ADMIN"]}}
-    if options.run_as_user:
-        return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    return {}
+    seccomp = {"seccompProfile": {"type": "RuntimeDefault"}}
+    user = options.run_as_user
+    if not user:
+        return seccomp
+    ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user, "runAsNonRoot": True}
+    return {**ids, **seccomp}
+
+
+def container_security(
+    options: PodOptions, *, privileged: bool = False, needs: Sequence[str] = ()
+) -> Manifest:
+    """Return the securityContext of a container: no capability but those it needs.
+
+    `needs` are the capabilities that it needs as root, such as sshd's SETUID. `privileged` adds
+    SYS_ADMIN for nsys' CPU sampling, beside which Kubernetes refuses
+    allowPrivilegeEscalation=false (kubernetes.io/docs, "Configure a Security Context").
+    """
+    added = [*(() if options.run_as_user else needs), *(("SYS_ADMIN",) if privileged else ())]
+    capabilities = {"drop": ["ALL"], **({"add": added} if added else {})}
+    escalation = {} if privileged else {"allowPrivilegeEscalation": False}
+    return {**escalation, "capabilities": capabilities}
 
 
 def edit_container(
-    container: Manifest, options: PodOptions, job: Job, *, privileged: bool = False
+    container: Manifest,
+    options: PodOptions,
+    job: Job,
+    *,
+    privileged: bool = False,
+    needs: Sequence[str] = (),
 ) -> None:
     container["image"] = str(job.image or options.image)
-    security = container_security(options, privileged=privileged)
-    if security:
-        container["securityContext"] = security
+    container["securityContext"] = container_security(options, privileged=privileged, needs=needs)
 
 
 def edit_worker(container: Manifest, options: PodOptions, job: Job) -> None:

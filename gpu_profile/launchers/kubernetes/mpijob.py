@@ -63,17 +63,21 @@ class MpiJobLauncher(KubernetesJob):
 
     def _edit_worker(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
         container = spec["containers"][0]
-        manifests.place_pod(spec, self.options)
+        options = self.options.with_user(plan)
+        manifests.place_pod(spec, options)
         manifests.spread_pods(spec, _JOB, job.name)
-        manifests.edit_container(container, self.options, job, privileged=plan.privileged)
+        manifests.edit_container(
+            container, options, job, privileged=plan.privileged, needs=manifests.SSHD_NEEDS
+        )
         manifests.edit_worker(container, self.options, job)
         manifests.edit_volumes(spec, self.options)
 
     def _edit_launcher(self, spec: Manifest, job: Job, plan: NsysPlan, ranks: int) -> None:
         container = spec["containers"][0]
         output = self.options.directory(job.name)
-        manifests.place_pod(spec, self.options)
-        manifests.edit_container(container, self.options, job)
+        options = self.options.with_user(plan)  # ssh logs in at the workers as the same user
+        manifests.place_pod(spec, options)
+        manifests.edit_container(container, options, job)
         needed = {
             "WAIT_SECONDS": str(self.options.wait_s),
             "RANKS_PER_HOST": str(ranks),

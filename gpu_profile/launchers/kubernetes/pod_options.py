@@ -1,5 +1,6 @@
 """The options of a job's pods, parsed from settings and from the job's resources."""
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -8,13 +9,15 @@ from typing import Any
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.job import Job
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.ec2_instances import Instance, find_instance
 from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, find_generation
 from gpu_profile.settings.settings import Settings
 
 _REPORTS = "/wd"
 _HOLD_S = 3600
+AUTO = "auto"
+_MPIUSER = 1000  # Container-Root/setup.d/30-mpi.sh makes the account
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATION = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?")
 
@@ -24,7 +27,8 @@ class PodOptions:
     """Settings of every pod of a job.
 
     `pvc` is the name of a PersistentVolumeClaim; without one, reports stay in the pods until the
-    fetch.
+    fetch. `run_as_user` is 0 for the image's own user. `own_user`: that number is our default, not
+    the setting's.
     """
 
     image: ImageRef
@@ -38,6 +42,7 @@ class PodOptions:
     priority_class: str = ""
     service_account: str = ""
     run_as_user: int = 0
+    own_user: bool = False
     injector: Generation | None = None
     wait_s: int = 600
     hold_s: int = _HOLD_S
@@ -56,11 +61,21 @@ class PodOptions:
             affinity=parse_affinity(settings.kube_affinity),
             priority_class=settings.kube_priority_class,
             service_account=settings.kube_service_account,
-            run_as_user=parse_count("KUBE_RUN_AS_USER", settings.kube_run_as_user),
+            run_as_user=_choose_user(settings),
+            own_user=settings.kube_run_as_user == AUTO,
             injector=_find_injector(settings.kube_injector),
             wait_s=parse_count("KUBE_WAIT", settings.kube_wait),
             hold_s=parse_count("KUBE_HOLD", settings.kube_hold),
         )
+
+    def with_user(self, plan: NsysPlan) -> "PodOptions":
+        """Return the options of pods that run nsys with this plan.
+
+        SYS_ADMIN reaches root alone, so a default user gives way to the image's own.
+        """
+        if plan.privileged and self.own_user:
+            return dataclasses.replace(self, run_as_user=0)
+        return self
 
     def directory(self, name: str) -> str:
         """Return the directory of a run's reports inside a pod, such as
@@ -94,6 +109,17 @@ class PodOptions:
         elif hugepages and not memory:
             amounts["memory"] = "32000Mi"  # Kubernetes refuses hugepages without memory or CPU
         return {"limits": amounts, "requests": dict(amounts)} if amounts else {}
+
+
+def _choose_user(settings: Settings) -> int:
+    """Return the user of the pods, or 0 for the image's own.
+
+    `auto` is the account mpiuser, which Open MPI's part of our image has. A claim may belong to
+    root on the file server, where fsGroup changes nothing (NFS, FSx), so it keeps the image's.
+    """
+    if settings.kube_run_as_user != AUTO:
+        return parse_count("KUBE_RUN_AS_USER", settings.kube_run_as_user)
+    return _MPIUSER if settings.component["INSTALL_MPI"] and not settings.kube_pvc else 0
 
 
 def _find_injector(name: str) -> Generation | None:

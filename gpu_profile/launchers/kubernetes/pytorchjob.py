@@ -47,9 +47,10 @@ class PyTorchJobLauncher(KubernetesJob):
 
     def _edit(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
         container = spec["containers"][0]
-        manifests.place_pod(spec, self.options)
+        options = self.options.with_user(plan)
+        manifests.place_pod(spec, options)
         manifests.spread_pods(spec, _JOB, job.name)
-        manifests.edit_container(container, self.options, job, privileged=plan.privileged)
+        manifests.edit_container(container, options, job, privileged=plan.privileged)
         manifests.edit_worker(container, self.options, job)
         manifests.edit_volumes(spec, self.options)
         manifests.set_env(container, node_env(job, self.options))

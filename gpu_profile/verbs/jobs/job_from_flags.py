@@ -136,8 +136,14 @@ def with_image(chosen: Settings, options: Options) -> Settings:
     if chosen.launcher == "slurm":  # the image may be a file on the cluster: no ImageRef
         return dataclasses.replace(chosen, slurm_image=str(options["image"]))
     image = ImageRef.parse(str(options["image"]))
+    # Only the image that IMAGE names is known to have the account that `auto` runs pods as.
+    user = "0" if chosen.kube_run_as_user == "auto" else chosen.kube_run_as_user
     return dataclasses.replace(
-        chosen, registry=image.registry, image=image.name, version=image.tag or "latest"
+        chosen,
+        registry=image.registry,
+        image=image.name,
+        version=image.tag or "latest",
+        kube_run_as_user=user,
     )
 
 

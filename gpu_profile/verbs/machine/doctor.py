@@ -15,6 +15,7 @@ from gpu_profile.doctor import fix_engine
 from gpu_profile.doctor import gpu_counters as counter_access
 from gpu_profile.doctor import host as host_doctor
 from gpu_profile.doctor import kubernetes as kubernetes_doctor
+from gpu_profile.doctor.pod_rights import explain_rights
 from gpu_profile.engine import probe as engine
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.image import embedded_base
@@ -44,7 +45,7 @@ def _collect_checks(chosen: Settings) -> tuple[Check, ...]:
     launcher = launcher_of(chosen.launcher, chosen)
     if isinstance(launcher, KubernetesJob):
         steps = kubernetes_doctor.check_cluster(launcher.cluster, launcher.name, launcher.kind)
-        return process.drive(steps)
+        return (*process.drive(steps), *explain_rights(launcher.name, launcher.options))
     if isinstance(launcher, Scripted):
         return process.drive(host_doctor.check_host(launcher))
     answered = process.drive(engine.probe_engine())

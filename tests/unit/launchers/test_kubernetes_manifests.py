@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +16,14 @@ from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes.ec2_instances import find_instance
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes import manifests
+from gpu_profile.launchers.kubernetes.claim_reader import make_reader_manifest
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.launchers.kubernetes.nsys_probe import make_probe_manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
+from tests.invoked import invoke
 from tests.unit.settings_for import settings_for
 
 IMAGE = ImageRef(registry="registry.example:5000", name="gpu-profile", digest=f"sha256:{'0' * 64}")
@@ -137,14 +141,83 @@ def test_a_share_of_an_instance_gets_that_share_of_efa_and_memory() -> None:
     assert limits["memory"] == "768Gi"
 
 
+def pod_specs(found: Any) -> list[dict[str, Any]]:
+    """The pod specs of a job: of each replica, or of the runtime patch."""
+    if "trainer" in found["spec"]:
+        jobs = found["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]
+        return [one["template"]["spec"]["template"]["spec"] for one in jobs["replicatedJobs"]]
+    replicas = next(v for k, v in found["spec"].items() if k.endswith("ReplicaSpecs"))
+    return [replica["template"]["spec"] for replica in replicas.values()]
+
+
+def all_pods(launcher: KubernetesJob, plan: NsysPlan = PLAN) -> list[dict[str, Any]]:
+    """The job's pods, and the two that gpu-profile makes itself; the file in k8s/ as it stands."""
+    options = launcher.options
+    reader = make_reader_manifest("team/a", str(IMAGE), options, "reports", "/wd")
+    probe = make_probe_manifest(cpu_job(), options)
+    manifest = launcher.manifest(cpu_job(), plan)
+    return [*pod_specs(manifest), reader["spec"], probe["spec"]]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("options", [PLAIN, FULL], ids=["root", "user"])
+def test_every_pod_has_a_seccomp_profile_no_token_and_no_capability(
+    kind: type[KubernetesJob], options: PodOptions
+) -> None:
+    launcher = kind(cluster=CLUSTER, options=options)
+    as_it_stands = manifests.load_manifest(f"{kind.name}.yaml")
+    for pod in [*all_pods(launcher), *pod_specs(as_it_stands)]:
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        of_runtime = "restartPolicy" not in pod and kind is TrainJobLauncher
+        assert of_runtime or pod["automountServiceAccountToken"] is False
+        for container in pod["containers"]:
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+            added = container["securityContext"]["capabilities"].get("add", [])
+            is_sshd = container["name"] == "worker"
+            wanted = {"SETGID", "SETUID", "SYS_CHROOT"} if is_sshd else {"DAC_OVERRIDE"}
+            assert set(added) <= (wanted if not pod["securityContext"].get("runAsUser") else set())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_pods_of_our_image_do_not_run_as_root(kind: type[KubernetesJob]) -> None:
+    for pod in all_pods(kind.from_settings(settings_for())):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] == 1000
+
+
+@pytest.mark.parametrize(
+    "setting", ["KUBE_RUN_AS_USER=0", "INSTALL_MPI=false", "KUBE_PVC=reports:/wd"]
+)
+def test_the_images_own_user_stays(setting: str) -> None:
+    """Asked for; without the account; on a file server where fsGroup changes nothing."""
+    (master, *_) = all_pods(PyTorchJobLauncher.from_settings(settings_for(setting)))
+    assert "runAsUser" not in master["securityContext"]
+
+
+def test_an_image_of_others_keeps_its_own_user(tmp_path: Path) -> None:
+    words = ("--image=team/training:1", "--gpus=0", "--dry-run", "--nodes=1", "--", "true")
+    done = invoke("profile", "--on=pytorchjob", *words, directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "seccompProfile" in done.stdout
+    assert "runAsUser" not in done.stdout
+
+
 def test_sampling_asks_for_the_capability_on_workers_alone() -> None:
+    """SYS_ADMIN reaches root alone: the default user gives way, a user of the settings stays."""
     plan = NsysPlan(options=("--sample=process-tree",), privileged=True)
-    found = MpiJobLauncher(cluster=CLUSTER, options=PLAIN).manifest(cpu_job(), plan)
-    replicas = found["spec"]["mpiReplicaSpecs"]
-    (worker,) = replicas["Worker"]["template"]["spec"]["containers"]
-    (launcher,) = replicas["Launcher"]["template"]["spec"]["containers"]
-    assert worker["securityContext"] == {"capabilities": {"add": ["SYS_ADMIN"]}}
-    assert "securityContext" not in launcher
+    ours = MpiJobLauncher.from_settings(settings_for()).manifest(cpu_job(), plan)
+    launcher, worker = pod_specs(ours)
+    assert "runAsUser" not in {**worker["securityContext"], **launcher["securityContext"]}
+    assert worker["containers"][0]["securityContext"] == {
+        "capabilities": {"drop": ["ALL"], "add": ["SETGID", "SETUID", "SYS_CHROOT", "SYS_ADMIN"]}
+    }
+    assert launcher["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    asked = MpiJobLauncher.from_settings(settings_for("KUBE_RUN_AS_USER=7"))
+    assert pod_specs(asked.manifest(cpu_job(), plan))[1]["securityContext"]["runAsUser"] == 7
 
 
 def test_one_node_needs_no_worker() -> None:

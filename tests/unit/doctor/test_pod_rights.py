@@ -1,0 +1,46 @@
+"""doctor names each right that pods have, and why it stays."""
+
+import pytest
+
+from gpu_profile.check import Check
+from gpu_profile.doctor.pod_rights import explain_rights
+from gpu_profile.job import LauncherName
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from tests.unit.settings_for import settings_for
+
+
+def explain(launcher: LauncherName, *settings: str) -> dict[str, Check]:
+    options = PodOptions.from_settings(settings_for(*settings))
+    return {check.name: check for check in explain_rights(launcher, options)}
+
+
+def test_our_image_needs_no_right() -> None:
+    assert all(check.ok for check in explain("mpijob").values())
+    assert explain("pytorchjob")["pods' user"].found == "1000, not root"
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("KUBE_RUN_AS_USER=0", "KUBE_RUN_AS_USER is 0"),
+        ("INSTALL_MPI=false", "no account"),
+        ("KUBE_PVC=reports:/wd", "NFS or FSx"),
+    ],
+)
+def test_root_is_explained(setting: str, reason: str) -> None:
+    check = explain("pytorchjob", setting)["pods' user"]
+    assert not check.ok
+    assert reason in check.advice
+
+
+def test_the_capabilities_of_a_root_sshd_are_explained() -> None:
+    check = explain("mpijob", "KUBE_RUN_AS_USER=0")["pods' capabilities"]
+    assert check.found == "SETGID, SETUID, SYS_CHROOT in workers"
+    assert "sshd" in check.advice
+    assert explain("pytorchjob", "KUBE_RUN_AS_USER=0")["pods' capabilities"].ok
+
+
+def test_a_trainjobs_token_is_explained_with_the_command_that_takes_it_away() -> None:
+    check = explain("trainjob", "KUBE_SERVICE_ACCOUNT=profiler")["pods' API token"]
+    assert not check.ok
+    assert "kubectl patch serviceaccount profiler" in check.advice
