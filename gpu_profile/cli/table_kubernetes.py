@@ -11,7 +11,7 @@ _COMMON = (
 KUBERNETES: tuple[Verb, ...] = (
     Verb(
         "k8s.install-operator",
-        "machine.kubernetes",
+        "machine.install_operator",
         "Install one of Kubeflow's operators, pinned.",
         (
             Option("operator", "mpi", "mpi, training or trainer"),
@@ -22,7 +22,7 @@ KUBERNETES: tuple[Verb, ...] = (
     ),
     Verb(
         "k8s.injector",
-        "machine.kubernetes",
+        "machine.injector",
         "Install NVIDIA's profiling injector by helm, or switch it.",
         (
             Option("action", "", "install, status, on, off or uninstall", positional=True),

@@ -1,4 +1,4 @@
-"""render, build, image-size, sbom: make an image from settings, and look into it."""
+"""build: make an image from the settings."""
 
 import os
 import sys
@@ -9,32 +9,22 @@ from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.paths import RECORDS, ROOT
 from gpu_profile.cli.table import Options, Verb
-from gpu_profile.cli.terminal import print_tables, show_commands
+from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.doctor import engine as engine_checks
-from gpu_profile.engine import container
 from gpu_profile.engine import probe as engine
 from gpu_profile.errors import ToolError
 from gpu_profile.image import auto as decide
 from gpu_profile.image import build as image
-from gpu_profile.image import dockerfile
 from gpu_profile.image import downloads as machine
 from gpu_profile.image import oci_layout as builder
-from gpu_profile.image import sbom as bill_of_materials
 from gpu_profile.image.auto import Decided
 from gpu_profile.image.build import BuildOptions
 from gpu_profile.image.build_log import BuildLog
-from gpu_profile.image.size import measure_size
 from gpu_profile.lock import file as lock
-from gpu_profile.lock import installed as manifest
 from gpu_profile.progress import Progress
 from gpu_profile.verbs.image.lock import apply_lock_file, check_rules
-from gpu_profile.verbs.image.registry import open_ecr_access
-
-
-def render(verb: Verb, options: Options) -> None:
-    decided = process.drive(decide.decide_settings(apply_lock_file(load_settings(verb, options))))
-    sys.stdout.write(redact.url(dockerfile.render_dockerfile(decided.settings)))
+from gpu_profile.verbs.image.registry_access import open_ecr_access
 
 
 def build(verb: Verb, options: Options) -> None:
@@ -58,25 +48,6 @@ def build(verb: Verb, options: Options) -> None:
     with open_ecr_access(decided.settings, options, build_command) as allowed:
         _run_build(allowed)
     print(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
-
-
-def image_size(verb: Verb, options: Options) -> None:
-    tables = process.drive(measure_size(str(load_settings(verb, options).image_ref)))
-    print_tables(tables, str(options["format"]))
-
-
-def sbom(verb: Verb, options: Options) -> None:
-    """Print the SPDX document of the image."""
-    name = str(load_settings(verb, options).image_ref)
-    look = make_command("docker", "image", "inspect", "--format={{.Id}}", name)
-    identity = container.check_engine_result(
-        process.run(look), f"looking for {name}"
-    ).stdout.strip()
-    read = make_command("docker", "run", "--rm", "--network=none", name, "cat", str(manifest.PATH))
-    text = container.check_engine_result(
-        process.run(read), f"reading the manifest of {name}"
-    ).stdout
-    sys.stdout.write(bill_of_materials.render_spdx(text, name, identity))
 
 
 def _decide_build(verb: Verb, options: Options) -> Decided:

@@ -1,4 +1,4 @@
-"""doctor, counters: what this or a remote machine can do, and what to do about the rest."""
+"""doctor: what this or a remote machine can do, and what to do about the rest."""
 
 import os
 from collections.abc import Iterable
@@ -12,18 +12,14 @@ from gpu_profile.cli.table import Options, Verb
 from gpu_profile.cli.terminal import ask_user, print_tables, run_or_raise
 from gpu_profile.doctor import engine as engine_checks
 from gpu_profile.doctor import fix_engine
-from gpu_profile.doctor import gpu_counters as counter_access
 from gpu_profile.doctor import host as host_doctor
 from gpu_profile.doctor import kubernetes as kubernetes_doctor
 from gpu_profile.doctor.pod_rights import explain_rights
 from gpu_profile.engine import probe as engine
-from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.errors import ToolError
 from gpu_profile.image import embedded_base
-from gpu_profile.launchers.agent.place import RemoteHost
 from gpu_profile.launchers.agent.scripts import Scripted
-from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
-from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Column, Table
 
@@ -53,35 +49,6 @@ def _collect_checks(chosen: Settings) -> tuple[Check, ...]:
         return engine_checks.check_engine(answered)
     base = process.drive(embedded_base.check_age(datetime.now(timezone.utc)))
     return (*engine_checks.check_engine(answered), *base)
-
-
-def counters(verb: Verb, options: Options) -> None:
-    """Let every user of a host read GPU counters, or undo that, after showing the commands."""
-    chosen = load_settings(verb, options)
-    if bool(options["allow"]) == bool(options["restrict"]):
-        raise SettingsError("counters needs one of --allow and --restrict")
-    launcher = launcher_of(chosen.launcher, chosen)
-    if not isinstance(launcher, HostLauncher | SshLauncher):
-        raise SettingsError("counters are a host's", "Use --on host, or --on ssh --host …")
-    place = launcher.place() if isinstance(launcher, SshLauncher) else RemoteHost()
-    root = _root_here(place) if options["dry_run"] else process.drive(launcher.facts())["root"]
-    change = counter_access.allow_counters if options["allow"] else counter_access.restrict_counters
-    for command in process.plan(change(place, root=root)):
-        print(f"  {command}" + (f"  <<< {command.stdin.strip()}" if command.stdin else ""))
-    if options["dry_run"]:
-        return
-    if not ask_user("Do this?", options):
-        raise ToolError("nothing was changed", "`./inv counters … --yes` does it")
-    process.drive(change(place, root=root))
-    print(f"{counter_access.AFTERWARDS}.")
-
-
-def _root_here(place: RemoteHost) -> bool:
-    """Return whether this user is root on this machine; False for a remote one."""
-    if place.host:
-        print("# As root there, the same without sudo.")
-        return False
-    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def show_checks(checks: Iterable[Check], form: str) -> None:

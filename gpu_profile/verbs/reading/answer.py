@@ -10,8 +10,8 @@ from gpu_profile.cli.table import Options
 from gpu_profile.runs import baseline
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.reading.findings_and_files import save_page
 from gpu_profile.verbs.reading.open_run import open_reading
+from gpu_profile.verbs.reading.page_file import save_page
 
 MOST_FINDINGS = 3
 PAGE = "page.html"

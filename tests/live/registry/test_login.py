@@ -15,7 +15,7 @@ from gpu_profile.registry import address as registry_address
 from gpu_profile.registry import ecr as registry
 from gpu_profile.registry import login, push
 from gpu_profile.settings import settings
-from gpu_profile.verbs.image.registry import open_ecr_access
+from gpu_profile.verbs.image.registry_access import open_ecr_access
 from tests.live.registry.conftest import ECR, PASSWORD, Registry
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]

@@ -1,33 +1,21 @@
-"""k8s.install-operator, k8s.injector: what only Kubernetes needs."""
+"""k8s.injector: install NVIDIA's profiling injector, or switch it."""
 
 from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings, split_words
 from gpu_profile.cli.table import Options, Verb
-from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Steps
 from gpu_profile.errors import SettingsError
 from gpu_profile.kubernetes import injector as injectors
-from gpu_profile.kubernetes import operators
 from gpu_profile.kubernetes.injector import Injection
 from gpu_profile.kubernetes.injector_charts import Generation, find_generation
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.machine.doctor import show_checks
+from gpu_profile.verbs.machine.run_steps import run_steps
 
 _ACTIONS = ("install", "status", "on", "off", "uninstall")
-
-
-def install_operator(verb: Verb, options: Options) -> None:
-    chosen = load_settings(verb, options)
-    new_operator = operators.find_operator(str(options["operator"]))
-    replace = bool(options["replace_mpijob_v1"])
-    cluster = KubernetesCluster(context=chosen.kube_context)
-    _run_steps(
-        operators.install_operator(cluster, new_operator, str(options["from"]), replace_v1=replace),
-        options,
-    )
 
 
 def injector(verb: Verb, options: Options) -> None:
@@ -43,7 +31,7 @@ def injector(verb: Verb, options: Options) -> None:
     if action == "status":
         show_checks(process.drive(injectors.check_injector(cluster, kind)), str(options["format"]))
         return
-    _run_steps(_run_action(action, cluster, kind, chosen, options), options)
+    run_steps(_run_action(action, cluster, kind, chosen, options), options)
 
 
 def _run_action(
@@ -84,10 +72,3 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}", "Name a file of helm values") from error
-
-
-def _run_steps(steps: Steps[str], options: Options) -> None:
-    if options["dry_run"]:
-        show_commands(process.plan(steps))
-    else:
-        print(process.drive(steps))

@@ -1,0 +1,21 @@
+"""exec: run a command in the local container."""
+
+import sys
+
+from gpu_profile import process
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.engine import container
+
+
+def exec(verb: Verb, options: Options) -> None:
+    """Run words in the local container, or a shell. Exits with the program's exit code."""
+    chosen = load_settings(verb, options)
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    argv = options["words"] or ("bash",)
+    process.drive(container.require_container(chosen.container, running=True))
+    code = process.run_attached(
+        container.execute_in_container(chosen.container, argv, terminal=terminal)
+    )
+    if code:
+        sys.exit(code)

@@ -1,0 +1,58 @@
+"""fetch: bring the reports of a job here."""
+
+from pathlib import Path
+
+from gpu_profile import process, redact
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.jobs import launcher_of
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.errors import JobError, SettingsError
+from gpu_profile.job import Handle
+from gpu_profile.progress import Progress
+from gpu_profile.runs import baseline
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs.record import RunRecord
+from gpu_profile.runs.runner import Runner
+from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.jobs.tell_run import tell_run
+
+
+def fetch(verb: Verb, options: Options) -> None:
+    """Fetch the reports of a run id or handle. A run of another machine gets a directory here."""
+    chosen = load_settings(verb, options)
+    if not options["job"]:
+        raise SettingsError("fetch needs a job", "Use --job HANDLE or --job RUN-ID")
+    directory = _directory_of(str(options["job"]), chosen)
+    run = rundir.load_run(directory)
+    if not run.cleaned:
+        launcher = launcher_of(run.launcher, chosen)
+        runner = Runner(
+            launcher=launcher,
+            directory=directory,
+            progress=Progress(),
+            secrets=redact.secret_values(options["environ"]),
+            nsys=chosen.nsys,
+        )
+        run = runner.finish(run)
+    tell_run(run, directory, options, chosen)
+    if run.baseline and not run.reports and options["format"] != "json":
+        print(baseline.describe_cost(run.baseline))
+    if run.error:
+        raise JobError(run.error)
+
+
+def _directory_of(run_name: str, chosen: Settings) -> Path:
+    try:
+        return rundir.find_run(chosen.report_dir, run_name)
+    except SettingsError:
+        if "://" not in run_name:
+            raise
+    handle = Handle.parse(run_name)
+    # otherwise there is no job
+    process.drive(launcher_of(handle.launcher, chosen).status(handle.id))
+    directory = rundir.create_run(chosen.report_dir, Path(handle.id).name)
+    record = RunRecord(
+        id=directory.name, launcher=handle.launcher, command=(), handle=run_name, phase="running"
+    )
+    rundir.save_run(record, directory)
+    return directory

@@ -1,0 +1,34 @@
+"""status: print the state of a job, or of the local container."""
+
+from gpu_profile import process
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.jobs import job_of, run_at_home
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.command import Steps
+from gpu_profile.engine import container
+from gpu_profile.launcher import JobStatus
+from gpu_profile.verbs.jobs.ended_run import describe_end
+
+
+def status(verb: Verb, options: Options) -> None:
+    """Print a job's state, from its record once the engine has removed the job."""
+    chosen = load_settings(verb, options)
+    home = run_at_home(options, chosen)
+    if home:
+        print(describe_end(*home))
+        return
+    job = job_of(options, chosen)
+    if job:
+        print(_format_status(process.drive(job[0].status(job[1]))))
+    else:
+        print(process.drive(_container_status(chosen.container)))
+
+
+def _format_status(status: JobStatus) -> str:
+    code = "" if status.exit_code is None else f", exit code {status.exit_code}"
+    return f"{status.state.value}{code}{f': {status.reason}' if status.reason else ''}"
+
+
+def _container_status(name: str) -> Steps[str]:
+    state = container.parse_state((yield container.inspect_container(name)))
+    return f"{name}: {state['Status']}" if state else f"{name}: not there"

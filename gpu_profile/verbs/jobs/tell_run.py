@@ -1,0 +1,42 @@
+"""Print a run's reports, findings and tables at the end of profile and fetch."""
+
+from pathlib import Path
+
+from gpu_profile import process
+from gpu_profile.cli.flags import call
+from gpu_profile.cli.table import Options
+from gpu_profile.runs.record import RunRecord
+from gpu_profile.settings.settings import Settings
+
+
+def tell_run(run: RunRecord, directory: Path, options: Options, chosen: Settings) -> None:
+    """Print a run's reports, its findings, and the tables if asked for."""
+    text = options["format"] != "json"
+    if text:
+        _print_summary(run, directory)
+    if run.reports:
+        # The job had its environment before this: numpy is imported here, with one thread.
+        with process.one_math_thread():
+            from gpu_profile.verbs.reading.answer import print_answer
+
+            print_answer(options, chosen, directory)
+    if text and run.reports and (options["stats"] or not _has_gpu_work(run)):
+        print()
+        call("stats", options, run=str(directory), top=10, table=_first_table(run), notes=False)
+
+
+def _has_gpu_work(run: RunRecord) -> bool:
+    return any(facts.events.get("cuda") for facts in run.reports)
+
+
+def _first_table(run: RunRecord) -> str:
+    """Return the table to print first: kernels if there are GPUs, otherwise NVTX ranges."""
+    kinds = {kind for facts in run.reports for kind, count in facts.events.items() if count}
+    tables = {"cuda": "cuda_gpu_kern_sum", "nvtx": "nvtx_sum", "mpi": "mpi_event_sum"}
+    return next((table for kind, table in tables.items() if kind in kinds), "osrt_sum")
+
+
+def _print_summary(run: RunRecord, directory: Path) -> None:
+    for facts in run.reports:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in facts.events.items() if count)
+        print(f"{directory / facts.file}: {facts.bytes / 1e6:.1f} MB, {kinds} events")

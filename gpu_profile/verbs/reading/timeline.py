@@ -1,0 +1,23 @@
+"""timeline: write a Perfetto trace of a run."""
+
+from gpu_profile.analysis.timeline import timeline as perfetto_timeline
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.terminal import print_tables
+from gpu_profile.progress import Progress
+from gpu_profile.verbs.reading.open_run import open_reading
+from gpu_profile.verbs.reading.run_files import resolve_output
+
+
+def timeline(verb: Verb, options: Options) -> None:
+    """Write a Perfetto trace of a run's reports."""
+    chosen = load_settings(verb, options)
+    output = resolve_output(options, chosen, "timeline.perfetto-trace.gz")
+    read = open_reading(options, chosen)
+    pairs = [(source.place, source.scope) for source in read.sources]
+    limit = read.sources[0].most_bytes
+    print_tables(
+        [perfetto_timeline.write_timeline(pairs, output, tell=Progress().say, most_bytes=limit)],
+        "text",
+    )
+    print(f"{output}: open it in Perfetto's UI (ui.perfetto.dev reads it in your browser)")

@@ -1,0 +1,20 @@
+"""The path of a verb follows from its name, by the rules of CONTRIBUTING.md."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.cli.table import VERBS
+
+PACKAGE = Path(__file__).resolve().parents[2] / "gpu_profile"
+
+
+def word(name: str) -> str:
+    """`k8s.install-operator` is the word `install_operator`."""
+    return name.rpartition(".")[2].replace("-", "_")
+
+
+@pytest.mark.parametrize("name", [verb.name for verb in VERBS])
+def test_a_verb_is_the_function_of_its_name_in_the_file_of_its_name(name: str) -> None:
+    (path,) = PACKAGE.glob(f"verbs/*/{word(name)}.py")
+    assert f"\ndef {word(name)}(" in path.read_text(encoding="utf-8")
