@@ -87,15 +87,14 @@ _ANSWER = (
     Option("no-html", False, "write no page"),
     Option("format", "text", "text or json, of the answer at the end"),
 )
-_WINDOW = Option(
-    "window", 0, "one window of several (repeat:N), from 1; 0: all as one series", kind="count"
-)
+_WINDOW = Option("window", 0, "one window of several (repeat:N); 0: all in series", kind="count")
 _SCHEDULER = Option(
     "scheduler", "", "address of a Dask scheduler that reads the reports", kind="scheduler"
 )
 _TABLES = (
     Option("table", "", "names, separated by commas"),
-    Option("by", "", "rank, device or stream"),
+    Option("by", "", "rank, device or stream; of module_sum: module, class or line"),
+    Option("depth", 0, "of module_sum: parts of a module's name; 0: all", kind="count"),
     Option("top", 0, "rows of each table; 0: all", kind="count"),
     Option("filter", "", "rows whose text matches this pattern"),
     _WINDOW,

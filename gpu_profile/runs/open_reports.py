@@ -45,6 +45,11 @@ class Reading:
         read = readable(self.sources, answers, self.tell, count=self.count, complete=self.complete)
         return [answer for _, answer in read]
 
+    def at_depth(self, depth: int) -> "Reading":
+        """Return the same reports with tables of modules down to this depth, 0 for all."""
+        sources = (replace(one, scope=replace(one.scope, depth=depth)) for one in self.sources)
+        return replace(self, sources=tuple(sources)) if depth else self
+
 
 def open_reports(
     sources: Sequence[ReportSource],

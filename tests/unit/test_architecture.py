@@ -30,7 +30,7 @@ files
 analysis/step_search analysis/store image_ref kubernetes process table_formats
 analysis/scrub analysis/tables job
 analysis/activity analysis/nsys_tables analysis/multi_report launcher nccl nsys settings
-analysis/counters analysis/host launchers/agent
+analysis/counters analysis/host analysis/modules launchers/agent
 analysis/compare analysis/findings analysis/our_tables analysis/timeline engine launchers/kubernetes runs
 analysis/page doctor image launchers/slurm registry
 launchers lock

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.calls import CommCalls
+from gpu_profile.analysis.activity.graph_captures import GraphCaptures
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
@@ -33,7 +34,7 @@ class Ops:
     `call` is a row of Calls, or NO_CALL. `bytes` of a collective is the size of its message, 0
     where the report does not hold it. `name` is the id of the short name ("gemm"), `full_name` the
     id of the name with template arguments ("gemm<float, 128>"); both are equal where the report
-    has only one.
+    has only one. `graph_node` is nsys' graphNodeId, NO_NODE outside of replayed CUDA graphs.
     """
 
     start: IntArray
@@ -46,6 +47,7 @@ class Ops:
     pageable: NDArray[np.bool_]
     full_name: IntArray
     call: IntArray
+    graph_node: IntArray
 
     @cached_property
     def duration(self) -> IntArray:
@@ -106,6 +108,7 @@ class Activity:
     leader: "Activity | None" = None
     comm: CommCalls | None = None
     """The calls behind the operations of kind COMMUNICATION, in their order; None if not read."""
+    captures: GraphCaptures | None = None
 
     @cached_property
     def launched(self) -> IntArray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity, Calls, Ops
 from gpu_profile.analysis.activity.comm.calls import CommCalls, Messages
+from gpu_profile.analysis.activity.graph_captures import GraphCaptures
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.intervals import Intervals
@@ -23,7 +24,7 @@ def join_activities(first: Activity, later: Later) -> Activity:
     """The first window with the later ones appended. `leader` is None: the caller sets it."""
     names = _Names(first.names)
     ops, calls, ranges = first.ops, first.calls, first.ranges
-    overhead, comm = first.overhead, first.comm
+    overhead, comm, captures = first.overhead, first.comm, first.captures
     for one, shift in later:
         codes = names.add(one.names)
         ops = _join_ops(ops, one.ops, len(calls.start), shift, codes)
@@ -34,6 +35,7 @@ def join_activities(first: Activity, later: Later) -> Activity:
             np.r_[overhead.end, one.overhead.end + shift],
         )
         comm = _join_comm(comm, one.comm)
+        captures = _join_captures(captures, one.captures, shift)
     return replace(
         first,
         ops=ops,
@@ -42,6 +44,7 @@ def join_activities(first: Activity, later: Later) -> Activity:
         overhead=overhead,
         names=names.texts,
         comm=comm,
+        captures=captures,
         leader=None,
     )
 
@@ -106,6 +109,18 @@ def join_ranges(first: Ranges, other: Ranges, shift: int) -> Ranges:
         np.r_[first.domain, other.domain],
         np.r_[first.name, renamed],
         tuple(names),
+    )
+
+
+def _join_captures(
+    first: GraphCaptures | None, other: GraphCaptures | None, shift: int
+) -> GraphCaptures | None:
+    if first is None or other is None:
+        return first
+    return GraphCaptures(
+        np.r_[first.node, other.node],
+        np.r_[first.thread, other.thread],
+        np.r_[first.time, other.time + shift],
     )
 
 

@@ -20,6 +20,7 @@ from gpu_profile.analysis.activity.activity import (
 )
 from gpu_profile.analysis.activity.comm.calls import CommCalls, comm_calls, kinds_of
 from gpu_profile.analysis.activity.comm.nccl_payload import load_nccl_calls
+from gpu_profile.analysis.activity.graph_captures import NO_NODE, NODES, load_graph_captures
 from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
 from gpu_profile.analysis.arrays.columns import (
     Index,
@@ -74,7 +75,8 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
         overhead = _load_profiler_overhead(database, process)
         place = models.get((int(pid_of(np.array(process))), device), ""), host
         facts = (rank, process, device, ops, process_calls, ranges, overhead, names, *place)
-        activities_by_rank.append(Activity(*facts, comm=comm))
+        captures = load_graph_captures(database, process)
+        activities_by_rank.append(Activity(*facts, comm=comm, captures=captures))
     return in_order(activities_by_rank)
 
 
@@ -94,7 +96,12 @@ def _led(members: Sequence[Activity]) -> Iterator[Activity]:
 
 COMMON = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 # Columns that only some kinds of operations have; they are 0 for the others.
-SPARSE = {"bytes": np.int64, "copy_kind": np.int8, "pageable": np.bool_}
+SPARSE = {
+    "bytes": np.int64,
+    "copy_kind": np.int8,
+    "pageable": np.bool_,
+    "graph_node": np.int64,
+}
 
 
 def _load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
@@ -113,6 +120,10 @@ def _load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
     parts = [kernels, _load_copies(database), *_load_memsets_and_graphs(database)]
     for part in parts[1:]:
         part["full_name"] = part["name"]
+    if database.has(NODES):
+        for part, table in zip(parts, (KERNEL, MEMCPY, MEMSET), strict=False):
+            nodes = database.load(table, "start", "graphNodeId?", sort=False)["graphNodeId"]
+            part["graph_node"] = np.maximum(nodes, NO_NODE)
     # Our own names ("memset") get negative ids, which nsys never uses.
     names.update({-1 - kind: COPY_NAMES.get(kind, "copy") for kind in range(100)})
     names.update({-101: "memset", -102: GRAPH_NAME})
@@ -218,6 +229,7 @@ def _make_ops(parts: Sequence[Part], process: int, device: int, calls: Calls) ->
         pageable=column("pageable"),
         full_name=column("full_name"),
         call=Index(calls.correlation).places(column("correlationId")).astype(np.int64),
+        graph_node=column("graph_node"),
     )
 
 

@@ -16,6 +16,9 @@ FEWEST_STEPS = 3
 # A repeated outermost range without a name like "step" must cover half of the recorded time.
 NAMELESS_COVER = 0.5
 
+MARKED_STEP = "gpu-profile:step"
+"""The steps that `profile --annotate` marks."""
+
 HostSteps = tuple[str, IntArray, IntArray]
 """(how the steps were found, start, end of each step on the host)."""
 Groups = dict[str, IntArray]
@@ -23,25 +26,29 @@ Groups = dict[str, IntArray]
 
 
 def named_steps(ranges: Ranges) -> HostSteps | None:
-    """The longest repeated range called step, iteration or batch; else an outermost one that fills
-    the time.
+    """The steps of --annotate; else the longest repeated range called step, iteration or batch;
+    else an outermost one that fills the time.
 
     In a domain other than the default one, which can belong to a library, only the name counts.
     """
+    if marked := _first(ranges.called(MARKED_STEP), _marked, fewest=1):
+        return marked
     domains = (ranges.of_domain(domain) for domain in list_distinct(ranges.domain) if domain)
     elsewhere = (_first(domain, _telling) for domain in domains)
     return _first(ranges.of_user(), _candidates) or next(filter(None, elsewhere), None)
 
 
 def _first(
-    ranges: Ranges, candidates: Callable[[Ranges, Groups], Iterable[str]]
+    ranges: Ranges,
+    candidates: Callable[[Ranges, Groups], Iterable[str]],
+    fewest: int = FEWEST_STEPS,
 ) -> HostSteps | None:
     """The first candidate whose ranges do not overlap.
 
     A range still open at the end of a recording window (--duration) is left out.
     """
     ranges = ranges.pick(np.flatnonzero(ranges.end != FOREVER))
-    repeated = {name: rows for name, rows in _by_name(ranges) if len(rows) >= FEWEST_STEPS}
+    repeated = {name: rows for name, rows in _by_name(ranges) if len(rows) >= fewest}
     for name in candidates(ranges, repeated):
         rows = repeated[name]
         start, end = ranges.start[rows], ranges.end[rows]
@@ -58,6 +65,10 @@ def _by_name(ranges: Ranges) -> Iterator[tuple[str, IntArray]]:
     for number in range(len(names)):
         if len(rows := np.flatnonzero(code == number)):
             yield names[number], rows
+
+
+def _marked(_ranges: Ranges, repeated: Groups) -> Iterable[str]:
+    return repeated
 
 
 def _telling(ranges: Ranges, repeated: Groups) -> list[str]:

@@ -34,7 +34,7 @@ class Scope:
     report's times to get the run's clock. `by`: the grouping of the table, "", "rank", "device" or
     "stream", shown in its first columns. `later`: windows that are read together with this first
     one; `joined`: this is such a later window. `edges`: (number, start, end) of every window on
-    the run's clock.
+    the run's clock. `depth`: how deep into the model a table of modules goes, 0 for all.
     """
 
     ranks: Mapping[int, int] = field(default_factory=dict)
@@ -43,6 +43,7 @@ class Scope:
     later: tuple[LaterWindow, ...] = ()
     joined: bool = False
     edges: tuple[tuple[int, int, int], ...] = ()
+    depth: int = 0
 
 
 @dataclass(frozen=True)

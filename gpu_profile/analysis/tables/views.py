@@ -29,7 +29,7 @@ def select_top(table: Table, count: int, by: str = "") -> Table:
     """The first `count` rows, of each group if the table is grouped; 0 for all."""
     if count < 0:
         raise SettingsError(f"--top {count} is less than none", "Give a number of rows, 0 for all")
-    width, seen, keep = len(GROUPS[by]), dict[object, int](), []
+    width, seen, keep = len(GROUPS.get(by, ())), dict[object, int](), []
     for row in table.rows:
         seen[row[:width]] = seen.get(row[:width], 0) + 1
         if seen[row[:width]] <= count or not count:

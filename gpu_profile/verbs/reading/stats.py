@@ -19,7 +19,7 @@ def stats(verb: Verb, options: Options) -> None:
     analyses = _find_tables(str(options["table"]))
     for analysis in analyses:
         views.check_by(by, analysis.by, analysis.name)
-    answers = open_reading(options, chosen, by=by).of(analyses)
+    answers = open_reading(options, chosen, by=by).at_depth(options["depth"]).of(analyses)
     tables = [
         analysis.merge([answer[index] for answer in answers])
         for index, analysis in enumerate(analyses)

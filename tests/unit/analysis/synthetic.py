@@ -12,15 +12,16 @@ TABLES = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": "start INT, end INT, eventClass INT, globalTid INT,"
     " correlationId INT, nameId INT, returnValue INT",
     "CUPTI_ACTIVITY_KIND_KERNEL": "start INT, end INT, deviceId INT, streamId INT,"
-    " correlationId INT, globalPid INT, demangledName INT, shortName INT",
+    " correlationId INT, globalPid INT, demangledName INT, shortName INT, graphNodeId INT",
     "CUPTI_ACTIVITY_KIND_MEMCPY": "start INT, end INT, deviceId INT, streamId INT,"
     " correlationId INT, globalPid INT, bytes INT, copyKind INT, srcKind INT, dstKind INT",
     "CUPTI_ACTIVITY_KIND_MEMSET": "start INT, end INT, deviceId INT, streamId INT,"
     " correlationId INT, globalPid INT, bytes INT, value INT, memKind INT",
     "NVTX_EVENTS": "start INT, end INT, eventType INT, globalTid INT, domainId INT, text TEXT,"
-    " textId INT, binaryData TEXT",
+    " textId INT, binaryData TEXT, int64Value INT",
     "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId INT, schemaId INT, name TEXT, offset INT",
     "NVTX_PAYLOAD_SCHEMAS": "domainId INT, schemaId INT, name TEXT",
+    "CUDA_GRAPH_NODE_EVENTS": "start INT, globalTid INT, graphNodeId INT, originalGraphNodeId INT",
     "OSRT_API": "start INT, end INT, globalTid INT, nameId INT",
     "ThreadNames": "nameId INT, priority INT, globalTid INT",
     "COMPOSITE_EVENTS": "id INT, start INT, globalTid INT",
@@ -63,8 +64,10 @@ class Recording:
                 rows = self._shifted(table)
                 if rows or table == "StringIds":
                     connection.execute(f"CREATE TABLE {table} ({columns})")
-                    marks = ",".join("?" * (columns.count(",") + 1))
-                    connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+                    width = columns.count(",") + 1
+                    cells = [(*row, *(None,) * (width - len(row))) for row in rows]
+                    marks = ",".join("?" * width)
+                    connection.executemany(f"INSERT INTO {table} VALUES ({marks})", cells)
         connection.close()
         return path
 
@@ -83,6 +86,7 @@ US = 1_000
 MS = 1_000_000
 STREAM, NCCL_STREAM = 7, 19
 SCHEMA, PYTHON = 16777221, 4294967298
+MARKS = 3  # the domain of --annotate
 
 
 @dataclass
@@ -91,7 +95,8 @@ class Rank:
 
     The host is at `now`; the GPU's stream is free at `free`, its stream of communication at
     `talked`. `launch_us` is what a launch costs. A launch waits for room in a queue of `depth`
-    kernels (0: there is always room); `started` is when each kernel started.
+    kernels (0: there is always room); `started` is when each kernel started. The host is on the
+    main thread, or with a `lane` on another one (autograd's).
     """
 
     recording: Recording
@@ -103,6 +108,7 @@ class Rank:
     talked: int = 0
     depth: int = 0
     started: list[int] = field(default_factory=list)
+    lane: int = 0
 
     @property
     def process(self) -> int:
@@ -110,7 +116,7 @@ class Rank:
 
     @property
     def thread(self) -> int:
-        return self.process | (100 + self.rank)
+        return self.process | (100 + self.rank + self.lane)
 
     def call(self, name: str, length: float) -> int:
         """A CUDA call of `length` us; its correlation id."""
@@ -125,8 +131,8 @@ class Rank:
         """The host does something that is no CUDA call."""
         self.now += int(host_us * US)
 
-    def kernel(self, length: float, name: str = "gemm") -> None:
-        """Launch a kernel that takes `length` us on the GPU."""
+    def kernel(self, length: float, name: str = "gemm", node: int | None = None) -> None:
+        """Launch a kernel that takes `length` us on the GPU, as the `node` of a CUDA graph."""
         room = self.started[-self.depth] if 0 < self.depth <= len(self.started) else 0
         asked = max(self.now, room)
         call = self.call("cudaLaunchKernel_v7000", (asked - self.now) / US + self.launch_us)
@@ -134,7 +140,7 @@ class Rank:
         self.free = start + int(length * US)
         self.started.append(start)
         code = self.recording.name(name)
-        place = (self.rank, STREAM, call, self.process, code, code)
+        place = (self.rank, STREAM, call, self.process, code, code, node)
         self.recording.add("CUPTI_ACTIVITY_KIND_KERNEL", start, self.free, *place)
 
     def copy_on_device(self, megabytes: float) -> None:
@@ -198,6 +204,14 @@ class Rank:
         """An NVTX range from `start` until now."""
         row = (start, self.now, 59, self.thread, 0, name, None, None)
         self.recording.add("NVTX_EVENTS", *row)
+
+    def mark(self, text: str, start: int, payload: int | None = None) -> None:
+        """A range of --annotate from `start` until now."""
+        domain = (start, None, 75, self.thread, MARKS, "gpu-profile", None, None)
+        if not any(row[2:5] == domain[2:5] for row in self.recording.rows["NVTX_EVENTS"]):
+            self.recording.add("NVTX_EVENTS", *domain)
+        row = (start, self.now, 59, self.thread, MARKS, None, self.recording.name(text))
+        self.recording.add("NVTX_EVENTS", *row, None, payload)
 
 
 def add_metrics(recording: Recording, every_us: int, until: int, **values: int) -> None:

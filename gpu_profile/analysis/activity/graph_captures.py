@@ -1,0 +1,62 @@
+"""When, and on which thread, the nodes of replayed CUDA graphs were captured."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.arrays.columns import Index
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.database import MISSING, Database
+from gpu_profile.analysis.store.schema import process_of
+
+NODES = "CUDA_GRAPH_NODE_EVENTS"
+NO_NODE = 0
+# A captured graph is cloned once when it is instantiated. Longer chains are of nested graphs.
+MOST_CLONES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCaptures:
+    """The nodes of one process's CUDA graphs; arrays of one length.
+
+    `node` is nsys' graphNodeId. `thread` (globalTid) and `time` (ns) are those of the call that
+    added the node to the graph that was captured, also for the nodes of its instances.
+    """
+
+    node: IntArray
+    thread: IntArray
+    time: IntArray
+
+    def places(self, nodes: IntArray) -> IntArray:
+        """The row of each node id, or -1."""
+        return Index(self.node).places(nodes).astype(np.int64)
+
+
+def load_graph_captures(database: Database, process: int) -> GraphCaptures:
+    """The captures of one process (a globalPid); empty without --cuda-graph-trace=node.
+
+    nsys writes an event for each node that is made; of a clone, a second one that names the
+    original node (`originalGraphNodeId`).
+    """
+    columns = ("start", "globalTid", "graphNodeId", "originalGraphNodeId?")
+    rows = database.load(NODES, *columns, sort=False)
+    of_process = process_of(rows["globalTid"]) == process
+    rows = {name: values[of_process] for name, values in rows.items()}
+    cloned = rows["originalGraphNodeId"] != MISSING
+    made = np.flatnonzero(~cloned)
+    node, first = np.unique(rows["graphNodeId"][made], return_index=True)
+    origin = _find_origins(node, rows["graphNodeId"][cloned], rows["originalGraphNodeId"][cloned])
+    event = made[first[origin]]
+    return GraphCaptures(node, rows["globalTid"][event], rows["start"][event])
+
+
+def _find_origins(node: IntArray, clone: IntArray, original: IntArray) -> IntArray:
+    """The row in `node` of the node that each one was first cloned from, or its own row."""
+    index = Index(node)
+    origin = np.arange(len(node))
+    of_clone, of_original = index.places(clone), index.places(original)
+    known = (of_clone >= 0) & (of_original >= 0)
+    origin[of_clone[known]] = of_original[known]
+    for _ in range(MOST_CLONES):
+        origin = origin[origin]
+    return origin

@@ -1,0 +1,171 @@
+"""The GPU time of each module of one rank, in the steady steps."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
+from gpu_profile.analysis.activity.idle import LATENCY, QUEUED, Gaps, find_gaps
+from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
+from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.arrays.columns import is_among
+from gpu_profile.analysis.arrays.intervals import FOREVER, NEVER
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.modules.marks import FORWARD, Module, load_marks
+from gpu_profile.analysis.modules.owners import (
+    Owners,
+    find_op_owners,
+    find_owners_at,
+)
+
+
+@dataclass(frozen=True)
+class ModuleTime:
+    """The sums of one module; times in ns.
+
+    `calls` counts its forwards. The time of its kernels is in `forward`, `backward`, `optimizer`,
+    `communication` or `unattributed`; a kernel is in one of them. `exposed` is communication
+    without compute at the same time, `idle` the GPU's idle time while the host was in the module.
+    """
+
+    module: Module
+    calls: int = 0
+    forward: int = 0
+    backward: int = 0
+    optimizer: int = 0
+    communication: int = 0
+    unattributed: int = 0
+    exposed: int = 0
+    idle: int = 0
+
+    @property
+    def kernel_time(self) -> int:
+        works = (self.forward, self.backward, self.optimizer, self.communication)
+        return sum(works) + self.unattributed
+
+    @property
+    def is_worth_a_row(self) -> bool:
+        """Whether anything was measured of it; a module that only holds others may have nothing."""
+        return bool(self.kernel_time or self.idle)
+
+
+NUMBERS = tuple(field.name for field in fields(ModuleTime))[1:]
+
+
+@dataclass(frozen=True)
+class RankModules:
+    """The modules of one rank. `kernel_time` (ns) is that of all its kernels in the steady steps;
+    the modules' times add up to it. `has_modules`: recorded with --annotate modules.
+    """
+
+    rank: int
+    steps: int
+    kernel_time: int
+    times: tuple[ModuleTime, ...]
+    has_modules: bool
+
+
+def measure_modules(activity: Activity) -> RankModules | None:
+    """The times of one rank's modules; None if it was recorded without --annotate."""
+    owners, marks = find_op_owners(activity), load_marks(activity.ranges)
+    if owners is None or marks is None:
+        return None
+    sums: dict[Module, dict[str, int]] = {}
+    for module, number, value in (
+        *_list_kernel_times(activity, owners),
+        *_list_idle_times(activity),
+        *_list_calls(activity),
+    ):
+        row = sums.setdefault(module, dict.fromkeys(NUMBERS, 0))
+        row[number] += value
+    times = tuple(ModuleTime(module, **row) for module, row in sums.items())
+    kernels = _steady_kernels(activity)
+    total = int(activity.ops.duration[kernels].sum())
+    assert sum(time.kernel_time for time in times) == total, "each kernel has one owner"
+    steps = len(find_steps(activity)) - _count_warm_up(activity)
+    return RankModules(activity.rank, steps, total, times, marks.has_modules)
+
+
+def _steady_kernels(activity: Activity) -> IntArray:
+    """The rows of the kernels (collectives too) that began in the steady steps."""
+    ops, (first, last) = activity.ops, steady_window(activity)
+    kernel = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
+    return np.flatnonzero(kernel & (ops.start >= first) & (ops.start < last))
+
+
+def _list_kernel_times(activity: Activity, owners: Owners) -> Iterator[tuple[Module, str, int]]:
+    """(module, field of ModuleTime, ns) of each owner."""
+    rows, ops = _steady_kernels(activity), activity.ops
+    code, start, end = owners.of_op[rows], ops.start[rows], ops.end[rows]
+    talks = ops.kind[rows] == COMMUNICATION
+    hidden = ops.union(COMPUTE).within(start, end)
+    time = _sum_by(code, end - start, len(owners.owners))
+    exposed = _sum_by(code[talks], (end - start - hidden)[talks], len(owners.owners))
+    for owner, ns, bare in zip(owners.owners, time, exposed, strict=True):
+        if ns:
+            yield owner.module, owner.work, ns
+        if bare:
+            yield owner.module, "exposed", bare
+
+
+def _list_idle_times(activity: Activity) -> Iterator[tuple[Module, str, int]]:
+    """(module, "idle", ns) of each gap's owner."""
+    gaps, (first, last) = find_gaps(activity), steady_window(activity)
+    owners = find_gap_owners(activity, gaps)
+    if owners is None:
+        return
+    steady = (gaps.start >= first) & (gaps.start < last)
+    time = _sum_by(owners.of_op[steady], (gaps.end - gaps.start)[steady], len(owners.owners))
+    for owner, ns in zip(owners.owners, time, strict=True):
+        if ns:
+            yield owner.module, "idle", ns
+
+
+def find_gap_owners(activity: Activity, gaps: Gaps) -> Owners | None:
+    """The owner of each idle gap: what the host did in the middle of it, up to the launch that
+    ended it. A gap before an operation that was launched in time belongs to that operation's
+    launch.
+    """
+    launched = activity.launched[gaps.next_op]
+    in_time = is_among(gaps.cause, (QUEUED, LATENCY)) | (launched <= gaps.start)
+    middle = (gaps.start + launched) // 2
+    return find_owners_at(
+        activity, activity.launcher[gaps.next_op], np.where(in_time, launched, middle)
+    )
+
+
+def _list_calls(activity: Activity) -> Iterator[tuple[Module, str, int]]:
+    """(module, "calls", count) of the forwards in the steady steps."""
+    marks = load_marks(activity.ranges)
+    if marks is None:
+        return
+    first, last = _host_window(activity)
+    start = marks.ranges.start
+    inside = (start >= first) & (start < last)
+    counts = np.bincount(marks.ranges.name[inside], minlength=len(marks.by_name)).tolist()
+    for mark, count in zip(marks.by_name, counts, strict=True):
+        if count and mark.module.name and mark.phase in (FORWARD, "optimizer"):
+            yield mark.module, "calls", count
+
+
+def _host_window(activity: Activity) -> tuple[int, int]:
+    """When the host issued the steady steps (ns); all time without a start-up."""
+    steps, drop = find_steps(activity), _count_warm_up(activity)
+    if find_start_up(activity) is None:
+        return NEVER, FOREVER
+    return int(steps.host_start[drop]), int(steps.host_end[-1])
+
+
+def _count_warm_up(activity: Activity) -> int:
+    start_up = find_start_up(activity)
+    return start_up.first_steps if start_up else 0
+
+
+def _sum_by(code: IntArray, value: IntArray | NDArray[np.int64], size: int) -> list[int]:
+    """The exact sum of the values of each code."""
+    sums = np.zeros(size, np.int64)
+    np.add.at(sums, code, value)
+    result: list[int] = sums.tolist()
+    return result

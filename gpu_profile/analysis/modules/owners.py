@@ -1,0 +1,176 @@
+"""The owner of each GPU operation: a module's forward or backward, an optimizer, a collective.
+
+The innermost mark that is open on the launching thread at the launch decides. An operation of a
+replayed CUDA graph belongs to the mark that was open when its node was captured, if that is in the
+report. Whatever has no owner is named by the phase in which it was launched.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, NO_CALL, Activity
+from gpu_profile.analysis.activity.graph_captures import NO_NODE
+from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_innermost
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.modules.marks import (
+    BACKWARD,
+    FORWARD,
+    OPTIMIZER,
+    Mark,
+    Marks,
+    Module,
+    load_marks,
+    phases_of,
+)
+from gpu_profile.analysis.tables.comm_kernels import KINDS, OTHER
+
+COLLECTIVE, UNATTRIBUTED = "communication", "unattributed"
+WORKS = (FORWARD, BACKWARD, OPTIMIZER, COLLECTIVE, UNATTRIBUTED)
+GRAPH, NO_PHASE, NO_LAUNCH = "graph", "outside of phases", "no launch recorded"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """`work` is one of WORKS. The module of UNATTRIBUTED work names the phase: "(backward)"."""
+
+    work: str
+    module: Module
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """`of_op`: for each operation the index of its owner in `owners`."""
+
+    owners: tuple[Owner, ...]
+    of_op: IntArray
+
+    def flags(self, work: str) -> IntArray:
+        """A mask over `owners` of those with this work."""
+        return np.array([owner.work == work for owner in self.owners], bool)
+
+
+@once_each
+def find_op_owners(activity: Activity) -> Owners | None:
+    """The owner of each operation; None if the process was recorded without --annotate."""
+    marks = load_marks(activity.ranges)
+    if marks is None:
+        return None
+    book = _Book()
+    of_name = np.array([book.code(_owner_of(mark)) for mark in marks.by_name], np.int64)
+    mark_code = np.append(of_name, book.code(_unattributed(NO_PHASE)))  # NO_RANGE (-1): the last
+    codes = mark_code[_name_of_ranges(marks, activity.launcher, activity.launched)]
+    codes[activity.ops.call == NO_CALL] = book.code(_unattributed(NO_LAUNCH))
+    _set_graph_owners(activity, marks, mark_code, codes, book)
+    _set_collectives(activity, codes, book)
+    return Owners(book.owners, codes)
+
+
+def find_owners_at(activity: Activity, thread: IntArray, time: IntArray) -> Owners | None:
+    """The owner of what each thread (globalTid) did at each time; None without marks.
+
+    `of_op` has an entry for each time.
+    """
+    marks = load_marks(activity.ranges)
+    if marks is None:
+        return None
+    book = _Book()
+    of_name = np.array([book.code(_owner_of(mark)) for mark in marks.by_name], np.int64)
+    mark_code = np.append(of_name, book.code(_unattributed(NO_PHASE)))
+    return Owners(book.owners, mark_code[_name_of_ranges(marks, thread, time)])
+
+
+class _Book:
+    """Numbers owners in the order in which they are first used."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Owner, int] = {}
+
+    def code(self, owner: Owner) -> int:
+        return self._codes.setdefault(owner, len(self._codes))
+
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        return tuple(self._codes)
+
+
+def _owner_of(mark: Mark) -> Owner:
+    if mark.phase == OPTIMIZER:
+        return Owner(OPTIMIZER, mark.module)
+    if mark.module.name:
+        return Owner(mark.phase, mark.module)
+    return _unattributed(mark.phase or NO_PHASE)
+
+
+def _unattributed(where: str) -> Owner:
+    return Owner(UNATTRIBUTED, Module(f"({where})", UNATTRIBUTED))
+
+
+def _name_of_ranges(marks: Marks, thread: IntArray, time: IntArray) -> IntArray:
+    """The name (a code of Marks.by_name, or NO_RANGE) of the innermost mark at each time.
+
+    A thread without an open mark of its own is in the phase of the main thread: autograd's threads
+    between two modules are in `backward`.
+    """
+    own = _open_on_thread(marks.ranges, thread, time)
+    phases = phases_of(marks)
+    if not len(phases.start):
+        return own
+    free = np.flatnonzero(own == NO_RANGE)
+    main = np.full(len(free), phases.thread[0])
+    own[free] = _open_on_thread(phases, main, time[free])
+    return own
+
+
+def _open_on_thread(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray:
+    """The name's code of the innermost range open on the thread itself, or NO_RANGE."""
+    codes = np.full(len(time), NO_RANGE)
+    rows = np.flatnonzero(is_among(thread, list_distinct(ranges.thread)))
+    index = find_innermost(ranges, thread[rows], time[rows])
+    codes[rows] = np.append(ranges.name, NO_RANGE)[index]
+    return codes
+
+
+def _set_graph_owners(
+    activity: Activity, marks: Marks, mark_code: IntArray, codes: IntArray, book: _Book
+) -> None:
+    """Set the owners of replayed graphs: by the capture, else by the replay's module, else none."""
+    replayed = np.flatnonzero(activity.ops.graph_node != NO_NODE)
+    if not len(replayed):
+        return
+    graph = book.code(_unattributed(GRAPH))
+    owned = _owned(book)
+    codes[replayed] = np.where(owned[codes[replayed]], codes[replayed], graph)
+    captures = activity.captures
+    place = captures.places(activity.ops.graph_node[replayed]) if captures else replayed * 0 - 1
+    known = place >= 0
+    if captures is None or not known.any():
+        return
+    rows, place = replayed[known], place[known]
+    names = _open_on_thread(marks.ranges, captures.thread[place], captures.time[place])
+    captured = mark_code[names]
+    codes[rows] = np.where(owned[captured], captured, codes[rows])
+
+
+def _owned(book: _Book) -> IntArray:
+    return np.array([owner.work != UNATTRIBUTED for owner in book.owners], bool)
+
+
+def _set_collectives(activity: Activity, codes: IntArray, book: _Book) -> None:
+    """Make communication without a module a collective of its kind, and the other communication
+    that of its module.
+    """
+    rows = np.flatnonzero(activity.ops.kind == COMMUNICATION)
+    owners = book.owners
+    comm = activity.comm
+    kind = comm.kind.astype(np.int64) if comm else np.full(len(rows), KINDS.index(OTHER))
+    for code in list_distinct(codes[rows]):
+        own = np.flatnonzero(codes[rows] == code)
+        if owners[code].work != UNATTRIBUTED:
+            codes[rows[own]] = book.code(Owner(COLLECTIVE, owners[code].module))
+            continue
+        for number in list_distinct(kind[own]):
+            named = Owner(COLLECTIVE, Module(f"({KINDS[number]})", COLLECTIVE))
+            codes[rows[own[kind[own] == number]]] = book.code(named)

@@ -1,0 +1,81 @@
+"""Each kernel has one owner: the module, optimizer or collective that truly launched it."""
+
+import secrets
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.modules.marks import FORWARD, Mark, Module, fold_numbers, parse_mark
+from gpu_profile.analysis.modules.module_times import measure_modules
+from gpu_profile.analysis.modules.owners import UNATTRIBUTED, find_op_owners
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.by_name import OURS
+from tests.generator.marked import Key, MarkedRun
+from tests.unit.analysis.scenarios import Training
+
+FIRST_SEED = secrets.randbits(32)
+
+
+def read_owners(path: Path) -> Counter[Key]:
+    """ns of kernels by module and work, over all ranks and the whole recording."""
+    times: Counter[Key] = Counter()
+    with Database.open(path) as database:
+        for activity in activities_of(database, Scope()):
+            owners = find_op_owners(activity)
+            assert owners is not None
+            sums = np.bincount(owners.of_op, activity.ops.duration, len(owners.owners))
+            for owner, ns in zip(owners.owners, sums.tolist(), strict=True):
+                name = "" if owner.work == UNATTRIBUTED else owner.module.name
+                times[name, owner.work] += int(ns)
+    return times
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + 40))
+def test_every_kernel_counts_for_what_launched_it(seed: int, tmp_path: Path) -> None:
+    run = MarkedRun(seed)
+    assert +read_owners(run.save(tmp_path)) == +run.truth
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + 10))
+@pytest.mark.parametrize("by", ["module", "class", "line"])
+def test_the_rows_add_up_to_the_kernels(seed: int, by: str, tmp_path: Path) -> None:
+    """The table holds steady steps: all of them here, as the recordings have no start-up."""
+    run = MarkedRun(seed)
+    with Database.open(run.save(tmp_path)) as database:
+        for depth in (0, 1, 2):
+            table = OURS["module_sum"].table(database, scope=Scope(by=by, depth=depth))
+            assert sum(int(cell or 0) for cell in table.column("GPU Time")) == run.truth.total()
+
+
+def test_a_report_without_marks_has_no_modules(tmp_path: Path) -> None:
+    with Database.open(Training(ranks=2).save(tmp_path)) as database:
+        assert OURS["module_sum"].table(database).rows == ()
+        assert [measure_modules(one) for one in activities_of(database, Scope())] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("step", Mark("step")),
+        ("backward", Mark("backward")),
+        ("optimizer AdamW", Mark("optimizer", Module("(optimizer AdamW)", "AdamW"))),
+        ("forward h.3|Block|m.py:1", Mark(FORWARD, Module("h.3", "Block", "m.py:1"))),
+        ("forward h.3|Block", Mark(FORWARD, Module("h.3", "Block"))),
+        ("forwarded h.3|Block|m.py:1", Mark("")),
+        ("", Mark("")),
+    ],
+)
+def test_the_text_of_a_mark(text: str, mark: Mark) -> None:
+    assert parse_mark(text) == mark
+
+
+@pytest.mark.parametrize(
+    ("name", "folded"),
+    [("h.3.attn", "h.*.attn"), ("12", "*"), ("conv1.2", "conv1.*"), ("h.3.4", "h.*.*")],
+)
+def test_layers_fold_into_one_name(name: str, folded: str) -> None:
+    assert fold_numbers(name) == folded
