@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from gpu_profile import process
-from gpu_profile.cli.paths import ROOT
 from gpu_profile.command import Command, Result
+from gpu_profile.settings.places import ROOT
 
 INVOKE = (sys.executable, "-m", "invoke", "--search-root", str(ROOT))
 

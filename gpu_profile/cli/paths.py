@@ -1,4 +1,4 @@
-"""The project's folder, and the files of --output."""
+"""Where the records of images are, and the files of --output."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 from gpu_profile.cli.table import Options
 from gpu_profile.errors import SettingsError
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORDS = Path(".gpu-profile") / "images.json"
 """The digests that `invoke push` recorded, by tag."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpu_profile.cli.paths import ROOT
+from gpu_profile.settings.places import ROOT
 from tests.invoked import INVOKE
 
 BEAT = "import os,sys,time\nprint('up', os.environ.get('RANK'), flush=True)\n"

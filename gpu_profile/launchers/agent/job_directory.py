@@ -11,8 +11,9 @@ from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolErr
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.nsys.rank_wrapper import local_arguments
+from gpu_profile.settings.places import ROOT
 
-CONTAINER_ROOT = Path(__file__).resolve().parents[3] / "Container-Root"
+CONTAINER_ROOT = ROOT / "Container-Root"
 AGENT = CONTAINER_ROOT / "agent"
 """The folder of job.py and its sibling modules. A remote machine gets a copy of all its files."""
 SAMPLES = CONTAINER_ROOT / "samples"

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
@@ -10,12 +9,13 @@ import yaml
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.settings.places import ROOT
 
 Manifest: TypeAlias = dict[str, Any]
 
 PREFIX = "gpu-profile.io"
 MANAGED_BY, MANAGER = "app.kubernetes.io/managed-by", "gpu-profile"
-DIRECTORY = Path(__file__).resolve().parents[3] / "k8s"
+DIRECTORY = ROOT / "k8s"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 SSHD_NEEDS = ("SETGID", "SETUID", "SYS_CHROOT")
 """The capabilities of a root sshd: it locks its network half into a chroot of another user."""

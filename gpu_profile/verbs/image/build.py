@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.paths import RECORDS, ROOT
+from gpu_profile.cli.paths import RECORDS
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Command, Steps, make_command
@@ -23,6 +23,7 @@ from gpu_profile.image.build import BuildOptions
 from gpu_profile.image.build_log import BuildLog
 from gpu_profile.lock import file as lock
 from gpu_profile.progress import Progress
+from gpu_profile.settings.places import ROOT
 from gpu_profile.verbs.image.lock import apply_lock_file, check_rules
 from gpu_profile.verbs.image.registry_access import open_ecr_access
 

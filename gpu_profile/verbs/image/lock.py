@@ -6,7 +6,6 @@ from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.paths import ROOT
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.image import auto as decide
 from gpu_profile.image import build as image
@@ -18,6 +17,7 @@ from gpu_profile.lock import http as download
 from gpu_profile.lock.file import Lock
 from gpu_profile.lock.resolvers import Tools, get_architecture, nvidia_distribution
 from gpu_profile.progress import Progress
+from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import Settings
 
 PATH = Path(locks.NAME)

@@ -4,11 +4,11 @@ import sys
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.paths import ROOT
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError, SettingsError
+from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.job_from_flags import with_image

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpu_profile import process
-from gpu_profile.cli.paths import ROOT
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError
 from gpu_profile.process import find_program
+from gpu_profile.settings.places import ROOT
 
 _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
 _NOTHING_SELECTED = 5

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import __version__, process
-from gpu_profile.cli.paths import ROOT
 from gpu_profile.command import Command, Result
+from gpu_profile.settings.places import ROOT
 from tests.invoked import invoke
 
 OWN_TASKS = """

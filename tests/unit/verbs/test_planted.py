@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.cli.paths import ROOT
+from gpu_profile.settings.places import ROOT
 from tests.invoked import INVOKE
 
 REPORT = ROOT / "tests" / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
