@@ -246,7 +246,7 @@ VERBS: tuple[Verb, ...] = (
                 "what runs differ by, where there are too few to measure it",
                 kind="percent",
             ),
-            Option("metric", "step", "step, range:NAME or kernel:NAME"),
+            Option("metric", "step", "step, range:NAME, module:NAME or kernel:NAME"),
             Option("format", "text", "text, json, markdown or junit"),
             _OUTPUT,
             _SCHEDULER,

@@ -183,12 +183,18 @@ def _run_samples(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Sam
     stacked = np.stack([time[:common] for time in times]).astype(np.float64)
     if not stacked.any():
         raise ReportError(f"the {side} run spends no time in {metric}", _format_hint(metric, ranks))
-    return np.asarray(stacked.mean(axis=0) if metric.kind == "kernel" else stacked.max(axis=0))
+    return np.asarray(
+        stacked.mean(axis=0) if metric.kind in ("kernel", "module") else stacked.max(axis=0)
+    )
 
 
 def _format_hint(metric: Metric, ranks: Sequence[RankSamples]) -> str:
     if metric.kind == "step":
         return "Mark each step with an NVTX range called step"
+    if metric.kind == "module":
+        return (
+            "Record it with --annotate modules; `invoke stats --table module_sum` lists the names"
+        )
     names = {name for rank in ranks for name in rank.kernels}
     close = sorted(name for name in names if metric.name.lower() in name.lower())
     if metric.kind == "kernel" and close:

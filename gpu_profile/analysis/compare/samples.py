@@ -11,25 +11,29 @@ from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_parents
 from gpu_profile.analysis.activity.steps import Steps, find_steps, host_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.modules.marks import is_inside
+from gpu_profile.analysis.modules.owners import find_op_owners
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import SettingsError
 
-METRICS = ("step", "range:NAME", "kernel:NAME")
+METRICS = ("step", "range:NAME", "module:NAME", "kernel:NAME")
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: `kind` is "step", "range" or "kernel"; `name` is that of the range or kernel."""
+    """A metric: `kind` is "step", "range", "module" or "kernel"; `name` is that of the range,
+    module or kernel.
+    """
 
     kind: str
     name: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Metric":
-        """Parse "step", "range:NAME" or "kernel:NAME". Raises SettingsError for other texts."""
+        """Parse "step" or "kernel:NAME" (see METRICS). Raises SettingsError for other texts."""
         kind, _, name = text.partition(":")
-        if (kind == "step" and not name) or (kind in ("range", "kernel") and name):
+        if (kind == "step" and not name) or (f"{kind}:NAME" in METRICS and name):
             return cls(kind, name)
         raise SettingsError(f"metric {text!r} is not known", f"Use one of {', '.join(METRICS)}")
 
@@ -58,14 +62,17 @@ class RankSamples:
 def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
     """The samples of one rank.
 
-    A sample is a step's time, a kernel's time in one step, or the span of one instance of a range
-    on the GPU (on the host if the instance launched nothing).
+    A sample is a step's time, a kernel's or a module's time in one step, or the span of one
+    instance of a range on the GPU (on the host if the instance launched nothing).
     """
     steps, kernels = find_steps(activity), _sample_kernels(activity)
     if metric.kind == "step":
         times, step = steps.end - steps.start, np.arange(len(steps))
     elif metric.kind == "range":
         times, step = _sample_range(activity, steps, metric.name)
+    elif metric.kind == "module":
+        times = _sample_module(activity, steps, metric.name)
+        step = np.arange(len(times))
     else:
         _, times = kernels.get(metric.name, (None, np.empty(0, np.int64)))
         step = np.arange(len(times))
@@ -84,7 +91,7 @@ def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSam
 def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
     steps = host_steps(ranges)
     times, step = steps.end - steps.start, np.arange(len(steps))
-    if metric.kind == "kernel":
+    if metric.kind in ("kernel", "module"):
         times = step = np.empty(0, np.int64)
     if metric.kind == "range":
         instances = ranges.called(metric.name)
@@ -117,6 +124,26 @@ def _sample_kernels(activity: Activity) -> dict[str, tuple[IntArray, IntArray]]:
         text: (count.astype(np.int64), np.rint(time).astype(np.int64))
         for text, count, time in zip(texts, counts, times, strict=True)
     }
+
+
+def _sample_module(activity: Activity, steps: Steps, name: str) -> IntArray:
+    """The ns of kernels in each step that a module or the modules in it launched, collectives
+    left out; in one sample for the whole recording without steps.
+
+    "h.*.attn" is the modules of all layers.
+    """
+    owners = find_op_owners(activity)
+    if owners is None:
+        return np.empty(0, np.int64)
+    chosen = np.array([is_inside(owner.module, name) for owner in owners.owners], bool)
+    if not chosen.any():
+        return np.empty(0, np.int64)
+    step, columns = step_of(activity.launched, steps.host_start, steps.host_end), len(steps) or 1
+    step = step if len(steps) else np.zeros(len(step), np.int64)
+    kernel = (activity.ops.kind == COMPUTE) & chosen[owners.of_op]
+    rows = np.flatnonzero(kernel & (step >= 0) & (step < columns))
+    times = np.bincount(step[rows], activity.ops.duration[rows], minlength=columns)
+    return np.rint(times).astype(np.int64)
 
 
 def _sample_range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray, IntArray]:

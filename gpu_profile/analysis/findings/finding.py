@@ -8,6 +8,7 @@ import numpy as np
 from gpu_profile.analysis.activity.states import RankSplit
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.rank_facts import RankFacts
+from gpu_profile.analysis.modules.gap_places import NOWHERE, GapPlace
 
 CAP_QUANTILE = 0.9
 KINDS = (
@@ -129,13 +130,13 @@ class View:
         """When the first steady step began (ns, the run's clock)."""
         return int(self.facts.states.start[1 + self.first if self.has_steps else 0])
 
-    def top_range(self, cause: int) -> tuple[str, float]:
-        """(name, part 0 to 1) of the NVTX range with most of the idle time of this cause."""
-        times = {name: ns for (why, name), ns in self.facts.gap_ranges.items() if why == cause}
+    def top_place(self, cause: int) -> tuple[GapPlace, float]:
+        """(place, part 0 to 1) of the module or range with most of the idle time of this cause."""
+        times = {place: ns for (why, place), ns in self.facts.gap_places.items() if why == cause}
         if not times:
-            return "", 0.0
-        name = max(sorted(times), key=lambda key: times[key])
-        return name, times[name] / sum(times.values())
+            return NOWHERE, 0.0
+        place = max(sorted(times, key=str), key=lambda key: times[key])
+        return place, times[place] / sum(times.values())
 
 
 def format_ranks(ranks: Iterable[int]) -> str:

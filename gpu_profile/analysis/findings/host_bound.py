@@ -99,7 +99,8 @@ def _host_advice(views: Sequence[View]) -> str:
 def _waits_for_data(view: View) -> bool:
     """Whether the host waited for data, by its NVTX range, its sampled stacks, or its waits."""
     work = view.facts.host_work.get(STALL)
-    named = DATA_RANGE.search(view.top_range(STALL)[0])
+    place, _ = view.top_place(STALL)
+    named = not place.is_module and DATA_RANGE.search(place.name)
     return bool(named) or bool(work and work.is_loading)
 
 
@@ -181,10 +182,10 @@ def _idle_line(views: Sequence[View], cost_ms: Callable[[View], float], words: s
 
 
 def _place_lines(views: Sequence[View], cause: int) -> tuple[str, ...]:
-    """Evidence on the worst rank: the range with most of the idle time, and the longest gap."""
+    """Evidence on the worst rank: the module or range with most idle time, and the longest gap."""
     worst = max(views, key=lambda view: view.share(f"idle_{CAUSES[cause]}"))
-    name, part = worst.top_range(cause)
-    lines = [f"rank {worst.rank}: {100 * part:.0f} % of it in range {name}"] if name else []
+    place, part = worst.top_place(cause)
+    lines = [f"rank {worst.rank}: {100 * part:.0f} % of it in {place}"] if place.name else []
     period = find_period(worst.steady(worst.split.spent[f"idle_{CAUSES[cause]}"]))
     work = worst.facts.host_work.get(cause)
     if period:

@@ -17,10 +17,8 @@ from gpu_profile.analysis.activity.idle import (
     STAGED_BYTES,
     blocking_calls,
     find_gaps,
-    ranges_at,
     sync_shadow,
 )
-from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE
 from gpu_profile.analysis.activity.start_up import steady_window
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.activity.steps import Steps, find_steps
@@ -30,6 +28,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.counters.gpu_use import NO_USE, GpuUse
 from gpu_profile.analysis.host.blocking_names import name_blocking_calls
 from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
+from gpu_profile.analysis.modules.gap_places import GapPlace, find_gap_places
 
 # A shorter kernel takes less time on the GPU than its launch takes on the host.
 TINY_NS = 5_000
@@ -71,11 +70,11 @@ class RankFacts:
     """The facts of one rank; arrays are by window.
 
     `kernels` by name; `copies` by (copyKind, pageable). `blockers`: (calls, ns that the host was
-    blocked, is a copy) by blocking call, named by name_blocking_calls(). `gap_ranges`: idle ns by
-    (cause, NVTX range of the host). `longest`: (ns, at ns) of the longest gap by cause. `tiny`:
-    kernels below TINY_NS; `tiny_idle`: ns of gaps right before them with the cause launch or
-    latency. `host_active`: ns of a step in which the host was not blocked. `sync_cost`: idle ns
-    that synchronisation causes. `host_work`: by cause.
+    blocked, is a copy) by blocking call, named by name_blocking_calls(). `gap_places`: idle ns by
+    (cause, module or NVTX range that the host was in). `longest`: (ns, at ns) of the longest gap
+    by cause. `tiny`: kernels below TINY_NS; `tiny_idle`: ns of gaps right before them with the
+    cause launch or latency. `host_active`: ns of a step in which the host was not blocked.
+    `sync_cost`: idle ns that synchronisation causes. `host_work`: by cause.
     """
 
     report: str
@@ -83,7 +82,7 @@ class RankFacts:
     kernels: Mapping[str, KernelTime]
     copies: Mapping[Key, CopyTime]
     blockers: Mapping[str, tuple[IntArray, IntArray, bool]]
-    gap_ranges: Mapping[tuple[int, str], int]
+    gap_places: Mapping[tuple[int, GapPlace], int]
     longest: Mapping[int, tuple[int, int]]
     kernel_count: IntArray
     tiny: IntArray
@@ -112,7 +111,7 @@ def rank_facts(
         kernels=_sum_kernels(activity),
         copies=_sum_copies(activity, gpu),
         blockers=_sum_blocking_calls(activity, steps),
-        gap_ranges=_gap_ranges(activity),
+        gap_places=_gap_places(activity),
         longest=_find_longest(activity, offset_ns),
         kernel_count=gpu.count(ops.start[kernels]),
         tiny=gpu.count(ops.start[tiny]),
@@ -209,19 +208,16 @@ def _sum_blocking_calls(
     return blockers
 
 
-def _gap_ranges(activity: Activity) -> dict[tuple[int, str], int]:
-    """Idle ns by (cause, name of the NVTX range that the host was in)."""
-    gaps, ranges = find_gaps(activity), activity.ranges.of_user()
-    owner = ranges_at(activity, ranges, gaps)
-    name = np.full(len(owner), NO_RANGE)
-    name[owner != NO_RANGE] = ranges.name[owner[owner != NO_RANGE]]
+def _gap_places(activity: Activity) -> dict[tuple[int, GapPlace], int]:
+    """Idle ns by (cause, place of the host)."""
+    gaps = find_gaps(activity)
+    place, places = find_gap_places(activity, gaps)
     # Each combination is encoded as one integer: np.unique on rows of a matrix takes seconds.
-    names = ("", *ranges.names)
-    code = gaps.cause * len(names) + name + 1
+    code = gaps.cause * len(places) + place
     length = np.where(_is_steady(activity, gaps.start), gaps.end - gaps.start, 0)
     sums = np.bincount(code, weights=length)
     return {
-        (int(key) // len(names), names[int(key) % len(names)]): round(float(sums[key]))
+        (int(key) // len(places), places[int(key) % len(places)]): round(float(sums[key]))
         for key in np.flatnonzero(sums)
     }
 

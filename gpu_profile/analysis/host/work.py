@@ -9,6 +9,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, COPY_TO_HOST, Activity
 from gpu_profile.analysis.activity.idle import STAGED_BYTES, SYNC, Gaps, blocking_calls, find_gaps
 from gpu_profile.analysis.activity.start_up import steady_window
+from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.host.samples import HOST_CAUSES, samples_in
@@ -18,7 +19,7 @@ from gpu_profile.analysis.store.database import Database
 
 # At least 5 samples and half of the time are needed to name one cause for a gap.
 FEWEST_SAMPLES, MOST_OF_IT = 5, 0.5
-_TOP = 5
+_TOP, _SHOWN_SHARE = 5, 0.2
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class HostWork:
     `functions` are the most frequent ones, (name and place, samples). `idle` is the total of the
     gaps (ns). `waits` is how much of it the thread waited (ns), by kind. `to_device` is the time
     (ns) of gaps that end with a copy to the GPU and do not begin with a large copy from it.
+    `steps` is the number of steady steps, 1 without steps.
     """
 
     kind: str = ""
@@ -47,6 +49,7 @@ class HostWork:
     waits: Mapping[str, int] = field(default_factory=dict)
     has_loader: bool = False
     to_device: int = 0
+    steps: int = 1
 
     @property
     def is_loading(self) -> bool:
@@ -64,9 +67,11 @@ class HostWork:
         """Lines of evidence; empty if the recording has no samples or waits."""
         evidence = []
         if self.samples >= FEWEST_SAMPLES:
-            name, count = self.functions[0]
-            share = 100 * count / self.samples
-            evidence.append(f"{share:.0f} % of {self.samples} {self.kind} samples in it: {name}")
+            evidence += [
+                self._function_line(name, count)
+                for place, (name, count) in enumerate(self.functions)
+                if place == 0 or count >= _SHOWN_SHARE * self.samples
+            ]
             if self.loading:
                 share = 100 * self.loading / self.samples
                 evidence.append(f"{share:.0f} % of the samples are in the data loader")
@@ -77,6 +82,12 @@ class HostWork:
             share = 100 * self.to_device / self.idle
             evidence.append(f"{share:.0f} % of it ends with a copy to the GPU, as a new batch does")
         return evidence
+
+    def _function_line(self, name: str, count: int) -> str:
+        """For example "58 % of 120 Python samples in it: collate (data.py:41), 38.00 ms a step"."""
+        share = count / self.samples
+        what = f"{100 * share:.0f} % of {self.samples} {self.kind} samples in it: {name}"
+        return f"{what}, {share * self.idle / self.steps / 1e6:.2f} ms a step"
 
 
 def load_host_record(database: Database) -> HostRecord:
@@ -96,7 +107,8 @@ def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
             to_device = int((gaps.end - gaps.start)[input_gaps].sum())
             times = gaps.start[chosen], gaps.end[chosen], thread[chosen]
             time_by_cause[cause] = replace(_work(*times, record), to_device=to_device)
-    return time_by_cause
+    steps = max(1, int(np.sum(find_steps(activity).start >= first)))
+    return {cause: replace(work, steps=steps) for cause, work in time_by_cause.items()}
 
 
 def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:

@@ -124,3 +124,13 @@ def fold_numbers(name: str) -> str:
 def cut_depth(module: Module, depth: int) -> str:
     """The name's first `depth` parts; the whole name for 0, and for what is no module."""
     return ".".join(module.name.split(".")[:depth]) if depth and module.is_real else module.name
+
+
+def is_inside(module: Module, name: str) -> bool:
+    """Whether the module has this name or is inside the module that has it.
+
+    "h.3" holds "h.3.attn.proj"; "h.*.attn" holds those of all layers. An optimizer is
+    "optimizer AdamW".
+    """
+    plain = module.name.strip("()")
+    return any(text == name or text.startswith(f"{name}.") for text in (plain, fold_numbers(plain)))

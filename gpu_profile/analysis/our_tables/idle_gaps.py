@@ -7,9 +7,9 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.cached import activities_of, compute_share
-from gpu_profile.analysis.activity.idle import CAUSES, Gaps, find_gaps, ranges_at
-from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE
+from gpu_profile.analysis.activity.idle import CAUSES, Gaps, find_gaps
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.modules.gap_places import find_gap_places
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.analysis.tables.statistics import encode_rows
@@ -39,8 +39,9 @@ def collect_gaps(database: Database, scope: Scope) -> list[Row]:
 def merge_gaps(parts: Sequence[Sequence[Row]]) -> Table:
     """All rows, the most idle time first.
 
-    Range: open on the host in the middle of the gap. Next Call: launched the operation that ended
-    the gap. Longest At: the start of the longest gap, on the run's clock.
+    Range: the NVTX range, or with --annotate the module, that was open on the host in the middle of
+    the gap. Next Call: launched the operation that ended the gap. Longest At: the start of the
+    longest gap, on the run's clock.
     """
     rows = sorted(chain.from_iterable(parts), key=lambda row: (-int(row[5] or 0), row[0], row[3]))
     return Table("idle_gaps", COLUMNS, tuple(rows))
@@ -51,16 +52,15 @@ def _build_rows(activity: Activity, offset_ns: int) -> list[Row]:
     if not len(gaps.start):
         return []
     span = int(activity.ops.end.max() - activity.ops.start[0])
-    codes, combinations = encode_rows(
-        gaps.cause, _range_codes(activity, gaps), _next_calls(activity, gaps)
-    )
+    place, places = find_gap_places(activity, gaps)
+    codes, combinations = encode_rows(gaps.cause, place, _next_calls(activity, gaps))
     length, rows = gaps.end - gaps.start, list[Row]()
     order = np.argsort(codes.astype(np.int32), kind="stable")
     edges = np.searchsorted(codes[order], np.arange(len(combinations) + 1))
     for number, (cause, name, code) in enumerate(combinations):
         chosen = order[edges[number] : edges[number + 1]]
         longest = chosen[np.argmax(length[chosen])]
-        label = activity.ranges.names[name] if name != NO_RANGE else None
+        label = places[name].name or None
         total, middle = int(length[chosen].sum()), float(np.median(length[chosen]))
         at = int(gaps.start[longest]) + offset_ns
         numbers = (len(chosen), total, middle, int(length[longest]), at, compute_share(total, span))
@@ -74,15 +74,6 @@ def _next_calls(activity: Activity, gaps: Gaps) -> IntArray:
     if not len(activity.calls.name):
         return np.full(len(call), NO_CALL)
     return np.where(call == NO_CALL, NO_CALL, activity.calls.name[call])
-
-
-def _range_codes(activity: Activity, gaps: Gaps) -> IntArray:
-    """The index into the range names of the range that the host was in, or NO_RANGE."""
-    ranges = activity.ranges.of_user()
-    range_index = ranges_at(activity, ranges, gaps)
-    if not len(ranges.name):
-        return range_index
-    return np.where(range_index == NO_RANGE, NO_RANGE, ranges.name[range_index])
 
 
 IDLE_GAPS = Analysis("idle_gaps", collect_gaps, merge_gaps)

@@ -61,7 +61,9 @@ def test_the_function_that_waits_is_named(tmp_path: Path) -> None:
 
     finding = only_of(Training(ranks=1, after=item).record(), tmp_path)
     assert finding.cause == "sync"
-    assert any(e.endswith("Python samples in it: write_log (log.py:7)") for e in finding.evidence)
+    (line,) = [line for line in finding.evidence if "Python samples" in line]
+    assert "Python samples in it: write_log (log.py:7), " in line
+    assert line.endswith(" ms a step")
 
 
 def every(n: int, act: Callable[[Rank], None]) -> Callable[[Rank], None]:
@@ -135,7 +137,8 @@ def test_python_samples_name_the_function(
     training = Training(ranks=1, layer=lambda _: None, after=work)
     finding = only_of(training.record(), tmp_path)
     assert (finding.kind, finding.cause) == ("idle", cause)
-    assert any(line.endswith(f"Python samples in it: {place}") for line in finding.evidence)
+    (line,) = [line for line in finding.evidence if f"Python samples in it: {place}, " in line]
+    assert float(line.split()[-4]) == pytest.approx(finding.ms_per_step, rel=0.02)
 
 
 @pytest.mark.parametrize(

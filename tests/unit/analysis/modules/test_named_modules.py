@@ -1,0 +1,82 @@
+"""Findings, tables and the gate in the words of the model: its modules."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.compare.compare import compare_samples
+from gpu_profile.analysis.compare.samples import Metric, RankSamples, samples_of
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.by_name import OURS
+from gpu_profile.errors import ReportError
+from tests.unit.analysis.synthetic import Rank, ranks_of
+
+LAYERS, STEPS = 4, 8
+
+
+def layer(rank: Rank, name: str, host_us: float, kernel_us: float, kernels: int = 10) -> None:
+    start = rank.now
+    for _ in range(kernels):
+        rank.work(host_us)
+        rank.kernel(kernel_us)
+    rank.mark(f"forward {name}|{name.title()}|model.py:3", start)
+
+
+def train(path: Path, attention_host_us: float = 4, attention_us: float = 30) -> Path:
+    """Two modules a layer, of which the host may be slow in one."""
+    (rank,) = ranks_of(1)
+    for step in range(STEPS):
+        begin = rank.now
+        rank.work(1)
+        for number in range(LAYERS):
+            layer(rank, f"h.{number}.attn", attention_host_us, attention_us)
+            layer(rank, f"h.{number}.mlp", 4, 30)
+        rank.mark("step", begin, step)
+    return rank.recording.save(path)
+
+
+def test_a_finding_names_the_module_of_all_layers(tmp_path: Path) -> None:
+    with Database.open(train(tmp_path / "slow.sqlite", attention_host_us=60)) as database:
+        (finding,) = diagnose_reports(database).findings
+        gaps = OURS["idle_gaps"].table(database)
+        modules = OURS["module_sum"].table(database)
+    assert (finding.kind, finding.cause) == ("host_bound", "launch")
+    (line,) = [line for line in finding.evidence if "h.*.attn" in line]
+    assert line == "rank 0: 100 % of it in h.*.attn"
+    assert gaps.column("Range")[0] == "h.*.attn"
+    idle = dict(zip(modules.column("Module"), modules.column("Idle"), strict=True))
+    assert int(idle["h.0.attn"] or 0) > 10 * int(idle["h.0.mlp"] or 0)
+
+
+def of_module(path: Path, name: str) -> list[list[RankSamples]]:
+    with Database.open(path) as database:
+        return [samples_of(database, Scope(), Metric.parse(f"module:{name}"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("h.*.attn", "regression"),
+        ("h.2.attn", "regression"),
+        ("h.2", "regression"),
+        ("h.*.mlp", "pass"),
+    ],
+)
+def test_the_gate_by_module(name: str, verdict: str, tmp_path: Path) -> None:
+    base = train(tmp_path / "base.sqlite")
+    new = train(tmp_path / "new.sqlite", attention_us=60)
+    sides = of_module(base, name), of_module(new, name)
+    result = compare_samples(*sides, Metric.parse(f"module:{name}"), 0.05)
+    assert result.verdict == verdict
+    modules = 2 if name == "h.2" else 1
+    layers = LAYERS if "*" in name else 1
+    assert result.base.median == modules * layers * 10 * 30_000
+
+
+def test_a_module_that_is_not_there(tmp_path: Path) -> None:
+    base = train(tmp_path / "base.sqlite")
+    metric = Metric.parse("module:h.9")
+    with pytest.raises(ReportError, match=r"no module:h\.9"):
+        compare_samples(of_module(base, "h.9"), of_module(base, "h.9"), metric, 0.05)
