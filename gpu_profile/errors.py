@@ -44,6 +44,10 @@ class ToolError(GpuProfileError):
     exit_code = 3
 
 
+class EngineAwayError(ToolError):
+    """The engine of a job does not answer. The job may run on."""
+
+
 class BuildError(GpuProfileError):
     """The image was not built."""
 
@@ -75,6 +79,6 @@ class GateError(GpuProfileError):
 
 
 class Interrupted(GpuProfileError):
-    """The user pressed Ctrl-C. What the run had recorded was fetched before."""
+    """Ctrl-C, SIGTERM or SIGHUP ended the verb. What the run had recorded was fetched before."""
 
     exit_code = 130

@@ -42,12 +42,14 @@ class JobStatus:
     """The state of a job at one moment.
 
     `reason` is the engine's own text: Slurm's `Resources`, a pod's `ImagePullBackOff`, `out of
-    memory`. `exit_code` is None until the job has ended.
+    memory`. `exit_code` is None until the job has ended. `patience_s`: how long a run waits for an
+    engine whose state is UNKNOWN, such as 120; None for as long as it takes.
     """
 
     state: JobState
     reason: str = ""
     exit_code: int | None = None
+    patience_s: float | None = None
 
 
 def ask_command(question: Command) -> Steps[str]:
@@ -106,7 +108,7 @@ class Launcher(Protocol):
     def status(self, job_id: str) -> Steps[JobStatus]:
         """Return the job's present state: `JobStatus(state=JobState.FAILED, exit_code=1)`.
 
-        UNKNOWN while a remote host cannot be reached: the job may still run.
+        UNKNOWN while a host or engine cannot be reached: the job may still run.
         """
 
     def logs(self, job_id: str, *, follow: bool) -> Command:

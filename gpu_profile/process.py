@@ -14,9 +14,10 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
-from gpu_profile import files
+from gpu_profile import files, signals
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
+from gpu_profile.progress import copy_screen
 
 T = TypeVar("T")
 _GRACE_S = 10.0  # from SIGTERM to SIGKILL
@@ -78,6 +79,15 @@ def _output(path: Path | None) -> Iterator[IO[bytes] | None]:
         yield file
 
 
+def _end_child(child: subprocess.Popen[bytes]) -> None:
+    """End a child of our own process group: SIGTERM, and SIGKILL after 10 s."""
+    signals.terminate_family(child.pid)
+    try:
+        child.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
 def _close_group(child: subprocess.Popen[bytes]) -> None:
     """End the child's process group: SIGTERM, and SIGKILL after 10 s."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
@@ -98,17 +108,8 @@ def run(command: Command, *, timeout_s: float | None = None) -> Result:
     missing or does not end in `timeout_s`.
     """
     with _input(command.stdin_file) as stdin, _output(command.stdout_file) as stdout:
-        try:
-            child = subprocess.Popen(
-                command.argv,
-                stdin=stdin or subprocess.PIPE,
-                stdout=stdout or subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=_make_environment(command),
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise _make_missing_error(command, error) from error
+        pipe = subprocess.PIPE
+        child = _open_child(command, stdin or pipe, stdout or pipe, pipe)
         try:
             stdin_bytes = None if stdin else command.stdin.encode()
             out, err = child.communicate(stdin_bytes, timeout=timeout_s)
@@ -138,22 +139,17 @@ def run_attached(command: Command) -> int:
     Standard input is the terminal, unless the command has its own text.
     """
     sys.stdout.flush()
-    try:
-        with (
-            tempfile.TemporaryFile() as stdin_file,
-            subprocess.Popen(
-                command.argv,
-                env=_make_environment(command),
-                stdin=_written(stdin_file, command.stdin) if command.stdin else None,
-            ) as child,
-        ):
-            while True:
-                try:
-                    return child.wait()
-                except KeyboardInterrupt:  # the terminal sent SIGINT to the child too: wait for it
-                    continue
-    except OSError as error:
-        raise _make_missing_error(command, error) from error
+    with tempfile.TemporaryFile() as stdin_file:
+        stdin = _written(stdin_file, command.stdin) if command.stdin else None
+        child = _open_child(command, stdin, own_session=False)
+        while True:
+            try:
+                return child.wait()
+            except (signals.Terminated, signals.HungUp):
+                _end_child(child)
+                raise
+            except KeyboardInterrupt:  # the terminal sent SIGINT to the child too: wait for it
+                continue
 
 
 def read_lines(command: Command) -> Generator[str, None, int]:
@@ -181,17 +177,38 @@ def _start_child(
     command: Command, output: int | IO[bytes], *, own_session: bool = True
 ) -> subprocess.Popen[bytes]:
     with tempfile.TemporaryFile() as stdin_file:
-        try:
-            return subprocess.Popen(
+        stdin = _written(stdin_file, command.stdin)
+        return _open_child(command, stdin, output, subprocess.STDOUT, own_session=own_session)
+
+
+def _open_child(
+    command: Command,
+    stdin: int | IO[bytes] | None,
+    stdout: int | IO[bytes] | None = None,
+    stderr: int | None = None,
+    *,
+    own_session: bool = True,
+) -> subprocess.Popen[bytes]:
+    """Start a program. A signal meanwhile is raised when it has started, and ends it."""
+    child: subprocess.Popen[bytes] | None = None
+    try:
+        with signals.hold_signals(*signals.ENDING):
+            child = subprocess.Popen(
                 command.argv,
-                stdin=_written(stdin_file, command.stdin),
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
                 env=_make_environment(command),
                 start_new_session=own_session,
+                preexec_fn=signals.make_child_hook(own_session=own_session),
             )
-        except OSError as error:
-            raise _make_missing_error(command, error) from error
+    except OSError as error:
+        raise _make_missing_error(command, error) from error
+    except BaseException:
+        if child is not None:
+            (_close_group if own_session else _end_child)(child)
+        raise
+    return child
 
 
 def drawn_lines(command: Command) -> Generator[str, None, int]:
@@ -211,29 +228,16 @@ def drawn_lines(command: Command) -> Generator[str, None, int]:
         with os.fdopen(theirs, "wb") as end:
             child = _start_child(command, end, own_session=False)
         try:
-            yield from _passed_on(screen)
+            yield from copy_screen(screen)
+        except (signals.Terminated, signals.HungUp, GeneratorExit):
+            _end_child(child)
+            raise
         except KeyboardInterrupt:
-            collections.deque(_passed_on(screen), maxlen=0)
+            collections.deque(copy_screen(screen), maxlen=0)
             raise
         finally:
             code = child.wait()
         return code
-
-
-def _passed_on(screen: IO[bytes]) -> Iterator[str]:
-    rest = b""
-    while chunk := _read_screen(screen):
-        sys.stderr.buffer.write(chunk)
-        sys.stderr.buffer.flush()
-        *complete, rest = (rest + chunk).split(b"\n")
-        yield from (line.decode(errors="replace") for line in complete)
-
-
-def _read_screen(screen: IO[bytes]) -> bytes:
-    try:
-        return screen.read(1 << 16)
-    except OSError:  # EIO: the other end of the pty is closed (Linux)
-        return b""
 
 
 @contextlib.contextmanager
@@ -276,7 +280,7 @@ def drive(steps: Steps[T]) -> T:
         while True:
             try:
                 result = run(command)
-            except KeyboardInterrupt as interrupt:  # the steps may still clean up
+            except (KeyboardInterrupt, signals.HungUp) as interrupt:  # the steps may clean up
                 command = steps.throw(interrupt)
             else:
                 command = steps.send(result)

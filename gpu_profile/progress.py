@@ -3,8 +3,9 @@
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import IO, TextIO
 
 from gpu_profile.printable import printable, printable_lines
 
@@ -48,3 +49,20 @@ class Progress:
         if self._open:
             print("\r\x1b[2K", end="", file=self.stream)
             self._open = False
+
+
+def copy_screen(screen: IO[bytes]) -> Iterator[str]:
+    """Copy the bytes of a pty to standard error as they come, and yield complete lines."""
+    rest = b""
+    while chunk := _read_screen(screen):
+        sys.stderr.buffer.write(chunk)
+        sys.stderr.buffer.flush()
+        *complete, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode(errors="replace") for line in complete)
+
+
+def _read_screen(screen: IO[bytes]) -> bytes:
+    try:
+        return screen.read(1 << 16)
+    except OSError:  # EIO: the other end of the pty is closed (Linux)
+        return b""

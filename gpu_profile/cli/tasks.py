@@ -23,7 +23,7 @@ from invoke.parser.argument import Argument
 from invoke.program import Program
 from invoke.tasks import Task
 
-from gpu_profile import __version__
+from gpu_profile import __version__, signals
 from gpu_profile.cli import usage
 from gpu_profile.cli.program import CLONE_ONLY, PROGRAM, name_program
 from gpu_profile.cli.run_verb import run_verb
@@ -121,12 +121,15 @@ def _named(flags: Mapping[str, Any]) -> dict[str, Any]:
 def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
     def body(_context: Context, **flags: Any) -> None:  # noqa: ANN401
         named = _named(flags)
+        signals.install_handlers()
         try:
             run_verb(verb, {**named, "words": _words(), "environ": dict(os.environ)})
         except GpuProfileError as error:
             raise _make_exit(error) from None
         except KeyboardInterrupt:
             raise Exit("error: interrupted.", code=130) from None
+        except signals.HungUp:
+            raise Exit("error: the terminal is gone.", code=130) from None
         except BrokenPipeError:  # the reader of our output, such as `head`, has closed the pipe
             sys.stderr.close()
             raise Exit(code=0) from None

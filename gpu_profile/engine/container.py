@@ -43,6 +43,43 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
 )
 
 
+_AWAY = (
+    "Cannot connect to the Docker daemon",
+    "error during connect",
+    "connection refused",
+    "connection reset by peer",
+    "broken pipe",
+    "EOF",
+    "i/o timeout",
+    "shutting down",
+)
+"""What the docker CLI says while its engine restarts or the way to it is cut."""
+AWAY_S = 120
+"""How long an engine that does not answer is waited for. A restart takes 1 to 30 s."""
+_PAUSE_S = 5
+
+
+def is_engine_away(result: Result) -> bool:
+    """Return whether a docker command failed because the engine does not answer."""
+    text = result.stderr
+    refused = "permission denied" in text
+    return bool(result.returncode) and not refused and any(word in text for word in _AWAY)
+
+
+def ask_patiently(command: Command) -> Steps[Result]:
+    """Return the result of a docker command, tried for two minutes while the engine is away.
+
+    For commands that may run twice, such as `docker container inspect`.
+    """
+    result = yield command
+    for _ in range(AWAY_S // _PAUSE_S):
+        if not is_engine_away(result):
+            break
+        yield make_command("sleep", str(_PAUSE_S))
+        result = yield command
+    return result
+
+
 def make_engine_error(result: Result, doing: str) -> GpuProfileError:
     """Return the error that an engine's message means, with what to do."""
     for words, kind, hint in _REFUSALS:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.engine import container
 from gpu_profile.errors import SettingsError
 from gpu_profile.image_ref import ImageRef
@@ -91,23 +91,29 @@ class DockerLauncher:
         )
 
     def status(self, job_id: str) -> Steps[JobStatus]:
-        """Return the container's state.
+        """Return the container's state, UNKNOWN while the engine does not answer.
 
         Raises SettingsError if `profile` did not start this container.
         """
-        state, labels = container.parse_inspect((yield container.inspect_container(job_id)))
-        if state and container.RUN_LABEL not in labels:
-            what = f"the container {job_id} was not started by `invoke profile`"
-            raise SettingsError(what, "`invoke reports` lists runs")
-        return _make_status(job_id, state)
+        result = yield container.inspect_container(job_id)
+        if container.is_engine_away(result):
+            reason = "the Docker Engine does not answer"
+            return JobStatus(state=JobState.UNKNOWN, reason=reason, patience_s=container.AWAY_S)
+        return _read_own_status(job_id, result)
+
+    def _require_own(self, job_id: str) -> Steps[None]:
+        """Raise SettingsError unless there is such a container, which `profile` started."""
+        asked = yield from container.ask_patiently(container.inspect_container(job_id))
+        _read_own_status(job_id, asked)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         return container.follow_logs(job_id, follow=follow)
 
     def stop(self, job_id: str) -> Steps[None]:
-        yield from self.status(job_id)
+        yield from self._require_own(job_id)
         stop = make_command("docker", "stop", f"--time={_FINALISE_S}", job_id)
-        container.check_engine_result((yield stop), f"stopping {job_id}")
+        stopped = yield from container.ask_patiently(stop)
+        container.check_engine_result(stopped, f"stopping {job_id}")
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         """Give the reports to this user. They are in the mounted run directory already.
@@ -117,14 +123,14 @@ class DockerLauncher:
         """
         if not self.owner:
             return
-        options = yield make_command("docker", "info", "--format={{json .SecurityOptions}}")
-        if (
-            "name=rootless"
-            not in container.check_engine_result(options, "asking the engine").stdout
-        ):
+        question = make_command("docker", "info", "--format={{json .SecurityOptions}}")
+        options = container.check_engine_result(
+            (yield from container.ask_patiently(question)), "asking the engine"
+        )
+        if "name=rootless" not in options.stdout:
             words = ("chown", "--recursive", "--no-dereference", self.owner, str(to))
-            own = self._tool_in(to, *words)
-            container.check_engine_result((yield own), f"giving {to} to {self.owner}")
+            own = yield from container.ask_patiently(self._tool_in(to, *words))
+            container.check_engine_result(own, f"giving {to} to {self.owner}")
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         argv = nsys_export.export_command(("nsys",), report, output).argv
@@ -133,9 +139,10 @@ class DockerLauncher:
         return self._tool_in(report.parent, *argv)
 
     def cleanup(self, job_id: str) -> Steps[None]:
-        yield from self.status(job_id)
+        yield from self._require_own(job_id)
         remove = make_command("docker", "container", "rm", "--force", job_id)
-        container.check_engine_result((yield remove), f"removing {job_id}")
+        removed = yield from container.ask_patiently(remove)
+        container.check_engine_result(removed, f"removing {job_id}")
 
     def _reports(self, job: Job) -> Mount:
         """Mount the job's run directory only. REPORT_DIR itself may be a directory such as /tmp."""
@@ -161,6 +168,14 @@ def _get_owner() -> str:
     if not hasattr(os, "getuid") or os.getuid() == 0:
         return ""
     return f"{os.getuid()}:{os.getgid()}"
+
+
+def _read_own_status(job_id: str, result: Result) -> JobStatus:
+    state, labels = container.parse_inspect(result)
+    if state and container.RUN_LABEL not in labels:
+        what = f"the container {job_id} was not started by `invoke profile`"
+        raise SettingsError(what, "`invoke reports` lists runs")
+    return _make_status(job_id, state)
 
 
 def _make_status(job_id: str, state: Mapping[str, Any] | None) -> JobStatus:

@@ -6,12 +6,17 @@ import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from pathlib import Path
 
-from gpu_profile import __version__, files, process, redact
+from gpu_profile import files, process, redact, signals
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportError
+from gpu_profile.errors import (
+    EngineAwayError,
+    GpuProfileError,
+    Interrupted,
+    JobError,
+    ReportError,
+)
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.nsys import export as nsys_export
@@ -19,7 +24,9 @@ from gpu_profile.progress import Progress
 from gpu_profile.runs import output_log as output
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs import reports as report
+from gpu_profile.runs.absence import Absence
 from gpu_profile.runs.export_report import run_export
+from gpu_profile.runs.outcome import format_phase, make_job_failure, make_record
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
 from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.runs.reports import Report
@@ -50,15 +57,25 @@ class Runner:
     def start(self, job: Job, plan: NsysPlan, kinds: tuple[str, ...]) -> RunRecord:
         """Submit the job and record its handle."""
         self.secrets = (*self.secrets, *redact.secret_values(job.env))
-        run = _make_record(job, self.launcher, plan, kinds)
+        run = make_record(job, self.launcher, plan, kinds)
         rundir.save_run(run, self.directory)
-        with self._recorded(run):
+        with signals.hold_signals("SIGHUP"), self._recorded(run):
             job_id = process.drive(self.launcher.submit(job, plan))
-        handle = Handle(launcher=self.launcher.name, id=job_id)
-        return self._save(run, phase="running", handle=str(handle))
+            handle = Handle(launcher=self.launcher.name, id=job_id)
+            return self._save(run, phase="running", handle=str(handle))
 
     def finish(self, run: RunRecord) -> RunRecord:
-        """Wait, fetch, validate and clean up. Raises the run's error after recording it."""
+        """Wait, fetch, validate and clean up. Raises the run's error after recording it.
+
+        SIGHUP ends this process only: the record stays as it is, and `fetch` goes on.
+        """
+        try:
+            return self._finish(run)
+        except signals.HungUp:
+            what = f"the terminal is gone; {run.handle} is left as it is"
+            raise Interrupted(what, f"`invoke fetch --job {run.id}` goes on") from None
+
+    def _finish(self, run: RunRecord) -> RunRecord:
         job_id = Handle.parse(run.handle).id
         with self._recorded(run):
             try:
@@ -85,14 +102,14 @@ class Runner:
         try:
             process.drive(self.launcher.fetch(job_id, self.directory))
         except ReportError as error:
-            failure = _job_failure(status, self.directory)
+            failure = make_job_failure(status, self.directory)
             if failure is None:
                 raise
             raise JobError(f"{failure.what}; {error.what}", error.hint) from error
 
     def _judged(self, job_id: str, run: RunRecord, status: JobStatus) -> RunRecord:
         """Validate the reports and record the result. The job's own error comes first."""
-        failure = _job_failure(status, self.directory)
+        failure = make_job_failure(status, self.directory)
         # Reports of failed jobs are kept but not checked for events.
         run, trouble = self._read(job_id, run, () if failure else run.kinds)
         cancelled = status.state is JobState.CANCELLED
@@ -132,11 +149,13 @@ class Runner:
         """Follow the job to its end and write its output to output.log."""
         started = time.monotonic()
         log = self.directory / OUTPUT_FILE
+        absence = Absence(run)
         with contextlib.ExitStack() as follow:
             pause: Callable[[float], None] = time.sleep
             following = False
             while time.monotonic() < until:
                 status = process.drive(self.launcher.status(job_id))
+                absence.check(status)
                 if status.state.finished:
                     break
                 if status.state is JobState.RUNNING and not following:
@@ -145,7 +164,7 @@ class Runner:
                     copy = functools.partial(output.copy_redacted, secrets=self.secrets)
                     pause = follow.enter_context(process.in_background(logs, log, copy))
                     following = True
-                self.progress.show(_format_phase(status), output.last_line(log))
+                self.progress.show(format_phase(status), output.last_line(log))
                 shortest = _RUNNING_S if following else _STARTING_S
                 pause(min(max((time.monotonic() - started) / 30, shortest), _LONG_S))
             else:
@@ -233,7 +252,7 @@ class Runner:
         try:
             yield
         except GpuProfileError as error:
-            if not isinstance(error, Interrupted):
+            if not isinstance(error, (Interrupted, EngineAwayError)):
                 self._save(run, phase="failed", error=str(error))
             raise
 
@@ -244,39 +263,3 @@ def _local_nsys(fetched_report: Report, named: str) -> str:
         what = f"{fetched_report.path} was fetched, not read: no {nsys} here"
         raise ReportError(what, "Set NSYS to one of this machine, and fetch again")
     return nsys
-
-
-def _make_record(job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...]) -> RunRecord:
-    resources = job.resources
-    world = resources.nodes * (resources.tasks_per_node or 1)
-    chosen = job.profile.ranks if job.profile else frozenset()
-    return RunRecord(
-        id=job.name,
-        launcher=launcher.name,
-        command=redact.redact_argv(job.command),
-        nsys=redact.redact_argv((*plan.options, *plan.first)) if job.profile else (),
-        image=str(job.image or ""),
-        started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        spec={"resources": dataclasses.asdict(resources), "env": sorted(job.env)},
-        versions={"gpu-profile": __version__},
-        ranks=tuple(rank for rank in range(world) if chosen is None or rank in chosen),
-        kinds=kinds if job.profile else (),
-    )
-
-
-def _job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:
-    if status.state is JobState.SUCCEEDED:
-        return None
-    word = "was cancelled" if status.state is JobState.CANCELLED else status.state.value
-    code = "" if status.exit_code is None else f" with exit code {status.exit_code}"
-    reason = f": {status.reason}" if status.reason else ""
-    last = output.last_line(directory / OUTPUT_FILE)
-    news = last and not (status.reason and status.reason in last)
-    return JobError(
-        f"the job {word}{code}{reason}" + (f"; its last line: {last}" if news else ""),
-        f"See {directory / OUTPUT_FILE}",
-    )
-
-
-def _format_phase(status: JobStatus) -> str:
-    return f"{status.state.value} ({status.reason})" if status.reason else status.state.value

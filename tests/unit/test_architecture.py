@@ -24,7 +24,7 @@ LIBRARY_USERS = {
 }
 
 FLOORS = """
-printable
+printable signals
 __init__ analysis/arrays check command components errors function_names progress redact table
 files
 analysis/step_search analysis/store image_ref kubernetes process table_formats

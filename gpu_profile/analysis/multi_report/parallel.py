@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import forkserver, get_all_start_methods, get_context
+from multiprocessing import active_children, forkserver, get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 
 from gpu_profile.analysis.multi_report.work import Answer, ReportSource, Tell, Work
@@ -137,6 +137,8 @@ def _pool_round(
             _keep_finished(futures, answers)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in active_children():  # SIGTERM reached this process only
+                worker.terminate()
             raise
 
 

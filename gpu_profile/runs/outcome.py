@@ -1,0 +1,48 @@
+"""Build a run's first record, and say how its job ended."""
+
+import dataclasses
+from datetime import datetime, timezone
+from pathlib import Path
+
+from gpu_profile import __version__, redact
+from gpu_profile.errors import GpuProfileError, JobError
+from gpu_profile.job import Job, NsysPlan
+from gpu_profile.launcher import JobState, JobStatus, Launcher
+from gpu_profile.runs import output_log as output
+from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
+
+
+def make_record(job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...]) -> RunRecord:
+    resources = job.resources
+    world = resources.nodes * (resources.tasks_per_node or 1)
+    chosen = job.profile.ranks if job.profile else frozenset()
+    return RunRecord(
+        id=job.name,
+        launcher=launcher.name,
+        command=redact.redact_argv(job.command),
+        nsys=redact.redact_argv((*plan.options, *plan.first)) if job.profile else (),
+        image=str(job.image or ""),
+        started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        spec={"resources": dataclasses.asdict(resources), "env": sorted(job.env)},
+        versions={"gpu-profile": __version__},
+        ranks=tuple(rank for rank in range(world) if chosen is None or rank in chosen),
+        kinds=kinds if job.profile else (),
+    )
+
+
+def make_job_failure(status: JobStatus, directory: Path) -> GpuProfileError | None:
+    if status.state is JobState.SUCCEEDED:
+        return None
+    word = "was cancelled" if status.state is JobState.CANCELLED else status.state.value
+    code = "" if status.exit_code is None else f" with exit code {status.exit_code}"
+    reason = f": {status.reason}" if status.reason else ""
+    last = output.last_line(directory / OUTPUT_FILE)
+    news = last and not (status.reason and status.reason in last)
+    return JobError(
+        f"the job {word}{code}{reason}" + (f"; its last line: {last}" if news else ""),
+        f"See {directory / OUTPUT_FILE}",
+    )
+
+
+def format_phase(status: JobStatus) -> str:
+    return f"{status.state.value} ({status.reason})" if status.reason else status.state.value

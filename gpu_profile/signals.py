@@ -1,0 +1,117 @@
+"""Signals that end a verb (SIGTERM, SIGHUP), and the end of child processes with their parent."""
+
+import contextlib
+import ctypes
+import functools
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+_PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
+ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+_STREAMS = (1, 2)  # standard output and error
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, for example from a cancelled CI job. It acts as Ctrl-C.
+
+    A Ctrl-C reaches the programs of the same terminal too; SIGTERM reaches this process only.
+    """
+
+
+class HungUp(BaseException):
+    """SIGHUP: the terminal or the ssh session is gone. It ends the verb, and never a job."""
+
+
+def install_handlers() -> None:
+    """Raise Terminated for SIGTERM and HungUp for SIGHUP, as Python raises KeyboardInterrupt.
+
+    A signal that the caller ignores stays ignored: nohup ignores SIGHUP.
+    """
+    handlers = {"SIGTERM": _raise_terminated, "SIGHUP": _raise_hung_up}  # Windows has no SIGHUP
+    for name, handler in handlers.items():
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, handler)
+
+
+def _raise_terminated(_number: int, _frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _raise_hung_up(_number: int, _frame: FrameType | None) -> None:
+    _close_lost_streams()
+    raise HungUp
+
+
+def _close_lost_streams() -> None:
+    """Send output that has no terminal any more to /dev/null. Writing it raises EIO."""
+    for stream in _STREAMS:
+        try:
+            os.write(stream, b"")
+        except OSError:
+            with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+                os.dup2(nowhere.fileno(), stream)
+
+
+@contextlib.contextmanager
+def hold_signals(*names: str) -> Iterator[None]:
+    """Hold signals back while the body runs: `hold_signals("SIGHUP")`. The first follows behind it.
+
+    A child process or a job that started between two lines of ours would be lost.
+    """
+    pending: list[tuple[int, FrameType | None]] = []
+
+    def keep(number: int, frame: FrameType | None) -> None:
+        pending.append((number, frame))
+
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    here = threading.current_thread() is threading.main_thread()  # the one that runs handlers
+    own = {number: handler for number, handler in handlers.items() if here and callable(handler)}
+    for number in own:
+        signal.signal(number, keep)
+    try:
+        yield
+    finally:
+        for number, handler in own.items():
+            signal.signal(number, handler)
+    for number, frame in pending[:1]:
+        own[number](number, frame)
+
+
+def make_child_hook(*, own_session: bool) -> Callable[[], None] | None:
+    """Return a preexec_fn with which a child gets a signal when this process dies (Linux only).
+
+    It is for `kill -9`, which leaves no time to end children: `docker logs --follow` would live on.
+    A child on our terminal gets SIGHUP: docker ignores SIGTERM there.
+    """
+    if sys.platform != "linux":
+        return None
+    number = signal.SIGTERM if own_session else signal.SIGHUP
+    return functools.partial(_end_with_parent, ctypes.CDLL(None), os.getpid(), number)
+
+
+def _end_with_parent(library: ctypes.CDLL, parent: int, number: int) -> None:
+    library.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+    if os.getppid() != parent:  # the parent died before the call of prctl
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def terminate_family(pid: int) -> None:
+    """Send SIGTERM to a process and its descendants.
+
+    On a terminal `docker` does not pass SIGTERM on to its plugin `docker-buildx`.
+    """
+    family = [pid]
+    for one in family:
+        for children in Path(f"/proc/{one}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                family += map(int, children.read_text().split())
+    for one in family:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGTERM)

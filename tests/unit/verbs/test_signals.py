@@ -1,0 +1,225 @@
+"""Signals that end a verb: what becomes of the job, of its record, and of our child processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.command import Steps
+from gpu_profile.errors import EngineAwayError
+from gpu_profile.image_ref import ImageRef
+from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.progress import Progress
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs.absence import Absence
+from gpu_profile.runs.record import RunRecord
+from gpu_profile.runs.runner import Runner
+from tests.invoked import argv, reporting_here
+
+FakeTool = Callable[..., Callable[[], list[list[str]]]]
+RUN = RunRecord(
+    id="train-1",
+    launcher="docker",
+    command=("x",),
+    handle="docker://train-1",
+    phase="running",
+    ranks=(0,),
+)
+ENGINE = """
+cd "$(dirname "$0")"
+labels='{"gpu-profile.run":"train-1"}'
+case "$1 $2" in
+  "container inspect")
+    if [ -s away ]; then
+      tail -n +2 away >rest; mv rest away
+      echo "Cannot connect to the Docker daemon at unix:///x.sock." >&2; exit 1
+    fi
+    state='{"Status":"running","ExitCode":0}'
+    [ ! -e stopped ] || state='{"Status":"exited","ExitCode":143}'
+    [ ! -e ended ] || state='{"Status":"exited","ExitCode":0}'
+    printf '%s\\n%s\\n' "$state" "$labels" ;;
+  "logs --follow") echo $$ >follower.new; mv follower.new follower; exec sleep 600 ;;
+  stop*) touch stopped ;;
+esac
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path, fake_tool: FakeTool) -> Path:
+    """The directory of a fake engine whose job runs until a file `stopped` or `ended` is there."""
+    fake_tool("docker", ENGINE)
+    return tmp_path / "bin"
+
+
+@pytest.fixture
+def fetching(tmp_path: Path, engine: Path) -> Iterator["subprocess.Popen[str]"]:
+    """`invoke fetch` of a running job, which follows its output."""
+    reporting_here(tmp_path)
+    rundir.save_run(RUN, rundir.create_run(tmp_path, "train-1"))
+    child = subprocess.Popen(
+        argv("fetch", "--job", "train-1", directory=tmp_path),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _await(lambda: (engine / "follower").exists() or child.poll() is not None)
+    yield child
+    if child.poll() is None:
+        child.kill()
+    child.communicate()
+
+
+def _await(happened: Callable[[], object]) -> None:
+    until = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < until, "it did not happen in 120 s"
+        time.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _follower(engine: Path) -> int:
+    return int((engine / "follower").read_text())
+
+
+def _phase(directory: Path) -> str:
+    return str(json.loads((directory / "train-1" / "run.json").read_text())["phase"])
+
+
+def test_sigterm_stops_the_job_and_fetches(
+    tmp_path: Path, engine: Path, fetching: "subprocess.Popen[str]"
+) -> None:
+    fetching.send_signal(signal.SIGTERM)
+    _, said = fetching.communicate(timeout=120)
+    assert fetching.returncode == 130, said
+    assert "the run was interrupted" in said
+    assert (engine / "stopped").exists()
+    assert _phase(tmp_path) == "interrupted"
+    assert not _is_alive(_follower(engine))
+
+
+def test_sighup_ends_the_follower_and_leaves_the_job(
+    tmp_path: Path, engine: Path, fetching: "subprocess.Popen[str]"
+) -> None:
+    fetching.send_signal(signal.SIGHUP)
+    _, said = fetching.communicate(timeout=120)
+    assert fetching.returncode == 130, said
+    assert "`invoke fetch --job train-1` goes on" in said
+    assert not (engine / "stopped").exists()
+    assert _phase(tmp_path) == "running"
+    assert not _is_alive(_follower(engine))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
+def test_a_killed_verb_leaves_no_child(engine: Path, fetching: "subprocess.Popen[str]") -> None:
+    assert _is_alive(_follower(engine))
+    fetching.kill()
+    _await(lambda: not _is_alive(_follower(engine)))
+
+
+def test_an_engine_that_restarts_is_waited_for(
+    tmp_path: Path, engine: Path, fetching: "subprocess.Popen[str]"
+) -> None:
+    (engine / "away").write_text("1\n2\n3\n")
+    _await(lambda: not (engine / "away").read_text() or fetching.poll() is not None)
+    (engine / "ended").touch()
+    os.kill(_follower(engine), signal.SIGTERM)
+    _, said = fetching.communicate(timeout=120)
+    assert fetching.returncode == 6, said  # the job's end was seen; it left no report
+    assert "unknown (the Docker Engine does not answer)" in said
+
+
+class LostEngine(DockerLauncher):
+    """An engine that does not answer, and is not waited for."""
+
+    def status(self, job_id: str) -> Steps[JobStatus]:
+        yield from ()
+        return JobStatus(state=JobState.UNKNOWN, reason="gone", patience_s=0.0)
+
+
+def test_an_engine_that_stays_away_leaves_the_run_as_it_is(tmp_path: Path) -> None:
+    directory = rundir.create_run(tmp_path, "train-1")
+    rundir.save_run(RUN, directory)
+    launcher = LostEngine(image=ImageRef(name="x"), report_dir=tmp_path)
+    runner = Runner(launcher=launcher, directory=directory, progress=Progress())
+    with pytest.raises(EngineAwayError, match="docker://train-1 may run on: gone") as away:
+        runner.finish(RUN)
+    assert away.value.exit_code == 3
+    assert "`invoke fetch --job train-1` goes on" in str(away.value)
+    assert _phase(tmp_path) == "running"
+
+
+def test_an_absence_begins_anew_when_the_engine_has_answered() -> None:
+    absence = Absence(RUN)
+    absence.check(JobStatus(state=JobState.UNKNOWN, patience_s=600))
+    absence.check(JobStatus(state=JobState.RUNNING))
+    absence.check(JobStatus(state=JobState.UNKNOWN, patience_s=600))
+    absence.check(JobStatus(state=JobState.UNKNOWN))  # a host without a limit
+
+
+# As docker on a terminal: SIGTERM does not end it, and it does not pass SIGTERM on to its plugin.
+_STUBBORN = """
+trap : TERM
+sleep 600 &
+echo $! >"$1.new"; mv "$1.new" "$1"
+while kill -0 $! 2>/dev/null; do wait; done
+"""
+_ATTACHED = """
+import sys
+from gpu_profile import process, signals
+from gpu_profile.command import make_command
+signals.install_handlers()
+program = make_command("bash", "-c", sys.argv[3], "-", sys.argv[2])
+try:
+    if sys.argv[1] == "attached":
+        process.run_attached(program)
+    elif sys.argv[1] == "drawn":
+        list(process.drawn_lines(program))
+    else:
+        process.run(program)
+except KeyboardInterrupt:
+    raise SystemExit(130)
+except signals.HungUp:
+    raise SystemExit(129)
+"""
+
+
+@pytest.mark.parametrize("way", ["attached", "drawn", "captured"])
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 130), (signal.SIGHUP, 129)])
+def test_no_program_survives_a_signal(
+    tmp_path: Path, way: str, sign: signal.Signals, code: int
+) -> None:
+    pid = tmp_path / "pid"
+    master, screen = os.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", _ATTACHED, way, str(pid), _STUBBORN],
+        stderr=screen,
+        start_new_session=True,
+    )
+    _await(lambda: pid.exists() or child.poll() is not None)
+    child.send_signal(sign)
+    assert child.wait(120) == code
+    assert not _is_alive(int(pid.read_text()))
+    os.close(master)
+    os.close(screen)
+
+
+def test_nohup_stays_in_force() -> None:
+    code = "from gpu_profile import signals; signals.install_handlers();"
+    code += "import os, signal; os.kill(os.getpid(), signal.SIGHUP); print('here')"
+    done = subprocess.run(
+        ["nohup", sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "here\n"
