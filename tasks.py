@@ -5,9 +5,11 @@ from pathlib import Path
 
 from gpu_profile.cli.table import VERBS
 from gpu_profile.cli.tasks import make_collection, refuse_bad_command_line
+from gpu_profile.settings.places import use_clone_places
 
 _PROGRAM = Path(sys.argv[0])
 
+use_clone_places()
 namespace = make_collection(VERBS)
 if _PROGRAM.stem in {"invoke", "inv"} or _PROGRAM.parent.name == "invoke":
     refuse_bad_command_line(namespace, sys.argv)

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NoReturn
 
 from gpu_profile.cli.run_verb import run_verb
@@ -10,13 +9,14 @@ from gpu_profile.cli.table import VERBS, WHERE, Options, Verb
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.launcher import ImageFrom, Launcher
 from gpu_profile.settings import settings
+from gpu_profile.settings.lookup import find_settings_file
 from gpu_profile.settings.settings import Settings
 
 _CONTAINERS = "Leave it out, or use one that has: docker, Kubernetes' own, slurm with --image"
 
 
 def load_settings(verb: Verb, options: Options) -> Settings:
-    """Return the settings from .env here, the environment, `--set` and the flags of this verb."""
+    """Return the settings from the file, the environment, `--set` and the flags of this verb."""
     flags = [
         f"{setting}={value}"
         for option in verb.options
@@ -24,7 +24,7 @@ def load_settings(verb: Verb, options: Options) -> Settings:
         for setting in option.settings
     ]
     return settings.load_settings(
-        Path(".env"),
+        find_settings_file(str(options["env_file"]), settings.NAMES).path,
         options["environ"],
         [*options["set"], *flags],
         with_dependencies=bool(options.get("with_dependencies")),
@@ -35,7 +35,7 @@ def call(name: str, options: Options, **flags: object) -> None:
     """Call another verb with these flags and the same --set."""
     verb = next(verb for verb in VERBS if verb.name == name)
     defaults = {option.name.replace("-", "_"): option.default for option in verb.options}
-    shared = {key: options[key] for key in ("set", "environ", "with_dependencies")}
+    shared = {key: options[key] for key in ("set", "env_file", "environ", "with_dependencies")}
     run_verb(verb, {**defaults, **shared, "words": (), **flags})
 
 

@@ -5,9 +5,12 @@ from pathlib import Path
 
 from gpu_profile.cli.table import Options
 from gpu_profile.errors import SettingsError
+from gpu_profile.settings.places import state_folder
 
-RECORDS = Path(".gpu-profile") / "images.json"
-"""The digests that `invoke push` recorded, by tag."""
+
+def records_file() -> Path:
+    """Return the file of the digests that `invoke push` recorded, by tag."""
+    return state_folder() / "images.json"
 
 
 def output_file(options: Options, name: str) -> Path | None:

@@ -4,16 +4,13 @@ A verb's module is imported when the verb runs, so that `invoke --list` is fast.
 """
 
 from gpu_profile.cli.table_kubernetes import KUBERNETES
+from gpu_profile.cli.table_settings import INIT, SET, SETTINGS
 from gpu_profile.cli.verb import Option, Options, Verb
 
 __all__ = ["VERBS", "WHERE", "Option", "Options", "Verb"]
 
 _FORMAT = Option("format", "text", "text, csv or json")
 _DRY_RUN = Option("dry-run", False, "print exactly what would run, and run nothing")
-_SETTINGS = (
-    Option("set", (), "KEY=value: a setting of .env for this call; may be given again"),
-    Option("with-dependencies", False, "enable what the enabled components need"),
-)
 _ON = Option("on", "", "docker, host, ssh, slurm, mpijob, pytorchjob, trainjob", ("LAUNCHER",))
 _JOB = Option("job", "", "handle, run id or name of a job; default: the local container")
 _RUN = Option("run", "", "run id, name or handle; default: the latest")
@@ -101,34 +98,35 @@ _TABLES = (
     Option("names", "short", "short or full kernel names in text"),
     _SCHEDULER,
 )
-_REGISTRY = (_DRY_RUN, *_SETTINGS)
-_READ = (_RUN, _REPORT, *_SETTINGS[:1])
+_REGISTRY = (_DRY_RUN, *SETTINGS)
+_READ = (_RUN, _REPORT, *SET)
 
 VERBS: tuple[Verb, ...] = (
     Verb(
         "quickstart",
         "machine.quickstart",
         "Set up what is missing, build, profile the sample training, and read it.",
-        (_YES, *_SETTINGS),
+        (_YES, *SETTINGS),
     ),
     Verb(
         "doctor",
         "machine.doctor",
         "Say what this machine, or the remote one, can do, and what to do about the rest.",
-        (Option("fix", False, "do what can be done here"), _YES, _FORMAT, *WHERE, *_SETTINGS),
+        (Option("fix", False, "do what can be done here"), _YES, _FORMAT, *WHERE, *SETTINGS),
     ),
     Verb(
         "config",
         "machine.config",
         "Show every setting and its source.",
-        (Option("format", "text", "text, csv, json, or env for a fresh .env"), *_SETTINGS),
+        (Option("format", "text", "text, csv, json, or env for a fresh .env"), *SETTINGS),
     ),
-    Verb("render", "image.render", "Print the Dockerfile.", _SETTINGS),
+    INIT,
+    Verb("render", "image.render", "Print the Dockerfile.", SETTINGS),
     Verb(
         "lock",
         "image.lock",
         "Resolve versions, digests and checksums into gpu-profile.lock.",
-        (Option("check", False, "only report drift, offline"), *_SETTINGS),
+        (Option("check", False, "only report drift, offline"), *SETTINGS),
     ),
     Verb(
         "build",
@@ -141,16 +139,16 @@ VERBS: tuple[Verb, ...] = (
             Option("cache-from", "", "registry to take cached steps from"),
             Option("cache-to", "", "registry to give them to"),
             Option("sbom", False, "attach BuildKit's own bill of materials"),
-            *_SETTINGS,
+            *SETTINGS,
         ),
     ),
     Verb(
         "image-size",
         "image.image_size",
         "Show the image's size by component.",
-        (_FORMAT, *_SETTINGS),
+        (_FORMAT, *SETTINGS),
     ),
-    Verb("sbom", "image.sbom", "Print the image's bill of materials (SPDX).", _SETTINGS),
+    Verb("sbom", "image.sbom", "Print the image's bill of materials (SPDX).", SETTINGS),
     Verb("login", "image.login", "Log the docker CLI in to the registry.", (_YES, *_REGISTRY)),
     Verb("push", "image.push", "Push the image, and print its digest.", _REGISTRY),
     Verb("pull", "image.pull", "Pull the image.", _REGISTRY),
@@ -168,42 +166,42 @@ VERBS: tuple[Verb, ...] = (
             _DRY_RUN,
             *WHERE,
             *_SHAPE,
-            *_SETTINGS,
+            *SETTINGS,
         ),
     ),
-    Verb("run", "jobs.run", "Start the local container.", (_DRY_RUN, *_SETTINGS)),
-    Verb("exec", "jobs.exec", "Run the words behind -- in it, or a shell.", _SETTINGS),
+    Verb("run", "jobs.run", "Start the local container.", (_DRY_RUN, *SETTINGS)),
+    Verb("exec", "jobs.exec", "Run the words behind -- in it, or a shell.", SETTINGS),
     Verb(
         "status",
         "jobs.status",
         "Show a job, or the local container.",
-        (_JOB, *WHERE, *_SETTINGS),
+        (_JOB, *WHERE, *SETTINGS),
     ),
     Verb(
         "logs",
         "jobs.logs",
         "Show the output of a job, or of the local container.",
-        (_JOB, Option("follow", False, "until it ends"), *WHERE, *_SETTINGS),
+        (_JOB, Option("follow", False, "until it ends"), *WHERE, *SETTINGS),
     ),
     Verb(
         "stop",
         "jobs.stop",
         "End a job so that nsys finalises, or the local container.",
-        (_JOB, *WHERE, *_SETTINGS),
+        (_JOB, *WHERE, *SETTINGS),
     ),
     Verb(
         "profile",
         "jobs.profile",
         "Run the words behind -- under nsys, bring the reports home, and say what they tell.",
-        (_DRY_RUN, *_PROFILE, *_ANSWER, *WHERE, *_SHAPE, *_SETTINGS),
+        (_DRY_RUN, *_PROFILE, *_ANSWER, *WHERE, *_SHAPE, *SETTINGS),
     ),
     Verb(
         "fetch",
         "jobs.fetch",
         "Bring the reports of a job here, and say what they tell.",
-        (_JOB, Option("stats", False, "tables at the end"), *_ANSWER, *WHERE, *_SETTINGS),
+        (_JOB, Option("stats", False, "tables at the end"), *_ANSWER, *WHERE, *SETTINGS),
     ),
-    Verb("reports", "jobs.reports", "List runs and their reports.", (_FORMAT, *_SETTINGS[:1])),
+    Verb("reports", "jobs.reports", "List runs and their reports.", (_FORMAT, *SET)),
     Verb(
         "stats",
         "reading.stats",
@@ -250,7 +248,7 @@ VERBS: tuple[Verb, ...] = (
             Option("format", "text", "text, json, markdown or junit"),
             _OUTPUT,
             _SCHEDULER,
-            *_SETTINGS[:1],
+            *SET,
         ),
     ),
     Verb(
@@ -286,7 +284,7 @@ VERBS: tuple[Verb, ...] = (
             _YES,
             _DRY_RUN,
             *WHERE,
-            *_SETTINGS,
+            *SETTINGS,
         ),
     ),
     *KUBERNETES,

@@ -1,11 +1,12 @@
 """The rows of the verbs for Kubernetes: k8s.install-operator, k8s.injector."""
 
+from gpu_profile.cli.table_settings import SET
 from gpu_profile.cli.verb import Option, Verb
 
 _COMMON = (
     Option("context", "", "Kubernetes: context", ("KUBE_CONTEXT",)),
     Option("dry-run", False, "print exactly what would run, and run nothing"),
-    Option("set", (), "KEY=value: a setting of .env for this call; may be given again"),
+    *SET,
 )
 
 KUBERNETES: tuple[Verb, ...] = (

@@ -196,10 +196,11 @@ CORE_KEYS = _core_keys()
 COMPONENT_KEYS = tuple(key for component in COMPONENTS for key in component.keys)
 KEYS = CORE_KEYS + COMPONENT_KEYS
 _BY_NAME = {key.name: key for key in KEYS}
+NAMES = frozenset(_BY_NAME)
 
 
 def load_settings(
-    path: Path,
+    path: Path | None,
     environ: Mapping[str, str],
     overrides: Iterable[str] = (),
     *,
@@ -207,11 +208,11 @@ def load_settings(
 ) -> Settings:
     """Return the settings. Flags override the environment, .env and defaults, in this order.
 
-    `overrides` are words of the command line, such as `VERSION=1.2`. Raises SettingsError for an
+    `path` is None where no file is to be read. `overrides` are words of the command line, such as `VERSION=1.2`. Raises SettingsError for an
     unknown key or a bad value.
     """
     raw = {key.name: (str(key.default), "default") for key in KEYS}
-    for entry in envfile.read_entries(path):
+    for entry in envfile.read_entries(path) if path else ():
         where = f"{path}:{entry.line}"
         raw[_find_key(where, entry.key).name] = (entry.value, where)
     raw |= {k.name: (environ[k.name], "environment") for k in KEYS if k.name in environ}

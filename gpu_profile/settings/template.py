@@ -6,12 +6,15 @@ from gpu_profile.components.key import Key
 from gpu_profile.components.table import COMPONENTS
 from gpu_profile.settings.settings import CORE_KEYS, strip_credentials
 
+FIRST_LINE = "# Settings: KEY=value, data and not shell."
+"""How each file that `init` writes begins, also the `.env` of older versions."""
+
 
 def render_template() -> str:
     """Return the text of the shipped .env file."""
     groups = [("Image, containers and launchers", CORE_KEYS)]
     groups += [(component.doc, component.keys) for component in COMPONENTS if component.keys]
-    blocks = ["# Settings: KEY=value, data and not shell. `invoke config` shows what is in force."]
+    blocks = [f"{FIRST_LINE} `invoke config` shows what is in force."]
     for title, keys in groups:
         lines = [
             line

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.paths import RECORDS
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Command, Steps, make_command
@@ -23,7 +22,7 @@ from gpu_profile.image.build import BuildOptions
 from gpu_profile.image.build_log import BuildLog
 from gpu_profile.lock import file as lock
 from gpu_profile.progress import Progress
-from gpu_profile.settings.places import ROOT
+from gpu_profile.settings.places import ROOT, cache_folder
 from gpu_profile.verbs.image.lock import apply_lock_file, check_rules
 from gpu_profile.verbs.image.registry_access import open_ecr_access
 
@@ -77,7 +76,7 @@ def _up_to_date(decided: Decided, name: str, inputs: str, options: Options) -> b
 def _find_layout(decided: Decided) -> Path | None:
     """Return the path for the base's OCI layout if the builder sees no image of the engine."""
     apart = process.drive(builder.sees_no_images(decided.settings))
-    return RECORDS.with_name("base").absolute() if apart else None
+    return (cache_folder() / "base").absolute() if apart else None
 
 
 def _with_base(decided: Decided, layout: Path | None) -> Steps[Decided]:

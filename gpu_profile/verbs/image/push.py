@@ -1,7 +1,7 @@
 """push: upload the image and record its digest."""
 
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.paths import RECORDS
+from gpu_profile.cli.paths import records_file
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.registry import push as registry_push
 from gpu_profile.verbs.image.lock import apply_version
@@ -19,7 +19,7 @@ def push(verb: Verb, options: Options) -> None:
     pushed = registry_push.publish_image(
         chosen.image_ref,
         where,
-        RECORDS,
+        records_file(),
         show=LayerProgress(),
         immutable=chosen.ecr_immutable_tags,
         scan=chosen.ecr_scan_on_push,

@@ -13,7 +13,7 @@ from gpu_profile.cli.flags import (
     split_words,
     whole_number,
 )
-from gpu_profile.cli.paths import RECORDS
+from gpu_profile.cli.paths import records_file
 from gpu_profile.cli.table import Options
 from gpu_profile.doctor import host as host_doctor
 from gpu_profile.errors import SettingsError, ToolError
@@ -29,6 +29,7 @@ from gpu_profile.progress import Progress
 from gpu_profile.registry.digests import apply_digest
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs import reports as report
+from gpu_profile.settings.places import cache_folder
 from gpu_profile.settings.settings import Settings
 
 SAMPLE = ("python3", "/train.py")
@@ -154,7 +155,7 @@ def image_of(options: Options, chosen: Settings, images: ImageFrom) -> ImageRef 
     if options["image"]:
         return ImageRef.parse(str(options["image"]))
     local = images is ImageFrom.ENGINE
-    return chosen.image_ref if local else apply_digest(RECORDS, chosen.image_ref)
+    return chosen.image_ref if local else apply_digest(records_file(), chosen.image_ref)
 
 
 def nsys_plan(
@@ -181,12 +182,12 @@ def _help_text(job: Job, launcher: Launcher) -> str:
     It is cached if the launcher has an identity for it.
     """
     identity = process.drive(launcher.identity())
-    cache = RECORDS.with_name(f"nsys-{identity.replace(':', '-')}.txt")
+    cache = cache_folder() / (f"nsys-{identity.replace(':', '-')}.txt")
     if identity and cache.exists():
         return cache.read_text(encoding="utf-8")
     help_text = process.drive(launcher.probe(job))
     if identity:
-        cache.parent.mkdir(exist_ok=True)
+        cache.parent.mkdir(parents=True, exist_ok=True)
         cache.write_text(help_text, encoding="utf-8")
     return help_text
 

@@ -6,8 +6,10 @@ import sys
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.table import Options, Verb
 from gpu_profile.cli.terminal import print_tables
+from gpu_profile.progress import Progress
 from gpu_profile.settings import settings
 from gpu_profile.settings import template as settings_template
+from gpu_profile.settings.lookup import SettingsFile, find_settings_file
 from gpu_profile.settings.settings import KEYS
 from gpu_profile.table import Column, Table
 
@@ -18,6 +20,7 @@ def config(verb: Verb, options: Options) -> None:
         sys.stdout.write(settings_template.render_template())
         return
     chosen = load_settings(verb, options)
+    _tell_file(find_settings_file(str(options["env_file"]), settings.NAMES))
     rows = tuple(
         (key.name, settings.strip_credentials(chosen.value(key)), chosen.sources[key.name])
         for key in KEYS
@@ -28,3 +31,10 @@ def config(verb: Verb, options: Options) -> None:
     else:
         columns = (Column("Key"), Column("Value"), Column("Source"))
         print_tables([Table("settings", columns, rows)], str(options["format"]))
+
+
+def _tell_file(file: SettingsFile) -> None:
+    """Say on stderr which file was read, and why `.env` was not: stdout holds the table."""
+    if file.note:
+        Progress().say(file.note)
+    Progress().say(f"settings file: {file.path or 'none'}")

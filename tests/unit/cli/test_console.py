@@ -1,5 +1,6 @@
 """The console command `gpu-profile`, and the verbs in another project's tasks.py."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -28,13 +29,19 @@ def run_console(*words: str, directory: Path) -> Result:
     script = directory / "gpu-profile"
     script.write_text("from gpu_profile.cli.tasks import main\nmain()\n")
     argv = ("env", f"--chdir={directory}", sys.executable, str(script), *words)
-    return process.run(Command(argv=argv, env={"PYTHONPATH": str(ROOT)}))
+    return process.run(Command(argv=argv, env=make_environment(directory)))
+
+
+def make_environment(home: Path) -> dict[str, str]:
+    """The variables of a user whose configuration and state are below `home`."""
+    places = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
+    return {"PYTHONPATH": str(ROOT), **places}
 
 
 def run_own_tasks(*words: str, directory: Path) -> Result:
     (directory / "tasks.py").write_text(OWN_TASKS)
     argv = ("env", f"--chdir={directory}", sys.executable, "-m", "invoke", *words)
-    return process.run(Command(argv=argv, env={"PYTHONPATH": str(ROOT)}))
+    return process.run(Command(argv=argv, env=make_environment(directory)))
 
 
 def test_the_command_has_every_verb_but_the_clone_s(tmp_path: Path) -> None:
@@ -103,3 +110,31 @@ def test_the_words_behind_the_dashes_reach_a_verb_of_another_tasks_file(tmp_path
     done = run_own_tasks(*words, directory=tmp_path)
     assert done.returncode == 0, done.said
     assert "a b.py" in done.stdout
+
+
+def test_config_says_which_file_was_read(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DJANGO_SETTINGS_MODULE=site.settings\nIMAGE=theirs\n")
+    shown = run_console("config", "--format=json", directory=tmp_path)
+    assert json.loads(shown.stdout)["IMAGE"] == {"value": "gpu-profile", "source": "default"}
+    assert shown.stderr.splitlines() == [
+        ".env is not read: DJANGO_SETTINGS_MODULE is no setting of gpu-profile",
+        "settings file: none",
+    ]
+    written = run_console("init", "--user", directory=tmp_path)
+    own = tmp_path / "config" / "gpu-profile" / ".env"
+    assert written.stdout == f"{own} is written; `gpu-profile config` shows what is in force\n"
+    shown = run_console("config", "--format=json", directory=tmp_path)
+    assert json.loads(shown.stdout)["IMAGE"]["source"].startswith(f"{own}:")
+    named = run_console("config", "--format=json", "--env-file=.env", directory=tmp_path)
+    assert named.returncode == 2
+    assert ".env:1: unknown key 'DJANGO_SETTINGS_MODULE'" in named.stderr
+
+
+def test_init_never_overwrites(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DEBUG=on\n")
+    refused = run_console("init", directory=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: .env is there already.")
+    assert (tmp_path / ".env").read_text() == "DEBUG=on\n"
+    assert run_console("init", "--output=gpu.env", directory=tmp_path).returncode == 0
+    assert run_console("config", "--env-file=gpu.env", directory=tmp_path).returncode == 0

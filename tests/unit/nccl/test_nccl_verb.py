@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_profile.cli.paths import RECORDS
+from gpu_profile.cli.paths import records_file
 from gpu_profile.cli.table import VERBS
 from gpu_profile.errors import GateError, JobError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
@@ -113,11 +113,11 @@ def test_flags_are_checked_first(chosen: Settings) -> None:
 def test_a_cluster_pulls_by_the_digest_that_push_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     pushed = ImageRef(
         registry="r.example", name="gpu-profile", tag="1", digest=f"sha256:{'1' * 64}"
     )
-    save_digest(RECORDS, pushed)
+    save_digest(records_file(), pushed)
     words = ["LAUNCHER=mpijob", "REGISTRY=r.example", "VERSION=1"]
     chosen = settings.load_settings(tmp_path / "none", {}, words)
     nccl.run_suite(chosen, options(dry_run=True, nodes=2, gpus="8"))
