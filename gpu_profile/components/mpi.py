@@ -1,16 +1,38 @@
-"""Open MPI and sshd: settings, script arguments, environment."""
+"""Open MPI and sshd: settings, script arguments and rules."""
 
-from gpu_profile.components.component import Component
+from packaging.version import Version
+
+from gpu_profile.components.component import Component, InstalledVersion
+from gpu_profile.components.efa import by_installer
 from gpu_profile.components.key import Values, make_switch_key
+from gpu_profile.image.rule import Facts, Rule
+
+PRTE_HOSTFILE = "PRTE_MCA_prte_default_hostfile"
 
 
 def mpi_source(values: Values) -> str:
     """Return Open MPI's source: AWS's if its EFA installer runs, otherwise the distribution's."""
-    by_installer = values["INSTALL_EFA"] and values["EFA_SOURCE"] == "installer"
-    return "efa-installer" if by_installer else "distribution"
+    return "efa-installer" if by_installer(values) else "distribution"
 
 
-MPI = Component(
+def _version(values: Values, distribution: str) -> Version:
+    """Return Open MPI's major version. AWS's installer brings 4.1 beside 5."""
+    return Version("5" if distribution == "debian13" and not by_installer(values) else "4")
+
+
+def _operator_without_prte(facts: Facts) -> str:
+    """Open MPI 5 reads the host file from a PRTE variable.
+
+    Our manifest sets the variables of Open MPI 4 and 5; a user's own manifest may not.
+    """
+    version = facts.versions.get("mpi")
+    applies = facts.launcher == "mpijob" and version and version.major >= 5 and facts.manifest
+    if not applies or PRTE_HOSTFILE in facts.manifest:
+        return ""
+    return f"Open MPI {version} does not see the MPI operator's host file"
+
+
+COMPONENT = Component(
     number=30,
     name="mpi",
     doc="Open MPI, and an SSH server fit for MPIJobs",
@@ -20,6 +42,18 @@ MPI = Component(
     keys=(
         make_switch_key(
             "INSTALL_MPI", "Open MPI, with an SSH server for multi-node jobs", default=True
+        ),
+    ),
+    installed=(InstalledVersion(name="mpi", command="mpirun --version"),),
+    version_of=_version,
+    rules=(
+        Rule(
+            name="Open MPI 5 under an operator",
+            broken=_operator_without_prte,
+            reason="it ignores the ORTE variables that the operator sets: "
+            "every node would run alone",
+            source="github.com/NVIDIA/nccl-tests/issues/213, mpi-operator v0.8.2",
+            hint=f"Set {PRTE_HOSTFILE}=/etc/mpi/hostfile in the launcher of the manifest",
         ),
     ),
 )

@@ -1,20 +1,40 @@
-"""NCCL: settings and script arguments."""
+"""NCCL: settings, script arguments and downloads."""
 
-from gpu_profile.components.component import Component, _select_source_keys
-from gpu_profile.components.key import make_choice_key, make_text_key
+from gpu_profile.components.component import Component, InstalledVersion, select_values
+from gpu_profile.components.key import Values, make_choice_key, make_text_key
+from gpu_profile.image.auto_setting import AutoSetting
+from gpu_profile.image.base_name import is_embedded
+from gpu_profile.lock.pin_source import PinSource, make_tree_sources, match_value
+from gpu_profile.lock.resolvers import Pins, Tools, as_given, from_index
 
-NCCL = Component(
+_PRINT_VERSION = (
+    "for home in /opt/nccl /usr /usr/local/cuda; do [ ! -e $home/include/nccl.h ] ||"
+    r" { sed -nE 's/#define NCCL_(MAJOR|MINOR|PATCH) ([0-9]+).*/\2/p' $home/include/nccl.h |"
+    " head -n 3 | paste -sd .; break; }; done"
+)
+
+
+def _list_arguments(values: Values) -> dict[str, str]:
+    names = ["NCCL_SOURCE", "NCCL_VERSION"]
+    if values["NCCL_SOURCE"] in {"pypi", "source"}:
+        names += ["CUDA_VERSION"]
+    if values["NCCL_SOURCE"] == "source":
+        names += ["NCCL_URL", "NCCL_COMMIT", "NCCL_SHA256", "CUDA_ARCHS"]
+    return select_values(values, *names)
+
+
+def _resolve_wheel(values: Values, tools: Tools) -> Pins:
+    """Return the version of nvidia-nccl-cu13, whose name has the major version of CUDA."""
+    major = str(values["CUDA_VERSION"]).partition(".")[0]
+    return from_index(f"nvidia-nccl-cu{major}", "NCCL_VERSION")(values, tools)
+
+
+COMPONENT = Component(
     number=50,
     name="nccl",
     doc="NCCL for programs that bring none of their own, nccl-tests first",
     enabled=lambda values: bool(values["INSTALL_TESTS"]) and values["NCCL_SOURCE"] != "base",
-    args=lambda values: _select_source_keys(
-        values,
-        *("NCCL_SOURCE", "NCCL_VERSION"),
-        *(("CUDA_VERSION",) * (values["NCCL_SOURCE"] in {"pypi", "source"})),
-        *(("NCCL_URL", "NCCL_COMMIT", "NCCL_SHA256") * (values["NCCL_SOURCE"] == "source")),
-        *(("CUDA_ARCHS",) * (values["NCCL_SOURCE"] == "source")),
-    ),
+    args=_list_arguments,
     keys=(
         make_choice_key(
             "NCCL_SOURCE",
@@ -34,4 +54,27 @@ NCCL = Component(
             "CUDA_VERSION", "13.0", "CUDA to compile with, where the base image has no nvcc"
         ),
     ),
+    sources=(
+        PinSource(
+            pins=("NCCL_VERSION",),
+            when=match_value("NCCL_SOURCE", "pypi"),
+            resolve=_resolve_wheel,
+        ),
+        PinSource(
+            pins=("NCCL_VERSION",),
+            when=match_value("NCCL_SOURCE", "apt"),
+            resolve=as_given,
+        ),
+        *make_tree_sources("NCCL", match_value("NCCL_SOURCE", "source")),
+    ),
+    automatic=(
+        AutoSetting(
+            key="NCCL_SOURCE",
+            why="the base image's, and on the embedded base the package index's",
+            choose=lambda answers, _: "pypi" if is_embedded(answers.base_image) else "base",
+            follows_base=True,
+        ),
+    ),
+    installed=(InstalledVersion(name="nccl", command=_PRINT_VERSION, setting="NCCL_VERSION"),),
+    compiles_cuda=lambda values: values["NCCL_SOURCE"] == "source",
 )

@@ -1,15 +1,17 @@
-"""nccl-tests: settings, needs and script arguments."""
+"""nccl-tests: settings, needs, script arguments and downloads."""
 
 from gpu_profile.components.component import (
-    _OF_A_SOURCE,
     Component,
+    InstalledVersion,
     Requirement,
-    _select_source_keys,
+    list_source_keys,
+    select_values,
 )
 from gpu_profile.components.key import make_switch_key, make_text_key
 from gpu_profile.components.mpi import mpi_source
+from gpu_profile.lock.pin_source import make_tree_sources
 
-NCCL_TESTS = Component(
+COMPONENT = Component(
     number=70,
     name="nccl-tests",
     doc="NVIDIA's nccl-tests: bandwidth and correctness of collectives",
@@ -18,11 +20,7 @@ NCCL_TESTS = Component(
     needs=("efa", "nccl"),
     args=lambda values: {
         "MPI_SOURCE": mpi_source(values),
-        **_select_source_keys(
-            values,
-            *("CUDA_ARCHS", "CUDA_VERSION"),
-            *(f"NCCL_TESTS_{name}" for name in _OF_A_SOURCE),
-        ),
+        **select_values(values, "CUDA_ARCHS", "CUDA_VERSION", *list_source_keys("NCCL_TESTS")),
     },
     keys=(
         make_switch_key("INSTALL_TESTS", "nccl-tests", default=False),
@@ -43,4 +41,13 @@ NCCL_TESTS = Component(
             reason="INSTALL_TESTS needs an MPI to start its ranks: INSTALL_MPI or INSTALL_EFA",
         ),
     ),
+    sources=make_tree_sources("NCCL_TESTS"),
+    installed=(
+        InstalledVersion(
+            name="nccl-tests",
+            command="cat /opt/nccl-tests/version",
+            setting="NCCL_TESTS_VERSION",
+        ),
+    ),
+    compiles_cuda=lambda _: True,
 )

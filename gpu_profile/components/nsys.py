@@ -1,18 +1,72 @@
-"""Nsight Systems: settings and script arguments."""
+"""Nsight Systems: settings, script arguments, downloads and rules."""
 
-from gpu_profile.components.component import Component, _select_source_keys
-from gpu_profile.components.key import make_choice_key, make_text_key
+import re
 
-NSYS = Component(
+from packaging.version import Version
+
+from gpu_profile.components.component import Component, InstalledVersion, select_values
+from gpu_profile.components.key import Values, make_choice_key, make_text_key
+from gpu_profile.image.auto_setting import AutoSetting
+from gpu_profile.image.rule import Facts, Rule
+from gpu_profile.lock.http import fetch_text
+from gpu_profile.lock.pin_source import PinSource, match_value
+from gpu_profile.lock.resolvers import Pins, Tools, select_version, sort_versions, verify_sha256
+from gpu_profile.lock.version import parse_version
+
+_NOTES = "docs.nvidia.com/nsight-systems/ReleaseNotes"
+_NVIDIA_FOR_DEBIAN = {"debian11": "ubuntu2004", "debian12": "ubuntu2204", "debian13": "ubuntu2404"}
+
+
+def _list_arguments(values: Values) -> dict[str, str]:
+    names = ["NSYS_SOURCE"]
+    if values["NSYS_SOURCE"] == "nvidia":
+        names += ["NSYS_VERSION", "NSYS_URL", "NSYS_SHA256"]
+    return select_values(values, *names)
+
+
+def _name_repository(distribution: str) -> str:
+    """Return which of NVIDIA's repositories setup.d/10-nsys.sh uses on this distribution.
+
+    All have the same versions and signing key, so an unknown name gets the newest one.
+    """
+    name = distribution.replace(".", "")
+    return _NVIDIA_FOR_DEBIAN.get(name, name or "ubuntu2404")
+
+
+def _resolve(values: Values, tools: Tools) -> Pins:
+    """Return nsys' version from NVIDIA's apt index, and the SHA-256 of the repository's key."""
+    repository = _name_repository(tools.distribution)
+    url = f"{values['NSYS_URL']}/{repository}/{tools.architecture}"
+    packages = fetch_text(tools.fetch, f"{url}/Packages")
+    versions = sort_versions(
+        re.findall(r"^Package: nsight-systems-cli-(\d[\d.]*)$", packages, re.MULTILINE)
+    )
+    return {
+        "NSYS_VERSION": select_version("NSYS_VERSION", str(values["NSYS_VERSION"]), versions, url),
+        "NSYS_SHA256": verify_sha256(values, "NSYS_SHA256", tools, f"{url}/nvidia.pub"),
+    }
+
+
+def _drops_gpu(facts: Facts) -> str:
+    old = [arch for arch in facts.archs if arch < 75]
+    version = facts.versions.get("nsys")
+    is_new = version is not None and version >= Version("2025.4")
+    return f"nsys {version} does not trace sm_{old[0]}" if is_new and old else ""
+
+
+def _before_gpu(facts: Facts) -> str:
+    blackwell = [arch for arch in facts.archs if arch >= 100]
+    version = facts.versions.get("nsys")
+    is_old = version is not None and version < Version("2025.1")
+    return f"nsys {version} is older than sm_{blackwell[0]}" if is_old and blackwell else ""
+
+
+COMPONENT = Component(
     number=10,
     name="nsys",
     doc="NVIDIA Nsight Systems, the profiler",
     enabled=lambda _: True,
-    args=lambda values: _select_source_keys(
-        values,
-        "NSYS_SOURCE",
-        *(("NSYS_VERSION", "NSYS_URL", "NSYS_SHA256") * (values["NSYS_SOURCE"] == "nvidia")),
-    ),
+    args=_list_arguments,
     keys=(
         make_choice_key(
             "NSYS_SOURCE",
@@ -27,5 +81,42 @@ NSYS = Component(
             "NVIDIA's apt repository of developer tools, or a mirror of it",
         ),
         make_text_key("NSYS_SHA256", "", "sha256 of that repository's signing key, nvidia.pub"),
+    ),
+    sources=(
+        PinSource(
+            pins=("NSYS_VERSION", "NSYS_SHA256"),
+            when=match_value("NSYS_SOURCE", "nvidia"),
+            resolve=_resolve,
+        ),
+    ),
+    automatic=(
+        AutoSetting(
+            key="NSYS_SOURCE",
+            why="NVIDIA's repository where it answers, otherwise the distribution's",
+            url=lambda values: str(values["NSYS_URL"]),
+            choose=lambda answers, values: (
+                "nvidia" if str(values["NSYS_URL"]) in answers.urls else "debian"
+            ),
+        ),
+    ),
+    installed=(InstalledVersion(name="nsys", command="nsys --version", setting="NSYS_VERSION"),),
+    version_of=lambda values, _: (
+        parse_version(str(values["NSYS_VERSION"])) if values["NSYS_SOURCE"] == "nvidia" else None
+    ),
+    rules=(
+        Rule(
+            name="nsys and old GPUs",
+            broken=_drops_gpu,
+            reason="Pascal and Volta were dropped in 2025.4",
+            source=_NOTES,
+            hint="Set NSYS_VERSION to 2025.3.2 or older, or leave it out of CUDA_ARCHS",
+        ),
+        Rule(
+            name="nsys and new GPUs",
+            broken=_before_gpu,
+            reason="hardware tracing of Blackwell came with 2025.1 and 2025.2",
+            source=_NOTES,
+            hint="Set NSYS_VERSION to 2025.2 or newer",
+        ),
     ),
 )

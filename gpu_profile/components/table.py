@@ -1,37 +1,28 @@
 """The components that an image can hold, in build order, and what they need of each other.
 
-A new component takes one file in this folder, one row here, and a script
-`Container-Root/setup.d/NN-name.sh`.
+A component is a file of this folder with a constant `COMPONENT`, and the script
+`Container-Root/setup.d/NN-name.sh`. No list names it.
 """
 
+import importlib
+import pkgutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpu_profile import components
 from gpu_profile.components.component import Component
-from gpu_profile.components.efa import EFA
-from gpu_profile.components.gdrcopy import GDRCOPY
-from gpu_profile.components.key import Key, Value, Values
-from gpu_profile.components.mpi import MPI, mpi_source
-from gpu_profile.components.nccl import NCCL
-from gpu_profile.components.nccl_tests import NCCL_TESTS
-from gpu_profile.components.nsys import NSYS
-from gpu_profile.components.torch import TORCH
-
-ROWS: tuple[Component, ...] = (NSYS, TORCH, MPI, EFA, NCCL, GDRCOPY, NCCL_TESTS)
-"""The components in build order: later ones may need earlier ones."""
+from gpu_profile.components.key import Value, Values
 
 
-__all__ = [
-    "COMPONENTS",
-    "Component",
-    "Key",
-    "Needed",
-    "list_enabled",
-    "missing_requirements",
-    "mpi_source",
-]
+def _find_components() -> Iterator[Component]:
+    for module in pkgutil.iter_modules(components.__path__, f"{components.__name__}."):
+        component = getattr(importlib.import_module(module.name), "COMPONENT", None)
+        if isinstance(component, Component):
+            yield component
 
-COMPONENTS = ROWS
-"""The rows, in build order: later ones may need earlier ones."""
+
+COMPONENTS = tuple(sorted(_find_components(), key=lambda component: component.number))
+"""All components in build order: later ones may need earlier ones."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Checks for building and running images on this machine."""
 
 from gpu_profile.check import Check
-from gpu_profile.engine.probe import OLDEST, SOCKET_ADVICE, Engine, version_of
+from gpu_profile.engine.probe import OLDEST, SOCKET_ADVICE, Engine, is_recent
 from gpu_profile.errors import ToolError
 
 
@@ -13,7 +13,7 @@ def check_engine(engine: Engine) -> tuple[Check, ...]:
         Check(name="docker client", ok=bool(engine.client), found=engine.client, advice=fix),
         Check(
             name="docker engine",
-            ok=version_of(engine.server) >= OLDEST,
+            ok=is_recent(engine.server),
             found=_engine_found(engine),
             advice=_engine_advice(engine) or fix,
         ),
@@ -45,7 +45,7 @@ def _engine_found(engine: Engine) -> str:
 def _engine_advice(engine: Engine) -> str:
     """Return what to do about the engine; empty if an installation is enough."""
     if engine.server:
-        return f"Docker Engine {OLDEST[0]} or newer is needed"
+        return f"Docker Engine {OLDEST.major} or newer is needed"
     if engine.rootless_socket and engine.endpoint != f"unix://{engine.rootless_socket}":
         return (
             f"Your rootless engine has a socket: export DOCKER_HOST=unix://{engine.rootless_socket}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.engine import distribution
 from gpu_profile.engine.distribution import Distribution
-from gpu_profile.engine.probe import OLDEST, Engine, _make_shell_command, version_of
+from gpu_profile.engine.probe import Engine, _make_shell_command, is_recent
 from gpu_profile.errors import ToolError
 
 _LOG = "/var/log/gpu-profile-dockerd.log"
@@ -22,7 +22,7 @@ def plan_fix(engine: Engine) -> Steps[tuple[Command, ...]]:
     such as this user's rootless engine. It asks this machine and changes nothing. Raises ToolError
     unless it is Debian or Ubuntu.
     """
-    if engine.client and engine.buildx and version_of(engine.server) >= OLDEST:
+    if engine.client and engine.buildx and is_recent(engine.server):
         return ()
     elsewhere = engine.rootless_socket or not engine.is_systems
     if engine.refuses_user or (engine.client and elsewhere):

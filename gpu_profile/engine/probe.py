@@ -6,9 +6,12 @@ Each step is a Command; creating one runs nothing.
 import json
 from dataclasses import dataclass
 
-from gpu_profile.command import Command, Result, Steps, make_command
+from packaging.version import Version
 
-OLDEST = (23, 0)
+from gpu_profile.command import Command, Result, Steps, make_command
+from gpu_profile.lock.version import parse_version
+
+OLDEST = Version("23.0")
 """The first engine whose built-in Dockerfile frontend knows COPY --link."""
 SOCKET_ADVICE = (
     "`sudo usermod -aG docker $USER` and a new log-in let you use it (the docker group has root's"
@@ -106,6 +109,7 @@ def _free_gib(result: Result) -> float | None:
     return int(words[3]) / 2**20 if len(words) > 3 and words[3].isdecimal() else None
 
 
-def version_of(text: str) -> tuple[int, ...]:
-    parts = text.split("+")[0].split("-")[0].split(".")
-    return tuple(int(part) for part in parts if part.isdecimal())
+def is_recent(server: str) -> bool:
+    """Return whether an engine of this version, as in "29.0.1+dfsg", can build our images."""
+    version = parse_version(server)
+    return version is not None and version >= OLDEST

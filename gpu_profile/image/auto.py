@@ -1,4 +1,4 @@
-"""Replace settings that are `auto`: the base image, and the sources of nsys, torch and NCCL.
+"""Replace settings that are `auto`: the base image, and those of components.
 
 The image records each decision in the label DECIDED, and the next build keeps it until
 --rebuild-base. So a passing network fault changes nothing.
@@ -10,15 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.components.table import COMPONENTS
 from gpu_profile.image import embedded_base
+from gpu_profile.image.auto_setting import ProbeAnswers
+from gpu_profile.image.base_name import is_embedded
 from gpu_profile.image.embedded_base import Recipe
 from gpu_profile.settings.settings import Settings
 
 DECIDED = "io.github.gpu-profile.decided"
 NVIDIA_BASE = "nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04"
-TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _REGISTRY = "https://nvcr.io/v2/"
 _TIMEOUT_S = "4"
+_AUTOMATIC = {setting.key: setting for component in COMPONENTS for setting in component.automatic}
+_WHY_BASE = "NVIDIA's registry where it answers, otherwise made from this machine's mirror"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +53,9 @@ def decide_settings(settings: Settings, *, anew: bool = False) -> Steps[Decided]
         decisions |= _select_values(settings, missing, answers)
     base = decisions.get("BASE_IMAGE", settings.base_image)
     digest, recipe = base.partition("@")[2], None
-    if base == "embedded" or _is_embedded(base):
+    if base == "embedded" or is_embedded(base):
         base_image = yield from embedded_base.find_base(
-            base if _is_embedded(base) else "", anew=anew
+            base if is_embedded(base) else "", anew=anew
         )
         base, digest = base_image.tag, base_image.identity
         recipe = None if digest else base_image.recipe
@@ -77,8 +81,12 @@ def with_base(decided: Decided) -> Steps[Decided]:
 
 
 def _list_undecided(settings: Settings) -> set[str]:
-    names = {name for name, value in settings.component.items() if value == "auto"}
-    return names - {"NCCL_SOURCE"} | ({"BASE_IMAGE"} if settings.base_image == "auto" else set())
+    names = {
+        name
+        for name, automatic in _AUTOMATIC.items()
+        if settings.component[name] == "auto" and not automatic.follows_base
+    }
+    return names | ({"BASE_IMAGE"} if settings.base_image == "auto" else set())
 
 
 def _read_recorded(settings: Settings, undecided: set[str]) -> Steps[dict[str, str]]:
@@ -94,28 +102,15 @@ def _read_recorded(settings: Settings, undecided: set[str]) -> Steps[dict[str, s
     return {str(name): str(value) for name, value in items if name in undecided}
 
 
-def _is_embedded(image: str) -> bool:
-    return image.startswith(f"{embedded_base.REPOSITORY}:")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Answers:
-    urls: frozenset[str] = frozenset()
-    gpus: bool = False
-
-
-def _probe_choices(settings: Settings, missing: set[str]) -> Steps[_Answers]:
-    questions = {
-        "BASE_IMAGE": _REGISTRY,
-        "NSYS_SOURCE": str(settings.component["NSYS_URL"]),
-        "TORCH_URL": TORCH_CPU_INDEX,
-    }
-    urls = [url for name, url in questions.items() if name in missing]
+def _probe_choices(settings: Settings, missing: set[str]) -> Steps[ProbeAnswers]:
+    questions = {name: _AUTOMATIC[name].url(settings.component) for name in missing & {*_AUTOMATIC}}
+    questions |= {"BASE_IMAGE": _REGISTRY} if "BASE_IMAGE" in missing else {}
+    urls = sorted(filter(None, questions.values()))
     statuses = yield probe_urls(urls, settings)
     info = yield make_command("docker", "info", "--format", "{{json .Runtimes}}")
     lines = (line.partition(" ") for line in statuses.stdout.splitlines())
     answered = {url.rstrip("/") for code, _, url in lines if code != "000"}
-    return _Answers(
+    return ProbeAnswers(
         urls=frozenset(url for url in urls if url.rstrip("/") in answered),
         gpus='"nvidia"' in info.stdout,
     )
@@ -140,33 +135,24 @@ def probe_urls(urls: list[str], settings: Settings) -> Command:
     )
 
 
-def _select_values(settings: Settings, missing: set[str], answers: _Answers) -> dict[str, str]:
-    registry = _REGISTRY in answers.urls
-    nvidia = str(settings.component["NSYS_URL"]) in answers.urls
-    choices = {
-        "BASE_IMAGE": NVIDIA_BASE if registry else "embedded",
-        "NSYS_SOURCE": "nvidia" if nvidia else "debian",
-        "INSTALL_TORCH": "cuda" if answers.gpus else "cpu",
-        "TORCH_URL": TORCH_CPU_INDEX if TORCH_CPU_INDEX in answers.urls else "",
+def _select_values(settings: Settings, missing: set[str], answers: ProbeAnswers) -> dict[str, str]:
+    base = NVIDIA_BASE if _REGISTRY in answers.urls else "embedded"
+    return {
+        name: base if name == "BASE_IMAGE" else _AUTOMATIC[name].choose(answers, settings.component)
+        for name in missing
     }
-    return {name: choices[name] for name in missing}
 
 
 def _apply_decisions(settings: Settings, decisions: Mapping[str, str], base: str) -> Settings:
     component = {**settings.component, **{k: v for k, v in decisions.items() if k != "BASE_IMAGE"}}
-    if component["NCCL_SOURCE"] == "auto":  # it follows from the base image, so no label records it
-        component["NCCL_SOURCE"] = "pypi" if _is_embedded(base) else "base"
+    answers = ProbeAnswers(base_image=base)
+    for name, automatic in _AUTOMATIC.items():
+        if automatic.follows_base and component[name] == "auto":
+            component[name] = automatic.choose(answers, component)
     return dataclasses.replace(settings, base_image=base, component=component)
 
 
-_WHY = {
-    "BASE_IMAGE": "NVIDIA's registry where it answers, otherwise made from this machine's mirror",
-    "NSYS_SOURCE": "NVIDIA's repository where it answers, otherwise the distribution's",
-    "INSTALL_TORCH": "cuda where the engine has GPUs, otherwise cpu",
-    "TORCH_URL": "PyTorch's index where it answers, otherwise the distribution's package",
-}
-
-
 def _format_note(name: str, value: str, *, kept: bool) -> str:
-    how = "as in the last build; --rebuild-base decides anew" if kept else _WHY[name]
+    why = _WHY_BASE if name == "BASE_IMAGE" else _AUTOMATIC[name].why
+    how = "as in the last build; --rebuild-base decides anew" if kept else why
     return f"{name}=auto is {value or 'empty'} ({how})"

@@ -1,137 +1,58 @@
-"""Rules for settings that do not work together, checked before a build.
+"""Check settings that do not work together before a build: the rules of bases and of components.
 
 Each rule has its reason and its source. A rule does not apply if its facts are unknown, such as
 the CUDA version of a user's own base image.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
 
+from packaging.version import Version
+
+from gpu_profile.components.table import COMPONENTS, list_enabled
 from gpu_profile.errors import SettingsError
-from gpu_profile.image.compatibility_facts import Facts, Version, collect_facts, format_version
+from gpu_profile.image.base_name import cuda_of, distribution_of
+from gpu_profile.image.rule import Facts, Rule
 from gpu_profile.settings.settings import Settings
 
-_EFA_CHANGES = "docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"
 _CUDA_NOTES = "docs.nvidia.com/cuda/cuda-toolkit-release-notes"
-_NSYS_NOTES = "docs.nvidia.com/nsight-systems/ReleaseNotes"
-PRTE_HOSTFILE = "PRTE_MCA_prte_default_hostfile"
-
-CUDA_FOR_ARCH: dict[int, Version] = {
-    80: (11, 0),
-    86: (11, 1),
-    87: (11, 4),
-    89: (11, 8),
-    90: (11, 8),
-    100: (12, 8),
-    101: (12, 8),
-    103: (12, 9),
-    110: (13, 0),
-    120: (12, 8),
-    121: (12, 9),
+CUDA_FOR_ARCH = {
+    80: Version("11.0"),
+    86: Version("11.1"),
+    87: Version("11.4"),
+    89: Version("11.8"),
+    90: Version("11.8"),
+    100: Version("12.8"),
+    101: Version("12.8"),
+    103: Version("12.9"),
+    110: Version("13.0"),
+    120: Version("12.8"),
+    121: Version("12.9"),
 }
 """The first CUDA toolkit whose nvcc compiles for a compute capability."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """A rule. `broken` returns what is wrong with the facts, or "" if the rule holds."""
-
-    name: str
-    broken: Callable[[Facts], str]
-    reason: str
-    source: str
-    hint: str
-
-
-def _efa_on(distribution: str, since: Version) -> Callable[[Facts], str]:
-    def broken(facts: Facts) -> str:
-        if facts.distribution != distribution or not facts.efa or facts.efa < since:
-            return ""
-        return f"EFA installer {format_version(facts.efa)} does not install on {distribution}"
-
-    return broken
-
-
-def _efa_without_plugin(facts: Facts) -> str:
-    old = facts.efa is not None and facts.efa < (1, 38)
-    return f"EFA installer {format_version(facts.efa or ())} brings no aws-ofi-nccl" if old else ""
+_CUDA_13 = Version("13")
 
 
 def _arch_too_old_for_cuda(facts: Facts) -> str:
     old = [arch for arch in facts.archs if arch < 75]
-    new = facts.cuda is not None and facts.cuda >= (13,)
-    return (
-        f"CUDA {format_version(facts.cuda or ())} does not compile for sm_{old[0]}"
-        if new and old
-        else ""
-    )
+    if not old or facts.cuda is None or facts.cuda < _CUDA_13:
+        return ""
+    return f"CUDA {facts.cuda} does not compile for sm_{old[0]}"
 
 
 def _arch_too_new_for_cuda(facts: Facts) -> str:
     for arch in facts.archs:
         needed = CUDA_FOR_ARCH.get(arch)
         if facts.compiles and facts.cuda and needed and facts.cuda < needed:
-            cuda = format_version(facts.cuda)
-            return f"CUDA {cuda} does not know sm_{arch}, {format_version(needed)} does"
+            return f"CUDA {facts.cuda} does not know sm_{arch}, {needed} does"
     return ""
 
 
 def _arch_removed_from_cuda(facts: Facts) -> str:
-    removed = facts.compiles and 101 in facts.archs and (facts.cuda or ()) >= (13,)
-    return "CUDA 13 knows sm_101 as sm_110" if removed else ""
+    is_removed = facts.cuda is not None and facts.cuda >= _CUDA_13 and 101 in facts.archs
+    return "CUDA 13 knows sm_101 as sm_110" if facts.compiles and is_removed else ""
 
 
-def _nsys_drops_gpu(facts: Facts) -> str:
-    old = [arch for arch in facts.archs if arch < 75]
-    new = facts.nsys is not None and facts.nsys >= (2025, 4)
-    return (
-        f"nsys {format_version(facts.nsys or ())} does not trace sm_{old[0]}" if new and old else ""
-    )
-
-
-def _nsys_before_gpu(facts: Facts) -> str:
-    blackwell = [arch for arch in facts.archs if arch >= 100]
-    old = facts.nsys is not None and facts.nsys < (2025, 1)
-    return (
-        f"nsys {format_version(facts.nsys or ())} is older than sm_{blackwell[0]}"
-        if old and blackwell
-        else ""
-    )
-
-
-def _operator_without_prte(facts: Facts) -> str:
-    """Open MPI 5 reads the host file from a PRTE variable.
-
-    Our manifest sets the variables of Open MPI 4 and 5; a user's own manifest may not.
-    """
-    applies = facts.launcher == "mpijob" and facts.open_mpi >= 5 and bool(facts.manifest)
-    if not applies or PRTE_HOSTFILE in facts.manifest:
-        return ""
-    return f"Open MPI {facts.open_mpi} does not see the MPI operator's host file"
-
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        name="EFA on Ubuntu 20.04",
-        broken=_efa_on("ubuntu20.04", (1, 43)),
-        reason="the installer dropped it in 1.43",
-        source=_EFA_CHANGES,
-        hint="Take a BASE_IMAGE of Ubuntu 22.04 or newer, or EFA_SOURCE=distro",
-    ),
-    Rule(
-        name="EFA on Debian 11",
-        broken=_efa_on("debian11", (1, 51)),
-        reason="the installer dropped it in 1.51",
-        source=_EFA_CHANGES,
-        hint="Take a BASE_IMAGE of Debian 12, or EFA_VERSION=1.50.0",
-    ),
-    Rule(
-        name="NCCL plugin by installer",
-        broken=_efa_without_plugin,
-        reason="it is part of the installer from 1.38 on, and NCCL uses sockets without it",
-        source="github.com/aws/aws-ofi-nccl/issues/803",
-        hint="Set EFA_VERSION to 1.44.0 or newer",
-    ),
+_BASE_RULES = (
     Rule(
         name="CUDA and old GPUs",
         broken=_arch_too_old_for_cuda,
@@ -153,28 +74,40 @@ RULES: tuple[Rule, ...] = (
         source=_CUDA_NOTES,
         hint="Write 110 in CUDA_ARCHS",
     ),
-    Rule(
-        name="nsys and old GPUs",
-        broken=_nsys_drops_gpu,
-        reason="Pascal and Volta were dropped in 2025.4",
-        source=_NSYS_NOTES,
-        hint="Set NSYS_VERSION to 2025.3.2 or older, or leave it out of CUDA_ARCHS",
-    ),
-    Rule(
-        name="nsys and new GPUs",
-        broken=_nsys_before_gpu,
-        reason="hardware tracing of Blackwell came with 2025.1 and 2025.2",
-        source=_NSYS_NOTES,
-        hint="Set NSYS_VERSION to 2025.2 or newer",
-    ),
-    Rule(
-        name="Open MPI 5 under an operator",
-        broken=_operator_without_prte,
-        reason="it ignores the ORTE variables that the operator sets: every node would run alone",
-        source="github.com/NVIDIA/nccl-tests/issues/213, mpi-operator v0.8.2",
-        hint=f"Set {PRTE_HOSTFILE}=/etc/mpi/hostfile in the launcher of the manifest",
-    ),
 )
+RULES = (*(rule for component in COMPONENTS for rule in component.rules), *_BASE_RULES)
+"""Every rule: those of the components in build order, then those of the base image."""
+
+
+def parse_archs(text: str) -> tuple[int, ...]:
+    """Return the compute capabilities of CUDA_ARCHS, written without a dot: 80,90,100."""
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if not re.fullmatch(r"\d{2,3}[af]?", word):
+            raise SettingsError(
+                f"CUDA_ARCHS is {text!r}: {word!r} is no architecture", "Use numbers, as in 80,90"
+            )
+    return tuple(int(word.rstrip("af")) for word in words)
+
+
+def collect_facts(settings: Settings, *, manifest: str = "") -> Facts:
+    """Return the facts of the settings.
+
+    `manifest` is the text of the launcher's manifest, if any.
+    """
+    values = settings.component
+    distribution = distribution_of(settings.base_image)
+    enabled = list_enabled(values)
+    versions = {c.name: c.version_of(values, distribution) for c in enabled}
+    return Facts(
+        distribution=distribution,
+        cuda=cuda_of(settings.base_image),
+        archs=parse_archs(settings.cuda_archs),
+        versions={name: version for name, version in versions.items() if version},
+        launcher=settings.launcher,
+        manifest=manifest,
+        compiles=any(component.compiles_cuda(values) for component in enabled),
+    )
 
 
 def list_broken(image_facts: Facts) -> tuple[tuple[Rule, str], ...]:

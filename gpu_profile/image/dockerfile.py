@@ -5,7 +5,7 @@ their script or settings changed. A stage leaves its files in /out.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpu_profile.components.component import Component, list_arguments
 from gpu_profile.components.key import Values
@@ -135,11 +135,11 @@ def _format_final(settings: Settings, chosen: tuple[Component, ...]) -> list[str
 
 
 def _largest_first(chosen: tuple[Component, ...]) -> list[Component]:
-    """Return the components with torch first.
+    """Return the components with the largest first, which is torch.
 
     An engine without BuildKit's merge repeats all copies that follow a changed one.
     """
-    return sorted(chosen, key=lambda component: (component.name != "torch", component.number))
+    return sorted(chosen, key=lambda component: (not component.copied_first, component.number))
 
 
 def _format_environment(variables: Mapping[str, str]) -> list[str]:
@@ -152,11 +152,20 @@ def _format_environment(variables: Mapping[str, str]) -> list[str]:
 def _format_merge(variables: tuple[str, ...]) -> Iterator[str]:
     """Return the RUN that merges the stages. `variables` are set for SSH sessions too.
 
-    sshd's sessions do not inherit the container's environment.
+    sshd's sessions do not inherit the container's environment. The commands print the versions
+    for the manifest, also of components that only the base image has.
     """
+    versions = (version for component in COMPONENTS for version in component.installed)
+    lines = [(f"--version={version.name}={version.command}",) for version in versions]
     yield "RUN \\"
     yield f"    --mount=type=bind,source={_ROOT}/lib,target=/mnt \\"
-    yield f"    {json.dumps(['python3', '/mnt/final/merge.py', *variables])}"
+    yield f"    {_format_words(['python3', '/mnt/final/merge.py'], *lines, variables)}"
+
+
+def _format_words(*lines: Sequence[str]) -> str:
+    """Return a JSON array of all words, with a line for each sequence that is not empty."""
+    texts = [json.dumps(list(line))[1:-1] for line in lines if line]
+    return "[" + ", \\\n     ".join(texts) + "]"
 
 
 def collect_environment(chosen: tuple[Component, ...], component_values: Values) -> dict[str, str]:

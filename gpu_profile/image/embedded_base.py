@@ -15,8 +15,8 @@ from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.engine import distribution
 from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError
+from gpu_profile.image.base_name import EMBEDDED_REPOSITORY
 
-REPOSITORY = "gpu-profile-base"
 SUITES_LABEL = "io.github.gpu-profile.suites"
 """The base's suites, as in "trixie trixie-updates trixie-security"."""
 _OLDEST_DAYS = 30
@@ -68,7 +68,7 @@ class Recipe:
     @property
     def tag(self) -> str:
         parts = (self.distribution, *self.sources, _REMOVE_COPIES)
-        return f"{REPOSITORY}:{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
+        return f"{EMBEDDED_REPOSITORY}:{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ def _read_identity(tag: str) -> Steps[str]:
 
 def check_age(now: datetime) -> Steps[tuple[Check, ...]]:
     """Return the age and suites of the newest embedded base; nothing if there is none."""
-    listed = yield make_command("docker", "image", "ls", "--quiet", REPOSITORY)
+    listed = yield make_command("docker", "image", "ls", "--quiet", EMBEDDED_REPOSITORY)
     names = listed.stdout.split()[:1] if listed.returncode == 0 else []
     if not names:
         return ()
@@ -191,7 +191,7 @@ def _list_commands(chosen: Recipe, directory: PurePosixPath) -> tuple[Command, .
         ),
         make_command(
             *("docker", "import", "--change", 'CMD ["/bin/bash"]'),
-            *("--change", f"LABEL org.opencontainers.image.title={REPOSITORY}"),
+            *("--change", f"LABEL org.opencontainers.image.title={EMBEDDED_REPOSITORY}"),
             *("--change", f"LABEL org.opencontainers.image.version={chosen.suite}"),
             *("--change", f'LABEL {SUITES_LABEL}="{chosen.suites}"'),
             *(archive, chosen.tag),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.errors import ToolError
-from gpu_profile.image import embedded_base
+from gpu_profile.image.base_name import is_embedded
 from gpu_profile.settings.settings import Settings
 
 _DRIVER = re.compile(r"^Driver:\s*(\S+)", re.MULTILINE)
@@ -18,7 +18,7 @@ _CHOSEN = re.compile(r"--builder[= ](\S+)")
 
 def sees_no_images(settings: Settings) -> Steps[bool]:
     """Return whether buildx' builder cannot read the engine's images: any driver but `docker`."""
-    if not settings.base_image.startswith(f"{embedded_base.REPOSITORY}:"):
+    if not is_embedded(settings.base_image):
         return False
     named = _CHOSEN.search(shlex.join(shlex.split(settings.build_opts)))
     builder_result = yield make_command(

@@ -16,8 +16,9 @@ from gpu_profile.components.key import Value, Values, as_text
 from gpu_profile.components.table import list_enabled
 from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.image import dockerfile
+from gpu_profile.image.base_name import is_embedded
+from gpu_profile.lock.pin_source import PinSource, list_unpinned
 from gpu_profile.lock.resolvers import Tools
-from gpu_profile.lock.sources import SOURCES, PinSource, list_unpinned
 from gpu_profile.settings.settings import Settings
 
 NAME = "gpu-profile.lock"
@@ -138,7 +139,7 @@ def _resolve_base(
     A base made on this machine has no digest in a registry: its recipe is part of this project.
     """
     image = decided.base_image
-    if image.startswith("gpu-profile-base:"):
+    if is_embedded(image):
         pinned = "embedded"
     elif "@sha256:" in image or image == "embedded":
         pinned = image
@@ -148,7 +149,7 @@ def _resolve_base(
 
 
 def _list_sources(component: Component, values: Values) -> list[PinSource]:
-    return [s for s in SOURCES if s.component == component.name and s.when(values)]
+    return [source for source in component.sources if source.when(values)]
 
 
 def apply_lock(settings: Settings, lock: Lock) -> Settings:

@@ -3,9 +3,6 @@
 import contextlib
 import hashlib
 import re
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -21,6 +18,10 @@ _TEXT_LIMIT = 64 << 20
 
 def make_fetch(*, ca_bundle: str = "", proxies: Mapping[str, str] | None = None) -> Fetch:
     """Return a Fetch that uses urllib. `proxies` by scheme override those of the environment."""
+    import ssl  # with urllib 25 ms, and every verb imports this file
+    import urllib.error
+    import urllib.request
+
     context = ssl.create_default_context(cafile=ca_bundle or None)
     handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=context)]
     if proxies:

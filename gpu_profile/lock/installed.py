@@ -1,25 +1,23 @@
 """Compare the versions installed in an image with those that its lock or labels pin."""
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
+from gpu_profile.components.table import COMPONENTS
 from gpu_profile.errors import ReportError
 from gpu_profile.image.dockerfile import LABEL_PREFIX
 from gpu_profile.lock.file import Lock
+from gpu_profile.lock.version import parse_version
 
 PATH = PurePosixPath("/etc/gpu-profile/manifest.json")
 _INSTALLED = {
-    "NSYS_VERSION": "nsys",
-    "TORCH_VERSION": "torch",
-    "NVTX_VERSION": "nvtx",
-    "EFA_VERSION": "efa_installer",
-    "NCCL_VERSION": "nccl",
-    "GDRCOPY_VERSION": "gdrcopy",
-    "NCCL_TESTS_VERSION": "nccl-tests",
+    version.setting: version.name
+    for component in COMPONENTS
+    for version in component.installed
+    if version.setting
 }
-"""The name in the image's manifest for each setting with a version."""
+"""The name in the image's manifest for each setting with a version: NSYS_VERSION is nsys."""
 
 
 def parse_components(text: str) -> dict[str, str]:
@@ -56,11 +54,7 @@ def list_differences(installed: Mapping[str, str], pinned: Mapping[str, str]) ->
 
 def _is_same_version(installed: str, pinned_version: str) -> bool:
     """Return whether the numbers agree: `v2.30.7-1` pins 2.30.7, and 2.9.0+cu130 is 2.9.0."""
-    return _extract_numbers(installed)[: len(_extract_numbers(pinned_version))] == _extract_numbers(
-        pinned_version
-    )
-
-
-def _extract_numbers(version: str) -> list[str]:
-    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
-    return match[1].split(".") if match else [version]
+    pin, version = parse_version(pinned_version), parse_version(installed)
+    if pin is None or version is None:
+        return installed == pinned_version
+    return version.release[: len(pin.release)] == pin.release

@@ -4,18 +4,19 @@ import json
 import platform
 import re
 import sys
-import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import TypeAlias
+
+from packaging.version import Version
 
 from gpu_profile.command import Command, Result
 from gpu_profile.components.key import Values
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.image.compatibility_facts import distribution_of
 from gpu_profile.lock import http as download
 from gpu_profile.lock.http import Fetch
+from gpu_profile.lock.version import parse_version
 
 Pins: TypeAlias = dict[str, str]
 LATEST = "latest"
@@ -23,24 +24,12 @@ LATEST = "latest"
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """What resolvers use. `distribution` is NVIDIA's name of the base's, such as ubuntu2404."""
+    """What resolvers use. `distribution` is the base image's: "ubuntu24.04", empty if unknown."""
 
     fetch: Fetch
     run: Callable[[Command], Result]
-    distribution: str = "ubuntu2404"
+    distribution: str = ""
     architecture: str = "amd64"
-
-
-_NVIDIA_FOR_DEBIAN = {"debian11": "ubuntu2004", "debian12": "ubuntu2204", "debian13": "ubuntu2404"}
-
-
-def nvidia_distribution(base_image: str) -> str:
-    """Return which of NVIDIA's repositories setup.d/10-nsys.sh uses on this base image.
-
-    All have the same versions and signing key, so an unknown name gets the newest one.
-    """
-    distribution = distribution_of(base_image).replace(".", "")
-    return _NVIDIA_FOR_DEBIAN.get(distribution, distribution or "ubuntu2404")
 
 
 def as_given(_: Values, __: Tools) -> Pins:
@@ -53,54 +42,7 @@ def get_architecture() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
-def resolve_nsys(values: Values, tools: Tools) -> Pins:
-    """Return nsys' version from NVIDIA's apt index, and the SHA-256 of the repository's key."""
-    url = f"{values['NSYS_URL']}/{tools.distribution}/{tools.architecture}"
-    versions = _newest_first(
-        re.findall(
-            r"^Package: nsight-systems-cli-(\d[\d.]*)$",
-            download.fetch_text(tools.fetch, f"{url}/Packages"),
-            re.MULTILINE,
-        )
-    )
-    return {
-        "NSYS_VERSION": _select_version("NSYS_VERSION", str(values["NSYS_VERSION"]), versions, url),
-        "NSYS_SHA256": _check_sum(values, "NSYS_SHA256", tools, f"{url}/nvidia.pub"),
-    }
-
-
-def resolve_efa(values: Values, tools: Tools) -> Pins:
-    """Return the EFA installer's version and the SHA-256 of its archive."""
-    version = str(values["EFA_VERSION"])
-    url = f"{values['EFA_URL']}/aws-efa-installer-{version}.tar.gz"
-    if version == LATEST:
-        version = _efa_latest(tools.fetch, url)
-        url = f"{values['EFA_URL']}/aws-efa-installer-{version}.tar.gz"
-        # a checksum in the settings is that of another version
-        values = {**values, "EFA_SHA256": ""}
-    return {"EFA_VERSION": version, "EFA_SHA256": _check_sum(values, "EFA_SHA256", tools, url)}
-
-
-def _efa_latest(fetch: Fetch, url: str) -> str:
-    """Return the version in the installer's script; its archive's name says `latest`."""
-    with fetch(url) as body:
-        version = _stated_version(body)
-    if not version:
-        raise ToolError(f"{url} does not state its version", "Set EFA_VERSION to a number")
-    return version
-
-
-def _stated_version(body: IO[bytes]) -> str:
-    pattern = re.compile(rb"EFA_INSTALLER_VERSION=\W?(\d+\.\d+\.\d+)")
-    with tarfile.open(fileobj=body, mode="r|gz") as archive:
-        for member in archive:
-            script = archive.extractfile(member) if member.name.endswith(".sh") else None
-            if script and (match := pattern.search(script.read())):
-                return match[1].decode()
-    return ""
-
-
-def _check_sum(values: Values, pin: str, tools: Tools, url: str) -> str:
+def verify_sha256(values: Values, pin: str, tools: Tools, url: str) -> str:
     """Return the file's present SHA-256. Raises SettingsError if the settings name another one."""
     actual = download.fetch_sha256(tools.fetch, url)
     expected = str(values.get(pin, ""))
@@ -112,15 +54,16 @@ def _check_sum(values: Values, pin: str, tools: Tools, url: str) -> str:
     return actual
 
 
-def _newest_first(versions: list[str]) -> list[str]:
-    return sorted(set(versions), key=_extract_numbers, reverse=True)
+def sort_versions(versions: list[str]) -> list[str]:
+    """Return the versions without repetition, the newest first: 2026.10.1 before 2026.9.1."""
+    return sorted(set(versions), key=lambda text: parse_version(text) or Version("0"), reverse=True)
 
 
-def _extract_numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version))
+def select_version(key: str, version: str, versions: list[str], where: str) -> str:
+    """Return the version to pin: the newest for `latest`, otherwise the one that was set.
 
-
-def _select_version(key: str, version: str, versions: list[str], where: str) -> str:
+    `versions` are those that `where` has. Raises SettingsError if it lacks the one that was set.
+    """
     if not versions:
         raise ToolError(f"{where} lists none of what {key} is a version of", "See its _URL")
     if version in ("", LATEST):
@@ -170,12 +113,12 @@ def source_tree(prefix: str) -> Callable[[Values, Tools], Pins]:
         if is_checkout(where):
             return {}
         if is_archive(where):
-            return {sha256: _check_sum(values, sha256, tools, where)}
+            return {sha256: verify_sha256(values, sha256, tools, where)}
         tags = _sort_tags(download.git_refs(tools.fetch, where))
         requested = str(values[version])
         exact = requested not in ("", LATEST)
         number = requested.removeprefix("v").partition("-")[0] if exact else LATEST
-        chosen = _select_version(version, number, list(tags), where)
+        chosen = select_version(version, number, list(tags), where)
         tag, tag_commit = tags[chosen]
         pinned_commit = str(values.get(commit, ""))
         if exact and pinned_commit not in ("", tag_commit):
@@ -195,7 +138,7 @@ def _sort_tags(refs: dict[str, str]) -> dict[str, tuple[str, str]]:
         match = re.fullmatch(r"refs/tags/(v?(\d+(?:\.\d+)+)(?:-\d+)?)", ref)
         if match:
             tags[match[2]] = (match[1], sha)
-    return {number: tags[number] for number in _newest_first(list(tags))}
+    return {number: tags[number] for number in sort_versions(list(tags))}
 
 
 def is_archive(where: str) -> bool:

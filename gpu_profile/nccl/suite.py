@@ -2,15 +2,17 @@
 
 import contextlib
 import dataclasses
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from packaging.version import Version
 
 from gpu_profile import files
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, Resources
+from gpu_profile.lock.version import parse_version
 from gpu_profile.nccl.gate import check_bandwidth, check_correct, prove_efa
 from gpu_profile.nccl.measurement import Measurement, parse_size, size_text
 from gpu_profile.nccl.output import parse_output
@@ -29,7 +31,7 @@ COLLECTIVES: tuple[str, ...] = (
     "hypercube",
 )
 _MIN_SIZE, _STEP = 8, 2
-_WITH_JSON = (2, 17, 3)
+_WITH_JSON = Version("2.17.3")
 _DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
 
 
@@ -100,7 +102,8 @@ def writes_json(version: str) -> bool:
 
     Older ones print their usage instead, exit with 0 and measure nothing.
     """
-    return tuple(int(number) for number in re.findall(r"\d+", version)) >= _WITH_JSON
+    number = parse_version(version)
+    return number is not None and number >= _WITH_JSON
 
 
 def with_json(job: Job, collective: str, directory: str) -> Job:

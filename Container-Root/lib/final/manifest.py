@@ -18,9 +18,10 @@ def _output(*argv: str) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def _version(*argv: str) -> str:
-    found = re.search(r"\d+(?:\.\d+)+\S*", _output(*argv))
-    return found[0].rstrip(",)") if found else ""
+def _version(command: str) -> str:
+    """The first version number that a line of sh prints, as in `nsys --version`; "" for none."""
+    match = re.search(r"\d+(?:\.\d+)+\S*", _output("sh", "-c", command))
+    return match[0].rstrip(",)") if match else ""
 
 
 def _os_release() -> dict[str, str]:
@@ -38,57 +39,19 @@ def _python_packages() -> dict[str, str]:
     return {str(d.metadata["Name"]): d.version for d in metadata.distributions()}
 
 
-def _efa_installer() -> str:
-    file = Path("/opt/amazon/efa_installed_packages")
-    found = re.search(r"EFA installer version: (\S+)", file.read_text()) if file.exists() else None
-    return found[1] if found else ""
-
-
-def _nccl() -> str:
-    headers = (Path(home, "include/nccl.h") for home in ("/opt/nccl", "/usr", "/usr/local/cuda"))
-    header = next((path for path in headers if path.exists()), None)
-    parts = re.findall(
-        r"#define NCCL_(?:MAJOR|MINOR|PATCH) (\d+)", header.read_text() if header else ""
-    )
-    return ".".join(parts[:3])
-
-
-def _line(file: str) -> str:
-    path = Path(file)
-    return path.read_text().strip() if path.exists() else ""
-
-
-def _gdrcopy() -> str:
-    found = sorted(Path("/opt/gdrcopy/lib").glob("libgdrapi.so.*.*"))
-    return found[0].name.split(".so.")[1] if found else ""
-
-
-def manifest() -> dict[str, object]:
-    system, python = _os_release(), _python_packages()
-    found = {
-        "nsys": _version("nsys", "--version"),
-        "mpi": _version("mpirun", "--version"),
-        "torch": python.get("torch", ""),
-        "nvtx": python.get("nvtx", ""),
-        "libfabric": _version("fi_info", "--version"),
-        "efa_installer": _efa_installer(),
-        "nccl": _nccl(),
-        "gdrcopy": _gdrcopy(),
-        "nccl-tests": _line("/opt/nccl-tests/version"),
-    }
+def manifest(commands: dict[str, str]) -> dict[str, object]:
+    """What is in the image. `commands` print the versions of components, by their name."""
+    system = _os_release()
+    versions = {name: _version(command) for name, command in commands.items()}
     return {
         "system": f"{system.get('ID', '')} {system.get('VERSION_ID', '')}".strip(),
         "python": ".".join(map(str, sys.version_info[:3])),
-        "components": {name: version for name, version in found.items() if version},
+        "components": {name: version for name, version in versions.items() if version},
         "packages": _packages(),
-        "python_packages": python,
+        "python_packages": _python_packages(),
     }
 
 
-def write(path: Path) -> None:
+def write(path: Path, commands: dict[str, str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(manifest(), indent=1, sort_keys=True) + "\n")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    path.write_text(json.dumps(manifest(commands), indent=1, sort_keys=True) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -36,7 +37,15 @@ def name_python(root: Path) -> None:
         link.symlink_to("python3")
 
 
-def main(names: list[str]) -> None:
+def parse_arguments() -> argparse.Namespace:
+    """Names of the image's variables, and `--version nsys='nsys --version'` of each program."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--version", action="append", default=[], metavar="NAME=COMMAND")
+    parser.add_argument("names", nargs="*")
+    return parser.parse_args()
+
+
+def main(names: list[str], versions: list[str]) -> None:
     root = Path("/")
     notes_dir = root / fragments.NOTES
     notes = sorted(notes_dir.iterdir()) if notes_dir.exists() else []
@@ -50,8 +59,10 @@ def main(names: list[str]) -> None:
     if broken.stdout.strip():
         raise SystemExit(f"merge: the packages do not fit together:\n{broken.stdout}")
     announce(root, names)
-    manifest.write(root / "etc/gpu-profile/manifest.json")
+    commands = dict(version.split("=", 1) for version in versions)
+    manifest.write(root / "etc/gpu-profile/manifest.json", commands)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    arguments = parse_arguments()
+    main(arguments.names, arguments.version)

@@ -11,11 +11,12 @@ from gpu_profile.image import auto as decide
 from gpu_profile.image import build as image
 from gpu_profile.image import compatibility as rules
 from gpu_profile.image import downloads as machine
+from gpu_profile.image.base_name import distribution_of
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.lock import file as locks
 from gpu_profile.lock import http as download
 from gpu_profile.lock.file import Lock
-from gpu_profile.lock.resolvers import Tools, get_architecture, nvidia_distribution
+from gpu_profile.lock.resolvers import Tools, get_architecture
 from gpu_profile.progress import Progress
 from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import Settings
@@ -91,7 +92,7 @@ def _make_tools(chosen: Settings, decided: Settings) -> Tools:
     return Tools(
         fetch=download.make_fetch(ca_bundle=bundle, proxies=proxies),
         run=process.run,
-        distribution=nvidia_distribution(decided.base_image),
+        distribution=distribution_of(decided.base_image),
         architecture=get_architecture(),
     )
 

@@ -6,8 +6,9 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Command, Result
+from gpu_profile.components.torch import TORCH_CPU_INDEX
 from gpu_profile.engine.distribution import Distribution
-from gpu_profile.image.auto import NVIDIA_BASE, TORCH_CPU_INDEX, Decided, decide_settings, with_base
+from gpu_profile.image.auto import NVIDIA_BASE, Decided, decide_settings, with_base
 from gpu_profile.image.embedded_base import make_recipe
 from gpu_profile.settings.settings import Settings
 from tests.unit.settings_for import settings_for

@@ -3,47 +3,51 @@
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import compatibility as rules
-from gpu_profile.image.compatibility_facts import (
-    Facts,
-    collect_facts,
-    cuda_of,
-    distribution_of,
-    parse_archs,
-)
+from gpu_profile.image.base_name import cuda_of, distribution_of
+from gpu_profile.image.compatibility import collect_facts, parse_archs
+from gpu_profile.image.rule import Facts, Rule
 from gpu_profile.settings import settings
 from gpu_profile.settings.settings import Settings
 
+
+def versions(**texts: str) -> dict[str, Version]:
+    return {name: Version(text) for name, text in texts.items()}
+
+
 BROKEN = {
-    "EFA on Ubuntu 20.04": Facts(distribution="ubuntu20.04", efa=(1, 43, 0)),
-    "EFA on Debian 11": Facts(distribution="debian11", efa=(1, 51, 0)),
-    "NCCL plugin by installer": Facts(efa=(1, 37, 0)),
-    "CUDA and old GPUs": Facts(cuda=(13, 0), archs=(70, 90), compiles=True),
-    "CUDA and new GPUs": Facts(cuda=(12, 4), archs=(90, 100), compiles=True),
-    "CUDA 13's new names": Facts(cuda=(13, 0), archs=(101,), compiles=True),
-    "nsys and old GPUs": Facts(nsys=(2025, 4, 1), archs=(70,)),
-    "nsys and new GPUs": Facts(nsys=(2024, 6, 2), archs=(100,)),
-    "Open MPI 5 under an operator": Facts(launcher="mpijob", open_mpi=5, manifest="kind: MPIJob"),
+    "EFA on Ubuntu 20.04": Facts(distribution="ubuntu20.04", versions=versions(efa="1.43.0")),
+    "EFA on Debian 11": Facts(distribution="debian11", versions=versions(efa="1.51.0")),
+    "NCCL plugin by installer": Facts(versions=versions(efa="1.37.0")),
+    "CUDA and old GPUs": Facts(cuda=Version("13.0"), archs=(70, 90), compiles=True),
+    "CUDA and new GPUs": Facts(cuda=Version("12.4"), archs=(90, 100), compiles=True),
+    "CUDA 13's new names": Facts(cuda=Version("13.0"), archs=(101,), compiles=True),
+    "nsys and old GPUs": Facts(versions=versions(nsys="2025.4.1"), archs=(70,)),
+    "nsys and new GPUs": Facts(versions=versions(nsys="2024.6.2"), archs=(100,)),
+    "Open MPI 5 under an operator": Facts(
+        launcher="mpijob", versions=versions(mpi="5"), manifest="kind: MPIJob"
+    ),
 }
 HOLDING = (
     Facts(),
-    Facts(distribution="ubuntu20.04", efa=(1, 42, 0)),
-    Facts(distribution="ubuntu22.04", efa=(1, 50, 0)),
-    Facts(distribution="debian11", efa=(1, 50, 0)),
-    Facts(cuda=(13, 0), archs=(75, 80, 90, 100, 103, 120), compiles=True),
-    Facts(cuda=(12, 4), archs=(90, 100)),
-    Facts(cuda=(12, 9), archs=(70, 90, 100, 103), compiles=True),
-    Facts(nsys=(2025, 3, 2), archs=(70, 90, 100)),
-    Facts(nsys=(2026, 4, 1), archs=(80, 90, 100)),
-    Facts(launcher="mpijob", open_mpi=4, manifest="kind: MPIJob"),
-    Facts(launcher="docker", open_mpi=5, manifest=""),
+    Facts(distribution="ubuntu20.04", versions=versions(efa="1.42.0")),
+    Facts(distribution="ubuntu22.04", versions=versions(efa="1.50.0")),
+    Facts(distribution="debian11", versions=versions(efa="1.50.0")),
+    Facts(cuda=Version("13.0"), archs=(75, 80, 90, 100, 103, 120), compiles=True),
+    Facts(cuda=Version("12.4"), archs=(90, 100)),
+    Facts(cuda=Version("12.9"), archs=(70, 90, 100, 103), compiles=True),
+    Facts(versions=versions(nsys="2025.3.2"), archs=(70, 90, 100)),
+    Facts(versions=versions(nsys="2026.4.1"), archs=(80, 90, 100)),
+    Facts(launcher="mpijob", versions=versions(mpi="4"), manifest="kind: MPIJob"),
+    Facts(launcher="docker", versions=versions(mpi="5"), manifest=""),
 )
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: str(rule.name))
-def test_each_rule_breaks_alone(rule: rules.Rule) -> None:
+def test_each_rule_breaks_alone(rule: Rule) -> None:
     ((broken, what),) = rules.list_broken(BROKEN[rule.name])
     assert broken is rule
     assert what
@@ -59,7 +63,10 @@ def test_what_works_breaks_none(found: Facts) -> None:
 
 def test_our_own_manifest_serves_open_mpi_5() -> None:
     manifest = (Path(__file__).parents[3] / "k8s" / "mpijob.yaml").read_text()
-    assert rules.list_broken(Facts(launcher="mpijob", open_mpi=5, manifest=manifest)) == ()
+    assert (
+        rules.list_broken(Facts(launcher="mpijob", versions=versions(mpi="5"), manifest=manifest))
+        == ()
+    )
 
 
 def load(**values: str) -> Settings:
@@ -78,19 +85,15 @@ def test_facts_of_settings() -> None:
             NSYS_VERSION="2026.4.1",
         )
     )
-    assert (found.distribution, found.cuda) == ("ubuntu22.04", (13, 0))
-    assert (found.efa, found.nsys, found.open_mpi) == ((1, 50, 0), (2026, 4, 1), 4)
+    assert (found.distribution, found.cuda) == ("ubuntu22.04", Version("13.0"))
+    assert found.versions == versions(efa="1.50.0", nsys="2026.4.1", mpi="4")
     assert found.archs == (80, 90, 100)
 
 
 def test_facts_of_the_embedded_base() -> None:
     found = collect_facts(load(BASE_IMAGE="gpu-profile-base:0123", NSYS_SOURCE="debian"))
-    assert (found.distribution, found.cuda, found.nsys, found.open_mpi) == (
-        "debian13",
-        None,
-        None,
-        5,
-    )
+    assert (found.distribution, found.cuda) == ("debian13", None)
+    assert found.versions == versions(mpi="5")
 
 
 def test_a_broken_rule_is_one_line_with_reason_source_and_way_out() -> None:
@@ -108,20 +111,20 @@ def test_a_broken_rule_is_one_line_with_reason_source_and_way_out() -> None:
 @pytest.mark.parametrize(
     ("image", "distribution", "cuda"),
     [
-        ("nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04@sha256:1234", "ubuntu22.04", (13, 0)),
-        ("nvidia/cuda:12.8.1-devel-ubuntu24.04", "ubuntu24.04", (12, 8)),
+        ("nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04@sha256:1234", "ubuntu22.04", "13.0"),
+        ("nvidia/cuda:12.8.1-devel-ubuntu24.04", "ubuntu24.04", "12.8"),
         ("ubuntu:24.04", "ubuntu24.04", None),
         ("debian:bookworm-slim", "debian12", None),
         ("debian:13", "debian13", None),
         ("embedded", "debian13", None),
-        ("nvcr.io/nvidia/cuda-dl-base:26.06-cuda13.3-devel-ubuntu24.04", "ubuntu24.04", (13, 3)),
-        ("pytorch/pytorch:2.9.1-cuda12.8-cudnn9-devel", "", (12, 8)),
+        ("nvcr.io/nvidia/cuda-dl-base:26.06-cuda13.3-devel-ubuntu24.04", "ubuntu24.04", "13.3"),
+        ("pytorch/pytorch:2.9.1-cuda12.8-cudnn9-devel", "", "12.8"),
         ("mine", "", None),
     ],
 )
-def test_names_of_images(image: str, distribution: str, cuda: tuple[int, int] | None) -> None:
+def test_names_of_images(image: str, distribution: str, cuda: str | None) -> None:
     assert distribution_of(image) == distribution
-    assert cuda_of(image) == cuda
+    assert cuda_of(image) == (Version(cuda) if cuda else None)
 
 
 @pytest.mark.parametrize("text", ["", "90;100", "sm_90", "9.0", "90,,100", "1234"])

@@ -8,7 +8,7 @@ import pytest
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import compatibility as rules
 from gpu_profile.image import dockerfile
-from gpu_profile.image.compatibility_facts import collect_facts
+from gpu_profile.image.compatibility import collect_facts
 from gpu_profile.lock import file as lock
 from gpu_profile.settings.settings import Settings
 from tests.unit.lock.lock_web import load, resolve

@@ -8,7 +8,6 @@ import pytest
 from gpu_profile.components.table import COMPONENTS
 from gpu_profile.errors import SettingsError
 from gpu_profile.lock import file as lock
-from gpu_profile.lock.sources import SOURCES
 from tests.unit.lock.lock_web import BASE, DIGEST, load, resolve
 
 
@@ -88,5 +87,5 @@ def test_what_is_not_there_is_not_locked(values: dict[str, str], said: str) -> N
 
 def test_every_checksum_of_a_component_has_a_source() -> None:
     keys = {key.name for component in COMPONENTS for key in component.keys}
-    pinned = {pin for source in SOURCES for pin in source.pins}
+    pinned = {pin for c in COMPONENTS for source in c.sources for pin in source.pins}
     assert {key for key in keys if key.endswith(("_SHA256", "_COMMIT"))} <= pinned
