@@ -29,8 +29,9 @@ def find_program(program: str) -> str | None:
     return shutil.which(program)
 
 
-def _make_environment(command: Command) -> dict[str, str]:
-    return {**os.environ, **command.env}
+def make_environment(command: Command | None = None) -> dict[str, str]:
+    """Return the variables of this process, with those of a command."""
+    return {**os.environ, **(command.env if command else {})}
 
 
 def _make_missing_error(command: Command, error: OSError) -> ToolError:
@@ -48,8 +49,7 @@ class _CutOutputError(Exception):
 def one_math_thread() -> Iterator[None]:
     """Limit numpy's libraries to one thread, here and in programs started in the body.
 
-    OpenBLAS starts a thread for each core when it is loaded. Each one spins before it sleeps: on
-    64 cores that costs seconds of CPU time in every process, and we multiply no matrices.
+    OpenBLAS starts a thread a core when it is loaded; on 64 cores they spin for seconds of CPU.
     """
     names = [name for name in MATH_THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(names, "1"))
@@ -198,7 +198,7 @@ def _open_child(
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                env=_make_environment(command),
+                env=make_environment(command),
                 start_new_session=own_session,
                 preexec_fn=signals.make_child_hook(own_session=own_session),
             )

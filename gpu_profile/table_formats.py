@@ -78,6 +78,11 @@ def _round_half_up(value: float, column: Column) -> float:
     return value
 
 
+def format_texts(table: Table) -> list[list[str]]:
+    """The cells of each row as text, with thousands separated."""
+    return _format_rows(table, separate=True)
+
+
 def _format_rows(table: Table, separate: bool = False) -> list[list[str]]:
     return [
         [

@@ -31,6 +31,7 @@ from gpu_profile.analysis.arrays.columns import (
 )
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.store.database import MISSING, Database, sort_columns
+from gpu_profile.analysis.store.gzip_file import AGAIN
 from gpu_profile.analysis.store.schema import (
     GRAPH,
     KERNEL,
@@ -44,6 +45,7 @@ from gpu_profile.analysis.store.schema import (
 from gpu_profile.analysis.store.target import read_hostname
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.comm_kernels import comm_kernel, function_name, needs_namespace
+from gpu_profile.errors import ReportError
 
 Part = dict[str, Any]  # columns of one length, of different types
 
@@ -58,6 +60,7 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
     GPUs.
     """
     parts, texts = _load_operations(database)
+    _check_times(database, parts)
     calls = database.load(
         RUNTIME, "start", "end", "globalTid", "correlationId", "nameId", sort=False
     )
@@ -78,6 +81,17 @@ def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
         captures = load_graph_captures(database, process)
         activities_by_rank.append(Activity(*facts, comm=comm, captures=captures))
     return in_order(activities_by_rank)
+
+
+def _check_times(database: Database, parts: Sequence[Part]) -> None:
+    """Raise ReportError if an operation has no start, no end, or ends before it starts.
+
+    No GPU records one: the bytes are damaged, and sums over states would not fill the time.
+    """
+    for part in parts:
+        if np.any(part["start"] == MISSING) or np.any(part["end"] < part["start"]):
+            what = f"{database.path} is damaged: an operation of the GPU ends before it starts"
+            raise ReportError(what, AGAIN)
 
 
 def in_order(activities_unsorted: Sequence[Activity]) -> tuple[Activity, ...]:

@@ -57,6 +57,7 @@ OURS = AnalysisByName(
     {
         "temporal_breakdown": "our_tables.temporal_breakdown.TEMPORAL_BREAKDOWN",
         "step_sum": "our_tables.step_sum.STEP_SUM",
+        "step_trace": "our_tables.step_trace.STEP_TRACE",
         "comm_sum": "our_tables.comm_sum.COMM_SUM",
         "module_sum": "our_tables.module_sum.MODULE_SUM",
         "range_gpu_sum": "our_tables.range_gpu_sum.RANGE_GPU_SUM",

@@ -4,19 +4,23 @@ import gzip
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import GRAPH, KERNEL, NVTX, RUNTIME
-from gpu_profile.analysis.tables.by_name import ANALYSES
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.analysis.tables.views import check_by, filter_rows, select_top
 from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, ReportError, SettingsError, ToolError
 from gpu_profile.process import run
 from tests.invoked import argv
 from tests.unit.analysis.make import Rows, kernel, make_report, process, thread
+
+RECORDED = Path(__file__).parents[2] / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
 
 
 def report(path: Path, schema: str = "3.20.3") -> bytes:
@@ -167,3 +171,13 @@ def test_what_cannot_be_shown_is_said(refuse: Callable[[], object], reason: str)
         refuse()
     assert isinstance(caught.value, GpuProfileError)
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["-1", "start - 1"])
+def test_an_operation_that_ends_before_it_starts_is_refused(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "rank0.sqlite"
+    path.write_bytes(gzip.decompress(RECORDED.read_bytes()))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f'UPDATE {KERNEL} SET "end" = {end} WHERE rowid = 9')
+    with pytest.raises(ReportError, match="ends before it starts"), Database.open(path) as database:
+        OURS["temporal_breakdown"].partial(database, Scope())

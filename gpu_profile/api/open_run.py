@@ -1,0 +1,78 @@
+"""Open a run from Python by its name, directory, files or URLs."""
+
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpu_profile import process
+from gpu_profile.analysis.multi_report.work import ReportSource
+from gpu_profile.analysis.store.gzip_file import MOST_BYTES
+from gpu_profile.analysis.store.open_report import is_url
+from gpu_profile.api.run import Run
+from gpu_profile.runs.open_reports import open_reports
+from gpu_profile.runs.record import find_run
+from gpu_profile.runs.report_files import find_reports
+from gpu_profile.settings.lookup import find_settings_file
+from gpu_profile.settings.settings import NAMES, Settings, load_settings
+from gpu_profile.verbs.reading.export import export_report
+
+Place = str | os.PathLike[str]
+
+
+def open_run(
+    run: Place | Iterable[Place] = "",
+    *,
+    report_dir: Place | None = None,
+    window: int = 0,
+    workers: int = 1,
+) -> Run:
+    """Open the reports of one run, for example `gpu_profile.open("train-20261121-031500")`.
+
+    `run` is a run's id or name in `report_dir` (default: the setting REPORT_DIR), a path of a run
+    directory or of reports, a URL such as "s3://bucket/rank0.sqlite", several of those, or "" for
+    the latest run. `window` selects one of several windows, from 1. `workers` is the number of
+    processes that read; more than one needs the guard `if __name__ == "__main__"` in a script, as
+    multiprocessing does. Reports that cannot be read are left out with a warning.
+
+    Raises ReportError if there is no readable report, and SettingsError for an unknown run.
+    """
+    names = [run] if isinstance(run, str | os.PathLike) else list(run)
+    places = list(_list_places([os.fspath(name) for name in names], report_dir))
+    reading = open_reports(
+        [ReportSource(place, most_bytes=MOST_BYTES) for place in places],
+        tell=_warn,
+        window=window,
+        workers=workers,
+    )
+    return Run(places=tuple(places), reading=reading)
+
+
+def _list_places(names: list[str], report_dir: Place | None) -> Iterable[str]:
+    """Yield the path or URL of each report; a .nsys-rep is exported first."""
+    yield from (name for name in names if is_url(name))
+    local = [_find_local(name, report_dir) for name in names if not is_url(name)]
+    if not local:
+        return
+    for path in find_reports(local):
+        needs_export = path.suffix == ".nsys-rep"
+        yield str(export_report(path, _load_settings()) if needs_export else path)
+
+
+def _find_local(name: str, report_dir: Place | None) -> str:
+    """Return a path as it is, and the directory of a run's id or name."""
+    if name and Path(name).exists():
+        return name
+    directory = _load_settings().report_dir if report_dir is None else report_dir
+    return str(find_run(Path(directory), name))
+
+
+def _load_settings() -> Settings:
+    """Return the settings of the current directory and the environment, as a verb has them."""
+    return load_settings(find_settings_file("", NAMES).path, process.make_environment())
+
+
+def _warn(line: str) -> None:
+    """Warn about what a reader must know, such as an unreadable report; drop lines on progress."""
+    if line.startswith(("note: ", "left out: ")):
+        warnings.warn(line, stacklevel=2)

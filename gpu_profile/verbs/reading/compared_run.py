@@ -1,0 +1,59 @@
+"""One run of a comparison: its reports, which must all be readable, and their ranks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpu_profile.analysis.compare.rank_sets import SideRanks
+from gpu_profile.analysis.compare.samples import RankSamples
+from gpu_profile.analysis.multi_report.ranks import FILE_RANK
+from gpu_profile.analysis.multi_report.work import ReportSource
+from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.errors import ReportError
+from gpu_profile.runs import record
+from gpu_profile.runs.open_reports import Reading
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One run of a side: its reports, which must all be readable, and their ranks."""
+
+    reports: Reading
+    ranks: SideRanks
+
+    def samples(self, analysis: Analysis) -> list[RankSamples]:
+        """Return the samples of each rank. Raises the error of the first unreadable report."""
+        return [rank for answer in self.reports.of([analysis]) for rank in answer[0]]
+
+
+def make_compared_run(side: str, reports: Reading, path: Path) -> ComparedRun:
+    """Return a run of `side` (base or new); `path` is what was named, a report or a directory.
+
+    Raises ReportError if a report was left out before: a gate must not pass on the others.
+    """
+    if len(reports.sources) < reports.count and not reports.complete:
+        unread = reports.count - len(reports.sources)
+        what = f"{unread} of {reports.count} reports of the {side} run cannot be read"
+        raise ReportError(what, "A comparison needs all ranks of both runs")
+    reports = replace(reports, complete=True)
+    ranks = reports.run.ranks
+    present = frozenset(rank for by_pid in ranks.by_report for rank in by_pid.values())
+    if path.is_file():
+        side_ranks = SideRanks(side, present, frozenset(ranks.missing), is_file=True)
+        return ComparedRun(reports, side_ranks)
+    recorded = _recorded_ranks(Path(reports.sources[0].place).parent)
+    missing = recorded - _ranks_of_files(reports.sources) if recorded else frozenset(ranks.missing)
+    return ComparedRun(reports, SideRanks(side, present, missing, bool(recorded or ranks.world)))
+
+
+def _recorded_ranks(directory: Path) -> frozenset[int]:
+    """Return the ranks that should have left a report, from run.json; none without it."""
+    if not (directory / record.RUN_FILE).is_file():
+        return frozenset()
+    return frozenset(record.load_run(directory).ranks)
+
+
+def _ranks_of_files(sources: Sequence[ReportSource]) -> frozenset[int]:
+    """Return the ranks in the reports' names: 2 for rank2.node1.sqlite."""
+    matches = (FILE_RANK.search(source.name) for source in sources)
+    return frozenset(int(match[1]) for match in matches if match)

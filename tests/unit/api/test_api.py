@@ -1,0 +1,112 @@
+"""The Python API on recordings: the same numbers as the verbs print."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpu_profile
+from gpu_profile.api.results import RunTable
+from gpu_profile.errors import ReportError, SettingsError
+from tests.invoked import invoke
+
+DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+RANKS = [DATA / f"rank{rank}.sqlite.gz" for rank in range(4)]
+
+
+@pytest.fixture(scope="module")
+def run() -> gpu_profile.Run:
+    return gpu_profile.open(RANKS)
+
+
+def test_ranks_and_tables(run: gpu_profile.Run) -> None:
+    assert run.ranks == (0, 1, 2, 3)
+    assert {"cuda_gpu_kern_sum", "step_sum", "step_trace"} <= set(run.tables())
+
+
+def test_a_table_is_that_of_stats(run: gpu_profile.Run) -> None:
+    words = [f"--report={path}" for path in RANKS]
+    shown = invoke(
+        "stats", *words, "--table=cuda_gpu_kern_sum", "--by=rank", "--format=json", directory=DATA
+    )
+    (rows,) = json.loads(shown.stdout).values()
+    table = run.table("cuda_gpu_kern_sum", by="rank")
+    assert [tuple(row.values()) for row in rows] == list(table.rows)
+
+
+def test_findings_are_those_of_diagnose(run: gpu_profile.Run) -> None:
+    shown = invoke(
+        "diagnose", *[f"--report={path}" for path in RANKS], "--format=json", directory=DATA
+    )
+    findings = run.findings()
+    assert json.loads(shown.stdout) == [finding.as_json() for finding in findings]
+    assert len(findings) == len(findings.findings) > 0
+
+
+def test_steps_are_numbered_on_each_rank(run: gpu_profile.Run) -> None:
+    steps = run.steps().to_pandas()
+    assert steps.groupby("Rank")["Step"].max().nunique() == 1
+    first = steps[steps.Rank == 0]
+    assert (first["Start (ns)"].diff().dropna() == first["Duration (ns)"].shift().dropna()).all()
+
+
+def test_pandas_and_arrow_hold_the_same(run: gpu_profile.Run) -> None:
+    table = run.table("cuda_gpu_mem_time_sum")
+    frame, arrow = table.to_pandas(), table.to_arrow()
+    assert list(frame.columns) == arrow.column_names == [str(column) for column in table.columns]
+    assert frame.to_dict("records") == arrow.to_pylist()
+    assert len(frame) == len(table.rows)
+
+
+def test_a_run_compared_with_itself_passes(run: gpu_profile.Run) -> None:
+    assert run.compare(run).verdict == "pass"
+    with pytest.raises(SettingsError, match="needs another run"):
+        run.compare()
+
+
+def test_a_rank_that_cannot_be_read_is_a_warning_and_fails_a_comparison(
+    run: gpu_profile.Run, tmp_path: Path
+) -> None:
+    for path in RANKS:
+        shutil.copy(path, tmp_path)
+    (tmp_path / "rank2.sqlite.gz").write_bytes(b"no report")
+    with (
+        pytest.warns(UserWarning, match="1 of 4 reports left out"),
+        pytest.warns(UserWarning, match="left out: .*rank2"),
+    ):
+        damaged = gpu_profile.open(tmp_path)
+    assert damaged.ranks == (0, 1, 3)
+    with pytest.raises(ReportError, match="1 of 4 reports of the new run cannot be read"):
+        run.compare(damaged)
+
+
+def test_a_run_is_found_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no run 'train'"):
+        gpu_profile.open("train", report_dir=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["kern_sum", ""])
+def test_an_unknown_table_is_refused(run: gpu_profile.Run, name: str) -> None:
+    with pytest.raises(SettingsError, match="no table is called"):
+        run.table(name)
+
+
+def test_a_grouping_that_a_table_lacks_is_refused(run: gpu_profile.Run) -> None:
+    with pytest.raises(SettingsError):
+        run.table("step_sum", by="stream")
+
+
+def test_names_are_escaped_in_a_notebook() -> None:
+    from gpu_profile.table import Column
+
+    shown = RunTable("<t>", (Column("Name"),), (("<script>\x1b[2J</script>",),))._repr_html_()
+    assert "<script>" not in shown
+    assert "\x1b" not in shown
+
+
+def test_the_import_is_cheap() -> None:
+    check = "import sys, gpu_profile; sys.exit('numpy' in sys.modules or 'boto3' in sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)
