@@ -26,11 +26,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table. `title` is the name of nsys' report where nsys has the same one."""
+    """A table. `title` is the name of nsys' report where nsys has the same one. `hint` says what
+    would give it rows, in place of "no such events in the report".
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    hint: str = ""
 
     def column(self, name: str) -> tuple[Cell, ...]:
         """The cells of one column, by its name without the unit."""
@@ -38,4 +41,4 @@ class Table:
         return tuple(row[index] for row in self.rows)
 
     def where(self, rows: Sequence[tuple[Cell, ...]]) -> "Table":
-        return Table(self.title, self.columns, tuple(rows))
+        return Table(self.title, self.columns, tuple(rows), self.hint)

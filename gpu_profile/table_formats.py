@@ -44,7 +44,7 @@ def to_text(table: Table, width: int = 120) -> str:
     A table with many numbers is wider than `width`, so that names stay readable.
     """
     if not table.rows:
-        return f"{table.title}: no such events in the report\n"
+        return f"{table.title}: {table.hint or 'no such events in the report'}\n"
     grid = [[str(column) for column in table.columns], *_format_rows(table, separate=True)]
     widths = _fit_widths(
         [max(map(len, column)) for column in zip(*grid, strict=True)], table, width

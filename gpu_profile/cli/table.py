@@ -90,8 +90,8 @@ _SCHEDULER = Option(
 )
 _TABLES = (
     Option("table", "", "names, separated by commas"),
-    Option("by", "", "rank, device or stream; of module_sum: module, class or line"),
-    Option("depth", 0, "of module_sum: parts of a module's name; 0: all", kind="count"),
+    Option("by", "", "rank, device or stream; of modules: module, class or line"),
+    Option("depth", 0, "of modules: how many parts of the name; 0: all", kind="count"),
     Option("top", 0, "rows of each table; 0: all", kind="count"),
     Option("filter", "", "rows whose text matches this pattern"),
     _WINDOW,

@@ -25,6 +25,9 @@ from gpu_profile.analysis.tables.statistics import encode_rows
 
 NO_RANGE = -1
 FOREVER = int(np.iinfo(np.int64).max)
+_CALL_NUMBERS = re.compile(r", (seq|op_id) = \d+|, input_op_ids = .*$")
+_OPERATOR = re.compile(r"^(aten|c10d|prims?|autograd)::\w+(,|$)|^\w+Backward\d+(,|$)|, sizes = \[")
+"""Names of torch's operators and nodes of autograd: "aten::mm, sizes = [[8, 8], [8, 8]]"."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +56,18 @@ class Ranges:
         return self.pick(np.flatnonzero(self.name == code))
 
     def of_user(self) -> "Ranges":
-        """The ranges of the default domain. Libraries (NCCL, cuBLAS) use their own domains, and
-        their ranges do not mark steps.
+        """The ranges of the default domain, without torch's operators. Libraries (NCCL, cuBLAS) use
+        their own domains, and their ranges do not mark steps.
         """
-        return self.of_domain(0)
+        return self._user_ranges
+
+    @cached_property
+    def _user_ranges(self) -> "Ranges":
+        own = self.of_domain(0)
+        operators = np.array([bool(_OPERATOR.search(name)) for name in self.names], bool)
+        if not operators.any():
+            return own
+        return own.pick(np.flatnonzero(~operators[own.name]))
 
     def of_domain(self, domain: int) -> "Ranges":
         """The ranges of one domain (an id of this process). Repeated calls return the same object,
@@ -111,6 +122,11 @@ def _name_ranges(
 
 
 def _format_label(domain: str, text: str) -> str:
+    """The name with its domain. The numbers of a call of a torch operator (emit_nvtx) are left
+    out, because else each call would have a name of its own.
+    """
+    if ", op_id = " in text or ", seq = " in text:
+        text = _CALL_NUMBERS.sub("", text)
     return f"{domain}:{text}" if domain else text
 
 
@@ -146,6 +162,15 @@ def find_innermost(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray
         owner = launcher if launcher in owners else (main[0] if len(main) else None)
         if owner is not None:
             result[rows] = _open_at(ranges, int(owner), time[rows])
+    return result
+
+
+def find_own_innermost(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray:
+    """The index of the innermost range open on the thread itself at each time, or NO_RANGE."""
+    result = np.full(len(time), NO_RANGE)
+    for owner in list_distinct(thread):
+        rows = np.flatnonzero(thread == owner)
+        result[rows] = _open_at(ranges, owner, time[rows])
     return result
 
 

@@ -46,12 +46,12 @@ def group_modules(times: Sequence[ModuleTime], by: str = "module", depth: int = 
     known = {time.module.name: time.module for time in times}
     groups: dict[str, dict[Module, list[ModuleTime]]] = {}
     for time in merge_ranks(times):
-        holder = _find_holder(time.module, depth, known)
-        groups.setdefault(_name_of(holder, by), {}).setdefault(holder, []).append(time)
+        holder = find_holder(time.module, depth, known)
+        groups.setdefault(name_group(holder, by), {}).setdefault(holder, []).append(time)
     return [_make_group(name, holders) for name, holders in groups.items()]
 
 
-def _find_holder(module: Module, depth: int, known: Mapping[str, Module]) -> Module:
+def find_holder(module: Module, depth: int, known: Mapping[str, Module]) -> Module:
     """The module of the first `depth` parts of the name; one without a class if it has no forward
     of its own (a ModuleList).
     """
@@ -59,7 +59,8 @@ def _find_holder(module: Module, depth: int, known: Mapping[str, Module]) -> Mod
     return module if name == module.name else known.get(name, Module(name))
 
 
-def _name_of(module: Module, by: str) -> str:
+def name_group(module: Module, by: str) -> str:
+    """The name of the row that a module counts for, by "module", "class" or "line"."""
     if module.kind == UNATTRIBUTED:
         return f"({UNATTRIBUTED})"
     if not module.is_real or by == "module":

@@ -81,14 +81,14 @@ def measure_modules(activity: Activity) -> RankModules | None:
         row = sums.setdefault(module, dict.fromkeys(NUMBERS, 0))
         row[number] += value
     times = tuple(ModuleTime(module, **row) for module, row in sums.items())
-    kernels = _steady_kernels(activity)
+    kernels = find_steady_kernels(activity)
     total = int(activity.ops.duration[kernels].sum())
     assert sum(time.kernel_time for time in times) == total, "each kernel has one owner"
-    steps = len(find_steps(activity)) - _count_warm_up(activity)
+    steps = count_steady_steps(activity)
     return RankModules(activity.rank, steps, total, times, marks.has_modules)
 
 
-def _steady_kernels(activity: Activity) -> IntArray:
+def find_steady_kernels(activity: Activity) -> IntArray:
     """The rows of the kernels (collectives too) that began in the steady steps."""
     ops, (first, last) = activity.ops, steady_window(activity)
     kernel = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
@@ -97,7 +97,7 @@ def _steady_kernels(activity: Activity) -> IntArray:
 
 def _list_kernel_times(activity: Activity, owners: Owners) -> Iterator[tuple[Module, str, int]]:
     """(module, field of ModuleTime, ns) of each owner."""
-    rows, ops = _steady_kernels(activity), activity.ops
+    rows, ops = find_steady_kernels(activity), activity.ops
     code, start, end = owners.of_op[rows], ops.start[rows], ops.end[rows]
     talks = ops.kind[rows] == COMMUNICATION
     hidden = ops.union(COMPUTE).within(start, end)
@@ -141,7 +141,7 @@ def _list_calls(activity: Activity) -> Iterator[tuple[Module, str, int]]:
     marks = load_marks(activity.ranges)
     if marks is None:
         return
-    first, last = _host_window(activity)
+    first, last = find_host_window(activity)
     start = marks.ranges.start
     inside = (start >= first) & (start < last)
     counts = np.bincount(marks.ranges.name[inside], minlength=len(marks.by_name)).tolist()
@@ -150,12 +150,17 @@ def _list_calls(activity: Activity) -> Iterator[tuple[Module, str, int]]:
             yield mark.module, "calls", count
 
 
-def _host_window(activity: Activity) -> tuple[int, int]:
+def find_host_window(activity: Activity) -> tuple[int, int]:
     """When the host issued the steady steps (ns); all time without a start-up."""
     steps, drop = find_steps(activity), _count_warm_up(activity)
     if find_start_up(activity) is None:
         return NEVER, FOREVER
     return int(steps.host_start[drop]), int(steps.host_end[-1])
+
+
+def count_steady_steps(activity: Activity) -> int:
+    """The number of steps in the steady part; 0 without steps."""
+    return len(find_steps(activity)) - _count_warm_up(activity)
 
 
 def _count_warm_up(activity: Activity) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, NO_CALL, Activity
 from gpu_profile.analysis.activity.graph_captures import NO_NODE
-from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_innermost
-from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_own_innermost
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.marks import (
@@ -126,11 +126,7 @@ def _name_of_ranges(marks: Marks, thread: IntArray, time: IntArray) -> IntArray:
 
 def _open_on_thread(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray:
     """The name's code of the innermost range open on the thread itself, or NO_RANGE."""
-    codes = np.full(len(time), NO_RANGE)
-    rows = np.flatnonzero(is_among(thread, list_distinct(ranges.thread)))
-    index = find_innermost(ranges, thread[rows], time[rows])
-    codes[rows] = np.append(ranges.name, NO_RANGE)[index]
-    return codes
+    return np.append(ranges.name, NO_RANGE)[find_own_innermost(ranges, thread, time)]
 
 
 def _set_graph_owners(

@@ -13,6 +13,7 @@ from gpu_profile.table import Cell, Column, Table
 
 BY = ("module", "class", "line")
 REST = f"({UNATTRIBUTED})"
+HINT = "the report has no modules: record with --annotate modules"
 TIMES = (
     Column("Calls"),
     *(Column(name, "ns") for name in ("GPU Time", "Forward", "Backward", "Optimizer")),
@@ -56,7 +57,7 @@ def merge_modules(parts: Sequence[ModuleParts]) -> Table:
         groups, key=lambda group: (group.name == REST, -group.sums.kernel_time, group.name)
     )
     rows = [(*_head(by, group), *_cells(group.sums, total)) for group in ordered]
-    return Table("module_sum", (*HEADS[by], *TIMES), tuple(rows))
+    return Table("module_sum", (*HEADS[by], *TIMES), tuple(rows), HINT)
 
 
 def _head(by: str, group: Group) -> tuple[Cell, ...]:

@@ -60,6 +60,7 @@ OURS = AnalysisByName(
         "step_trace": "our_tables.step_trace.STEP_TRACE",
         "comm_sum": "our_tables.comm_sum.COMM_SUM",
         "module_sum": "our_tables.module_sum.MODULE_SUM",
+        "module_flops": "our_tables.module_flops.MODULE_FLOPS",
         "range_gpu_sum": "our_tables.range_gpu_sum.RANGE_GPU_SUM",
         "idle_gaps": "our_tables.idle_gaps.IDLE_GAPS",
         "launch_sum": "our_tables.launch_sum.LAUNCH_SUM",

@@ -1,0 +1,146 @@
+"""Model FLOPs of one rank's steady steps: by module, kernel class and number format."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMPUTE, Activity
+from gpu_profile.analysis.activity.start_up import steady_window
+from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.arrays.columns import encode_column
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.modules.flop_calls import (
+    NO_KERNEL,
+    NO_MODULE,
+    PASSES,
+    UNCOUNTED,
+    FlopCalls,
+    find_flop_calls,
+)
+from gpu_profile.analysis.modules.marks import Module
+from gpu_profile.analysis.modules.module_times import (
+    count_steady_steps,
+    find_host_window,
+    find_steady_kernels,
+)
+from gpu_profile.analysis.modules.owners import UNATTRIBUTED, find_op_owners
+from gpu_profile.analysis.modules.peaks import find_format, find_peaks
+from gpu_profile.analysis.tables.kernel_class import OTHER_CLASS, classify_kernel
+from gpu_profile.analysis.tables.statistics import encode_rows
+
+
+@dataclass(frozen=True)
+class FlopSum:
+    """The FLOPs of one module in one pass of PASSES, in one class of kernels and one number format
+    ("" where the kernel's name does not say it).
+    """
+
+    module: Module
+    work: str
+    kernel_class: str
+    format: str
+    flops: int
+
+
+@dataclass(frozen=True)
+class RankFlops:
+    """The FLOPs of one rank's steady steps, and the times (ns) that they took.
+
+    `span` is the time of the steps, 0 without steps. `by_module` and `by_class` are times of
+    compute kernels. `uncounted`: calls of operators whose shapes do not tell their FLOPs.
+    """
+
+    rank: int
+    gpu: str
+    steps: int
+    span: int
+    sums: tuple[FlopSum, ...]
+    by_module: Mapping[Module, int]
+    by_class: Mapping[str, int]
+    uncounted: int
+
+    @property
+    def usual_format(self) -> str:
+        """The format with most FLOPs, which those of unknown format are counted in; "" if none is
+        known.
+        """
+        known: Counter[str] = Counter()
+        for one in self.sums:
+            known[one.format] += one.flops if one.format else 0
+        return max(known, key=lambda name: (known[name], name), default="")
+
+    def ideal_ns(self, one: FlopSum) -> float | None:
+        """The time that the GPU needs for these FLOPs at its peak; None for an unknown GPU."""
+        peak = find_peaks(self.gpu).get(one.format or self.usual_format)
+        return one.flops / peak / 1e3 if peak else None
+
+
+def measure_flops(activity: Activity) -> RankFlops | None:
+    """The FLOPs of one rank; None if the recording holds no shapes."""
+    calls = find_flop_calls(activity)
+    if calls is None:
+        return None
+    first, last = find_host_window(activity)
+    steady = (calls.start >= first) & (calls.start < last)
+    return RankFlops(
+        activity.rank,
+        activity.gpu,
+        count_steady_steps(activity),
+        _measure_span(activity),
+        tuple(_list_sums(activity, calls, np.where(steady, np.maximum(calls.flops, 0), 0))),
+        _sum_module_times(activity),
+        _sum_class_times(activity),
+        int(np.sum(steady & (calls.flops == UNCOUNTED))),
+    )
+
+
+def _measure_span(activity: Activity) -> int:
+    """The time (ns) of the steady steps."""
+    steps, (first, last) = find_steps(activity), steady_window(activity)
+    inside = (steps.start >= first) & (steps.start < last)
+    return int((steps.end - steps.start)[inside].sum())
+
+
+def _list_sums(activity: Activity, calls: FlopCalls, flops: IntArray) -> Iterator[FlopSum]:
+    codes, combinations = encode_rows(calls.module, calls.work, calls.kernel)
+    totals = np.zeros(len(combinations), np.int64)
+    np.add.at(totals, codes, flops)
+    sums: Counter[tuple[Module, str, str, str]] = Counter()
+    for (module, work, kernel), total in zip(combinations, totals.tolist(), strict=True):
+        name = activity.names.get(kernel, "") if kernel != NO_KERNEL else ""
+        kernel_class = classify_kernel(name) if name else OTHER_CLASS
+        sums[calls.modules[module], PASSES[work], kernel_class, find_format(name)] += total
+    yield from (FlopSum(*key, total) for key, total in sums.items() if total)
+
+
+def _sum_module_times(activity: Activity) -> dict[Module, int]:
+    """ns of compute kernels by module; NO_MODULE for the others."""
+    rows, owners = _steady_compute(activity), find_op_owners(activity)
+    duration = activity.ops.duration[rows]
+    if owners is None:
+        return {NO_MODULE: int(duration.sum())}
+    sums: Counter[Module] = Counter()
+    times = np.zeros(len(owners.owners), np.int64)
+    np.add.at(times, owners.of_op[rows], duration)
+    for owner, time in zip(owners.owners, times.tolist(), strict=True):
+        sums[NO_MODULE if owner.work == UNATTRIBUTED else owner.module] += time
+    return dict(sums)
+
+
+def _sum_class_times(activity: Activity) -> dict[str, int]:
+    """ns of compute kernels by class of kernel."""
+    rows = _steady_compute(activity)
+    codes, names = encode_column(activity.ops.full_name[rows])
+    times = np.zeros(len(names), np.int64)
+    np.add.at(times, codes, activity.ops.duration[rows])
+    sums: Counter[str] = Counter()
+    for name, time in zip(names.tolist(), times.tolist(), strict=True):
+        sums[classify_kernel(activity.names.get(name, ""))] += time
+    return dict(sums)
+
+
+def _steady_compute(activity: Activity) -> IntArray:
+    rows = find_steady_kernels(activity)
+    return np.asarray(rows[activity.ops.kind[rows] == COMPUTE])

@@ -1,0 +1,106 @@
+"""The calls of operators whose FLOPs are known: their module, their pass, and their kernel."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMPUTE, Activity
+from gpu_profile.analysis.activity.nvtx_ranges import (
+    NO_RANGE,
+    Ranges,
+    find_own_innermost,
+    find_parents,
+)
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.modules.flops import count_flops, find_conv_outputs
+from gpu_profile.analysis.modules.marks import BACKWARD, FORWARD, Module, load_marks, phases_of
+from gpu_profile.analysis.modules.op_shapes import parse_op
+from gpu_profile.analysis.modules.owners import UNATTRIBUTED, Owners, find_owners_at
+
+NO_MODULE = Module(f"({UNATTRIBUTED})", UNATTRIBUTED)
+RECOMPUTED = "recomputed"
+PASSES = (FORWARD, BACKWARD, RECOMPUTED)
+NO_KERNEL = -1
+UNCOUNTED = -1  # in place of the FLOPs of an operator whose shapes do not say them
+
+
+@dataclass(frozen=True, eq=False)
+class FlopCalls:
+    """Calls in arrays of one length. `flops` may be UNCOUNTED. `module` indexes `modules`, `work`
+    indexes PASSES. `kernel` is the id of the full name of the longest kernel that the call
+    launched, or NO_KERNEL.
+    """
+
+    start: IntArray
+    flops: IntArray
+    module: IntArray
+    work: IntArray
+    kernel: IntArray
+    modules: Sequence[Module]
+
+
+@once_each
+def find_flop_calls(activity: Activity) -> FlopCalls | None:
+    """The calls with FLOPs, none of which is inside another; None if there are no shapes.
+
+    aten::convolution calls aten::cudnn_convolution: the outer one counts for both.
+    """
+    by_name = _count_by_name(activity.ranges)
+    known = activity.ranges.pick(np.flatnonzero(by_name[activity.ranges.name] != 0))
+    if not len(known.start):
+        return None
+    calls = known.pick(np.flatnonzero(find_parents(known) == NO_RANGE))
+    owners = find_owners_at(activity, calls.thread, calls.start)
+    modules, module = _find_modules(owners, len(calls.start))
+    work, kernel = _find_pass(activity, calls, owners), _find_kernels(activity, calls)
+    return FlopCalls(calls.start, by_name[calls.name], module, work, kernel, modules)
+
+
+def _count_by_name(ranges: Ranges) -> IntArray:
+    """The FLOPs of a call by the name of its range; 0 for a range that is no operator."""
+    ops = [parse_op(name) for name in ranges.names]
+    outputs = find_conv_outputs(op for op in ops if op)
+    counts = [count_flops(op, outputs) if op else 0 for op in ops]
+    return np.array([UNCOUNTED if count is None else count for count in counts], np.int64)
+
+
+def _find_modules(owners: Owners | None, size: int) -> tuple[Sequence[Module], IntArray]:
+    """(modules, index of each call's module)."""
+    if owners is None:
+        return (NO_MODULE,), np.zeros(size, np.int64)
+    return [
+        NO_MODULE if owner.work == UNATTRIBUTED else owner.module for owner in owners.owners
+    ], owners.of_op
+
+
+def _find_pass(activity: Activity, calls: Ranges, owners: Owners | None) -> IntArray:
+    """The index in PASSES of each call. A module's forward in the backward pass is recomputed.
+
+    Without --annotate what another thread than the first one runs is the backward pass.
+    """
+    marks = load_marks(activity.ranges)
+    if marks is None or owners is None:
+        return np.asarray(calls.thread != calls.thread[0], np.int64)
+    phases = phases_of(marks)
+    main = np.full(len(calls.start), phases.thread[0] if len(phases.start) else NO_RANGE)
+    name = np.append(phases.name, NO_RANGE)[find_own_innermost(phases, main, calls.start)]
+    phase_flags = np.array([*(mark.phase == BACKWARD for mark in marks.by_name), False], bool)
+    in_backward = phase_flags[name]
+    of_forward, of_backward = (owners.flags(work)[owners.of_op] for work in (FORWARD, BACKWARD))
+    backward = of_backward | (in_backward & ~of_forward)
+    return np.asarray(np.where(backward, 1, np.where(in_backward, 2, 0)), np.int64)
+
+
+def _find_kernels(activity: Activity, calls: Ranges) -> IntArray:
+    """The id of the full name of the longest kernel in each call, or NO_KERNEL."""
+    ops = activity.ops
+    rows = np.flatnonzero(ops.kind == COMPUTE)
+    call = find_own_innermost(calls, activity.launcher[rows], activity.launched[rows])
+    inside = call != NO_RANGE
+    rows, call = rows[inside], call[inside]
+    rising = np.lexsort((ops.duration[rows], call))
+    kernel = np.full(len(calls.start), NO_KERNEL)
+    kernel[call[rising]] = ops.full_name[rows[rising]]  # the longest one is written last
+    return kernel

@@ -1,0 +1,142 @@
+"""Table module_flops: model FLOPs, TFLOP/s and MFU by module, kernel class, and step."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_profile.analysis.activity.cached import activities_of, compute_share
+from gpu_profile.analysis.modules.efficiency import FlopSum, RankFlops, measure_flops
+from gpu_profile.analysis.modules.flop_calls import NO_MODULE, PASSES, RECOMPUTED
+from gpu_profile.analysis.modules.group_modules import find_holder, name_group
+from gpu_profile.analysis.modules.marks import Module
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.table import Cell, Column, Table
+
+BY = ("module", "class", "line", "kernel")
+HEADS: Mapping[str, str] = {
+    "module": "Module",
+    "class": "Class",
+    "line": "Line",
+    "kernel": "Kernel Class",
+}
+COLUMNS = (
+    *(Column(name, "TFLOP", 3) for name in ("Forward", "Backward", "Recomputed")),
+    Column("Time", "ns"),
+    Column("Rate", "TFLOP/s"),
+    Column("Format"),
+    Column("Peak", "TFLOP/s"),
+    Column("MFU", "%"),
+)
+STEP = "(step)"
+HINT = "the report has no shapes of operators: record with --annotate ops"
+
+
+@dataclass(frozen=True)
+class FlopParts:
+    """The FLOPs of one report's ranks, and how the table shows them."""
+
+    ranks: tuple[RankFlops, ...]
+    by: str = "module"
+    depth: int = 0
+
+
+@dataclass
+class _Row:
+    """The sums of a row: FLOPs by pass, ns of kernels, ns at the GPU's peak, FLOPs by format."""
+
+    flops: dict[str, int]
+    formats: dict[str, int]
+    time: int = 0
+    ideal: float = 0.0
+    has_peak: bool = True
+
+    def add(self, rank: RankFlops, one: FlopSum) -> None:
+        self.flops[one.work] = self.flops.get(one.work, 0) + one.flops
+        form = one.format or rank.usual_format
+        self.formats[form] = self.formats.get(form, 0) + one.flops
+        if one.work != RECOMPUTED:
+            ideal = rank.ideal_ns(one)
+            self.has_peak &= ideal is not None
+            self.ideal += ideal or 0.0
+
+    @property
+    def model_flops(self) -> int:
+        return sum(flops for work, flops in self.flops.items() if work != RECOMPUTED)
+
+
+def collect_flops(database: Database, scope: Scope) -> FlopParts:
+    """The FLOPs of every rank in one report."""
+    ranks = (measure_flops(activity) for activity in activities_of(database, scope))
+    return FlopParts(tuple(filter(None, ranks)), scope.by or "module", scope.depth)
+
+
+def merge_flops(parts: Sequence[FlopParts]) -> Table:
+    """One row for each module (or class, line, class of kernels) that multiplies matrices, over
+    all ranks in the steady steps, and one for the steps.
+
+    Time is that of the row's compute kernels, of (step) the steps' own. Rate is the model's FLOPs
+    (forward and backward) by that time, MFU the part of the time that they take at the GPU's peak.
+    """
+    by, depth = (parts[0].by, parts[0].depth) if parts else ("module", 0)
+    ranks = [rank for part in parts for rank in part.ranks]
+    rows: dict[str, _Row] = {}
+    for rank in ranks:
+        for name, one in _name_sums(rank, by, depth):
+            rows.setdefault(name, _Row({}, {})).add(rank, one)
+        for name, time in _name_times(rank, by, depth):
+            if name in rows:
+                rows[name].time += time
+    ordered = sorted(rows, key=lambda name: (name == NO_MODULE.name, -rows[name].model_flops, name))
+    cells = [(name, *_cells(rows[name])) for name in ordered]
+    cells += [(STEP, *_cells(_sum_steps(ranks)))] if any(rank.span for rank in ranks) else []
+    return Table("module_flops", (Column(HEADS[by]), *COLUMNS), tuple(cells), HINT)
+
+
+def _name_sums(rank: RankFlops, by: str, depth: int) -> Iterator[tuple[str, FlopSum]]:
+    known = _known_modules(rank)
+    for one in rank.sums:
+        name = one.kernel_class if by == "kernel" else _name(one.module, by, depth, known)
+        yield name, one
+
+
+def _name_times(rank: RankFlops, by: str, depth: int) -> Iterator[tuple[str, int]]:
+    if by == "kernel":
+        yield from rank.by_class.items()
+        return
+    known = _known_modules(rank)
+    for module, time in rank.by_module.items():
+        yield _name(module, by, depth, known), time
+
+
+def _known_modules(rank: RankFlops) -> dict[str, Module]:
+    return {module.name: module for module in rank.by_module}
+
+
+def _name(module: Module, by: str, depth: int, known: Mapping[str, Module]) -> str:
+    return name_group(find_holder(module, depth, known), by)
+
+
+def _sum_steps(ranks: Sequence[RankFlops]) -> _Row:
+    row = _Row({}, {})
+    for rank in ranks:
+        row.time += rank.span
+        for one in rank.sums:
+            row.add(rank, one)
+    return row
+
+
+def _cells(row: _Row) -> tuple[Cell, ...]:
+    flops = (row.flops.get(work) for work in PASSES)
+    rate = row.model_flops / row.time / 1e3 if row.time else None
+    known = row.has_peak and row.ideal > 0
+    return (
+        *(None if value is None else value / 1e12 for value in flops),
+        row.time or None,
+        rate,
+        max(row.formats, key=lambda name: (row.formats[name], name)) or None,
+        row.model_flops / row.ideal / 1e3 if known else None,
+        compute_share(row.ideal, row.time) if known else None,
+    )
+
+
+MODULE_FLOPS = Analysis("module_flops", collect_flops, merge_flops, BY)
