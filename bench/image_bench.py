@@ -29,7 +29,7 @@ from gpu_profile.image import auto as decide  # noqa: E402
 from gpu_profile.image import build as image  # noqa: E402
 from gpu_profile.image import downloads as machine  # noqa: E402
 from gpu_profile.image.auto import Decided  # noqa: E402
-from gpu_profile.image.build import BuildOptions  # noqa: E402
+from gpu_profile.image.build import BuildxOptions  # noqa: E402
 from gpu_profile.settings import settings  # noqa: E402
 from gpu_profile.settings.settings import Settings  # noqa: E402
 from gpu_profile.table import Column, Table  # noqa: E402
@@ -82,7 +82,7 @@ class Bench:
     def ours(self, changes: dict[str, bool | str], *extra: str) -> Command:
         component = {**self.base.component, **changes}
         chosen = dataclasses.replace(self.base, component=component, build_opts=" ".join(extra))
-        options = BuildOptions(root=self.root, plain=True)
+        options = BuildxOptions(root=self.root, plain=True)
         return image.make_build_command(Decided(settings=chosen, made={}), self.downloads, options)
 
     def ancestor(self, *extra: str, efa: bool = False) -> Command:

@@ -1,17 +1,17 @@
 """Check the text of each flag against its kind before a verb runs."""
 
-from gpu_profile.cli.verb import Options, Verb
+from gpu_profile.cli.verb import VerbOptions
 from gpu_profile.components.kinds import fault
 from gpu_profile.errors import SettingsError, did_you_mean
 
 
-def check_flags(verb: Verb, options: Options) -> None:
+def check_flags(options: VerbOptions) -> None:
     """Raise SettingsError for a flag whose text is not of its kind, such as `--delay nan`."""
-    for option in verb.options:
-        value = options.get(option.name.replace("-", "_"), option.default)
+    for option in options.list_options():
+        value = options.value_of(option)
         if value == option.default:
             continue
-        for each in value if isinstance(value, list | tuple) else [value]:
+        for each in value if isinstance(value, tuple) else [value]:
             if option.choices and each not in option.choices:
                 choices_text = f"There are {', '.join(option.choices)}"
                 hint = f"{did_you_mean(str(each), option.choices)} {choices_text}"

@@ -4,8 +4,12 @@ import shlex
 from collections.abc import Iterable
 from typing import NoReturn
 
-from gpu_profile.cli.run_verb import run_verb
-from gpu_profile.cli.table import VERBS, WHERE, Options, Verb
+from gpu_profile.cli.options.shared import (
+    LAUNCHER_OPTIONS,
+    SetOptions,
+    SettingsOptions,
+    WhereOptions,
+)
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.launcher import ImageFrom, Launcher
 from gpu_profile.settings import settings
@@ -15,28 +19,20 @@ from gpu_profile.settings.settings import Settings
 _CONTAINERS = "Leave it out, or use one that has: docker, Kubernetes' own, slurm with --image"
 
 
-def load_settings(verb: Verb, options: Options) -> Settings:
+def load_settings(options: SetOptions) -> Settings:
     """Return the settings from the file, the environment, `--set` and the flags of this verb."""
     flags = [
         f"{setting}={value}"
-        for option in verb.options
-        if (value := options[option.name.replace("-", "_")])
+        for option in options.list_options()
+        if (value := options.value_of(option))
         for setting in option.settings
     ]
     return settings.load_settings(
-        find_settings_file(str(options["env_file"]), settings.NAMES).path,
-        options["environ"],
-        [*options["set"], *flags],
-        with_dependencies=bool(options.get("with_dependencies")),
+        find_settings_file(options.env_file, settings.NAMES).path,
+        options.environ,
+        [*options.set, *flags],
+        with_dependencies=isinstance(options, SettingsOptions) and options.with_dependencies,
     )
-
-
-def call(name: str, options: Options, **flags: object) -> None:
-    """Call another verb with these flags and the same --set."""
-    verb = next(verb for verb in VERBS if verb.name == name)
-    defaults = {option.name.replace("-", "_"): option.default for option in verb.options}
-    shared = {key: options[key] for key in ("set", "env_file", "environ", "with_dependencies")}
-    run_verb(verb, {**defaults, **shared, "words": (), **flags})
 
 
 def refuse_unknown(flag: str, name: str, choices: Iterable[str]) -> NoReturn:
@@ -46,13 +42,12 @@ def refuse_unknown(flag: str, name: str, choices: Iterable[str]) -> NoReturn:
     raise SettingsError(f"{flag} {name!r} is not known", hint)
 
 
-def split_words(options: Options, flag: str) -> tuple[str, ...]:
+def split_words(flag: str, text: str) -> tuple[str, ...]:
     """Return a flag's value split as shell words."""
-    text = str(options[flag])
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise SettingsError(f"--{flag.replace('_', '-')} {text!r}: {error}") from error
+        raise SettingsError(f"{flag} {text!r}: {error}") from error
 
 
 def whole_number(flag: str, text: str) -> int:
@@ -61,31 +56,31 @@ def whole_number(flag: str, text: str) -> int:
     return int(text)
 
 
-def refuse_ignored(options: Options, launcher: Launcher) -> None:
+def refuse_ignored(options: WhereOptions, launcher: Launcher, **flags: object) -> None:
     """Raise SettingsError for flags that this launcher would ignore.
 
-    These are flags of other launchers, and --image and --mount for jobs without a container.
+    These are flags of other launchers, and --image and --mount, named in `flags`, for jobs without
+    a container.
     """
-    ignored = [option for option in WHERE if option.of and options[option.name.replace("-", "_")]]
+    ignored = [option for option in LAUNCHER_OPTIONS if options.value_of(option)]
     for option in ignored:
         if launcher.name not in option.of:
             what = f"--{option.name} is for {', '.join(option.of)}; this job is for {launcher.name}"
             raise SettingsError(what, f"Use --on {option.of[0]}, or leave it out")
-    for flag in ("image", "mount"):
-        if options.get(flag) and launcher.images is ImageFrom.NOWHERE:
+    for flag, value in flags.items():
+        if value and launcher.images is ImageFrom.NOWHERE:
             what = f"--{flag}: this job of {launcher.name} runs in no container"
             raise SettingsError(what, _CONTAINERS)
 
 
-def at_least(options: Options, flag: str, least: int) -> None:
-    if options[flag] < least:
-        raise SettingsError(f"--{flag} {options[flag]:g} is too small", f"Use {least} or more")
+def at_least(flag: str, number: float, least: int) -> None:
+    if number < least:
+        raise SettingsError(f"{flag} {number:g} is too small", f"Use {least} or more")
 
 
-def nodes_of(options: Options, launcher: Launcher) -> int:
+def check_nodes(nodes: int, launcher: Launcher) -> int:
     """Return --nodes. Raises SettingsError if the launcher has one node only."""
-    at_least(options, "nodes", 1)
-    nodes = int(options["nodes"])
+    at_least("--nodes", nodes, 1)
     if nodes > 1 and launcher.one_node:
         what = f"--nodes {nodes}: jobs of {launcher.name} are one machine's"
         raise SettingsError(what, "Use --on slurm, mpijob, pytorchjob or trainjob")

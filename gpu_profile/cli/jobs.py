@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from gpu_profile.cli.table import Options
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Handle, LauncherName
 from gpu_profile.launcher import Launcher
@@ -18,9 +17,8 @@ def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
     return LAUNCHERS[name](chosen)
 
 
-def run_at_home(options: Options, chosen: Settings) -> tuple[Path, RunRecord] | None:
+def run_at_home(job_text: str, chosen: Settings) -> tuple[Path, RunRecord] | None:
     """Return the directory and record of a --job whose engine has removed it, otherwise None."""
-    job_text = str(options["job"])
     if not job_text:
         return None
     try:
@@ -31,9 +29,8 @@ def run_at_home(options: Options, chosen: Settings) -> tuple[Path, RunRecord] | 
     return (directory, run) if run.cleaned else None
 
 
-def job_of(options: Options, chosen: Settings) -> tuple[Launcher, str] | None:
+def job_of(job_text: str, chosen: Settings) -> tuple[Launcher, str] | None:
     """Return the launcher and id of --job, which is a handle or a run id; None without the flag."""
-    job_text = str(options["job"])
     if not job_text:
         return None
     if "://" not in job_text:

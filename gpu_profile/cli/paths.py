@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-from gpu_profile.cli.table import Options
 from gpu_profile.errors import SettingsError
 from gpu_profile.settings.places import state_folder
 
@@ -13,12 +12,11 @@ def records_file() -> Path:
     return state_folder() / "images.json"
 
 
-def output_file(options: Options, name: str) -> Path | None:
+def output_file(path_text: str, name: str) -> Path | None:
     """Return --output as a file path; None without the flag. A folder gets the file `name`.
 
     Raises SettingsError if it cannot be written, before minutes of work.
     """
-    path_text = str(options["output"])
     if not path_text:
         return None
     path = (

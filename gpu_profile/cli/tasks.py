@@ -27,7 +27,8 @@ from gpu_profile import __version__, signals
 from gpu_profile.cli import usage
 from gpu_profile.cli.program import CLONE_ONLY, PROGRAM, name_program
 from gpu_profile.cli.run_verb import run_verb
-from gpu_profile.cli.table import VERBS, Option, Verb
+from gpu_profile.cli.table import VERBS
+from gpu_profile.cli.verb import Option, Verb, VerbOptions
 from gpu_profile.errors import GpuProfileError
 
 _NUMBERED = "."
@@ -45,10 +46,12 @@ _SHOWN = ("--help[=STRING]", "--list[=STRING]", "--print-completion-script=STRIN
 
 
 def _arguments(verb: Verb) -> Iterator[Argument]:
-    """Yield an Invoke argument for each flag.
+    """Yield an Invoke argument for each flag of a verb that the command line names.
 
     Invoke has no positional list: each word of one gets an argument of its own.
     """
+    if not any(word.endswith(verb.name) for word in sys.argv):  # its flags are not imported
+        return
     for option in verb.options:
         if option.positional and isinstance(option.default, tuple):
             for number, _ in enumerate(_plain_words(verb, sys.argv[1:])):
@@ -106,24 +109,30 @@ class VerbTask(Task):  # type: ignore[type-arg]
         return list(_arguments(self.verb))
 
 
-def _named(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags by name, with "_" for "-".
+def _make_options(verb: Verb, flags: Mapping[str, Any]) -> VerbOptions:
+    """Return the verb's options from Invoke's flags by name.
 
     The words of a positional list are joined again.
     """
-    named: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    fields = {option.name: option.field for option in verb.options}
     for flag, value in flags.items():
-        name, numbered, _ = flag.replace("-", "_").partition(_NUMBERED)
-        named[name] = (*named.get(name, ()), value) if numbered else value
-    return named
+        name, numbered, _ = flag.replace("_", "-").partition(_NUMBERED)
+        field = fields[name]
+        if numbered:
+            values[field] = (*values.get(field, ()), value)
+        else:
+            values[field] = tuple(value) if isinstance(value, list) else value
+    more = {"words": _words(), "environ": dict(os.environ)}
+    return verb.options_class.from_flags({**values, **more})
 
 
 def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
     def body(_context: Context, **flags: Any) -> None:  # noqa: ANN401
-        named = _named(flags)
+        options = _make_options(verb, flags)
         signals.install_handlers()
         try:
-            run_verb(verb, {**named, "words": _words(), "environ": dict(os.environ)})
+            run_verb(verb.name, options)
         except GpuProfileError as error:
             raise _make_exit(error) from None
         except KeyboardInterrupt:
@@ -136,7 +145,7 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
         except OSError as error:
             if error.errno not in _PLACES:
                 raise
-            where = error.filename or named.get("output") or "REPORT_DIR"
+            where = error.filename or getattr(options, "output", "") or "REPORT_DIR"
             said = f"{where}: {error.strerror}. {_PLACES[error.errno]}"
             raise Exit(f"error: {said}, or choose another place.", code=3) from None
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from gpu_profile import process
-from gpu_profile.cli.table import Options
 from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.printable import printable_lines
@@ -32,9 +31,9 @@ def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:
         raise kind(f"`{command}` exited with {code}", "See its message above")
 
 
-def ask_user(question: str, options: Options) -> bool:
+def ask_user(question: str, *, yes: bool) -> bool:
     """Return whether the user agrees, by --yes or on a terminal."""
-    if options.get("yes"):
+    if yes:
         return True
     return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
 

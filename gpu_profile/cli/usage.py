@@ -12,12 +12,6 @@ from gpu_profile.cli.table import VERBS
 from gpu_profile.errors import SettingsError, did_you_mean
 
 _UNKNOWN = re.compile(r"No idea what '(.*)' is!", re.DOTALL)
-_NUMERIC = {
-    f"--{option.name}"
-    for verb in VERBS
-    for option in verb.options
-    if type(option.default) in (int, float)
-}
 _NO_VALUE = re.compile(r"Flag <Argument: ([\w-]+).* needed value")
 
 
@@ -61,6 +55,12 @@ def no_number(message: str, argv: Sequence[str]) -> SettingsError:
     """
     value = message.rpartition(": ")[2].strip("'")
     words = list(chain.from_iterable(word.split("=", 1) for word in argv))
-    flags = (flag for flag, next_word in pairwise(words) if next_word == value and flag in _NUMERIC)
+    numeric = {
+        f"--{option.name}"
+        for verb in VERBS
+        for option in verb.options
+        if type(option.default) in (int, float)
+    }
+    flags = (flag for flag, next_word in pairwise(words) if next_word == value and flag in numeric)
     flag = next(flags, "a flag's")
     return SettingsError(f"{flag} {value!r} is not a number", "Use 0, 1, 2, …")

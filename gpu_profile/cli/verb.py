@@ -1,13 +1,19 @@
-"""Verb and Option, the rows of the table of verbs."""
+"""Verb, a row of the table of verbs; Option, a flag; VerbOptions, the base of a verb's flags.
 
+The flags of `gpu_profile/verbs/jobs/profile.py` are the dataclass ProfileOptions in
+`gpu_profile/cli/options/jobs.py`, which imports little: `--help` needs it.
+"""
+
+import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, fields
+from keyword import iskeyword
+from typing import Any, TypeVar
 
 from gpu_profile.components.kinds import KeyKind
 
-Options: TypeAlias = Mapping[str, Any]
-"""The parsed flags by name, with "_" for "-". "words" holds the words behind `--`."""
+T = TypeVar("T")
+V = TypeVar("V", bound="VerbOptions")
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,54 @@ class Option:
     kind: KeyKind = "str"
     choices: tuple[str, ...] = ()
 
+    @property
+    def field(self) -> str:
+        """The name of the dataclass field: `dry_run` of --dry-run, `from_` of --from."""
+        name = self.name.replace("-", "_")
+        return f"{name}_" if iskeyword(name) else name
+
+
+def make_flag(
+    default: T,
+    doc: str,
+    *settings: str,
+    kind: KeyKind = "str",
+    choices: tuple[str, ...] = (),
+    positional: bool = False,
+) -> T:
+    """Return the dataclass field of a flag: `delay: float = make_flag(0.0, "nsys: seconds …")`.
+
+    Only fields made here are flags. `settings`: the .env keys that the flag overrides.
+    """
+    row = {"doc": doc, "settings": settings, "kind": kind, "choices": choices}
+    flag: T = field(default=default, metadata={**row, "positional": positional})
+    return flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerbOptions:
+    """What each verb gets beside its flags: the words behind `--`, and the environment."""
+
+    words: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def list_options(cls) -> tuple[Option, ...]:
+        """Return the flags: one for each field that make_flag made."""
+        flags: list[Any] = [each for each in fields(cls) if each.metadata]
+        return tuple(
+            Option(each.name.rstrip("_").replace("_", "-"), each.default, **each.metadata)
+            for each in flags
+        )
+
+    @classmethod
+    def from_flags(cls: type[V], flags: Mapping[str, Any]) -> V:
+        """Return the options of parsed flags, whose names are those of the fields."""
+        return cls(**flags)
+
+    def value_of(self, option: Option) -> Any:  # noqa: ANN401 - a flag's own type
+        return getattr(self, option.field)
+
 
 @dataclass(frozen=True)
 class Verb:
@@ -36,8 +90,22 @@ class Verb:
     name: str
     module: str
     doc: str
-    options: tuple[Option, ...] = ()
 
     @property
     def function(self) -> str:
         return self.name.rpartition(".")[2].replace("-", "_")
+
+    @property
+    def options_class(self) -> type[VerbOptions]:
+        """The verb's flags: ImageSizeOptions in options/image.py for `image-size`."""
+        folder = self.module.partition(".")[0]
+        module = importlib.import_module(f"gpu_profile.cli.options.{folder}")
+        words = self.function.split("_")
+        options: type[VerbOptions] = getattr(
+            module, "".join(map(str.capitalize, words)) + "Options"
+        )
+        return options
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return self.options_class.list_options()

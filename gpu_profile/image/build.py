@@ -26,7 +26,7 @@ _OUTPUTS = ("--push", "--output", "-o", "--load")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildOptions:
+class BuildxOptions:
     """Options of a build.
 
     `root` is the repository, `base` the OCI layout of the base image if any.
@@ -77,7 +77,7 @@ def image_name(settings: Settings, inputs: str) -> str:
     return f"{address}:{inputs[:16] if settings.version == 'auto' else settings.version}"
 
 
-def make_build_command(decided: Decided, downloads: Downloads, options: BuildOptions) -> Command:
+def make_build_command(decided: Decided, downloads: Downloads, options: BuildxOptions) -> Command:
     """Return the build command.
 
     The Dockerfile is its standard input; labels record the decisions.
@@ -126,7 +126,7 @@ def _list_contexts(settings: Settings) -> dict[str, str]:
     return sources
 
 
-def _list_switches(options: BuildOptions) -> tuple[str, ...]:
+def _list_switches(options: BuildxOptions) -> tuple[str, ...]:
     chosen = {
         f"--progress={'plain' if options.plain else 'auto'}": True,
         "--provenance=false": not options.sbom,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.image import BuildOptions
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.doctor import engine as engine_checks
@@ -18,7 +18,7 @@ from gpu_profile.image import build as image
 from gpu_profile.image import downloads as machine
 from gpu_profile.image import oci_layout as builder
 from gpu_profile.image.auto import Decided
-from gpu_profile.image.build import BuildOptions
+from gpu_profile.image.build import BuildxOptions
 from gpu_profile.image.build_log import BuildLog
 from gpu_profile.lock import file as lock
 from gpu_profile.progress import Progress
@@ -27,11 +27,11 @@ from gpu_profile.verbs.image.lock import apply_lock_file, check_rules
 from gpu_profile.verbs.image.registry_access import open_ecr_access
 
 
-def build(verb: Verb, options: Options) -> None:
+def build(options: BuildOptions) -> None:
     """Build the image unless it is up to date; --dry-run prints the commands."""
     _require_engine()
-    decided = _decide_build(verb, options)
-    if options["dry_run"]:
+    decided = _decide_build(options)
+    if options.dry_run:
         layout = _find_layout(decided)
         before = process.plan(_with_base(decided, layout))
         show_commands([*before, _build_command(decided, options, layout)])
@@ -45,28 +45,28 @@ def build(verb: Verb, options: Options) -> None:
         return
     layout = _find_layout(decided)
     build_command = _build_command(process.drive(_with_base(decided, layout)), options, layout)
-    with open_ecr_access(decided.settings, options, build_command) as allowed:
+    with open_ecr_access(decided.settings, options.environ, build_command) as allowed:
         _run_build(allowed)
     print(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
 
 
-def _decide_build(verb: Verb, options: Options) -> Decided:
+def _decide_build(options: BuildOptions) -> Decided:
     """Return the settings to build, checked against the lock and the compatibility rules."""
-    chosen = apply_lock_file(load_settings(verb, options), unlocked=bool(options["unlocked"]))
-    decided = process.drive(decide.decide_settings(chosen, anew=bool(options["rebuild_base"])))
+    chosen = apply_lock_file(load_settings(options), unlocked=options.unlocked)
+    decided = process.drive(decide.decide_settings(chosen, anew=options.rebuild_base))
     check_rules(decided.settings)
-    if not options["unlocked"]:
+    if not options.unlocked:
         lock.refuse_unlocked(decided.settings)
     return decided
 
 
-def _up_to_date(decided: Decided, name: str, inputs: str, options: Options) -> bool:
+def _up_to_date(decided: Decided, name: str, inputs: str, options: BuildOptions) -> bool:
     """Return whether the image exists with the same inputs, so that no build is needed.
 
     BuildKit decides if the base may have moved in its registry, or if the build makes more than an
     image (cache, SBOM).
     """
-    more = any(options[flag] for flag in ("cache_to", "sbom", "rebuild_base"))
+    more = options.cache_to or options.sbom or options.rebuild_base
     is_comparable = decided.base_digest or decided.settings.version == "auto"
     if more or decided.settings.build_opts or not is_comparable:
         return False
@@ -86,14 +86,14 @@ def _with_base(decided: Decided, layout: Path | None) -> Steps[Decided]:
     return decided
 
 
-def _build_command(decided: Decided, options: Options, layout: Path | None) -> Command:
-    chosen = BuildOptions(
+def _build_command(decided: Decided, options: BuildOptions, layout: Path | None) -> Command:
+    chosen = BuildxOptions(
         root=ROOT,
         base=layout,
         plain=not _has_display(),
-        cache_from=str(options["cache_from"]),
-        cache_to=str(options["cache_to"]),
-        sbom=bool(options["sbom"]),
+        cache_from=options.cache_from,
+        cache_to=options.cache_to,
+        sbom=options.sbom,
     )
     return image.make_build_command(decided, process.drive(machine.probe_downloads()), chosen)
 

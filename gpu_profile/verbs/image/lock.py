@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.image import LockOptions
 from gpu_profile.image import auto as decide
 from gpu_profile.image import build as image
 from gpu_profile.image import compatibility as rules
@@ -24,10 +24,10 @@ from gpu_profile.settings.settings import Settings
 PATH = Path(locks.NAME)
 
 
-def lock(verb: Verb, options: Options) -> None:
+def lock(options: LockOptions) -> None:
     """Write gpu-profile.lock, or with --check compare it with the settings."""
-    chosen = load_settings(verb, options)
-    if options["check"]:
+    chosen = load_settings(options)
+    if options.check:
         locks.check_lock(chosen, locks.read_lock(PATH))
         print(f"{PATH} is of these settings")
         return

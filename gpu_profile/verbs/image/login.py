@@ -2,7 +2,7 @@
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.image import LoginOptions
 from gpu_profile.cli.terminal import ask_user, run_or_raise
 from gpu_profile.errors import RegistryError, SettingsError
 from gpu_profile.registry import ecr as registry
@@ -10,17 +10,17 @@ from gpu_profile.registry import login as logins
 from gpu_profile.verbs.image.registry_access import docker_config, parse_registry_setting
 
 
-def login(verb: Verb, options: Options) -> None:
+def login(options: LoginOptions) -> None:
     """Log the docker CLI in, after showing what will be written and asking."""
-    chosen = load_settings(verb, options)
+    chosen = load_settings(options)
     where = parse_registry_setting(chosen)
-    config = docker_config(options)
-    auth = None if options["dry_run"] else registry.fetch_authorization(where)
+    config = docker_config(options.environ)
+    auth = None if options.dry_run else registry.fetch_authorization(where)
     plan = logins.plan_login(where, auth, config, process.find_program)
     print(f"This {plan.says}.")
-    if options["dry_run"]:
+    if options.dry_run:
         return
-    if plan.writes_secret and not ask_user("Go on?", options):
+    if plan.writes_secret and not ask_user("Go on?", yes=options.yes):
         raise SettingsError("nothing was written", "Use --yes where there is no terminal")
     if plan.config is not None:
         logins.write_config(config, plan.config)

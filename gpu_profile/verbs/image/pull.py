@@ -1,15 +1,15 @@
 """pull: download the image from its registry."""
 
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.image import PullOptions
 from gpu_profile.registry import push as registry_push
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.image.registry_access import LayerProgress, parse_registry_setting
 
 
-def pull(verb: Verb, options: Options) -> None:
-    chosen = apply_version(load_settings(verb, options))
-    if options["dry_run"]:
+def pull(options: PullOptions) -> None:
+    chosen = apply_version(load_settings(options))
+    if options.dry_run:
         print(f"docker pull {chosen.image_ref}")
         return
     where = parse_registry_setting(chosen) if chosen.registry else None

@@ -1,19 +1,19 @@
 """push: upload the image and record its digest."""
 
 from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.options.image import PushOptions
 from gpu_profile.cli.paths import records_file
-from gpu_profile.cli.table import Options, Verb
 from gpu_profile.registry import push as registry_push
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.image.registry_access import LayerProgress, parse_registry_setting
 
 
-def push(verb: Verb, options: Options) -> None:
+def push(options: PushOptions) -> None:
     """Push the image and record its digest, which launchers of other machines run."""
-    settings_of_user = load_settings(verb, options)
+    settings_of_user = load_settings(options)
     where = parse_registry_setting(settings_of_user)
     chosen = apply_version(settings_of_user)
-    if options["dry_run"]:
+    if options.dry_run:
         print(f"docker push {chosen.image_ref}  # credentials of {where.host} for this call only")
         return
     pushed = registry_push.publish_image(

@@ -3,10 +3,9 @@
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gpu_profile.cli.table import Options
 from gpu_profile.command import Command
 from gpu_profile.engine.api import LayerEvent
 from gpu_profile.errors import SettingsError
@@ -19,7 +18,9 @@ from gpu_profile.settings.settings import Settings
 
 
 @contextlib.contextmanager
-def open_ecr_access(chosen: Settings, options: Options, command: Command) -> Iterator[Command]:
+def open_ecr_access(
+    chosen: Settings, environ: Mapping[str, str], command: Command
+) -> Iterator[Command]:
     """While the body runs, the yielded command can pull from ECR.
 
     DOCKER_CONFIG is a temporary folder with the token. The command stays unchanged unless it names
@@ -32,12 +33,12 @@ def open_ecr_access(chosen: Settings, options: Options, command: Command) -> Ite
         return
     auth = registry.fetch_authorization(where)
     assert auth is not None
-    with logins.temporary_config(auth, docker_config(options)) as env:
+    with logins.temporary_config(auth, docker_config(environ)) as env:
         yield dataclasses.replace(command, env={**command.env, **env})
 
 
-def docker_config(options: Options) -> Path:
-    home = Path(options["environ"].get("DOCKER_CONFIG") or Path.home() / ".docker")
+def docker_config(environ: Mapping[str, str]) -> Path:
+    home = Path(environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     return home / "config.json"
 
 

@@ -4,15 +4,15 @@ import sys
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.jobs import ExecOptions
 from gpu_profile.engine import container
 
 
-def exec(verb: Verb, options: Options) -> None:
+def exec(options: ExecOptions) -> None:
     """Run words in the local container, or a shell. Exits with the program's exit code."""
-    chosen = load_settings(verb, options)
+    chosen = load_settings(options)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    argv = options["words"] or ("bash",)
+    argv = options.words or ("bash",)
     process.drive(container.require_container(chosen.container, running=True))
     code = process.run_attached(
         container.execute_in_container(chosen.container, argv, terminal=terminal)

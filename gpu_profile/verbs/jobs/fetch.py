@@ -5,7 +5,7 @@ from pathlib import Path
 from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.jobs import FetchOptions
 from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.job import Handle
 from gpu_profile.progress import Progress
@@ -17,12 +17,12 @@ from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs.tell_run import tell_run
 
 
-def fetch(verb: Verb, options: Options) -> None:
+def fetch(options: FetchOptions) -> None:
     """Fetch the reports of a run id or handle. A run of another machine gets a directory here."""
-    chosen = load_settings(verb, options)
-    if not options["job"]:
+    chosen = load_settings(options)
+    if not options.job:
         raise SettingsError("fetch needs a job", "Use --job HANDLE or --job RUN-ID")
-    directory = _directory_of(str(options["job"]), chosen)
+    directory = _directory_of(options.job, chosen)
     run = rundir.load_run(directory)
     if not run.cleaned:
         launcher = launcher_of(run.launcher, chosen)
@@ -30,12 +30,12 @@ def fetch(verb: Verb, options: Options) -> None:
             launcher=launcher,
             directory=directory,
             progress=Progress(),
-            secrets=redact.secret_values(options["environ"]),
+            secrets=redact.secret_values(options.environ),
             nsys=chosen.nsys,
         )
         run = runner.finish(run)
     tell_run(run, directory, options, chosen)
-    if run.baseline and not run.reports and options["format"] != "json":
+    if run.baseline and not run.reports and options.format != "json":
         print(baseline.describe_cost(run.baseline))
     if run.error:
         raise JobError(run.error)

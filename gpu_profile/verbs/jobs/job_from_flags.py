@@ -7,18 +7,27 @@ from pathlib import Path
 from gpu_profile import process
 from gpu_profile.cli.flags import (
     at_least,
-    nodes_of,
+    check_nodes,
     refuse_ignored,
     refuse_unknown,
     split_words,
     whole_number,
 )
+from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.paths import records_file
-from gpu_profile.cli.table import Options
 from gpu_profile.doctor import host as host_doctor
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.job import PRESETS, Job, Mount, NsysPlan, ProfileSpec, Resources, parse_ranks
+from gpu_profile.job import (
+    PRESETS,
+    Job,
+    Mount,
+    NsysPlan,
+    Preset,
+    ProfileSpec,
+    Resources,
+    parse_ranks,
+)
 from gpu_profile.launcher import ImageFrom, Launcher
 from gpu_profile.launchers.host import HostLauncher
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
@@ -35,23 +44,23 @@ from gpu_profile.settings.settings import Settings
 SAMPLE = ("python3", "/train.py")
 
 
-def job_from(options: Options, chosen: Settings, launcher: Launcher) -> Job:
+def job_from(options: ProfileOptions, chosen: Settings, launcher: Launcher) -> Job:
     """Return the job of the flags. Asks the launcher for the number of GPUs if no flag says it."""
-    refuse_ignored(options, launcher)
-    command = options["words"] or SAMPLE
+    refuse_ignored(options, launcher, image=options.image, mount=options.mount)
+    command = options.words or SAMPLE
     resources = _make_resources(options, launcher)
     now = datetime.now(timezone.utc)
     job = Job(
-        name=rundir.run_id(command, now, str(options["name"])),
+        name=rundir.run_id(command, now, options.name),
         command=tuple(command),
-        image=image_of(options, chosen, launcher.images),
+        image=image_of(options.image, chosen, launcher.images),
         profile=_profile_spec(options),
         resources=resources,
-        ddp=bool(options["ddp"]) or (resources.tasks_per_node or 1) > 1,
+        ddp=bool(options.ddp) or (resources.tasks_per_node or 1) > 1,
         env=_parse_environment(options),
-        mounts=tuple(_parse_mount(text) for text in options["mount"]),
+        mounts=tuple(_parse_mount(text) for text in options.mount),
     )
-    if not options["dry_run"]:  # --dry-run does not ask for the number of GPUs
+    if not options.dry_run:  # --dry-run does not ask for the number of GPUs
         _check_ranks(job)
     return job
 
@@ -65,40 +74,52 @@ def _check_ranks(job: Job) -> None:
         raise SettingsError(what, "Choose among them, or leave it out")
 
 
-def _profile_spec(options: Options) -> ProfileSpec:
-    same = (
-        *("preset", "trace", "sample", "capture_range", "capture_range_end", "cuda_graph_trace"),
-        *("nvtx_domain_include", "nvtx_domain_exclude", "stats", "export"),
-    )
-    if options["preset"] not in PRESETS:
-        refuse_unknown("--preset", str(options["preset"]), PRESETS)
-    functions = str(options["python_functions_trace"])
+def _profile_spec(options: ProfileOptions) -> ProfileSpec:
+    functions = options.python_functions_trace
     return ProfileSpec(
-        **{name: options[name] for name in same},
-        delay_s=options["delay"] or None,
-        duration_s=options["duration"] or None,
+        preset=_parse_preset(options.preset),
+        trace=options.trace,
+        sample=options.sample,
+        capture_range=options.capture_range,
+        capture_range_end=options.capture_range_end,
+        cuda_graph_trace=options.cuda_graph_trace,
+        nvtx_domain_include=options.nvtx_domain_include,
+        nvtx_domain_exclude=options.nvtx_domain_exclude,
+        stats=options.stats,
+        export=options.export,
+        delay_s=options.delay or None,
+        duration_s=options.duration or None,
         python_functions_trace=Path(functions) if functions else None,
-        gpu_metrics=options["gpu_metrics"] or None,
-        nic_metrics=options["nic_metrics"] or None,
-        ranks=parse_ranks(str(options["ranks"])),
-        nsys_args=split_words(options, "nsys_args"),
+        gpu_metrics=options.gpu_metrics or None,
+        nic_metrics=options.nic_metrics or None,
+        ranks=parse_ranks(options.ranks),
+        nsys_args=split_words("--nsys-args", options.nsys_args),
     )
 
 
-def _make_resources(options: Options, launcher: Launcher) -> Resources:
-    for flag in ("processes", "delay", "duration"):
-        at_least(options, flag, 0)
-    nodes = nodes_of(options, launcher)
+def _parse_preset(text: str) -> Preset:
+    preset = next((preset for preset in PRESETS if preset == text), None)
+    return preset or refuse_unknown("--preset", text, PRESETS)
+
+
+def _make_resources(options: ProfileOptions, launcher: Launcher) -> Resources:
+    for flag, number in (
+        ("--processes", options.processes),
+        ("--delay", options.delay),
+        ("--duration", options.duration),
+    ):
+        at_least(flag, number, 0)
+    nodes = check_nodes(options.nodes, launcher)
     gpus = _count_gpus(options, launcher)
     without_gpus = 2 if nodes == 1 else 1
-    spread = options["ddp"] or launcher.name == "slurm"
-    processes = options["processes"] or (gpus or without_gpus if spread else 1)
+    spread = options.ddp or launcher.name == "slurm"
+    processes = options.processes or (gpus or without_gpus if spread else 1)
     return Resources(nodes=nodes, gpus_per_node=gpus, tasks_per_node=processes)
 
 
-def _count_gpus(options: Options, launcher: Launcher) -> int:
-    count_text = str(options["gpus_per_node"] or options["gpus"])
-    gpu_count = None if options["dry_run"] or count_text == "0" else process.drive(launcher.gpus())
+def _count_gpus(options: ProfileOptions, launcher: Launcher) -> int:
+    count_text = options.gpus_per_node or options.gpus
+    gpu_count = None if options.dry_run or count_text == "0" else process.drive(launcher.gpus())
     if count_text != "all":
         count = whole_number("--gpus", count_text)
         if gpu_count is not None and count > gpu_count:
@@ -111,14 +132,14 @@ def _count_gpus(options: Options, launcher: Launcher) -> int:
     return gpu_count or 0
 
 
-def _parse_environment(options: Options) -> dict[str, str]:
+def _parse_environment(options: ProfileOptions) -> dict[str, str]:
     """Return the variables of `--env NAME=value`, or of `--env NAME` with its value here."""
     environment = {}
-    for text in options["env"]:
+    for text in options.env:
         name, equals, value = text.partition("=")
-        if not equals and name not in options["environ"]:
+        if not equals and name not in options.environ:
             raise SettingsError(f"--env {name}: not set here", "Use --env NAME=value")
-        environment[name] = value if equals else options["environ"][name]
+        environment[name] = value if equals else options.environ[name]
     return environment
 
 
@@ -130,13 +151,13 @@ def _parse_mount(text: str) -> Mount:
     return Mount(source=Path(source).absolute(), target=target, read_only=mode == "ro")
 
 
-def with_image(chosen: Settings, options: Options) -> Settings:
+def with_image(chosen: Settings, image_text: str) -> Settings:
     """Return the settings with --image in place of IMAGE, or of SLURM_IMAGE with slurm."""
-    if not options["image"]:
+    if not image_text:
         return chosen
     if chosen.launcher == "slurm":  # the image may be a file on the cluster: no ImageRef
-        return dataclasses.replace(chosen, slurm_image=str(options["image"]))
-    image = ImageRef.parse(str(options["image"]))
+        return dataclasses.replace(chosen, slurm_image=image_text)
+    image = ImageRef.parse(image_text)
     # Only the image that IMAGE names is known to have the account that `auto` runs pods as.
     user = "0" if chosen.kube_run_as_user == "auto" else chosen.kube_run_as_user
     return dataclasses.replace(
@@ -148,12 +169,12 @@ def with_image(chosen: Settings, options: Options) -> Settings:
     )
 
 
-def image_of(options: Options, chosen: Settings, images: ImageFrom) -> ImageRef | None:
+def image_of(image_text: str, chosen: Settings, images: ImageFrom) -> ImageRef | None:
     """Return the image that the job runs in; None if the launcher's jobs have none of ours."""
     if images in {ImageFrom.NOWHERE, ImageFrom.SETTINGS}:
         return None
-    if options["image"]:
-        return ImageRef.parse(str(options["image"]))
+    if image_text:
+        return ImageRef.parse(image_text)
     local = images is ImageFrom.ENGINE
     return chosen.image_ref if local else apply_digest(records_file(), chosen.image_ref)
 

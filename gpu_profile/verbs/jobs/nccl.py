@@ -4,9 +4,9 @@ import dataclasses
 from datetime import datetime, timezone
 
 from gpu_profile import files, process
-from gpu_profile.cli.flags import nodes_of, refuse_ignored, whole_number
+from gpu_profile.cli.flags import check_nodes, refuse_ignored, whole_number
 from gpu_profile.cli.jobs import launcher_of
-from gpu_profile.cli.table import Options
+from gpu_profile.cli.options.jobs import TestOptions
 from gpu_profile.cli.terminal import print_tables, show_commands
 from gpu_profile.engine import container
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, ToolError
@@ -27,18 +27,18 @@ from gpu_profile.verbs.jobs.job_from_flags import image_of, with_image
 _NO_NSYS = NsysPlan(options=())
 
 
-def run_suite(chosen: Settings, options: Options) -> None:
+def run_suite(chosen: Settings, options: TestOptions) -> None:
     """Run each collective and print its numbers. Raises GateError if one fails."""
     suite = _parse_suite(chosen, options)
-    chosen = with_image(chosen, options)
+    chosen = with_image(chosen, options.image)
     launcher = launcher_of(chosen.launcher, chosen)
-    refuse_ignored(options, launcher)
+    refuse_ignored(options, launcher, image=options.image)
     resources = _make_resources(options, launcher)
     now = datetime.now(timezone.utc)
-    name = rundir.run_id(("nccl",), now, str(options["name"]))
-    image = image_of(options, chosen, launcher.images)
+    name = rundir.run_id(("nccl",), now, options.name)
+    image = image_of(options.image, chosen, launcher.images)
     jobs = nccl_suite.make_jobs(suite, name=name, image=image, resources=resources)
-    if options["dry_run"]:
+    if options.dry_run:
         for job in jobs:
             show_commands(process.plan(launcher.submit(job, _NO_NSYS)))
         return
@@ -54,25 +54,25 @@ def run_suite(chosen: Settings, options: Options) -> None:
     print(_format_verdict(suite))
 
 
-def _parse_suite(chosen: Settings, options: Options) -> Suite:
+def _parse_suite(chosen: Settings, options: TestOptions) -> Suite:
     """Return the options. A floor is used only if named; EFA is checked between several nodes."""
-    at, busbw = str(options["at"]), options["min_busbw"] or None
-    if options["floor"]:
-        busbw = find_floor(str(options["floor"]), parse_size(at)).busbw
-    efa = bool(chosen.component.get("INSTALL_EFA")) and options["nodes"] > 1
-    suite = nccl_suite.make_suite(str(options["collective"]), min_busbw=busbw, at=at, efa=efa)
+    at, busbw = options.at, options.min_busbw or None
+    if options.floor:
+        busbw = find_floor(options.floor, parse_size(at)).busbw
+    efa = bool(chosen.component.get("INSTALL_EFA")) and options.nodes > 1
+    suite = nccl_suite.make_suite(options.collective, min_busbw=busbw, at=at, efa=efa)
     nics = find_instance(chosen.kube_instance).efa if chosen.kube_instance else None
     return dataclasses.replace(suite, efa_nics=nics)
 
 
-def _make_resources(options: Options, launcher: Launcher) -> Resources:
+def _make_resources(options: TestOptions, launcher: Launcher) -> Resources:
     """Return the resources: one process for all GPUs of a node, or one process a GPU.
 
     With several nodes MPI starts one process for each GPU.
     """
-    nodes = nodes_of(options, launcher)
-    count_text = str(options["gpus_per_node"] or options["gpus"])
-    gpu_count = None if options["dry_run"] else process.drive(launcher.gpus())
+    nodes = check_nodes(options.nodes, launcher)
+    count_text = options.gpus_per_node or options.gpus
+    gpu_count = None if options.dry_run else process.drive(launcher.gpus())
     gpus = gpu_count if count_text == "all" else whole_number("--gpus", count_text)
     if gpu_count is not None and (gpus or 0) > gpu_count:
         raise ToolError(f"{gpus} GPUs asked for, {gpu_count} there", "Use --gpus all")

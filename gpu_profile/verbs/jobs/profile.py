@@ -6,7 +6,7 @@ from pathlib import Path
 from gpu_profile import files, process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan, ProfileSpec
@@ -25,27 +25,26 @@ from gpu_profile.verbs.jobs.tell_run import tell_run
 _NO_NSYS = NsysPlan(options=())
 
 
-def profile(verb: Verb, options: Options) -> None:
+def profile(options: ProfileOptions) -> None:
     """Run a command under nsys, fetch and validate the reports, print the findings.
 
     With --detach it returns after the submission; with --dry-run it prints the commands.
     """
-    if options["baseline"] and options["detach"]:
+    if options.baseline and options.detach:
         raise SettingsError("--baseline waits for two runs", "Leave out --detach")
-    chosen = apply_version(with_image(load_settings(verb, options), options))
+    chosen = apply_version(with_image(load_settings(options), options.image))
     launcher = launcher_of(chosen.launcher, chosen)
     job = job_from(options, chosen, launcher)
-    if options["dry_run"]:
-        if options["baseline"]:
+    if options.dry_run:
+        if options.baseline:
             show_commands(process.plan(launcher.submit(_make_plain(_strip_values(job)), _NO_NSYS)))
         _show_plan(_strip_values(job), launcher)
         return
-    plan, kinds = nsys_plan(job, launcher, chosen, strict=bool(options["strict"]))
-    secrets = redact.secret_values(options["environ"])
-    plain = _run_baseline(job, launcher, chosen, secrets) if options["baseline"] else None
-    keep = bool(options["keep"])
-    runner, run = _start_run(job, plan, kinds, launcher, chosen, secrets, keep=keep)
-    if options["detach"]:
+    plan, kinds = nsys_plan(job, launcher, chosen, strict=options.strict)
+    secrets = redact.secret_values(options.environ)
+    plain = _run_baseline(job, launcher, chosen, secrets) if options.baseline else None
+    runner, run = _start_run(job, plan, kinds, launcher, chosen, secrets, keep=options.keep)
+    if options.detach:
         runner.progress.say(f"`invoke fetch --job {run.id}` waits for it and brings its reports")
         print(run.handle)
         return

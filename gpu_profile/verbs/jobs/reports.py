@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.jobs import ReportsOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.errors import SettingsError
 from gpu_profile.runs import owner
@@ -12,17 +12,17 @@ from gpu_profile.runs.record import RunRecord
 from gpu_profile.table import Cell, Column, Table
 
 
-def reports(verb: Verb, options: Options) -> None:
+def reports(options: ReportsOptions) -> None:
     """Print a table of the runs in REPORT_DIR."""
-    chosen = load_settings(verb, options)
+    chosen = load_settings(options)
     names = ("Run", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
     rows = [
         *map(_own_row, rundir.list_runs(chosen.report_dir)),
         *map(_foreign_row, rundir.foreign_runs(chosen.report_dir)),
     ]
     table = Table("runs", tuple(Column(name) for name in names), tuple(rows))
-    if rows or options["format"] != "text":
-        print_tables([table], str(options["format"]))
+    if rows or options.format != "text":
+        print_tables([table], options.format)
     else:
         print(f"{chosen.report_dir} holds no runs; `invoke profile` makes one")
 

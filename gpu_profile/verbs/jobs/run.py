@@ -2,7 +2,7 @@
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.jobs import RunOptions
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.engine import container
 from gpu_profile.errors import GpuProfileError
@@ -11,13 +11,13 @@ from gpu_profile.runs import record as rundir
 from gpu_profile.verbs.image.lock import apply_version
 
 
-def run(verb: Verb, options: Options) -> None:
+def run(options: RunOptions) -> None:
     """Start the local container, or print the commands with --dry-run."""
-    chosen = apply_version(load_settings(verb, options))
+    chosen = apply_version(load_settings(options))
     engine = DockerLauncher.from_settings(chosen)
-    gpus = container.gpu_options(_count_gpus(engine, planning=bool(options["dry_run"])) and None)
+    gpus = container.gpu_options(_count_gpus(engine, planning=options.dry_run) and None)
     steps = container.start_container(chosen, chosen.image_ref, gpus)
-    if options["dry_run"]:
+    if options.dry_run:
         show_commands(process.plan(steps))
     else:
         rundir.make_private(chosen.report_dir / chosen.container)

@@ -3,21 +3,21 @@
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import job_of, run_at_home
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.jobs import StatusOptions
 from gpu_profile.command import Steps
 from gpu_profile.engine import container
 from gpu_profile.launcher import JobStatus
 from gpu_profile.verbs.jobs.ended_run import describe_end
 
 
-def status(verb: Verb, options: Options) -> None:
+def status(options: StatusOptions) -> None:
     """Print a job's state, from its record once the engine has removed the job."""
-    chosen = load_settings(verb, options)
-    home = run_at_home(options, chosen)
+    chosen = load_settings(options)
+    home = run_at_home(options.job, chosen)
     if home:
         print(describe_end(*home))
         return
-    job = job_of(options, chosen)
+    job = job_of(options.job, chosen)
     if job:
         print(_format_status(process.drive(job[0].status(job[1]))))
     else:

@@ -3,15 +3,18 @@
 from pathlib import Path
 
 from gpu_profile import process
-from gpu_profile.cli.flags import call
-from gpu_profile.cli.table import Options
+from gpu_profile.cli.options.jobs import FetchOptions, ProfileOptions
+from gpu_profile.cli.options.reading import StatsOptions
+from gpu_profile.cli.run_verb import run_verb
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.settings import Settings
 
 
-def tell_run(run: RunRecord, directory: Path, options: Options, chosen: Settings) -> None:
+def tell_run(
+    run: RunRecord, directory: Path, options: ProfileOptions | FetchOptions, chosen: Settings
+) -> None:
     """Print a run's reports, its findings, and the tables if asked for."""
-    text = options["format"] != "json"
+    text = options.format != "json"
     if text:
         _print_summary(run, directory)
     if run.reports:
@@ -20,9 +23,18 @@ def tell_run(run: RunRecord, directory: Path, options: Options, chosen: Settings
             from gpu_profile.verbs.reading.answer import print_answer
 
             print_answer(options, chosen, directory)
-    if text and run.reports and (options["stats"] or not _has_gpu_work(run)):
+    if text and run.reports and (options.stats or not _has_gpu_work(run)):
         print()
-        call("stats", options, run=str(directory), top=10, table=_first_table(run), notes=False)
+        stats = StatsOptions(
+            set=options.set,
+            env_file=options.env_file,
+            environ=options.environ,
+            run=str(directory),
+            top=10,
+            table=_first_table(run),
+            notes=False,
+        )
+        run_verb("stats", stats)
 
 
 def _has_gpu_work(run: RunRecord) -> bool:

@@ -4,7 +4,7 @@ import sys
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.jobs import TestOptions
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError, SettingsError
@@ -14,34 +14,33 @@ from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.job_from_flags import with_image
 
 
-def test(verb: Verb, options: Options) -> None:
-    chosen = apply_version(load_settings(verb, options))
-    suite = str(options["suite"])
-    if suite == "nccl":
+def test(options: TestOptions) -> None:
+    chosen = apply_version(load_settings(options))
+    if options.suite == "nccl":
         from gpu_profile.verbs.jobs.nccl import run_suite
 
         run_suite(chosen, options)
-    elif suite == "image":
+    elif options.suite == "image":
         _run_checks(options, chosen)
     else:
-        raise SettingsError(f"--suite {suite!r} is not known", "Use image or nccl")
+        raise SettingsError(f"--suite {options.suite!r} is not known", "Use image or nccl")
 
 
-def _run_checks(options: Options, chosen: Settings) -> None:
+def _run_checks(options: TestOptions, chosen: Settings) -> None:
     if chosen.launcher != "docker":
         raise SettingsError(
             f"--on {chosen.launcher} runs no image checks", "They run in local Docker: --on docker"
         )
-    image = with_image(chosen, options).image_ref
-    junit = (f"--junitxml={options['junit']}",) if options["junit"] else ()
+    image = with_image(chosen, options.image).image_ref
+    junit = (f"--junitxml={options.junit}",) if options.junit else ()
     command = Command(
         argv=(
             *(sys.executable, "-m", "pytest", str(ROOT / "tests" / "image"), "--require=image"),
             *(f"--rootdir={ROOT}", f"--config-file={ROOT / 'pyproject.toml'}"),
-            *(f"--image={image}", *junit, *options["words"]),
+            *(f"--image={image}", *junit, *options.words),
         )
     )
-    if options["dry_run"]:
+    if options.dry_run:
         show_commands([command])
         return
     if process.run_attached(command):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpu_profile import process
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.machine import CheckOptions
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError
 from gpu_profile.process import find_program
@@ -17,7 +17,7 @@ _NOTHING_SELECTED = 5
 """pytest's exit code if its words select no test."""
 
 
-def check(_verb: Verb, options: Options) -> None:
+def check(options: CheckOptions) -> None:
     """Run all checks and print the seconds of each.
 
     Raises GateError that names the failed ones.
@@ -38,7 +38,7 @@ def failed_checks(codes: Mapping[str, int]) -> list[str]:
     return [name for name, code in codes.items() if code not in harmless]
 
 
-def check_commands(options: Options) -> dict[str, Command]:
+def check_commands(options: CheckOptions) -> dict[str, Command]:
     """Return the checks by name, in their order."""
     python = (sys.executable, "-m")
     return {
@@ -46,7 +46,7 @@ def check_commands(options: Options) -> dict[str, Command]:
         "ruff format": Command(argv=(*python, "ruff", "format", "--check", str(ROOT))),
         "mypy": Command(argv=(*python, "mypy")),
         "shellcheck": Command(argv=(*_list_shellcheck_words(), *_find_scripts())),
-        **_test_commands(options["require"], options["words"]),
+        **_test_commands(options.require, options.words),
     }
 
 

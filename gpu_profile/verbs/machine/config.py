@@ -4,7 +4,7 @@ import json
 import sys
 
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.machine import ConfigOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.progress import Progress
 from gpu_profile.settings import settings
@@ -14,23 +14,23 @@ from gpu_profile.settings.settings import KEYS
 from gpu_profile.table import Column, Table
 
 
-def config(verb: Verb, options: Options) -> None:
+def config(options: ConfigOptions) -> None:
     """Print every setting with its value and source, or the .env file with --format env."""
-    if options["format"] == "env":
+    if options.format == "env":
         sys.stdout.write(settings_template.render_template())
         return
-    chosen = load_settings(verb, options)
-    _tell_file(find_settings_file(str(options["env_file"]), settings.NAMES))
+    chosen = load_settings(options)
+    _tell_file(find_settings_file(options.env_file, settings.NAMES))
     rows = tuple(
         (key.name, settings.strip_credentials(chosen.value(key)), chosen.sources[key.name])
         for key in KEYS
     )
-    if options["format"] == "json":
+    if options.format == "json":
         document = {name: {"value": value, "source": source} for name, value, source in rows}
         print(json.dumps(document, indent=2))
     else:
         columns = (Column("Key"), Column("Value"), Column("Source"))
-        print_tables([Table("settings", columns, rows)], str(options["format"]))
+        print_tables([Table("settings", columns, rows)], options.format)
 
 
 def _tell_file(file: SettingsFile) -> None:

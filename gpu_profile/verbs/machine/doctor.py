@@ -8,7 +8,7 @@ from gpu_profile import process
 from gpu_profile.check import Check
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.machine import DoctorOptions
 from gpu_profile.cli.terminal import ask_user, print_tables, run_or_raise
 from gpu_profile.doctor import engine as engine_checks
 from gpu_profile.doctor import fix_engine
@@ -26,12 +26,12 @@ from gpu_profile.table import Column, Table
 _ENGINE = {"docker client", "docker engine", "docker buildx"}
 
 
-def doctor(verb: Verb, options: Options) -> None:
-    chosen = load_settings(verb, options)
-    if chosen.launcher == "docker" and options["fix"]:
-        _fix_engine(options)
+def doctor(options: DoctorOptions) -> None:
+    chosen = load_settings(options)
+    if chosen.launcher == "docker" and options.fix:
+        _fix_engine(yes=options.yes)
     results = _collect_checks(chosen)
-    show_checks(results, str(options["format"]))
+    show_checks(results, options.format)
     missing = [check for check in results if not check.ok and check.name in _ENGINE]
     if missing:
         raise ToolError(f"{missing[0].name}: {missing[0].found or 'missing'}", missing[0].advice)
@@ -60,7 +60,7 @@ def show_checks(checks: Iterable[Check], form: str) -> None:
     print_tables([Table("doctor", columns, rows)], form)
 
 
-def _fix_engine(options: Options) -> None:
+def _fix_engine(*, yes: bool) -> None:
     """Install and start an engine, after showing the commands.
 
     Does nothing if no package helps: the checks explain why.
@@ -77,7 +77,7 @@ def _fix_engine(options: Options) -> None:
         print(f"  {command}")
         for line in command.stdin.splitlines():
             print(f"    | {line}")
-    if not ask_user("Do this?", options):
+    if not ask_user("Do this?", yes=yes):
         raise ToolError("nothing was installed", "`./inv doctor --fix --yes` installs it")
     if is_root:
         process.drive(fix_engine.run_fix(commands))

@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
+from gpu_profile.cli.options.machine import InitOptions
 from gpu_profile.cli.program import program_name
-from gpu_profile.cli.table import Options, Verb
 from gpu_profile.errors import SettingsError
 from gpu_profile.settings.lookup import HERE
 from gpu_profile.settings.places import user_settings_file
 from gpu_profile.settings.template import render_template
 
 
-def init(_verb: Verb, options: Options) -> None:
+def init(options: InitOptions) -> None:
     """Write every setting with its default and a comment. Never overwrites a file."""
-    path = choose_file(user=bool(options["user"]), output=str(options["output"]))
+    path = choose_file(user=options.user, output=options.output)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings, split_words
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.machine import InjectorOptions
 from gpu_profile.command import Steps
 from gpu_profile.errors import SettingsError
 from gpu_profile.kubernetes import injector as injectors
@@ -18,29 +18,29 @@ from gpu_profile.verbs.machine.run_steps import run_steps
 _ACTIONS = ("install", "status", "on", "off", "uninstall")
 
 
-def injector(verb: Verb, options: Options) -> None:
+def injector(options: InjectorOptions) -> None:
     """Run install or uninstall (the chart), on or off (a namespace's label), or status."""
-    chosen = load_settings(verb, options)
-    action = str(options["action"])
+    chosen = load_settings(options)
+    action = options.action
     if action not in _ACTIONS:
         raise SettingsError(f"k8s.injector {action!r}", f"Use one of {', '.join(_ACTIONS)}")
-    kind = find_generation(str(options["generation"]))
-    cluster = KubernetesCluster(
-        context=chosen.kube_context, namespace=str(options["release_namespace"])
-    )
+    kind = find_generation(options.generation)
+    cluster = KubernetesCluster(context=chosen.kube_context, namespace=options.release_namespace)
     if action == "status":
-        show_checks(process.drive(injectors.check_injector(cluster, kind)), str(options["format"]))
+        show_checks(process.drive(injectors.check_injector(cluster, kind)), options.format)
         return
     run_steps(_run_action(action, cluster, kind, chosen, options), options)
 
 
 def _run_action(
-    action: str, cluster: KubernetesCluster, kind: Generation, chosen: Settings, options: Options
+    action: str,
+    cluster: KubernetesCluster,
+    kind: Generation,
+    chosen: Settings,
+    options: InjectorOptions,
 ) -> Steps[str]:
     if action == "install":
-        return injectors.install_chart(
-            cluster, kind, str(options["chart"]), _parse_injection(options)
-        )
+        return injectors.install_chart(cluster, kind, options.chart, _parse_injection(options))
     if action == "uninstall":
         return injectors.remove_chart(cluster, kind)
     if not chosen.kube_namespace:
@@ -48,21 +48,19 @@ def _run_action(
     return injectors.set_namespace_label(cluster, kind, chosen.kube_namespace, on=action == "on")
 
 
-def _parse_injection(options: Options) -> Injection:
-    match = str(options["match"]) or (
-        injectors.match_of(options["words"]) if options["words"] else ""
-    )
+def _parse_injection(options: InjectorOptions) -> Injection:
+    match = options.match or (injectors.match_of(options.words) if options.words else "")
     if not match:
         raise SettingsError(
             "no process to inject into", "Say --match PATTERN, or the job's command behind --"
         )
-    values_path = str(options["values"])
+    values_path = options.values
     return Injection(
         match=match,
-        options=split_words(options, "nsys_args") or injectors.LIGHT,
-        delay_s=options["delay"],
-        duration_s=options["duration"],
-        image=str(options["image"]),
+        options=split_words("--nsys-args", options.nsys_args) or injectors.LIGHT,
+        delay_s=options.delay,
+        duration_s=options.duration,
+        image=options.image,
         values=injectors.parse_values(_read_text(Path(values_path))) if values_path else {},
     )
 

@@ -6,42 +6,39 @@ from pathlib import Path
 
 from gpu_profile.analysis.findings import diagnose
 from gpu_profile.analysis.findings.diagnose import Diagnosis
-from gpu_profile.cli.table import Options
+from gpu_profile.cli.options.shared import AnswerOptions
 from gpu_profile.runs import baseline
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.reading.open_run import open_reading
+from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 from gpu_profile.verbs.reading.page_file import save_page
 
 MOST_FINDINGS = 3
 PAGE = "page.html"
 
 
-def print_answer(options: Options, chosen: Settings, directory: Path) -> None:
+def print_answer(options: AnswerOptions, chosen: Settings, directory: Path) -> None:
     """Read the run's reports once, write its page unless --no-html, and print the findings."""
-    everything = {"report": (), "scheduler": "", "output": "", "window": 0}
-    own = {**options, **everything, "run": str(directory)}
-    page = None if options["no_html"] else directory / PAGE
-    diagnosis = _with_page(own, chosen, page) if page else _alone(own, chosen)
-    if options["format"] == "json":
+    choice = ReportChoice(run=str(directory))
+    page = None if options.no_html else directory / PAGE
+    diagnosis = _with_page(choice, chosen, page) if page else _alone(choice, chosen)
+    if options.format == "json":
         print(json.dumps(_document(diagnosis, directory, page), indent=2))
     else:
         print("\n".join(_lines(diagnosis, page)))
 
 
-def _with_page(options: Options, chosen: Settings, page: Path) -> Diagnosis:
+def _with_page(choice: ReportChoice, chosen: Settings, page: Path) -> Diagnosis:
     diagnoses: list[Diagnosis] = []
-    save_page(options, chosen, page, diagnoses.append)
+    save_page(choice, chosen, page, diagnoses.append)
     return diagnoses[0]
 
 
-def _alone(options: Options, chosen: Settings) -> Diagnosis:
-    read = open_reading(options, chosen)
+def _alone(choice: ReportChoice, chosen: Settings) -> Diagnosis:
+    read = open_reading(choice, chosen)
     parts = [answer[0] for answer in read.of([diagnose.FINDINGS])]
     diagnosis = diagnose.judge_run(parts, read.run.alignment.residual_ns or 0)
-    return diagnosis.with_cost(
-        baseline.describe_cost(rundir.load_run(Path(str(options["run"]))).baseline)
-    )
+    return diagnosis.with_cost(baseline.describe_cost(rundir.load_run(Path(choice.run)).baseline))
 
 
 def _lines(diagnosis: Diagnosis, page: Path | None) -> list[str]:

@@ -2,21 +2,22 @@
 
 from gpu_profile.analysis.findings import diagnose as findings
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.reading import DiagnoseOptions
 from gpu_profile.cli.terminal import print_tables
-from gpu_profile.verbs.reading.open_run import open_reading
+from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 from gpu_profile.verbs.reading.run_files import describe_tracing_cost
 
 
-def diagnose(verb: Verb, options: Options) -> None:
+def diagnose(options: DiagnoseOptions) -> None:
     """Print the findings in a run's reports."""
-    chosen = load_settings(verb, options)
-    read = open_reading(options, chosen)
+    chosen = load_settings(options)
+    choice = ReportChoice.from_options(options)
+    read = open_reading(choice, chosen)
     answers = read.of([findings.FINDINGS])
     diagnosis = findings.judge_run(
         [answer[0] for answer in answers], read.run.alignment.residual_ns or 0
-    ).with_cost(describe_tracing_cost(options, chosen))
-    form = str(options["format"])
+    ).with_cost(describe_tracing_cost(choice, chosen))
+    form = options.format
     if form == "json":
         print(diagnosis.to_json())
     elif form == "text":

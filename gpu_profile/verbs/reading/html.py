@@ -2,18 +2,20 @@
 
 from gpu_profile.analysis.multi_report.parallel import prepare_workers
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.reading import HtmlOptions
 from gpu_profile.cli.terminal import print_tables
+from gpu_profile.verbs.reading.open_run import ReportChoice
 from gpu_profile.verbs.reading.page_file import save_page
 from gpu_profile.verbs.reading.run_files import resolve_output
 
 
-def html(verb: Verb, options: Options) -> None:
+def html(options: HtmlOptions) -> None:
     """Write the page of a run's reports."""
-    if len(options["report"]) != 1 and not options["scheduler"]:
+    if len(options.report) != 1 and not options.scheduler:
         prepare_workers()
-    chosen = load_settings(verb, options)
-    output = resolve_output(options, chosen, "page.html")
-    summary = save_page(options, chosen, output)
+    chosen = load_settings(options)
+    choice = ReportChoice.from_options(options)
+    output = resolve_output(choice, options.output, chosen, "page.html")
+    summary = save_page(choice, chosen, output)
     print_tables([summary], "text")
     print(f"{output}: one file, open it in a browser")

@@ -1,11 +1,12 @@
 """Open the reports of a run, with their ranks and clocks, for all verbs that read."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.store.open_report import is_url
 from gpu_profile.analysis.store.temporary import sweep
-from gpu_profile.cli.table import Options
+from gpu_profile.cli.options.shared import ReadOptions, SchedulerOptions, WindowOptions
 from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, owner
@@ -15,40 +16,64 @@ from gpu_profile.runs.open_reports import Reading, open_reports
 from gpu_profile.settings.settings import Settings
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReportChoice:
+    """Which reports to read: the files of `report`, or those of `run`; the latest run by default.
+
+    `window` is one of several windows, from 1; 0 takes all. `notes` False prints no notes.
+    """
+
+    run: str = ""
+    report: tuple[str, ...] = ()
+    window: int = 0
+    scheduler: str = ""
+    notes: bool = True
+
+    @classmethod
+    def from_options(cls, options: ReadOptions) -> "ReportChoice":
+        """Return the choice of a verb's flags, which may lack --window and --scheduler."""
+        return cls(
+            run=options.run,
+            report=options.report,
+            window=options.window if isinstance(options, WindowOptions) else 0,
+            scheduler=options.scheduler if isinstance(options, SchedulerOptions) else "",
+        )
+
+
 def open_reading(
-    options: Options, chosen: Settings, *, by: str = "", complete: bool = False
+    choice: ReportChoice, chosen: Settings, *, by: str = "", complete: bool = False
 ) -> Reading:
-    """Open the reports of --run or --report. Unreadable ones are named and left out.
+    """Open the chosen reports. Unreadable ones are named and left out.
 
     Raises the error of the only report, or of any with `complete`.
     """
     progress = Progress()
     sweep()
     limit = int(chosen.unpack_limit_gb) * 10**9
-    every = [ReportSource(place, most_bytes=limit) for place in _list_places(options, chosen)]
+    every = [ReportSource(place, most_bytes=limit) for place in _list_places(choice, chosen)]
     reading = open_reports(
         every,
         tell=progress.say,
         by=by,
-        window=int(options.get("window", 0)),
-        scheduler=str(options.get("scheduler", "")),
+        window=choice.window,
+        scheduler=choice.scheduler,
         complete=complete,
     )
     # A verb that reads a run for the second time, as profile does with --stats, leaves them out.
     notes = (*reading.run.notes(), *_describe_cost(Path(every[0].place).parent))
-    for note in notes if options.get("notes", True) else ():
+    for note in notes if choice.notes else ():
         progress.say(f"note: {note}")
     return reading
 
 
-def _list_places(options: Options, chosen: Settings) -> list[str]:
+def _list_places(choice: ReportChoice, chosen: Settings) -> list[str]:
     """Return where each report can be read: local files first, then URLs."""
-    urls = [place for place in options["report"] if is_url(place)]
-    files = [place for place in options["report"] if not is_url(place)]
+    urls = [place for place in choice.report if is_url(place)]
+    files = [place for place in choice.report if not is_url(place)]
     if urls and not files:
         return urls
-    files_found = find_report_files({**options, "report": files}, chosen)
-    return [*(str(readable_file(path, chosen)) for path in files_found), *urls]
+    paths = find_report_files(replace(choice, report=tuple(files)), chosen)
+    return [*(str(readable_file(path, chosen)) for path in paths), *urls]
 
 
 def _describe_cost(place: Path) -> list[str]:
@@ -60,18 +85,18 @@ def _describe_cost(place: Path) -> list[str]:
     return [sentence] if sentence else []
 
 
-def find_report_files(options: Options, chosen: Settings) -> tuple[Path, ...]:
-    """Return the report files of --report, of --run, or of the latest run."""
-    if options["report"]:
-        return sources.find_reports(options["report"])
-    return sources.find_reports([str(find_directory(options, chosen))])
+def find_report_files(choice: ReportChoice, chosen: Settings) -> tuple[Path, ...]:
+    """Return the chosen report files."""
+    if choice.report:
+        return sources.find_reports(choice.report)
+    return sources.find_reports([str(find_directory(choice.run, chosen))])
 
 
-def find_directory(options: Options, chosen: Settings) -> Path:
+def find_directory(run_text: str, chosen: Settings) -> Path:
     """Return the run's directory. A path may stand for its id, to read another user's run too."""
-    run_name = Path(str(options["run"]))
-    if not options["run"] or not (run_name / rundir.RUN_FILE).is_file():
-        return rundir.find_run(chosen.report_dir, str(options["run"]))
+    run_name = Path(run_text)
+    if not run_text or not (run_name / rundir.RUN_FILE).is_file():
+        return rundir.find_run(chosen.report_dir, run_text)
     if owner.is_own(run_name, run_name / rundir.RUN_FILE):
         owner.warn_if_shared(run_name, run_name / rundir.RUN_FILE)
     return run_name

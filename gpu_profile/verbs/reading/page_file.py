@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpu_profile.analysis.findings import diagnose as findings
-from gpu_profile.cli.table import Options
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Table
 from gpu_profile.verbs.reading.open_run import (
+    ReportChoice,
     find_directory,
     open_reading,
 )
@@ -17,16 +17,16 @@ from gpu_profile.verbs.reading.run_files import describe_tracing_cost
 
 
 def save_page(
-    options: Options,
+    choice: ReportChoice,
     chosen: Settings,
     output: Path,
     tell_findings: Callable[[findings.Diagnosis], None] = lambda diagnosis: None,
 ) -> Table:
-    """Read the reports of --run or --report and write their page (see page.write_page)."""
+    """Read the chosen reports and write their page (see page.write_page)."""
     from gpu_profile.analysis.page import write_page  # slow import, only for the page
 
-    read = open_reading(options, chosen)
-    facts = {} if options["report"] else _read_run_facts(find_directory(options, chosen))
+    read = open_reading(choice, chosen)
+    facts = {} if choice.report else _read_run_facts(find_directory(choice.run, chosen))
     return write_page(
         read.sources,
         output,
@@ -36,7 +36,7 @@ def save_page(
         scheduler=read.scheduler,
         tell=Progress().say,
         tell_findings=tell_findings,
-        cost=describe_tracing_cost(options, chosen),
+        cost=describe_tracing_cost(choice, chosen),
     )
 
 

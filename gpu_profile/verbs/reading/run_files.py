@@ -3,34 +3,33 @@
 from pathlib import Path
 
 from gpu_profile.cli.paths import output_file
-from gpu_profile.cli.table import Options
 from gpu_profile.errors import SettingsError
 from gpu_profile.files import check_target
 from gpu_profile.runs import baseline, owner
 from gpu_profile.runs import record as rundir
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.reading.open_run import find_directory
+from gpu_profile.verbs.reading.open_run import ReportChoice, find_directory
 
 
-def resolve_output(options: Options, chosen: Settings, name: str) -> Path:
+def resolve_output(choice: ReportChoice, path_text: str, chosen: Settings, name: str) -> Path:
     """Return --output, or a file in the run's directory (here, for reports of no run).
 
     Raises SettingsError for a device or a FIFO, and for another user's run without --output.
     """
-    if path := output_file(options, name):
+    if path := output_file(path_text, name):
         check_target(path)
         return path
-    if options["report"]:
+    if choice.report:
         return Path(name)
-    place = find_directory(options, chosen)
+    place = find_directory(choice.run, chosen)
     if not owner.is_own(place, place / rundir.RUN_FILE):
         what = f"{place} is a run of {owner.owner_name(place)}, where nothing is written"
         raise SettingsError(what, "Name a place of yours by --output")
     return place / name
 
 
-def describe_tracing_cost(options: Options, chosen: Settings) -> str:
+def describe_tracing_cost(choice: ReportChoice, chosen: Settings) -> str:
     """Return a line on what tracing cost the run, if --baseline measured it."""
-    if options["report"]:
+    if choice.report:
         return ""
-    return baseline.describe_cost(rundir.load_run(find_directory(options, chosen)).baseline)
+    return baseline.describe_cost(rundir.load_run(find_directory(choice.run, chosen)).baseline)

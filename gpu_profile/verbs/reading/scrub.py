@@ -4,21 +4,23 @@ from pathlib import Path
 
 from gpu_profile.analysis.scrub import scrub as scrubbing
 from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.options.reading import ScrubOptions
 from gpu_profile.cli.paths import make_folder
-from gpu_profile.cli.table import Options, Verb
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.progress import Progress
 from gpu_profile.verbs.reading.open_run import (
+    ReportChoice,
     find_report_files,
     readable_file,
 )
 
 
-def scrub(verb: Verb, options: Options) -> None:
-    chosen = load_settings(verb, options)
-    reports = [readable_file(path, chosen) for path in find_report_files(options, chosen)]
-    wish = scrubbing.wish_of(keep=options["keep"], also=options["also"])
-    output = Path(str(options["output"]) or "scrubbed")
+def scrub(options: ScrubOptions) -> None:
+    chosen = load_settings(options)
+    choice = ReportChoice.from_options(options)
+    reports = [readable_file(path, chosen) for path in find_report_files(choice, chosen)]
+    wish = scrubbing.wish_of(keep=options.keep, also=options.also)
+    output = Path(options.output or "scrubbed")
     make_folder(output.parent if scrubbing.is_file(output) else output)
     table = scrubbing.scrub_reports(
         reports, output, wish, Progress().say, most_bytes=int(chosen.unpack_limit_gb) * 10**9

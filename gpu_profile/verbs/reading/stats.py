@@ -1,33 +1,35 @@
 """stats: nsys' tables and ours. Imports little, because most of a table's time is start-up."""
 
+from dataclasses import replace
+
 from gpu_profile.analysis.tables import views
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.cli.flags import load_settings, refuse_unknown
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.reading import StatsOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.table import Table
-from gpu_profile.verbs.reading.open_run import open_reading
+from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 
 DEFAULT_TABLES = ("cuda_gpu_kern_sum", "cuda_api_sum", "nvtx_sum", "osrt_sum")
 
 
-def stats(verb: Verb, options: Options) -> None:
+def stats(options: StatsOptions) -> None:
     """Print tables of a run's reports."""
-    chosen = load_settings(verb, options)
-    by = str(options["by"])
-    analyses = _find_tables(str(options["table"]))
+    chosen = load_settings(options)
+    analyses = _find_tables(options.table)
     for analysis in analyses:
-        views.check_by(by, analysis.by, analysis.name)
-    answers = open_reading(options, chosen, by=by).at_depth(options["depth"]).of(analyses)
+        views.check_by(options.by, analysis.by, analysis.name)
+    choice = replace(ReportChoice.from_options(options), notes=options.notes)
+    answers = open_reading(choice, chosen, by=options.by).at_depth(options.depth).of(analyses)
     tables = [
         analysis.merge([answer[index] for answer in answers])
         for index, analysis in enumerate(analyses)
     ]
-    if not options["table"] and options["format"] == "text":
+    if not options.table and options.format == "text":
         tables = [table for table in tables if table.rows] or tables
     shown = [_select_view(table, options) for table in tables]
-    print_tables(shown, str(options["format"]), str(options["names"]))
+    print_tables(shown, options.format, options.names)
 
 
 def _find_tables(names: str) -> tuple[Analysis, ...]:
@@ -37,7 +39,7 @@ def _find_tables(names: str) -> tuple[Analysis, ...]:
     )
 
 
-def _select_view(table: Table, options: Options) -> Table:
-    if options["filter"]:
-        table = views.filter_rows(table, str(options["filter"]))
-    return views.select_top(table, options["top"], str(options["by"])) if options["top"] else table
+def _select_view(table: Table, options: StatsOptions) -> Table:
+    if options.filter:
+        table = views.filter_rows(table, options.filter)
+    return views.select_top(table, options.top, options.by) if options.top else table

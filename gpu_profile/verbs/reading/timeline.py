@@ -2,18 +2,19 @@
 
 from gpu_profile.analysis.timeline import timeline as perfetto_timeline
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.table import Options, Verb
+from gpu_profile.cli.options.reading import TimelineOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.progress import Progress
-from gpu_profile.verbs.reading.open_run import open_reading
+from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 from gpu_profile.verbs.reading.run_files import resolve_output
 
 
-def timeline(verb: Verb, options: Options) -> None:
+def timeline(options: TimelineOptions) -> None:
     """Write a Perfetto trace of a run's reports."""
-    chosen = load_settings(verb, options)
-    output = resolve_output(options, chosen, "timeline.perfetto-trace.gz")
-    read = open_reading(options, chosen)
+    chosen = load_settings(options)
+    choice = ReportChoice.from_options(options)
+    output = resolve_output(choice, options.output, chosen, "timeline.perfetto-trace.gz")
+    read = open_reading(choice, chosen)
     pairs = [(source.place, source.scope) for source in read.sources]
     limit = read.sources[0].most_bytes
     print_tables(

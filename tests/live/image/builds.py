@@ -24,7 +24,7 @@ def build(directory: Path, name: str, *overrides: str) -> BuildLog | None:
     """Build an image of that name: None where it was built, otherwise the log of the failure."""
     settings = load_settings(directory / ".env", {}, (*PLAIN, f"IMAGE={name}", *overrides))
     decided = process.drive(decide.with_base(process.drive(decide.decide_settings(settings))))
-    options = image.BuildOptions(root=ROOT, plain=True)
+    options = image.BuildxOptions(root=ROOT, plain=True)
     result = process.run(
         image.make_build_command(decided, process.drive(machine.probe_downloads()), options)
     )

@@ -120,10 +120,10 @@ def test_a_build_on_a_private_base_sees_the_token_and_leaves_none(
         {},
         [f"REGISTRY={where.host}", f"ECR_REGISTRY={ECR}", f"BASE_IMAGE={base}"],
     )
-    options = {"environ": {"DOCKER_CONFIG": str(tmp_path / "empty")}}
+    environ = {"DOCKER_CONFIG": str(tmp_path / "empty")}
     alone = dataclasses.replace(build, env={"DOCKER_CONFIG": str(tmp_path / "empty")})
     assert process.run(alone).returncode != 0
-    with open_ecr_access(chosen, options, build) as allowed:
+    with open_ecr_access(chosen, environ, build) as allowed:
         assert process.run(allowed).returncode == 0
     assert [*(tmp_path / "empty").rglob("*auth*")] == []
     assert not Path(allowed.env["DOCKER_CONFIG"]).exists()

@@ -11,13 +11,13 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.image import build as image
 from gpu_profile.image import dockerfile
 from gpu_profile.image.auto import Decided
-from gpu_profile.image.build import BuildOptions
+from gpu_profile.image.build import BuildxOptions
 from gpu_profile.image.downloads import Downloads
 from gpu_profile.settings.settings import Settings
 from tests.unit.settings_for import settings_for
 
 ROOT = Path(__file__).parents[3]
-OPTIONS = BuildOptions(root=ROOT, plain=True)
+OPTIONS = BuildxOptions(root=ROOT, plain=True)
 
 
 def _decided(settings: Settings, **made: str) -> Decided:
@@ -54,7 +54,7 @@ def test_options_of_the_user_are_words_and_may_push() -> None:
 
 
 def test_caches_and_attestations_when_asked() -> None:
-    options = BuildOptions(root=ROOT, cache_from="type=registry,ref=r", cache_to="x", sbom=True)
+    options = BuildxOptions(root=ROOT, cache_from="type=registry,ref=r", cache_to="x", sbom=True)
     argv = image.make_build_command(_decided(settings_for()), Downloads(), options).argv
     assert {"--cache-from=type=registry,ref=r", "--cache-to=x", "--sbom=true"} <= set(argv)
     assert "--provenance=false" not in argv

@@ -11,7 +11,7 @@ from gpu_profile.errors import ToolError
 from gpu_profile.image import build as image
 from gpu_profile.image import oci_layout as builder
 from gpu_profile.image.auto import Decided
-from gpu_profile.image.build import BuildOptions
+from gpu_profile.image.build import BuildxOptions
 from gpu_profile.image.downloads import Downloads
 from tests.unit.settings_for import settings_for
 
@@ -52,7 +52,7 @@ def test_the_builder_that_build_opts_name_is_asked_about(named: str) -> None:
 
 def test_it_is_a_build_context_by_its_name() -> None:
     decided = Decided(settings=settings_for(f"BASE_IMAGE={BASE}"), made={})
-    options = BuildOptions(root=Path("/repository"), base=Path("/x/base"))
+    options = BuildxOptions(root=Path("/repository"), base=Path("/x/base"))
     argv = image.make_build_command(decided, Downloads(), options).argv
     assert f"--build-context={BASE}=oci-layout:///x/base" in argv
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from gpu_profile.cli.options import jobs
 from gpu_profile.cli.paths import records_file
-from gpu_profile.cli.table import VERBS
 from gpu_profile.errors import GateError, JobError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.registry.digests import save_digest
@@ -22,10 +22,8 @@ GPUS = "".join(f"echo 'GPU {n}: NVIDIA H200 (UUID: GPU-{n})';" for n in range(4)
 FakeTool = Callable[..., Callable[[], list[list[str]]]]
 
 
-def options(**changes: object) -> dict[str, Any]:
-    row = next(verb for verb in VERBS if verb.name == "test")
-    flags = {option.name.replace("-", "_"): option.default for option in row.options}
-    return {**flags, "collective": "all_reduce", "at": "512M", **changes}
+def options(**changes: Any) -> jobs.TestOptions:
+    return jobs.TestOptions(**{"collective": "all_reduce", "at": "512M", **changes})
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.cli.check_flags import check_flags
-from gpu_profile.cli.table import VERBS
+from gpu_profile.cli.options.jobs import ProfileOptions
+from gpu_profile.cli.table import find_verb
 from gpu_profile.components.key import Key
 from gpu_profile.components.kinds import KINDS, fault
 from gpu_profile.errors import SettingsError
@@ -92,10 +93,10 @@ FLAGS = (
     ("profile", "ranks", "0-99999999999"),
     ("profile", "ranks", "3-1"),
     ("profile", "ranks", "0;1"),
-    ("profile", "env", ["=x"]),
-    ("profile", "env", ["A B=x"]),
-    ("profile", "mount", [":/b"]),
-    ("profile", "mount", ["/a:b"]),
+    ("profile", "env", ("=x",)),
+    ("profile", "env", ("A B=x",)),
+    ("profile", "mount", (":/b",)),
+    ("profile", "mount", ("/a:b",)),
     ("profile", "image", "-x"),
     ("profile", "processes", -1),
     ("test", "min_busbw", float("nan")),
@@ -107,23 +108,20 @@ FLAGS = (
 
 @pytest.mark.parametrize(("name", "flag", "value"), FLAGS)
 def test_a_flag_of_another_kind_is_refused(name: str, flag: str, value: object) -> None:
-    verb = next(verb for verb in VERBS if verb.name == name)
-    options = {option.name.replace("-", "_"): option.default for option in verb.options}
-    check_flags(verb, options)
+    options_class = find_verb(name).options_class
+    check_flags(options_class())
     with pytest.raises(SettingsError, match=f"--{flag.replace('_', '-')} ") as refused:
-        check_flags(verb, {**options, flag: value})
+        check_flags(options_class.from_flags({flag: value}))
     assert "\n" not in str(refused.value)
 
 
 def test_flags_of_their_kind_are_taken() -> None:
-    verb = next(verb for verb in VERBS if verb.name == "profile")
-    options = {option.name.replace("-", "_"): option.default for option in verb.options}
-    taken = {
-        "delay": 2.5,
-        "ranks": "0, 2-3",
-        "capture_range": "cudaProfilerApi",
-        "env": ["HF_TOKEN", "A=b c\nd", "X="],
-        "mount": ["/a:/b:ro", "./c:/d", "C:\\x:/y"],
-        "image": "123456789012.dkr.ecr.us-west-2.amazonaws.com/a:b",
-    }
-    check_flags(verb, {**options, **taken})
+    taken = ProfileOptions(
+        delay=2.5,
+        ranks="0, 2-3",
+        capture_range="cudaProfilerApi",
+        env=("HF_TOKEN", "A=b c\nd", "X="),
+        mount=("/a:/b:ro", "./c:/d", "C:\\x:/y"),
+        image="123456789012.dkr.ecr.us-west-2.amazonaws.com/a:b",
+    )
+    check_flags(taken)

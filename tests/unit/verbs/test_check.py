@@ -2,13 +2,14 @@
 
 import pytest
 
+from gpu_profile.cli.options.machine import CheckOptions
 from gpu_profile.verbs.machine.check import check_commands, failed_checks
 
 UNIT, LIVE = "pytest tests/unit tests/fuzz", "pytest tests/image tests/live"
 
 
 def test_unit_tests_run_in_parallel_and_tests_of_engines_one_by_one() -> None:
-    commands = check_commands({"require": ("docker",), "words": ("-k", "slurm")})
+    commands = check_commands(CheckOptions(require=("docker",), words=("-k", "slurm")))
     assert list(commands)[-2:] == [UNIT, LIVE]
     assert "--numprocesses=auto" in commands[UNIT].argv
     assert not [word for word in commands[LIVE].argv if word.startswith("--numprocesses")]
@@ -18,7 +19,7 @@ def test_unit_tests_run_in_parallel_and_tests_of_engines_one_by_one() -> None:
 
 @pytest.mark.parametrize("word", ["tests/unit", "tests/unit/test_process.py::test_a_name"])
 def test_a_file_or_folder_is_the_whole_selection(word: str) -> None:
-    commands = check_commands({"require": (), "words": (word,)})
+    commands = check_commands(CheckOptions(words=(word,)))
     assert UNIT not in commands
     assert commands["pytest"].argv[-2:] == ("pytest", word)
 

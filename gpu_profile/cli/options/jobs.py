@@ -1,0 +1,103 @@
+"""The flags of profile, fetch, reports, run, exec, status, logs, stop and test."""
+
+from dataclasses import dataclass
+
+from gpu_profile.cli.options.shared import (
+    AnswerOptions,
+    DryRunOptions,
+    FormatOptions,
+    JobOptions,
+    SetOptions,
+    SettingsOptions,
+    ShapeOptions,
+    WhereOptions,
+)
+from gpu_profile.cli.verb import make_flag
+
+_RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NsysOptions:
+    """What nsys records, and in which ranks."""
+
+    ranks: str = make_flag("all", "ranks to profile: all, 0,3 or 0-3", kind="ranks")
+    preset: str = make_flag("light", "light, comm or full")
+    trace: str = make_flag("", "nsys: what to trace")
+    sample: str = make_flag("", "nsys: CPU sampling")
+    capture_range: str = make_flag("", "nsys: none, cudaProfilerApi or nvtx", choices=_RANGES)
+    capture_range_end: str = make_flag("", "nsys: stop, stop-shutdown, repeat[:N], …")
+    delay: float = make_flag(0.0, "nsys: seconds before recording", kind="number")
+    duration: float = make_flag(0.0, "nsys: seconds of recording; the job goes on", kind="number")
+    python_functions_trace: str = make_flag("", "nsys: JSON file of functions to trace")
+    nvtx_domain_include: str = make_flag("", "nsys: NVTX domains to record")
+    nvtx_domain_exclude: str = make_flag("", "nsys: NVTX domains to leave out")
+    cuda_graph_trace: str = make_flag("", "nsys: graph or node")
+    gpu_metrics: bool = make_flag(False, "hardware counters, on local rank 0")
+    nic_metrics: bool = make_flag(False, "network counters, on local rank 0")
+    stats: bool = make_flag(False, "tables at the end, ours here and nsys' own in the job's output")
+    export: str = make_flag("", "nsys: export in the job")
+    nsys_args: str = make_flag("", "more nsys options, last, as they are")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions(NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, ShapeOptions):
+    ddp: bool = make_flag(False, "one process a GPU, with torchrun's variables")
+    processes: int = make_flag(
+        0, "processes a node; default: one a GPU, two without GPUs", kind="count"
+    )
+    strict: bool = make_flag(False, "refuse where a preset would degrade")
+    env: tuple[str, ...] = make_flag(
+        (), "NAME or NAME=value for the job; may be given again", kind="variable"
+    )
+    mount: tuple[str, ...] = make_flag(
+        (), "SOURCE:TARGET[:ro] in the container; may be given again", kind="mount"
+    )
+    baseline: bool = make_flag(False, "run without nsys first, and say what the profile costs")
+    detach: bool = make_flag(False, "return once it is submitted")
+    keep: bool = make_flag(False, "leave the job's remains on its engine")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchOptions(JobOptions, AnswerOptions, WhereOptions):
+    stats: bool = make_flag(False, "tables at the end")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportsOptions(FormatOptions, SetOptions):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(DryRunOptions, SettingsOptions):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecOptions(SettingsOptions):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusOptions(JobOptions, WhereOptions):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogsOptions(JobOptions, WhereOptions):
+    follow: bool = make_flag(False, "until it ends")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopOptions(JobOptions, WhereOptions):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestOptions(DryRunOptions, WhereOptions, ShapeOptions):
+    suite: str = make_flag("image", "image or nccl")
+    collective: str = make_flag("all_reduce", "nccl: names, separated by commas")
+    min_busbw: float = make_flag(0.0, "nccl: GB/s to reach", kind="number")
+    at: str = make_flag("1G", "nccl: at this message size")
+    floor: str = make_flag("", "nccl: instance type whose measured floor is the gate")
+    junit: str = make_flag("", "file for a JUnit report")

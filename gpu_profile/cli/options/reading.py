@@ -1,0 +1,72 @@
+"""The flags of stats, diagnose, html, timeline, compare, scrub and trace-file."""
+
+from dataclasses import dataclass
+
+from gpu_profile.cli.options.shared import (
+    FormatOptions,
+    OutputOptions,
+    ReadOptions,
+    SchedulerOptions,
+    SetOptions,
+    WindowOptions,
+)
+from gpu_profile.cli.verb import make_flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatsOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
+    table: str = make_flag("", "names, separated by commas")
+    by: str = make_flag("", "rank, device or stream; of modules: module, class or line")
+    depth: int = make_flag(0, "of modules: how many parts of the name; 0: all", kind="count")
+    top: int = make_flag(0, "rows of each table; 0: all", kind="count")
+    filter: str = make_flag("", "rows whose text matches this pattern")
+    names: str = make_flag("short", "short or full kernel names in text")
+    notes: bool = True
+    """Whether to print notes on the reports. No flag: profile has printed them before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnoseOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class HtmlOptions(OutputOptions, WindowOptions, SchedulerOptions, ReadOptions):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineOptions(OutputOptions, WindowOptions, ReadOptions):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScrubOptions(OutputOptions, ReadOptions):
+    keep: tuple[str, ...] = make_flag((), "text to leave in; may be given again")
+    also: tuple[str, ...] = make_flag((), "text to take out as well; may be given again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(OutputOptions, SchedulerOptions, SetOptions):
+    base: tuple[str, ...] = make_flag((), "run id or directory to compare with; may be given again")
+    new: tuple[str, ...] = make_flag((), "run id or directory to judge; may be given again")
+    base_window: int = make_flag(0, "one window of the base; 0: all", kind="count")
+    new_window: int = make_flag(0, "one window of the new run; 0: all", kind="count")
+    fail_over: str = make_flag(
+        "5%", "slower by this much, and significantly, fails", kind="percent"
+    )
+    spread: str = make_flag(
+        "3%", "what runs differ by, where there are too few to measure it", kind="percent"
+    )
+    metric: str = make_flag("step", "step, range:NAME, module:NAME or kernel:NAME")
+    format: str = make_flag("text", "text, json, markdown or junit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceFileOptions(OutputOptions):
+    function: tuple[str, ...] = make_flag(
+        (), "package.module:function; any number of them", positional=True
+    )
+    domain: str = make_flag("", "NVTX domain")
+    category: str = make_flag("", "NVTX category")
+    color: str = make_flag("", "colour, as 0xRRGGBB")

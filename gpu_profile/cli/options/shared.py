@@ -1,0 +1,134 @@
+"""The flags that several verbs have, as base classes of the verbs' own dataclasses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gpu_profile.cli.verb import Option, VerbOptions, make_flag
+
+W = TypeVar("W", bound="WhereOptions")
+
+KUBERNETES = ("mpijob", "pytorchjob", "trainjob")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetOptions(VerbOptions):
+    set: tuple[str, ...] = make_flag(
+        (), "KEY=value: a setting of .env for this call; may be given again"
+    )
+    env_file: str = make_flag("", "file to read settings from, in place of .env")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsOptions(SetOptions):
+    with_dependencies: bool = make_flag(False, "enable what the enabled components need")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryRunOptions(VerbOptions):
+    dry_run: bool = make_flag(False, "print exactly what would run, and run nothing")
+
+
+@dataclass(frozen=True, kw_only=True)
+class YesOptions(VerbOptions):
+    yes: bool = make_flag(False, "do not ask")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatOptions(VerbOptions):
+    format: str = make_flag("text", "text, csv or json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(VerbOptions):
+    output: str = make_flag("", "file to write")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions(VerbOptions):
+    job: str = make_flag("", "handle, run id or name of a job; default: the local container")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions(SetOptions):
+    run: str = make_flag("", "run id, name or handle; default: the latest")
+    report: tuple[str, ...] = make_flag((), "a report's file or directory; may be given again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowOptions(VerbOptions):
+    window: int = make_flag(0, "one window of several (repeat:N); 0: all in series", kind="count")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerOptions(VerbOptions):
+    scheduler: str = make_flag(
+        "", "address of a Dask scheduler that reads the reports", kind="scheduler"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(VerbOptions):
+    """How the findings at the end of a run are shown."""
+
+    no_html: bool = make_flag(False, "write no page")
+    format: str = make_flag("text", "text or json, of the answer at the end")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShapeOptions(VerbOptions):
+    """How large a job is, its image and its name."""
+
+    nodes: int = make_flag(1, "nodes")
+    gpus: str = make_flag("all", "GPUs a node: N, all, or 0 for none")
+    gpus_per_node: str = make_flag("", "the same, in the words of Slurm and Kubernetes")
+    image: str = make_flag("", "image to run, instead of the settings'", kind="address")
+    name: str = make_flag("", "name of the run")
+
+
+def _make_launcher_option(launchers: str, name: str, doc: str, *settings: str) -> Option:
+    names = KUBERNETES if launchers == "Kubernetes" else tuple(launchers.split(", "))
+    return Option(name, "", f"{launchers}: {doc}", settings, of=names)
+
+
+LAUNCHER_OPTIONS = (
+    _make_launcher_option("ssh", "host", "user@address", "SSH_HOST"),
+    _make_launcher_option(
+        "host, ssh, slurm", "workdir", "where the job runs", "SSH_WORKDIR", "SLURM_WORKDIR"
+    ),
+    _make_launcher_option("ssh", "sync", "directory to copy there first", "SSH_SYNC"),
+    _make_launcher_option("slurm", "login", "user@address of a log-in node", "SLURM_LOGIN"),
+    _make_launcher_option("slurm", "partition", "partition", "SLURM_PARTITION"),
+    _make_launcher_option("slurm", "time", "time limit", "SLURM_TIME"),
+    _make_launcher_option("slurm", "modules", "modules to load", "SLURM_MODULES"),
+    _make_launcher_option("slurm", "sbatch-args", "more options for sbatch", "SLURM_ARGS"),
+    _make_launcher_option("Kubernetes", "namespace", "namespace", "KUBE_NAMESPACE"),
+    _make_launcher_option("Kubernetes", "context", "context", "KUBE_CONTEXT"),
+    _make_launcher_option("Kubernetes", "instance", "EC2 instance type", "KUBE_INSTANCE"),
+    _make_launcher_option("Kubernetes", "pvc", "NAME:/path for the reports", "KUBE_PVC"),
+    _make_launcher_option("Kubernetes", "queue", "Kueue's local queue", "KUBE_QUEUE"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhereOptions(SettingsOptions):
+    """Where a job runs: the launcher, and the flags of all launchers."""
+
+    on: str = make_flag("", "docker, host, ssh, slurm, mpijob, pytorchjob, trainjob", "LAUNCHER")
+    launcher_flags: Mapping[str, str] = field(default_factory=dict)
+    """The flags of launchers, such as `{"host": "ubuntu@10.0.0.1"}`. Their settings have them."""
+
+    @classmethod
+    def list_options(cls) -> tuple[Option, ...]:
+        return (*super().list_options(), *LAUNCHER_OPTIONS)
+
+    @classmethod
+    def from_flags(cls: type[W], flags: Mapping[str, Any]) -> W:
+        names = {option.field for option in LAUNCHER_OPTIONS}
+        own = {name: value for name, value in flags.items() if name not in names}
+        return cls(**own, launcher_flags={name: flags[name] for name in flags if name in names})
+
+    def value_of(self, option: Option) -> Any:  # noqa: ANN401 - a flag's own type
+        if option.of:
+            return self.launcher_flags.get(option.field, option.default)
+        return super().value_of(option)
