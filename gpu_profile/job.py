@@ -78,6 +78,8 @@ class Job:
     ddp: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    workdir: str = ""
+    """The directory of the container where it works, with the user's uid; empty: the image's."""
 
 
 @dataclass(frozen=True, kw_only=True)

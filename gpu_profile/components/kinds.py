@@ -130,6 +130,9 @@ def _is_volume(text: str) -> bool:
 
 
 def _is_mount(text: str) -> bool:
+    """Return whether it is a directory, such as `.`, or SOURCE:/TARGET[:ro]."""
+    if ":" not in text:
+        return bool(text.strip()) and "\0" not in text
     return bool(re.fullmatch(r"(?:[A-Za-z]:)?[^:]+:/[^:]*(?::(?:ro|rw))?", text, re.DOTALL))
 
 
@@ -165,7 +168,7 @@ KINDS: Mapping[str, Kind] = {
     "percent": Kind(lambda text: _is_number(text.removesuffix("%")), "a percentage: 5%"),
     "ports": Kind(_is_ports, "ports as in -p 8080:8080"),
     "volumes": Kind(_is_volumes, "volumes as in -v /data:/data"),
-    "mount": Kind(_is_mount, "SOURCE:/TARGET[:ro]"),
+    "mount": Kind(_is_mount, "SOURCE:/TARGET[:ro], or a directory"),
     "variable": Kind(_matches(r"[^\s=\0]+(?:=(?s:.*))?"), "NAME or NAME=value"),
     "registry": Kind(_matches(rf"\s*{_HOST}(?:/{_REPOSITORY})?/?\s*"), "HOST[:PORT][/PATH] without https://"),
     "image": Kind(_matches(_REPOSITORY), "a name in small letters: gpu-profile, team/gpu-profile"),

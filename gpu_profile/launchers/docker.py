@@ -13,6 +13,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, LauncherName, Mount, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobState, JobStatus, ask_command
+from gpu_profile.launchers import own_directory
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.rank_wrapper import local_arguments
 from gpu_profile.settings.settings import Settings
@@ -68,11 +69,29 @@ class DockerLauncher:
         return ask_command(make_command(*self.tool((), "nsys", "profile", "--help")))
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
-        run = Command(argv=self._run(job, plan), env=job.env, secrets=frozenset(job.env))
+        if plan.privileged:
+            own_directory.refuse_privileges(job, self.owner)
+        yield from self._refuse_absent(job)
+        rootless = bool(job.workdir and self.owner) and (yield from _is_rootless())
+        words = self._run(job, plan, own_directory.list_user_options(job, self.owner, rootless))
+        run = Command(argv=words, env=job.env, secrets=frozenset(job.env))
         yield from container.start_detached(run, job.name)
         return job.name
 
-    def _run(self, job: Job, plan: NsysPlan) -> tuple[str, ...]:
+    def _refuse_absent(self, job: Job) -> Steps[None]:
+        """Raise SettingsError if the command names a file of this machine that the job lacks."""
+        names = own_directory.find_local_paths(job)
+        if not names:
+            return
+        question = (
+            *("docker", "run", "--rm", "--pull=never"),
+            *map(container.mount_option, job.mounts),
+            *([f"--workdir={job.workdir}"] if job.workdir else []),
+            *(*self.options, str(self.image), "sh", "-c", own_directory.LIST_ABSENT, "sh", *names),
+        )
+        own_directory.refuse_absent((yield make_command(*question)), names)
+
+    def _run(self, job: Job, plan: NsysPlan, user: tuple[str, ...]) -> tuple[str, ...]:
         """Return the job's `docker run` words.
 
         `--env=NAME` without a value: values reach the container by the client's environment and
@@ -86,7 +105,7 @@ class DockerLauncher:
             *(f"--env={name}" for name in sorted(job.env)),
             *container.gpu_options(job.resources.gpus_per_node),
             *(["--cap-add=SYS_ADMIN"] if plan.privileged else []),
-            *(*self.options, str(self.image), "python3", "/profile.py"),
+            *(*user, *self.options, str(self.image), "python3", "/profile.py"),
             *local_arguments(job, plan, output=_inside(job)),
         )
 
@@ -123,11 +142,7 @@ class DockerLauncher:
         """
         if not self.owner:
             return
-        question = make_command("docker", "info", "--format={{json .SecurityOptions}}")
-        options = container.check_engine_result(
-            (yield from container.ask_patiently(question)), "asking the engine"
-        )
-        if "name=rootless" not in options.stdout:
+        if not (yield from _is_rootless()):
             words = ("chown", "--recursive", "--no-dereference", self.owner, str(to))
             own = yield from container.ask_patiently(self._tool_in(to, *words))
             container.check_engine_result(own, f"giving {to} to {self.owner}")
@@ -157,6 +172,13 @@ class DockerLauncher:
 
     def _tool_in(self, directory: Path, *argv: str) -> Command:
         return make_command(*self.tool((Mount(source=directory, target=str(directory)),), *argv))
+
+
+def _is_rootless() -> Steps[bool]:
+    """Return whether the engine runs as this user, so that a container's root is this user."""
+    question = make_command("docker", "info", "--format={{json .SecurityOptions}}")
+    answer = yield from container.ask_patiently(question)
+    return "name=rootless" in container.check_engine_result(answer, "asking the engine").stdout
 
 
 def _inside(job: Job) -> str:

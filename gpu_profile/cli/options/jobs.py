@@ -51,7 +51,7 @@ class ProfileOptions(NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, Sh
         (), "NAME or NAME=value for the job; may be given again", kind="variable"
     )
     mount: tuple[str, ...] = make_flag(
-        (), "SOURCE:TARGET[:ro] in the container; may be given again", kind="mount"
+        (), ". to work here, or SOURCE:TARGET[:ro]; may be given again", kind="mount"
     )
     baseline: bool = make_flag(False, "run without nsys first, and say what the profile costs")
     detach: bool = make_flag(False, "return once it is submitted")

@@ -21,7 +21,6 @@ from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import (
     PRESETS,
     Job,
-    Mount,
     NsysPlan,
     Preset,
     ProfileSpec,
@@ -40,6 +39,7 @@ from gpu_profile.runs import record as rundir
 from gpu_profile.runs import reports as report
 from gpu_profile.settings.places import cache_folder
 from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.jobs.mounts import find_workdir, parse_mount
 
 SAMPLE = ("python3", "/train.py")
 
@@ -58,7 +58,8 @@ def job_from(options: ProfileOptions, chosen: Settings, launcher: Launcher) -> J
         resources=resources,
         ddp=bool(options.ddp) or (resources.tasks_per_node or 1) > 1,
         env=_parse_environment(options),
-        mounts=tuple(_parse_mount(text) for text in options.mount),
+        mounts=tuple(parse_mount(text) for text in options.mount),
+        workdir=find_workdir(options.mount, launcher),
     )
     if not options.dry_run:  # --dry-run does not ask for the number of GPUs
         _check_ranks(job)
@@ -141,14 +142,6 @@ def _parse_environment(options: ProfileOptions) -> dict[str, str]:
             raise SettingsError(f"--env {name}: not set here", "Use --env NAME=value")
         environment[name] = value if equals else options.environ[name]
     return environment
-
-
-def _parse_mount(text: str) -> Mount:
-    source, colon, rest = text.partition(":")
-    target, _, mode = rest.partition(":")
-    if not source or not colon or not target.startswith("/") or mode not in ("", "ro", "rw"):
-        raise SettingsError(f"--mount {text!r} is no mount", "Use SOURCE:/TARGET[:ro]")
-    return Mount(source=Path(source).absolute(), target=target, read_only=mode == "ro")
 
 
 def with_image(chosen: Settings, image_text: str) -> Settings:

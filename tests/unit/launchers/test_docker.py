@@ -17,6 +17,7 @@ from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
+from gpu_profile.launchers.own_directory import LIST_ABSENT, find_local_paths
 from tests.unit.settings_for import settings_for
 
 LAUNCHER = DockerLauncher(
@@ -37,9 +38,9 @@ def job(**changes: Any) -> Job:
     return Job(**fields | changes)
 
 
-def submitted(job: Job, plan: NsysPlan = PLAN) -> str:
-    (command,) = process.plan(LAUNCHER.submit(job, plan))
-    return str(command)
+def submitted(job: Job, plan: NsysPlan = PLAN, launcher: DockerLauncher = LAUNCHER) -> str:
+    """The `docker run` of the job: the last command."""
+    return str(process.plan(launcher.submit(job, plan))[-1])
 
 
 def answered(steps: Any, *results: Result) -> Any:
@@ -248,3 +249,82 @@ def test_an_export_gets_the_owner_of_its_report(tmp_path: Path) -> None:
     failed = process.run(make_command(*script, "false"))
     assert failed.returncode == 1
     assert "sh" not in LAUNCHER.export("train-1", report, output).argv  # type: ignore[union-attr]
+
+
+def work_here(tmp_path: Path, *command: str) -> Job:
+    own = Mount(source=tmp_path, target=str(tmp_path))
+    return job(command=command, mounts=(own,), workdir=str(tmp_path))
+
+
+def test_a_job_in_the_user_s_directory_has_the_user_s_uid(tmp_path: Path) -> None:
+    launcher = dataclasses.replace(LAUNCHER, owner="1000:1001")
+    line = submitted(work_here(tmp_path, "python3", "train.py"), launcher=launcher)
+    assert f"--mount=type=bind,source={tmp_path},target={tmp_path} " in line
+    assert f"--workdir={tmp_path} --user=1000:1001 --env=HOME=/tmp --env=USER=" in line
+    root = submitted(work_here(tmp_path, "python3", "train.py"))
+    assert f"--workdir={tmp_path}" in root
+    assert "--user" not in root
+
+
+def test_a_rootless_engine_s_root_is_the_user(tmp_path: Path) -> None:
+    launcher = dataclasses.replace(LAUNCHER, owner="1000:1001")
+    steps = launcher.submit(work_here(tmp_path, "train"), NsysPlan(options=()))
+    assert "SecurityOptions" in str(next(steps))
+    run = steps.send(Result(returncode=0, stdout='["name=rootless"]'))
+    assert "--user" not in run.argv
+
+
+def test_options_that_need_root_are_refused_beside_the_user_s_uid(tmp_path: Path) -> None:
+    launcher = dataclasses.replace(LAUNCHER, owner="1000:1001")
+    steps = launcher.submit(work_here(tmp_path, "x"), NsysPlan(options=(), privileged=True))
+    with pytest.raises(ToolError, match=f"Use --mount {tmp_path}:/code"):
+        next(steps)
+
+
+@pytest.mark.parametrize(
+    ("word", "flag"),
+    [
+        ("train.py", "--mount ."),
+        ("--config=conf/a.yaml", "--mount ."),
+        ("./conf", "--mount ."),
+        ("{other}/data.bin", "--mount {other}"),
+    ],
+)
+def test_a_path_that_the_container_lacks_is_named_with_the_flag(
+    word: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, other = tmp_path / "here", tmp_path / "other"
+    for path in (here / "conf" / "a.yaml", here / "train.py", other / "data.bin"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    monkeypatch.chdir(here)
+    word = word.format(other=other)
+    steps = LAUNCHER.submit(job(command=("python3", word)), NsysPlan(options=()))
+    asked = next(steps)
+    name = word.partition("=")[2] or word
+    assert asked.argv[-1] == name
+    with pytest.raises(SettingsError) as refused:
+        steps.send(Result(returncode=0, stdout=f"{name}\n"))
+    expected = f"{name} is here and not in the container. Use {flag.format(other=other)} to show"
+    assert str(refused.value).startswith(expected)
+
+
+def test_the_container_is_not_asked_about_what_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").touch()
+    (tmp_path / "train").mkdir()
+    monkeypatch.chdir(tmp_path)
+    words = ("python3", "train.py", f"{tmp_path}/train.py", ".", "absent.py", "x" * 5000 + "/y")
+    assert find_local_paths(work_here(tmp_path, *words)) == ()
+    assert find_local_paths(job(command=("python3", "train", "--", "none/x"))) == ()
+
+
+def test_the_script_prints_what_is_absent(tmp_path: Path) -> None:
+    """A relative path in `/` is absent even if a file of that name is there."""
+    (tmp_path / "a b.py").touch()
+    names = ("a b.py", "none.py", "/etc/passwd", "/none/x")
+    in_folder = ("env", f"--chdir={tmp_path}", "sh", "-c", LIST_ABSENT, "sh", *names)
+    assert process.run(make_command(*in_folder)).stdout.splitlines() == ["none.py", "/none/x"]
+    in_root = ("env", "--chdir=/", "sh", "-c", LIST_ABSENT, "sh", "etc/passwd", "/etc/passwd")
+    assert process.run(make_command(*in_root)).stdout.splitlines() == ["etc/passwd"]
