@@ -5,7 +5,7 @@ source /mnt/stage/common.sh
 # shellcheck source=../lib/stage/cuda.sh
 source /mnt/stage/cuda.sh
 
-: "${NCCL_SOURCE:?}" "${NCCL_VERSION?}"
+: "${NCCL_SOURCE:?}" "${NCCL_VERSION?}" # and for pypi and source NCCL_PACKAGES
 readonly home=/opt/nccl cuda_lib=/usr/local/cuda/lib64
 
 # On a base without CUDA: the runtime, with the plain name that plugins open it by.
@@ -29,7 +29,7 @@ install_tree() { # install_tree INCLUDE LIB
 apt_update
 case ${NCCL_SOURCE} in
     pypi)
-        wheels "nvidia-nccl-cu${CUDA_VERSION%%.*}${NCCL_VERSION:+==${NCCL_VERSION}}" nvidia-cuda-runtime
+        wheels "${NCCL_PACKAGES}" "nvidia-nccl-cu${CUDA_VERSION%%.*}${NCCL_VERSION:+==${NCCL_VERSION}}" nvidia-cuda-runtime
         install_tree "${BUILD_DIR}/wheels/nvidia/nccl/include" "${BUILD_DIR}/wheels/nvidia/nccl/lib"
         add_cuda_runtime
         ;;
@@ -39,7 +39,7 @@ case ${NCCL_SOURCE} in
         NCCL_VERSION=v${NCCL_VERSION#v}
         [[ ${NCCL_VERSION} == *-* ]] || NCCL_VERSION+=-1
         fetch_source NCCL "${BUILD_DIR}/nccl"
-        find_nvcc
+        find_nvcc "${NCCL_PACKAGES}"
         make -C "${BUILD_DIR}/nccl" -j "$(compile_jobs)" src.build NVCC_GENCODE="$(gencode)"
         install_tree "${BUILD_DIR}/nccl/build/include" "${BUILD_DIR}/nccl/build/lib"
         add_cuda_runtime

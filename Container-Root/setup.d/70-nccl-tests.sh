@@ -28,7 +28,7 @@ apt_update
 install_tools g++ make
 [[ ${MPI_SOURCE} == efa-installer ]] || install_tools libopenmpi-dev
 fetch_source NCCL_TESTS "${source}"
-find_nvcc
+find_nvcc "${NCCL_TESTS_PACKAGES?}"
 nccl=$(find_nccl)
 mpi=$(find_mpi)
 options=(MPI=1 DSO=1 "MPI_HOME=${mpi}" "NCCL_HOME=${nccl}" "NVCC_GENCODE=$(gencode)")

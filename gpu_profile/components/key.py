@@ -27,6 +27,7 @@ _KINDS: Mapping[str, KeyKind] = {
     "URL": "url",
     "COMMIT": "commit",
     "SHA256": "sha256",
+    "PACKAGES": "packages",
     "FINGERPRINT": "fingerprint",
 }
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 KeyKind = Literal[
     "str", "bool", "choice", "words", "size", "seconds", "count", "number", "percent", "ports",
     "volumes", "mount", "variable", "registry", "image", "address", "tag", "version", "url",
-    "proxy", "path", "json", "commit", "sha256", "fingerprint", "name", "names", "label", "claim",
+    "proxy", "path", "json", "commit", "sha256", "packages", "fingerprint", "name", "names", "label", "claim",
     "login", "user", "slurm-time", "archs", "region", "instance", "ranks", "scheduler", "colour",
 ]  # fmt: skip
 
@@ -136,6 +136,10 @@ def _is_mount(text: str) -> bool:
     return bool(re.fullmatch(r"(?:[A-Za-z]:)?[^:]+:/[^:]*(?::(?:ro|rw))?", text, re.DOTALL))
 
 
+_PACKAGE = r"[A-Za-z0-9][\w.-]*==[\w.+!-]+(?: --hash=sha256:[0-9a-f]{64})+"
+_is_packages = _matches(rf"{_PACKAGE}(?: {_PACKAGE})*")
+
+
 def _is_ranks(text: str) -> bool:
     """Return whether it is `all`, or ranks and rising ranges: `0,3`, `0-3`."""
     parts = [re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part) for part in text.split(",")]
@@ -181,6 +185,7 @@ KINDS: Mapping[str, Kind] = {
     "json": Kind(_is_json_object, 'a JSON object: {"nodeAffinity": {…}}'),
     "commit": Kind(_matches(r"[0-9a-fA-F]{40}(?:[0-9a-fA-F]{24})?"), "a commit's 40 hexadecimal digits"),
     "sha256": Kind(_matches(r"[0-9a-fA-F]{64}"), "a checksum's 64 hexadecimal digits"),
+    "packages": Kind(_is_packages, "NAME==VERSION --hash=sha256:…, as `invoke lock` writes them"),
     "fingerprint": Kind(_matches(r"(?:[0-9a-fA-F]{4} *){10}"), "a fingerprint's 40 hexadecimal digits"),
     "name": Kind(_matches(r"[A-Za-z0-9][\w.:-]*"), "a name: letters, digits, . _ -"),
     "names": Kind(_matches(r"[A-Za-z0-9][\w.,:/@+ -]*"), "names: letters, digits, . _ - / +"),

@@ -5,7 +5,14 @@ from gpu_profile.components.key import Values, make_choice_key, make_text_key
 from gpu_profile.image.auto_setting import AutoSetting
 from gpu_profile.image.base_name import is_embedded
 from gpu_profile.lock.pin_source import PinSource, make_tree_sources, match_value
-from gpu_profile.lock.resolvers import Pins, Tools, as_given, from_index
+from gpu_profile.lock.resolvers import (
+    Pins,
+    Tools,
+    as_given,
+    cuda_wheels,
+    from_index,
+    has_cuda_wheels,
+)
 
 _PRINT_VERSION = (
     "for home in /opt/nccl /usr /usr/local/cuda; do [ ! -e $home/include/nccl.h ] ||"
@@ -17,16 +24,18 @@ _PRINT_VERSION = (
 def _list_arguments(values: Values) -> dict[str, str]:
     names = ["NCCL_SOURCE", "NCCL_VERSION"]
     if values["NCCL_SOURCE"] in {"pypi", "source"}:
-        names += ["CUDA_VERSION"]
+        names += ["CUDA_VERSION", "NCCL_PACKAGES"]
     if values["NCCL_SOURCE"] == "source":
         names += ["NCCL_URL", "NCCL_COMMIT", "NCCL_SHA256", "CUDA_ARCHS"]
     return select_values(values, *names)
 
 
-def _resolve_wheel(values: Values, tools: Tools) -> Pins:
-    """Return the version of nvidia-nccl-cu13, whose name has the major version of CUDA."""
-    major = str(values["CUDA_VERSION"]).partition(".")[0]
-    return from_index(f"nvidia-nccl-cu{major}", "NCCL_VERSION")(values, tools)
+def _resolve_wheels(values: Values, tools: Tools) -> Pins:
+    """Return the wheels of NCCL, such as nvidia-nccl-cu13 for CUDA 13.0, and of CUDA's runtime."""
+    cuda = str(values["CUDA_VERSION"])
+    name = f"nvidia-nccl-cu{cuda.partition('.')[0]}"
+    runtime = f"nvidia-cuda-runtime=={cuda}.*"
+    return from_index("NCCL_VERSION", "NCCL_PACKAGES", name, runtime, alone=True)(values, tools)
 
 
 COMPONENT = Component(
@@ -51,19 +60,27 @@ COMPONENT = Component(
         make_text_key("NCCL_COMMIT", "", "commit of that tag"),
         make_text_key("NCCL_SHA256", "", "sha256, where NCCL_URL is an archive"),
         make_text_key(
+            "NCCL_PACKAGES", "", "NVIDIA's wheels by hash, of NCCL or nvcc; `invoke lock` finds it"
+        ),
+        make_text_key(
             "CUDA_VERSION", "13.0", "CUDA to compile with, where the base image has no nvcc"
         ),
     ),
     sources=(
         PinSource(
-            pins=("NCCL_VERSION",),
+            pins=("NCCL_VERSION", "NCCL_PACKAGES"),
             when=match_value("NCCL_SOURCE", "pypi"),
-            resolve=_resolve_wheel,
+            resolve=_resolve_wheels,
         ),
         PinSource(
             pins=("NCCL_VERSION",),
             when=match_value("NCCL_SOURCE", "apt"),
             resolve=as_given,
+        ),
+        PinSource(
+            pins=("NCCL_PACKAGES",),
+            when=lambda values: values["NCCL_SOURCE"] == "source" and has_cuda_wheels(values),
+            resolve=cuda_wheels("NCCL_PACKAGES"),
         ),
         *make_tree_sources("NCCL", match_value("NCCL_SOURCE", "source")),
     ),

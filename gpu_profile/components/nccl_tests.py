@@ -9,7 +9,8 @@ from gpu_profile.components.component import (
 )
 from gpu_profile.components.key import make_switch_key, make_text_key
 from gpu_profile.components.mpi import mpi_source
-from gpu_profile.lock.pin_source import make_tree_sources
+from gpu_profile.lock.pin_source import PinSource, make_tree_sources
+from gpu_profile.lock.resolvers import cuda_wheels, has_cuda_wheels
 
 COMPONENT = Component(
     number=70,
@@ -20,7 +21,11 @@ COMPONENT = Component(
     needs=("efa", "nccl"),
     args=lambda values: {
         "MPI_SOURCE": mpi_source(values),
-        **select_values(values, "CUDA_ARCHS", "CUDA_VERSION", *list_source_keys("NCCL_TESTS")),
+        **select_values(
+            values,
+            *("CUDA_ARCHS", "CUDA_VERSION", "NCCL_TESTS_PACKAGES"),
+            *list_source_keys("NCCL_TESTS"),
+        ),
     },
     keys=(
         make_switch_key("INSTALL_TESTS", "nccl-tests", default=False),
@@ -34,6 +39,9 @@ COMPONENT = Component(
             "NCCL_TESTS_COMMIT", "a0b82b2260cf5152b9f8c061bbf7eaf0ba096432", "commit of that tag"
         ),
         make_text_key("NCCL_TESTS_SHA256", "", "sha256, where NCCL_TESTS_URL is an archive"),
+        make_text_key(
+            "NCCL_TESTS_PACKAGES", "", "NVIDIA's wheels of nvcc by hash; `invoke lock` finds it"
+        ),
     ),
     requires=(
         Requirement(
@@ -41,7 +49,14 @@ COMPONENT = Component(
             reason="INSTALL_TESTS needs an MPI to start its ranks: INSTALL_MPI or INSTALL_EFA",
         ),
     ),
-    sources=make_tree_sources("NCCL_TESTS"),
+    sources=(
+        *make_tree_sources("NCCL_TESTS"),
+        PinSource(
+            pins=("NCCL_TESTS_PACKAGES",),
+            when=has_cuda_wheels,
+            resolve=cuda_wheels("NCCL_TESTS_PACKAGES"),
+        ),
+    ),
     installed=(
         InstalledVersion(
             name="nccl-tests",

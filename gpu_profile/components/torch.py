@@ -8,26 +8,40 @@ from gpu_profile.components.component import (
 )
 from gpu_profile.components.key import Values, make_choice_key, make_text_key
 from gpu_profile.image.auto_setting import AutoSetting
-from gpu_profile.lock.pin_source import PinSource
+from gpu_profile.lock.pin_source import PinSource, match_value
 from gpu_profile.lock.resolvers import from_index
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
+_NVTX_VERSION = "0.2.11"
+_NVTX_HASHES = (
+    "d832f98e446587b41a826bc15f55bd0bdd04760b726c88d0aa340f36c9722566",
+    "c1b68d2e91a828eef4b28931131e8bf15e6fb8fd9ce07279e4acf57e03e40a55",
+    "fc940027d5d61830d0fe90f3ab01b8baf73a5931e5c2757e0eac10bd42195d72",
+    "41fdebc5a55448c1a165e3b283b4cc64ad37882f199b5f22119370aec917bd38",
+    "7f51649a377a4c105d731322816872f75fed6cafff6e627e43033e76e6241f19",
+    "5d0ed9147d6403897d9424564e81b1e4a282a6fc86bfa364c6d7677a5e2878dd",
+    "d843978a3f25d15ea2bd6dd7a741a7ee717d07e759dc8fb679d0a9cdeff79bef",
+    "182b5a44d9f2fcdc23d5fb06836e3ea36f612c67114ab6b6f78d751d9852c444",
+    "01835a894ef232575359918bb55b98821cc24cb867ca700006fb89db383114c6",
+    "93717700c6bff8b220224232d5ae1c4483f911f542dda2b9efaaa46cb325d97a",
+)
+"""The wheels of _NVTX_VERSION on pypi.org: Python 3.9 to 3.13, x86-64 and then ARM."""
+
+
 def _list_arguments(values: Values) -> dict[str, str]:
-    names = ["INSTALL_TORCH", "NVTX_VERSION"]
+    """Return the script's variables. nvtx of the default version is known by its hashes."""
+    names = ["INSTALL_TORCH", "NVTX_PACKAGES", "NVTX_VERSION"]
     if values["INSTALL_TORCH"] != "base":
-        names += ["TORCH_VERSION"]
+        names += ["TORCH_PACKAGES", "TORCH_VERSION"]
     if values["INSTALL_TORCH"] == "cpu":
         names += ["TORCH_URL"]
-    return select_values(values, *names)
-
-
-def _is_of_index(values: Values) -> bool:
-    """Return whether torch is a wheel of a package index, not the distribution's or the base's."""
-    return values["INSTALL_TORCH"] == "cuda" or (
-        values["INSTALL_TORCH"] == "cpu" and bool(values["TORCH_URL"])
-    )
+    arguments = select_values(values, *names)
+    if not arguments["NVTX_PACKAGES"] and arguments["NVTX_VERSION"] == _NVTX_VERSION:
+        hashes = " ".join(f"--hash=sha256:{known}" for known in _NVTX_HASHES)
+        arguments["NVTX_PACKAGES"] = f"nvtx=={_NVTX_VERSION} {hashes}"
+    return arguments
 
 
 def _torch_env(values: Values) -> dict[str, str]:
@@ -65,18 +79,32 @@ COMPONENT = Component(
             "distribution's python3-torch; empty is the latter",
         ),
         make_text_key(
+            "TORCH_PACKAGES", "", "torch, numpy and what they need, by hash; `invoke lock` finds it"
+        ),
+        make_text_key(
             "NVTX_VERSION",
-            "0.2.11",
+            _NVTX_VERSION,
             "nvtx package; from 0.2.12 on nsys 2023 records none of its ranges",
         ),
+        make_text_key("NVTX_PACKAGES", "", "that package by hash; `invoke lock` finds it"),
     ),
     sources=(
         PinSource(
-            pins=("TORCH_VERSION",),
-            when=_is_of_index,
-            resolve=from_index("torch", "TORCH_VERSION", "TORCH_URL"),
+            pins=("TORCH_VERSION", "TORCH_PACKAGES"),
+            when=match_value("INSTALL_TORCH", "cuda"),
+            resolve=from_index("TORCH_VERSION", "TORCH_PACKAGES", "torch", "numpy"),
         ),
-        PinSource(pins=("NVTX_VERSION",), resolve=from_index("nvtx", "NVTX_VERSION")),
+        PinSource(
+            pins=("TORCH_VERSION", "TORCH_PACKAGES"),
+            when=lambda values: values["INSTALL_TORCH"] == "cpu" and bool(values["TORCH_URL"]),
+            resolve=from_index(
+                "TORCH_VERSION", "TORCH_PACKAGES", "torch", "numpy", index="TORCH_URL"
+            ),
+        ),
+        PinSource(
+            pins=("NVTX_VERSION", "NVTX_PACKAGES"),
+            resolve=from_index("NVTX_VERSION", "NVTX_PACKAGES", "nvtx", alone=True),
+        ),
     ),
     automatic=(
         AutoSetting(

@@ -54,3 +54,10 @@ def parse_pip_config(text: str) -> Downloads:
         pip_conf="\n".join(["[global]", *lines, ""]) if lines else "",
         ca_bundle=bundle,
     )
+
+
+def parse_pip_options(text: str) -> dict[str, str]:
+    """Return the options in a pip configuration file, such as `index-url`, by name."""
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    parser.read_string(text)
+    return dict(parser["global"]) if "global" in parser else {}

@@ -17,6 +17,7 @@ from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.kubernetes.injector_charts import INJECTED, Generation
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, check_kubectl_result
+from gpu_profile.kubernetes.pinned_file import is_url, use_pinned
 
 _WAIT = "5m"
 LIGHT = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
@@ -108,11 +109,39 @@ def _check_result(result: Result, doing: str) -> Result:
 
 
 def install_chart(
+    cluster: KubernetesCluster,
+    kind: Generation,
+    chart: str,
+    injection: Injection,
+    *,
+    sha256: str = "",
+    unlocked: bool = False,
+) -> Steps[str]:
+    """Install or upgrade the chart. The same values again change nothing.
+
+    A chart of a URL must have this SHA-256. Raises SettingsError without one, but for `unlocked`.
+    """
+    source = chart or kind.chart
+    if not is_url(source) or (unlocked and not sha256):
+        return (yield from _upgrade_release(cluster, kind, source, injection))
+    if not sha256:
+        raise SettingsError(
+            f"{source} is not pinned by its sha256",
+            f"`invoke lock --set KUBE_INJECTOR={kind.name}` pins it, --sha256 names it,"
+            " --unlocked takes what is there",
+        )
+    return (
+        yield from use_pinned(
+            source, sha256, lambda file: _upgrade_release(cluster, kind, file, injection)
+        )
+    )
+
+
+def _upgrade_release(
     cluster: KubernetesCluster, kind: Generation, chart: str, injection: Injection
 ) -> Steps[str]:
-    """Install or upgrade the chart. The same values again change nothing."""
     text = yaml.safe_dump(make_chart_values(kind, injection), sort_keys=False)
-    words = ("upgrade", "--install", kind.release, chart or kind.chart, "--create-namespace")
+    words = ("upgrade", "--install", kind.release, chart, "--create-namespace")
     upgrade = _make_helm_command(
         cluster, *words, "--wait", f"--timeout={_WAIT}", "--values=-", stdin=text
     )

@@ -1,4 +1,8 @@
-"""Install Kubeflow's operators in pinned versions, by server-side apply, from a URL or a path."""
+"""Install Kubeflow's operators by server-side apply, from a URL or a path.
+
+Their manifests are pinned: a file by its SHA-256, a kustomization by its commit, whose objects git
+itself checks.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,6 +19,7 @@ from gpu_profile.kubernetes.kubectl import (
     check_kubectl_result,
     parse_object,
 )
+from gpu_profile.kubernetes.pinned_file import use_pinned
 
 _GITHUB = "https://github.com/kubeflow"
 _MPIJOBS = "mpijobs.kubeflow.org"
@@ -25,7 +30,8 @@ _WAIT_S = 300
 class Operator:
     """An operator.
 
-    `source` is a manifest (kubectl -f) or a kustomization (-k: a folder, a ?ref=).
+    `source` is a manifest (kubectl -f) or a kustomization (-k: a folder, a ?ref=) of `version`.
+    `sha256` is that of a manifest.
     """
 
     name: str
@@ -34,13 +40,16 @@ class Operator:
     crd: str
     namespace: str
     deployment: str
+    sha256: str = ""
 
 
 OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="mpi",
         version="v0.8.0",
-        source=f"{_GITHUB}/mpi-operator/raw/v0.8.0/deploy/v2beta1/mpi-operator.yaml",
+        source=f"{_GITHUB}/mpi-operator/raw/101db144e019e1de65aaded07745e9d805c2852a"
+        "/deploy/v2beta1/mpi-operator.yaml",
+        sha256="b38def13a94abe60b2a4b3485239d77f64892b8fbd202e9e435a6031b7500a8f",
         crd=_MPIJOBS,
         namespace="mpi-operator",
         deployment="mpi-operator",
@@ -48,7 +57,8 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="training",
         version="v1.9.0",
-        source=f"{_GITHUB}/training-operator.git/manifests/overlays/standalone?ref=v1.9.0",
+        source=f"{_GITHUB}/training-operator.git/manifests/overlays/standalone"
+        "?ref=6f74c7f6b2ed6c27aabd82d0a316b23f0646059c",
         crd="pytorchjobs.kubeflow.org",
         namespace="kubeflow",
         deployment="training-operator",
@@ -56,12 +66,14 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="trainer",
         version="v2.2.0",
-        source=f"{_GITHUB}/trainer.git/manifests/overlays/manager?ref=v2.2.0",
+        source=f"{_GITHUB}/trainer.git/manifests/overlays/manager"
+        "?ref=dc7656ad878916f526cd401f30a347574cd47877",
         crd="trainjobs.trainer.kubeflow.org",
         namespace="kubeflow-system",
         deployment="kubeflow-trainer-controller-manager",
     ),
 )
+"""Each commit is that of the version's tag, as the Go checksum database has it (sum.golang.org)."""
 _BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 
@@ -87,7 +99,7 @@ def install_operator(
     versions = yield from _mpijob_versions(cluster)
     if new_operator.crd == _MPIJOBS and versions and "v2beta1" not in versions:
         yield from _retire_v1(cluster, replace=replace_v1)
-    text = yield from _fetch_manifests(cluster, source or new_operator.source)
+    text = yield from _fetch_operator(cluster, new_operator, source)
     if new_operator.name == "training" and "v2beta1" in versions:
         text = _dump_documents(_without_mpijob(list(yaml.safe_load_all(text))))
     check_kubectl_result(
@@ -116,6 +128,19 @@ def _wait_for_condition(
 
 def is_kustomization(source: str) -> bool:
     return "?ref=" in source or not source.endswith((".yaml", ".yml", ".json"))
+
+
+def _fetch_operator(cluster: KubernetesCluster, new_operator: Operator, source: str) -> Steps[str]:
+    """Return the manifests of `source`, or of the operator's own source after a check."""
+    if source or not new_operator.sha256:
+        return (yield from _fetch_manifests(cluster, source or new_operator.source))
+    return (
+        yield from use_pinned(
+            new_operator.source,
+            new_operator.sha256,
+            lambda file: _fetch_manifests(cluster, file),
+        )
+    )
 
 
 def _fetch_manifests(cluster: KubernetesCluster, source: str) -> Steps[str]:

@@ -18,6 +18,7 @@ from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.image import dockerfile
 from gpu_profile.image.base_name import is_embedded
 from gpu_profile.lock.pin_source import PinSource, list_unpinned
+from gpu_profile.lock.python_packages import split_packages
 from gpu_profile.lock.resolvers import Tools
 from gpu_profile.settings.settings import Settings
 
@@ -28,7 +29,8 @@ _HEAD = """\
 """
 _BASE = "base"
 _LINE = re.compile(r"(?P<kind>asked|pinned) (?P<key>[A-Z][A-Z0-9_]*) =(?: (?P<value>.*))?")
-_PINNED = ("_VERSION", "_URL", "_SHA256", "_COMMIT")
+_PINNED = ("_VERSION", "_URL", "_SHA256", "_COMMIT", "_PACKAGES")
+_INDENT = "    "
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,18 @@ def render_lock(lock: Lock) -> str:
     blocks = [_HEAD]
     for name, part in sorted(lock.items()):
         lines = [f"[{name}]"]
-        lines += [f"asked {key} = {value}".rstrip() for key, value in sorted(part.asked.items())]
-        lines += [f"pinned {key} = {value}".rstrip() for key, value in sorted(part.pinned.items())]
+        for kind, values in (("asked", part.asked), ("pinned", part.pinned)):
+            for key, value in sorted(values.items()):
+                lines += _format_value(f"{kind} {key} =", value)
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
+
+
+def _format_value(head: str, value: str) -> list[str]:
+    """Return the lines of a value. Packages have a line each, so that a diff shows what changed."""
+    if " --hash=" in value:
+        return [head, *(f"{_INDENT}{line}" for line in split_packages(value))]
+    return [f"{head} {value}".rstrip()]
 
 
 def parse_lock(text: str, where: str = NAME) -> Lock:
@@ -61,19 +71,25 @@ def parse_lock(text: str, where: str = NAME) -> Lock:
     parts: dict[str, LockPart] = {}
     values: dict[str, str] = {}
     pinned: dict[str, str] = {}
+    last, key = values, ""
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         if section := re.fullmatch(r"\[([a-z][a-z0-9-]*)\]", line):
             values, pinned = {}, {}
             parts[section[1]] = LockPart(values, pinned)
+            key = ""
+            continue
+        if line.startswith(_INDENT) and key:
+            last[key] = f"{last[key]} {line.strip()}".strip()
             continue
         match = _LINE.fullmatch(line)
         if match is None or not parts:
             raise SettingsError(
                 f"{where}:{number}: {line!r} is no line of a lock", "Run `invoke lock` anew"
             )
-        (values if match["kind"] == "asked" else pinned)[match["key"]] = match["value"] or ""
+        last, key = (values if match["kind"] == "asked" else pinned), match["key"]
+        last[key] = match["value"] or ""
     return parts
 
 
@@ -209,8 +225,9 @@ def refuse_unlocked(settings: Settings) -> None:
     The settings must be decided and have the lock applied.
     """
     for component in list_enabled(settings.component):
+        arguments = list_arguments(component, dockerfile.collect_values(settings))
         for source in _list_sources(component, settings.component):
-            missing = list_unpinned(source, settings.component)
+            missing = list_unpinned(source, {**settings.component, **arguments})
             if missing:
                 raise SettingsError(
                     f"{component.name} is not locked: {' and '.join(missing)} not exact",

@@ -1,7 +1,7 @@
 """PinSource: a download of the image, the settings that pin it, and what finds its pins.
 
-None of these settings may be empty or `latest` in a locked build. apt and pip check files by their
-own signed or hashed indices: only versions are pinned for them, no checksums.
+None of these settings may be empty or `latest` in a locked build. apt checks files by its own
+signed index.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,17 @@ class PinSource:
 
 
 def list_unpinned(source: PinSource, values: Values) -> tuple[str, ...]:
-    """Return the pins that are not exact yet. A local checkout needs none."""
-    if any(
-        is_checkout(str(values.get(pin.rpartition("_")[0] + "_URL", ""))) for pin in source.pins
-    ):
-        return ()
-    return tuple(pin for pin in source.pins if values.get(pin, "") in ("", LATEST))
+    """Return the pins that are not exact yet. A local checkout needs none for its source."""
+    return tuple(
+        pin
+        for pin in source.pins
+        if values.get(pin, "") in ("", LATEST) and not _is_of_checkout(pin, values)
+    )
+
+
+def _is_of_checkout(pin: str, values: Values) -> bool:
+    prefix, _, kind = pin.rpartition("_")
+    return kind != "PACKAGES" and is_checkout(str(values.get(f"{prefix}_URL", "")))
 
 
 def match_value(key: str, *choices: str) -> Callable[[Values], bool]:

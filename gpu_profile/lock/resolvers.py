@@ -1,11 +1,9 @@
 """Find the exact version and checksum of a download, with one function for each kind of source."""
 
-import json
 import platform
 import re
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,21 +13,33 @@ from gpu_profile.command import Command, Result
 from gpu_profile.components.key import Values
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.lock import http as download
+from gpu_profile.lock import python_packages
 from gpu_profile.lock.http import Fetch
+from gpu_profile.lock.python_packages import Target
 from gpu_profile.lock.version import parse_version
 
 Pins: TypeAlias = dict[str, str]
 LATEST = "latest"
+_NVCC = (
+    *("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime"),
+    "nvidia-cuda-cccl",
+)
+"""The wheels that make an nvcc: Container-Root/lib/stage/cuda.sh installs the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """What resolvers use. `distribution` is the base image's: "ubuntu24.04", empty if unknown."""
+    """What resolvers use. `distribution` is the base image's: "ubuntu24.04", empty if unknown.
+
+    `target` is the image's Python, None if unknown; `index_environment` are uv's variables.
+    """
 
     fetch: Fetch
     run: Callable[[Command], Result]
     distribution: str = ""
     architecture: str = "amd64"
+    target: Target | None = None
+    index_environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def as_given(_: Values, __: Tools) -> Pins:
@@ -76,32 +86,57 @@ def select_version(key: str, version: str, versions: list[str], where: str) -> s
     return version
 
 
-def from_index(package: str, key: str, index: str = "") -> Callable[[Values, Tools], Pins]:
-    """Return a resolver of pip packages.
+def from_index(
+    key: str, packages_key: str, *names: str, index: str = "", alone: bool = False
+) -> Callable[[Values, Tools], Pins]:
+    """Return a resolver of Python packages.
 
-    It finds the version that pip would install from its index or from the setting `index`.
+    It pins the version of the first name in `key`, and the exact files of all in `packages_key`.
+    `index` is the setting with their index; `alone` leaves out what the packages need.
     """
 
     def resolve(values: Values, tools: Tools) -> Pins:
         version = str(values.get(key, ""))
-        exact = f"{package}=={version}" if version not in ("", LATEST) else package
+        exact = f"{names[0]}=={version}" if version not in ("", LATEST) else names[0]
         url = str(values.get(index, ""))
-        result = tools.run(
-            Command(
-                argv=(
-                    *(sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--no-deps"),
-                    *("--ignore-installed", "--disable-pip-version-check", "--report", "-"),
-                    *(("--index-url", url) if url else ()),
-                    exact,
-                )
-            )
-        )
-        if result.returncode:
-            raise ToolError(f"pip does not find {exact}: {result.said}", f"See {key}")
-        installed = json.loads(result.stdout)["install"]
-        return {key: str(installed[0]["metadata"]["version"])}
+        lines = find_packages(tools, exact, *names[1:], index=url, alone=alone)
+        return {
+            key: python_packages.version_of(lines[names[0]]),
+            packages_key: python_packages.join_packages(lines),
+        }
 
     return resolve
+
+
+def find_packages(
+    tools: Tools, *packages: str, index: str = "", alone: bool = False
+) -> dict[str, str]:
+    """Return the exact files of packages for the image's Python, one line a package."""
+    if tools.target is None:
+        raise ToolError(
+            "The Python of BASE_IMAGE is not known, so its packages cannot be pinned",
+            "`docker pull` that image, then `invoke lock` again",
+        )
+    command = python_packages.make_resolve_command(
+        packages, tools.target, tools.index_environment, index=index, alone=alone
+    )
+    return python_packages.parse_packages(tools.run(command), packages)
+
+
+def cuda_wheels(packages_key: str) -> Callable[[Values, Tools], Pins]:
+    """Return a resolver of NVIDIA's wheels of nvcc, for bases without a CUDA toolkit."""
+
+    def resolve(values: Values, tools: Tools) -> Pins:
+        version = str(values["CUDA_VERSION"])
+        lines = find_packages(tools, *(f"{name}=={version}.*" for name in _NVCC), alone=True)
+        return {packages_key: python_packages.join_packages(lines)}
+
+    return resolve
+
+
+def has_cuda_wheels(values: Values) -> bool:
+    """Return whether nvcc comes as wheels if the base image has none; before CUDA 13 none exist."""
+    return int(str(values["CUDA_VERSION"]).partition(".")[0]) >= 13
 
 
 def source_tree(prefix: str) -> Callable[[Values, Tools], Pins]:

@@ -26,7 +26,7 @@ LIBRARY_USERS = {
 FLOORS = """
 components/kinds printable signals
 analysis/arrays check command components/key errors function_names image/base_name image/rule lock/version progress redact table
-image/auto_setting lock/http
+image/auto_setting lock/http lock/python_packages
 files lock/resolvers
 lock/pin_source
 components

@@ -110,6 +110,23 @@ pip_install() {
         PIP_DISABLE_PIP_VERSION_CHECK=1 python3 -m pip install --no-warn-script-location "$@"
 }
 
+# pip_packages LOCKED OPTION… -- PACKAGE…: install the files that LOCKED names, each by its hash
+# (`NAME==VERSION --hash=sha256:…`, as `invoke lock` writes them); without LOCKED what the index has.
+pip_packages() {
+    local locked=$1 options=()
+    shift
+    while [[ $1 != -- ]]; do options+=("$1") && shift; done
+    shift
+    if [[ -z ${locked} ]]; then
+        log "WARNING: $* is not locked: no hashes are set for it"
+        pip_install "${options[@]}" "$@"
+        return
+    fi
+    grep -oE '[^ ]+( --[^ ]+)+' <<<"${locked}" >"${BUILD_DIR}/requirements.txt"
+    pip_install --require-hashes --only-binary=:all: --no-deps "${options[@]}" \
+        -r "${BUILD_DIR}/requirements.txt"
+}
+
 # Compile jobs that memory allows: about 3 GiB each for CUDA templates, at most one a CPU.
 compile_jobs() {
     local available_gib

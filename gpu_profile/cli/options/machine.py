@@ -62,6 +62,8 @@ class InjectorOptions(FormatOptions, _ClusterOptions):
     action: str = make_flag("", "install, status, on, off or uninstall", positional=True)
     generation: str = make_flag("devtools", "devtools (sidecar injector) or operator (Nsight)")
     chart: str = make_flag("", "install: chart, a path or a URL")
+    sha256: str = make_flag("", "install: the chart's checksum, in place of gpu-profile.lock's")
+    unlocked: bool = make_flag(False, "install: take a chart without a checksum")
     match: str = make_flag("", "install: pattern of command lines to profile")
     delay: float = make_flag(0.0, "install: seconds before recording")
     duration: float = make_flag(0.0, "install: seconds of recording; the job goes on")

@@ -15,7 +15,9 @@ from gpu_profile.image.base_name import distribution_of
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.lock import file as locks
 from gpu_profile.lock import http as download
+from gpu_profile.lock.charts import resolve_chart
 from gpu_profile.lock.file import Lock
+from gpu_profile.lock.python_index import find_target, make_index_environment
 from gpu_profile.lock.resolvers import Tools, get_architecture
 from gpu_profile.progress import Progress
 from gpu_profile.settings.places import ROOT
@@ -34,9 +36,11 @@ def lock(options: LockOptions) -> None:
     check_rules(chosen)
     decided = process.drive(decide.decide_settings(chosen)).settings
     check_rules(decided)
-    new_lock = locks.resolve_lock(
-        chosen, decided, _make_tools(chosen, decided), _fetch_digest, Progress().say
-    )
+    tools = _make_tools(chosen, decided)
+    new_lock = {
+        **locks.resolve_lock(chosen, decided, tools, _fetch_digest, Progress().say),
+        **resolve_chart(chosen, tools.fetch),
+    }
     before = PATH.read_text(encoding="utf-8") if PATH.exists() else ""
     text = locks.render_lock(new_lock)
     draft = PATH.with_name(f"{PATH.name}.{os.getpid()}.tmp")
@@ -87,13 +91,16 @@ def check_rules(chosen: Settings) -> None:
 
 def _make_tools(chosen: Settings, decided: Settings) -> Tools:
     """Return web access with this machine's proxies and certificates, and its pip."""
-    bundle = chosen.ca_bundle or process.drive(machine.probe_downloads()).ca_bundle
+    downloads = process.drive(machine.probe_downloads())
+    bundle = chosen.ca_bundle or downloads.ca_bundle
     proxies = {"http": chosen.http_proxy, "https": chosen.https_proxy, "no": chosen.no_proxy}
     return Tools(
         fetch=download.make_fetch(ca_bundle=bundle, proxies=proxies),
         run=process.run,
         distribution=distribution_of(decided.base_image),
         architecture=get_architecture(),
+        target=process.drive(find_target(decided.base_image, get_architecture())),
+        index_environment=make_index_environment(downloads, ca_bundle=bundle, proxies=proxies),
     )
 
 

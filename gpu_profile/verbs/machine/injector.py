@@ -11,6 +11,8 @@ from gpu_profile.kubernetes import injector as injectors
 from gpu_profile.kubernetes.injector import Injection
 from gpu_profile.kubernetes.injector_charts import Generation, find_generation
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
+from gpu_profile.lock.charts import pinned_chart
+from gpu_profile.lock.file import NAME, read_lock
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.machine.doctor import show_checks
 from gpu_profile.verbs.machine.run_steps import run_steps
@@ -40,7 +42,14 @@ def _run_action(
     options: InjectorOptions,
 ) -> Steps[str]:
     if action == "install":
-        return injectors.install_chart(cluster, kind, options.chart, _parse_injection(options))
+        return injectors.install_chart(
+            cluster,
+            kind,
+            options.chart,
+            _parse_injection(options),
+            sha256=options.sha256 or pinned_chart(read_lock(Path(NAME)), kind, options.chart),
+            unlocked=options.unlocked,
+        )
     if action == "uninstall":
         return injectors.remove_chart(cluster, kind)
     if not chosen.kube_namespace:

@@ -1,8 +1,11 @@
 """The manifest as SPDX: every package once, by a package URL, and the same bytes each time."""
 
 import json
+from pathlib import Path
 
 import pytest
+from spdx_tools.spdx.parser.parse_anything import parse_file
+from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from gpu_profile.errors import ReportError
 from gpu_profile.image.sbom import render_spdx
@@ -43,6 +46,12 @@ def test_the_document_describes_them_all() -> None:
     assert isinstance(relations, list)
     assert {relation["relationshipType"] for relation in relations} == {"DESCRIBES"}
     assert len(relations) == 5
+
+
+def test_spdx_tools_accepts_it(tmp_path: Path) -> None:
+    path = tmp_path / "image.spdx.json"
+    path.write_text(json.dumps(_document()))
+    assert validate_full_spdx_document(parse_file(str(path))) == []
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"system": "debian"}'])

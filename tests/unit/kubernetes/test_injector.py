@@ -1,6 +1,8 @@
 """NVIDIA's injectors: the values that helm gets, the pattern, the label on a job's pods."""
 
+import io
 import re
+from hashlib import sha256
 
 import pytest
 
@@ -16,7 +18,10 @@ from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
+from gpu_profile.lock.charts import pinned_chart, resolve_chart
+from gpu_profile.lock.file import parse_lock, render_lock
 from tests.unit.launchers.kubernetes_objects import driven, refused
+from tests.unit.settings_for import settings_for
 
 CLUSTER = KubernetesCluster(namespace="injectors")
 DEVTOOLS, OPERATOR = find_generation("devtools"), find_generation("operator")
@@ -76,6 +81,36 @@ def test_helm_gets_values_by_stdin_and_is_waited_for() -> None:
         DEVTOOLS.release,
     )
     assert {"./chart", "--wait", "--values=-"} <= set(command.argv)
+
+
+URL = "https://helm.test/charts/injector-1.0.0.tgz"
+
+
+def test_a_chart_of_a_url_is_checked_before_helm_gets_it() -> None:
+    steps = injector.install_chart(CLUSTER, DEVTOOLS, URL, WINDOW, sha256="a" * 64)
+    commands = process.plan(steps)
+    names = [command.argv[0] for command in commands]
+    assert names == ["mktemp", "curl", "sha256sum", "helm", "rm"]
+    assert commands[2].stdin.startswith("a" * 64)
+    assert commands[3].argv[5].endswith("/injector-1.0.0.tgz")
+
+
+def test_a_chart_of_a_url_without_a_checksum_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"not pinned .*`invoke lock --set KUBE_INJECTOR=dev"):
+        process.plan(injector.install_chart(CLUSTER, DEVTOOLS, "", WINDOW))
+    (command,) = process.plan(injector.install_chart(CLUSTER, DEVTOOLS, "", WINDOW, unlocked=True))
+    assert DEVTOOLS.chart in command.argv
+
+
+def test_the_lock_pins_the_chart() -> None:
+    fetched = {DEVTOOLS.chart: b"a chart"}
+    written = resolve_chart(
+        settings_for("KUBE_INJECTOR=devtools"), lambda url: io.BytesIO(fetched[url])
+    )
+    read = parse_lock(render_lock(written))
+    assert pinned_chart(read, DEVTOOLS) == sha256(b"a chart").hexdigest()
+    assert pinned_chart(read, DEVTOOLS, URL) == pinned_chart(read, OPERATOR) == ""
+    assert resolve_chart(settings_for(), lambda url: io.BytesIO()) == {}
 
 
 def test_status_of_nothing_says_how_to_install() -> None:

@@ -1,10 +1,12 @@
 """Operators: what is applied, and what two MPIJobs of one name mean."""
 
+import re
+
 import pytest
 import yaml
 
 from gpu_profile.command import Result
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.kubernetes import operators
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from tests.unit.launchers.kubernetes_objects import answer, driven, items
@@ -42,7 +44,27 @@ def test_sources() -> None:
     assert not operators.is_kustomization("https://host/mpi-operator.yaml")
     assert operators.is_kustomization("https://host/x.git/manifests?ref=v1")
     assert operators.is_kustomization("./manifests")
-    assert all("v" + o.version[1:] in o.source for o in operators.OPERATORS), "sources are pinned"
+
+
+@pytest.mark.parametrize("row", operators.OPERATORS, ids=lambda row: row.name)
+def test_sources_are_pinned_by_commit_and_files_by_checksum(row: operators.Operator) -> None:
+    assert re.search(r"(?:/raw/|\?ref=)[0-9a-f]{40}(?:/|$)", row.source)
+    assert operators.is_kustomization(row.source) or re.fullmatch("[0-9a-f]{64}", row.sha256)
+
+
+def test_a_manifest_is_checked_before_it_is_applied() -> None:
+    """Its folder goes, whether it is the right file or another one."""
+    folder = Result(returncode=0, stdout="/tmp/x\n")
+    answers = [OK, folder, OK, OK, MANIFEST, OK, OK, OK, OK]
+    _, commands = driven(operators.install_operator(CLUSTER, MPI), *answers)
+    checked = next(c for c in commands if c.argv[:2] == ("sha256sum", "--check"))
+    assert checked.stdin == f"{MPI.sha256}  /tmp/x/mpi-operator.yaml\n"
+    assert [c.argv[-1] for c in commands if c.argv[0] == "rm"] == ["/tmp/x"]
+    wrong = Result(returncode=1)
+    actual = Result(returncode=0, stdout=f"{'0' * 64}  /tmp/x/mpi-operator.yaml\n")
+    steps = operators.install_operator(CLUSTER, MPI)
+    with pytest.raises(ToolError, match=f"has sha256 {'0' * 64}, expected {MPI.sha256}"):
+        driven(steps, OK, folder, OK, wrong, actual, OK)
 
 
 def test_mpijob_v1_is_not_taken_away_unasked() -> None:
@@ -58,7 +80,8 @@ def test_mpijob_v1_in_use_is_never_taken_away() -> None:
 
 def test_mpijob_v1_goes_and_the_training_operator_stops_asking_for_it() -> None:
     steps = operators.install_operator(CLUSTER, MPI, replace_v1=True)
-    answers = [V1, items(), items(DEPLOYMENT), OK, OK, MANIFEST, OK, OK, OK]
+    fetched = [OK, OK, OK, MANIFEST, OK]  # folder, curl, checksum, kubectl, the folder goes
+    answers = [V1, items(), items(DEPLOYMENT), OK, OK, *fetched, OK, OK, OK]
     _, commands = driven(steps, *answers)
     patch = next(c for c in commands if "patch" in c.argv)
     assert "--namespace=kubeflow" in patch.argv

@@ -1,17 +1,19 @@
 """What the lock's tests lock: settings, and a web that serves what they name."""
 
+import dataclasses
 import io
-import json
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from gpu_profile.command import Command, Result
 from gpu_profile.errors import ToolError
 from gpu_profile.lock import file as lock
 from gpu_profile.lock.file import Lock
+from gpu_profile.lock.python_packages import Target
 from gpu_profile.lock.resolvers import Tools
 from gpu_profile.settings import settings
 from gpu_profile.settings.settings import Settings
@@ -63,15 +65,32 @@ def web(url: str) -> Iterator[IO[bytes]]:
     yield io.BytesIO(WEB[url])
 
 
-def pip(command: Command) -> Result:
-    """pip's report, with the newest version where none was asked for."""
-    name, _, version = command.argv[-1].partition("==")
-    newest = {"torch": "2.9.1", "nvtx": "0.2.16"}[name]
-    report = {"install": [{"metadata": {"name": name, "version": version or newest}}]}
-    return Result(returncode=0, stdout=json.dumps(report))
+NEWEST = {"torch": "2.9.1", "nvtx": "0.2.16", "numpy": "2.5.5", "sympy": "1.14.0"}
+NEEDS = {"torch": ("sympy",)}
 
 
-TOOLS = Tools(fetch=web, run=pip, distribution="ubuntu2204")
+def wheel_hash(name: str, version: str) -> str:
+    return sha256(f"{name} {version}".encode()).hexdigest()
+
+
+def uv(command: Command) -> Result:
+    """uv's pylock.toml: the newest versions, or those asked for, with what torch needs."""
+    assert command.argv[1:5] == ("-m", "uv", "pip", "compile")
+    names = []
+    for line in command.stdin.split():
+        name, _, version = line.partition("==")
+        names.append((name, version.replace("*", "96") or NEWEST[name]))
+        if "--no-deps" not in command.argv:
+            names += [(needed, NEWEST[needed]) for needed in NEEDS.get(name, ())]
+    packages = "".join(
+        f'[[packages]]\nname = "{name}"\nversion = "{version}"\n'
+        f'wheels = [{{ hashes = {{ sha256 = "{wheel_hash(name, version)}" }} }}]\n'
+        for name, version in sorted(names)
+    )
+    return Result(returncode=0, stdout=f'lock-version = "1.0"\n{packages}')
+
+
+TOOLS = Tools(fetch=web, run=uv, distribution="ubuntu2204", target=Target(python="3.10"))
 
 
 def load(**values: str) -> Settings:
@@ -88,5 +107,6 @@ def load(**values: str) -> Settings:
     return settings.load_settings(Path("/nonexistent/.env"), {}, words)
 
 
-def resolve(asked: Settings, decided: Settings | None = None) -> Lock:
-    return lock.resolve_lock(asked, decided or asked, TOOLS, lambda _: DIGEST)
+def resolve(asked: Settings, decided: Settings | None = None, **tools: Any) -> Lock:
+    changed = dataclasses.replace(TOOLS, **tools)
+    return lock.resolve_lock(asked, decided or asked, changed, lambda _: DIGEST)

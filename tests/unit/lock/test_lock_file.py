@@ -83,7 +83,7 @@ def test_no_lock(tmp_path: Path) -> None:
             {"NSYS_VERSION": "latest"},
             "nsys is not locked: NSYS_VERSION and NSYS_SHA256 not exact",
         ),
-        ({"NSYS_SOURCE": "debian"}, "torch is not locked: TORCH_VERSION not exact"),
+        ({"NSYS_SOURCE": "debian"}, "torch is not locked: TORCH_VERSION and TORCH_PACKAGES"),
         (
             {"NSYS_SOURCE": "base", "INSTALL_TORCH": "base", "INSTALL_EFA": "true"},
             "efa is not locked: EFA_SHA256 not exact",

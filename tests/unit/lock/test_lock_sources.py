@@ -69,7 +69,11 @@ def test_archives_and_checkouts(tmp_path: Path) -> None:
     checkout = load(**values, NCCL_TESTS_URL=str(tmp_path), NCCL_TESTS_COMMIT="")
     assert "NCCL_TESTS_COMMIT" not in resolve(checkout)["nccl-tests"].pinned
     others = {"NSYS_SOURCE": "base", "INSTALL_TORCH": "base"}
-    lock.refuse_unlocked(load(**values, **others, NCCL_TESTS_URL=str(tmp_path)))
+    nvcc = f"nvidia-cuda-nvcc==13.0.96 --hash=sha256:{'0' * 64}"
+    local = {**values, **others, "NCCL_TESTS_URL": str(tmp_path)}
+    lock.refuse_unlocked(load(**local, NCCL_TESTS_PACKAGES=nvcc))
+    with pytest.raises(SettingsError, match="NCCL_TESTS_PACKAGES not exact"):
+        lock.refuse_unlocked(load(**local))
 
 
 @pytest.mark.parametrize(
@@ -88,4 +92,4 @@ def test_what_is_not_there_is_not_locked(values: dict[str, str], said: str) -> N
 def test_every_checksum_of_a_component_has_a_source() -> None:
     keys = {key.name for component in COMPONENTS for key in component.keys}
     pinned = {pin for c in COMPONENTS for source in c.sources for pin in source.pins}
-    assert {key for key in keys if key.endswith(("_SHA256", "_COMMIT"))} <= pinned
+    assert {key for key in keys if key.endswith(("_SHA256", "_COMMIT", "_PACKAGES"))} <= pinned

@@ -1,0 +1,59 @@
+"""Download a file whose SHA-256 is known, such as an operator's manifest or a helm chart."""
+
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.errors import GpuProfileError, ToolError
+
+T = TypeVar("T")
+_FOLDER = "/tmp/gpu-profile-download.XXXXXX"
+
+
+def is_url(source: str) -> bool:
+    return source.startswith(("https://", "http://"))
+
+
+def use_pinned(url: str, sha256: str, use: Callable[[str], Steps[T]]) -> Steps[T]:
+    """Download `url`, compare its SHA-256, and return what `use` makes of the file's path.
+
+    The file is removed afterwards. Raises ToolError for another file, before `use`.
+    """
+    file = yield from _fetch_pinned(url, sha256)
+    try:
+        result = yield from use(str(file))
+    except (GpuProfileError, KeyboardInterrupt):
+        yield from _remove_file(file)
+        raise
+    yield from _remove_file(file)
+    return result
+
+
+def _fetch_pinned(url: str, sha256: str) -> Steps[PurePosixPath]:
+    """Download `url` into a new folder and return the file.
+
+    Raises ToolError if it cannot be had, or is not the file of that SHA-256.
+    """
+    made = yield make_command("mktemp", "-d", _FOLDER)
+    folder = PurePosixPath(made.stdout.strip() or _FOLDER)
+    file = folder / (PurePosixPath(url.partition("?")[0]).name or "file")
+    curl = ("curl", "--fail", "--silent", "--show-error", "--location", "--retry", "3")
+    fetched = yield make_command(*curl, "--output", str(file), url)
+    if fetched.returncode:
+        yield from _remove_file(file)
+        raise ToolError(f"{url} cannot be read: {fetched.said}", "Name a mirror or a local copy")
+    checked = yield Command(argv=("sha256sum", "--check", "--status"), stdin=f"{sha256}  {file}\n")
+    if checked.returncode:
+        actual = yield make_command("sha256sum", str(file))
+        yield from _remove_file(file)
+        raise ToolError(
+            f"{url} has sha256 {actual.stdout.partition(' ')[0]}, expected {sha256}",
+            "Somebody changed the file. Compare it with its release before you use it",
+        )
+    return file
+
+
+def _remove_file(file: PurePosixPath) -> Steps[None]:
+    """Remove a fetched file with its folder."""
+    yield make_command("rm", "-rf", "--one-file-system", str(file.parent))

@@ -1,0 +1,127 @@
+"""Two locked builds against two states of an index install the same files."""
+
+import functools
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.image import auto as decide
+from gpu_profile.image import build as image
+from gpu_profile.image.build_log import BuildLog
+from gpu_profile.image.downloads import Downloads
+from gpu_profile.lock import file as lock
+from gpu_profile.lock.python_index import find_target, make_index_environment
+from gpu_profile.lock.resolvers import Tools, get_architecture
+from gpu_profile.settings.settings import Settings, load_settings
+from tests.image.checks import in_container
+from tests.live.image.builds import PLAIN, ROOT, why
+from tests.live.image.wheel_index import add_package, make_index
+
+pytestmark = [pytest.mark.image, pytest.mark.docker]
+NAME = "gpu-profile-test-lock"
+FIRST = {"torch": "1.0", "helper": "1.0", "numpy": "1.0", "nvtx": "9.0"}
+
+
+class _Index(http.server.SimpleHTTPRequestHandler):
+    """Pages without a date: pip keeps dated ones in its cache between two states."""
+
+    def send_header(self, keyword: str, value: str) -> None:
+        if keyword != "Last-Modified":
+            super().send_header(keyword, value)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """The index's directory, and its address."""
+    directory = tmp_path / "index"
+    make_index(directory, FIRST)
+    handler = functools.partial(_Index, directory=str(directory))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield directory, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def move_on(directory: Path) -> None:
+    """What a month does to an index: new versions, a rebuilt wheel of an old version, a removal."""
+    for name in FIRST:
+        add_package(directory, name, f"{FIRST[name]}.1")
+    add_package(directory, "helper", "1.0", build="1", content="rebuilt")
+    add_package(directory, "sympathy", "1.0")
+
+
+def settings_of(directory: Path, url: str) -> Settings:
+    words = ("INSTALL_TORCH=cpu", f"TORCH_URL={url}", "NVTX_VERSION=9.0", f"IMAGE={NAME}")
+    options = "BUILD_OPTS=--network=host --target=torch --no-cache-filter=torch"
+    return load_settings(directory / ".env", {}, (*PLAIN, *words, options))
+
+
+def lock_settings(asked: Settings, downloads: Downloads) -> lock.Lock:
+    decided = process.drive(decide.decide_settings(asked)).settings
+
+    def no_web(url: str) -> None:
+        raise AssertionError(url)
+
+    tools = Tools(
+        fetch=no_web,  # type: ignore[arg-type]
+        run=process.run,
+        target=process.drive(find_target(decided.base_image, get_architecture())),
+        index_environment=make_index_environment(downloads),
+    )
+    return lock.resolve_lock(asked, decided, tools, lambda _: "")
+
+
+def build_files(chosen: Settings, downloads: Downloads) -> dict[str, str]:
+    """Build, and return the SHA-256 of each file that the stage installed."""
+    decided = process.drive(decide.with_base(process.drive(decide.decide_settings(chosen))))
+    options = image.BuildxOptions(root=ROOT, plain=True)
+    result = process.run(image.make_build_command(decided, downloads, options))
+    log = BuildLog()
+    for line in result.stderr.splitlines():
+        log.feed(line)
+    assert result.returncode == 0, why(log)
+    script = "cd /out/usr && find . -type f -print0 | sort -z | xargs -0 sha256sum"
+    listed = in_container(NAME, "sh", "-c", script).stdout.splitlines()
+    return {path: digest for digest, _, path in (line.partition("  ") for line in listed)}
+
+
+def test_the_same_files_of_two_states(
+    embedded: None, index: tuple[Path, str], tmp_path: Path
+) -> None:
+    directory, url = index
+    downloads = Downloads(pip_conf=f"[global]\nindex-url = {url}\n", ca_bundle="")
+    asked = settings_of(tmp_path, url)
+    written = lock.parse_lock(lock.render_lock(lock_settings(asked, downloads)))
+    locked = lock.apply_lock(asked, written)
+    lock.refuse_unlocked(process.drive(decide.decide_settings(locked)).settings)
+    first = build_files(locked, downloads)
+    assert any("helper-1.0.dist-info" in path for path in first)
+    move_on(directory)
+    assert build_files(locked, downloads) == first
+    unlocked = build_files(asked, downloads)
+    assert any("helper-1.0.1.dist-info" in path for path in unlocked)
+
+
+def test_a_file_that_was_replaced_under_its_name_is_refused(
+    embedded: None, index: tuple[Path, str], tmp_path: Path
+) -> None:
+    directory, url = index
+    downloads = Downloads(pip_conf=f"[global]\nindex-url = {url}\n", ca_bundle="")
+    asked = settings_of(tmp_path, url)
+    locked = lock.apply_lock(asked, lock_settings(asked, downloads))
+    shutil.rmtree(directory / "helper")
+    add_package(directory, "helper", "1.0", content="somebody else's")
+    decided = process.drive(decide.with_base(process.drive(decide.decide_settings(locked))))
+    options = image.BuildxOptions(root=ROOT, plain=True)
+    result = process.run(image.make_build_command(decided, downloads, options))
+    assert result.returncode != 0
+    assert "HASH" in result.stderr.upper()
