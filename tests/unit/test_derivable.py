@@ -1,9 +1,10 @@
-"""The path of a verb follows from its name, by the rules of CONTRIBUTING.md."""
+"""The path of a verb and of a table follows from its name, by the rules of CONTRIBUTING.md."""
 
 from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.cli.table import VERBS
 
 PACKAGE = Path(__file__).resolve().parents[2] / "gpu_profile"
@@ -18,3 +19,11 @@ def word(name: str) -> str:
 def test_a_verb_is_the_function_of_its_name_in_the_file_of_its_name(name: str) -> None:
     (path,) = PACKAGE.glob(f"verbs/*/{word(name)}.py")
     assert f"\ndef {word(name)}(" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [*ANALYSES, *OURS])
+def test_a_table_is_the_constant_of_its_name_in_the_file_of_its_name(name: str) -> None:
+    (path,) = PACKAGE.glob(f"analysis/*_tables/**/{name}.py")
+    assert f"\n{name.upper()} = " in path.read_text(encoding="utf-8")
+    table = {**ANALYSES, **OURS}[name]
+    assert (table.name, "\n" in table.doc, bool(table.doc)) == (name, False, True)

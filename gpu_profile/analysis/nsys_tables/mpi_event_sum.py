@@ -44,4 +44,6 @@ def label_events(database: Database, scope: Scope) -> Grouped:
 
 
 KEY = (Column("Source"), Column("Name"))
-CALLS = make_summary(TableShape("mpi_event_sum", "Instances", KEY), label_events, HOST_BY)
+MPI_EVENT_SUM = make_summary(
+    TableShape("mpi_event_sum", "Instances", KEY), label_events, HOST_BY, "MPI calls by name"
+)

@@ -26,6 +26,9 @@ def label_os_calls(database: Database, scope: Scope) -> Grouped:
     return count_table(database, scope, OSRT, ["nameId"], HOST_COLUMNS, label, only)
 
 
-CALLS = make_summary(
-    TableShape("osrt_sum", "Num Calls", (Column("Name"),)), label_os_calls, HOST_BY
+OSRT_SUM = make_summary(
+    TableShape("osrt_sum", "Num Calls", (Column("Name"),)),
+    label_os_calls,
+    HOST_BY,
+    "calls of the operating system's libraries by name",
 )

@@ -51,4 +51,9 @@ def _list_numbers(rank: Health) -> tuple[Cell, ...]:
     return (rank.report, rank.rank, *counts, rank.overhead, compute_share(rank.overhead, rank.span))
 
 
-CAPTURE_HEALTH = Analysis("capture_health", collect_health, merge_health)
+CAPTURE_HEALTH = Analysis(
+    "capture_health",
+    collect_health,
+    merge_health,
+    doc="lost events and the profiler's overhead: whether the recording can be trusted",
+)

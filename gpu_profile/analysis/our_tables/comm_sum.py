@@ -127,4 +127,9 @@ def _compute_bandwidth(
     return (round(moved / 1e6, 3), round(moved / ns, 2), round(bus, 2) or None)
 
 
-COMM_SUM = Analysis("comm_sum", states_of, merge_communication)
+COMM_SUM = Analysis(
+    "comm_sum",
+    states_of,
+    merge_communication,
+    doc="collectives by communicator and kind: wait, transfer, bandwidth, who arrived last",
+)

@@ -47,4 +47,9 @@ def merge(parts: Sequence[Sequence[Row]]) -> Table:
     return Table("gpu_memory_sum", COLUMNS, tuple(rows))
 
 
-GPU_MEMORY_SUM = Analysis("gpu_memory_sum", partial, merge)
+GPU_MEMORY_SUM = Analysis(
+    "gpu_memory_sum",
+    partial,
+    merge,
+    doc="memory reserved on each GPU, its peak and when. Needs --preset=full",
+)

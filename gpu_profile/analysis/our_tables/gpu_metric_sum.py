@@ -50,4 +50,9 @@ def merge(parts: Sequence[Sequence[Row]]) -> Table:
     return Table("gpu_metric_sum", COLUMNS, tuple(chain.from_iterable(parts)))
 
 
-GPU_METRIC_SUM = Analysis("gpu_metric_sum", partial, merge)
+GPU_METRIC_SUM = Analysis(
+    "gpu_metric_sum",
+    partial,
+    merge,
+    doc="SMs, tensor cores and memory bandwidth. Needs --gpu-metrics or --preset=full",
+)

@@ -66,4 +66,9 @@ def _rows(rank: HostSamples) -> list[Row]:
     return rows
 
 
-HOST_FUNCTION_SUM = Analysis("host_function_sum", partial, merge)
+HOST_FUNCTION_SUM = Analysis(
+    "host_function_sum",
+    partial,
+    merge,
+    doc="functions of the launching threads, by samples. Needs --preset=full",
+)

@@ -76,4 +76,9 @@ def _next_calls(activity: Activity, gaps: Gaps) -> IntArray:
     return np.where(call == NO_CALL, NO_CALL, activity.calls.name[call])
 
 
-IDLE_GAPS = Analysis("idle_gaps", collect_gaps, merge_gaps)
+IDLE_GAPS = Analysis(
+    "idle_gaps",
+    collect_gaps,
+    merge_gaps,
+    doc="idle gaps by cause, by the host's range and by the call that ended them",
+)

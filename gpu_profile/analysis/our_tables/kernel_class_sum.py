@@ -41,5 +41,10 @@ def _graph_labels(combinations: list[tuple[int, ...]]) -> list[Key]:
 
 
 SHAPE = TableShape("kernel_class_sum", "Instances", (Column("Class"),))
-KERNEL_CLASS_SUM = make_summary(SHAPE, partial(merge_sources, (_kernels, _graphs)), GPU_BY)
+KERNEL_CLASS_SUM = make_summary(
+    SHAPE,
+    partial(merge_sources, (_kernels, _graphs)),
+    GPU_BY,
+    "GPU time by class of kernel: GEMM, attention, norm, communication, …",
+)
 """One row for each class, longest total first; without graphs as much as cuda_gpu_kern_sum."""

@@ -73,4 +73,9 @@ def _compute_spread(values: IntArray) -> tuple[float, float, float, int]:
     return mean, round(float(middle), 1), round(float(high), 1), int(values.max())
 
 
-LAUNCH_SUM = Analysis("launch_sum", collect_launches, merge_launches)
+LAUNCH_SUM = Analysis(
+    "launch_sum",
+    collect_launches,
+    merge_launches,
+    doc="the time from the host's call to the GPU's start, by rank and call",
+)

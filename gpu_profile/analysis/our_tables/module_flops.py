@@ -139,4 +139,10 @@ def _cells(row: _Row) -> tuple[Cell, ...]:
     )
 
 
-MODULE_FLOPS = Analysis("module_flops", collect_flops, merge_flops, BY)
+MODULE_FLOPS = Analysis(
+    "module_flops",
+    collect_flops,
+    merge_flops,
+    BY,
+    "FLOPs, TFLOP/s and MFU by module, class of kernel and step. Needs --annotate ops",
+)

@@ -79,4 +79,10 @@ def _cells(sums: ModuleTime, total: int) -> tuple[Cell, ...]:
     )
 
 
-MODULE_SUM = Analysis("module_sum", collect_modules, merge_modules, BY)
+MODULE_SUM = Analysis(
+    "module_sum",
+    collect_modules,
+    merge_modules,
+    BY,
+    doc="GPU time by module of the model. Needs --annotate modules",
+)

@@ -175,4 +175,9 @@ def _measure_busy(activity: Activity, ops: NDArray[np.bool_]) -> int:
     return Intervals.union(activity.ops.start[ops], activity.ops.end[ops]).total
 
 
-RANGE_GPU_SUM = Analysis("range_gpu_sum", collect_ranges, merge_ranges)
+RANGE_GPU_SUM = Analysis(
+    "range_gpu_sum",
+    collect_ranges,
+    merge_ranges,
+    doc="GPU work by the NVTX range that was open when it was launched",
+)

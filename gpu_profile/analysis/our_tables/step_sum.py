@@ -49,4 +49,9 @@ def _build_row(part: RankStates, first: int, behind: int) -> tuple[Cell, ...]:
     return (part.rank, len(time), len(steps) - len(time), *numbers, round(host, 1), steps.source)
 
 
-STEP_SUM = Analysis("step_sum", states_of, merge_steps)
+STEP_SUM = Analysis(
+    "step_sum",
+    states_of,
+    merge_steps,
+    doc="step times by rank, and how the steps were found",
+)

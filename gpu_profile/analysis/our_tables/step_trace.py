@@ -47,4 +47,9 @@ def _build_rows(part: RankStates, first: int, behind: int) -> Iterator[tuple[Cel
         yield (part.rank, number, *times, int(first <= number < behind))
 
 
-STEP_TRACE = Analysis("step_trace", states_of, merge_step_trace)
+STEP_TRACE = Analysis(
+    "step_trace",
+    states_of,
+    merge_step_trace,
+    doc="each step of each rank: its start and duration on the GPU and on the host",
+)

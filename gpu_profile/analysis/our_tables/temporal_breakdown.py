@@ -54,4 +54,9 @@ def _build_row(rank: RankSplit) -> tuple[Cell, ...]:
     return (part.rank, part.device, part.span, *times, busy, hidden)
 
 
-TEMPORAL_BREAKDOWN = Analysis("temporal_breakdown", states_of, merge_breakdown)
+TEMPORAL_BREAKDOWN = Analysis(
+    "temporal_breakdown",
+    states_of,
+    merge_breakdown,
+    doc="where each rank's time went: compute, communication, copies, idle by cause",
+)

@@ -10,9 +10,9 @@ import numpy as np
 from gpu_profile.analysis.activity.cached import host_ranges_of
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.activity.step_ranges import named_steps
-from gpu_profile.analysis.nsys_tables import mpi_event_sum as mpi
-from gpu_profile.analysis.nsys_tables import nvtx_sum as nvtx
-from gpu_profile.analysis.nsys_tables import osrt_sum as osrt
+from gpu_profile.analysis.nsys_tables.mpi_event_sum import MPI_EVENT_SUM
+from gpu_profile.analysis.nsys_tables.nvtx.nvtx_sum import NVTX_SUM
+from gpu_profile.analysis.nsys_tables.osrt_sum import OSRT_SUM
 from gpu_profile.analysis.page.events import (
     LANES,
     Budget,
@@ -86,7 +86,7 @@ def _merge_partials(parts: Sequence[Any], analysis: Analysis) -> Table:
 
 
 HOST_TABLES = (
-    (_only_of_hosts(nvtx.ALL), "NVTX ranges by time"),
-    (_only_of_hosts(mpi.CALLS), "MPI calls by time"),
-    (_only_of_hosts(osrt.CALLS), "long calls of the operating system's libraries by time"),
+    (_only_of_hosts(NVTX_SUM), "NVTX ranges by time"),
+    (_only_of_hosts(MPI_EVENT_SUM), "MPI calls by time"),
+    (_only_of_hosts(OSRT_SUM), "long calls of the operating system's libraries by time"),
 )

@@ -7,9 +7,10 @@ from importlib import resources
 
 from gpu_profile.analysis.findings import diagnose
 from gpu_profile.analysis.host.samples import HostSamples
-from gpu_profile.analysis.nsys_tables.cuda_api_sum import CALLS
-from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
-from gpu_profile.analysis.nsys_tables.cuda_gpu_mem_sum import SIZES, TIMES
+from gpu_profile.analysis.nsys_tables.cuda.cuda_api_sum import CUDA_API_SUM
+from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_kern_sum import CUDA_GPU_KERN_SUM
+from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_mem_size_sum import CUDA_GPU_MEM_SIZE_SUM
+from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_mem_time_sum import CUDA_GPU_MEM_TIME_SUM
 from gpu_profile.analysis.our_tables.capture_health import CAPTURE_HEALTH
 from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
 from gpu_profile.analysis.our_tables.gpu_memory_sum import GPU_MEMORY_SUM
@@ -47,18 +48,18 @@ from gpu_profile.table import Table
 LONGEST_NAME = 2000
 
 SHOWN = (
-    *(TEMPORAL_BREAKDOWN, STEP_SUM, COMM_SUM, KERNELS, CLASSES_BY_RANK),
+    *(TEMPORAL_BREAKDOWN, STEP_SUM, COMM_SUM, CUDA_GPU_KERN_SUM, CLASSES_BY_RANK),
     *(GPU_METRIC_SUM, GPU_MEMORY_SUM),
 )
 FOLDED = (
-    (KERNELS, "GPU time by kernel"),
+    (CUDA_GPU_KERN_SUM, "GPU time by kernel"),
     (RANGE_GPU_SUM, "GPU work by NVTX range, autograd's threads included"),
-    (CALLS, "CUDA API calls"),
+    (CUDA_API_SUM, "CUDA API calls"),
     (LAUNCH_SUM, "from the host's launch to the GPU's start"),
     (HOST_FUNCTION_SUM, "the host's functions by samples"),
     (IDLE_GAPS, "where the GPU idled, and why"),
-    (TIMES, "copies and memsets by time"),
-    (SIZES, "copies and memsets by size"),
+    (CUDA_GPU_MEM_TIME_SUM, "copies and memsets by time"),
+    (CUDA_GPU_MEM_SIZE_SUM, "copies and memsets by size"),
     *HOST_TABLES,
     (CAPTURE_HEALTH, "how complete the recording is"),
 )

@@ -51,13 +51,14 @@ class Analysis:
     """`partial` reads one report; `merge` makes the table from all partials, in rank order.
 
     merge([partial(report)]) is the table of one report; merge([]) has no rows. `by` are the
-    supported groupings (Scope.by) besides "".
+    supported groupings (Scope.by) besides "". `doc` says what the table shows, on one line.
     """
 
     name: str
     partial: Callable[[Database, Scope], Any]
     merge: Callable[[Sequence[Any]], Table]
     by: tuple[str, ...] = ()
+    doc: str = ""
 
     def table(self, *databases: Database, scope: Scope | None = None) -> Table:
         """Run the analysis in this process: for one report, a test or a notebook."""

@@ -1,24 +1,31 @@
-"""Analyses by name; a module is imported only when its analysis is used, which saves start-up
+"""Find tables by name. A table's module is imported when the table is used, which saves start-up
 time.
+
+The table `step_sum` is the constant `STEP_SUM` of a file `step_sum.py`. No list names it.
 """
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpu_profile.analysis.tables.analysis import Analysis
 
+_ANALYSIS = Path(__file__).resolve().parents[1]
+
 
 class AnalysisByName(Mapping[str, "Analysis"]):
-    """A mapping of names to analyses. `places`: "module.NAME" of each one in this package."""
+    """The tables whose files are in these folders of `analysis`, sorted by name."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = places
+    def __init__(self, *folders: str) -> None:
+        files = (path for folder in folders for path in (_ANALYSIS / folder).glob("[!_]*.py"))
+        self._places = {path.stem: path for path in sorted(files, key=lambda path: path.stem)}
 
     def __getitem__(self, name: str) -> "Analysis":
-        module, _, constant = self._places[name].rpartition(".")
-        analysis: Analysis = getattr(import_module(f"gpu_profile.analysis.{module}"), constant)
+        parts = self._places[name].relative_to(_ANALYSIS).with_suffix("").parts
+        module = import_module(".".join(("gpu_profile", "analysis", *parts)))
+        analysis: Analysis = getattr(module, name.upper())
         return analysis
 
     def __iter__(self) -> Iterator[str]:
@@ -31,43 +38,7 @@ class AnalysisByName(Mapping[str, "Analysis"]):
         return name in self._places
 
 
-ANALYSES = AnalysisByName(
-    {
-        "cuda_gpu_kern_sum": "nsys_tables.cuda_gpu_kern_sum.KERNELS",
-        "cuda_gpu_kern_gb_sum": "nsys_tables.cuda_gpu_kern_sum.LAUNCHES",
-        "cuda_api_sum": "nsys_tables.cuda_api_sum.CALLS",
-        "cuda_api_gpu_sum": "nsys_tables.cuda_gpu_sum.API_GPU_SUM",
-        "cuda_gpu_sum": "nsys_tables.cuda_gpu_sum.GPU_SUM",
-        "cuda_kern_exec_sum": "nsys_tables.cuda_kern_exec_sum.EXECUTION",
-        "cuda_gpu_mem_time_sum": "nsys_tables.cuda_gpu_mem_sum.TIMES",
-        "cuda_gpu_mem_size_sum": "nsys_tables.cuda_gpu_mem_sum.SIZES",
-        "nvtx_sum": "nsys_tables.nvtx_sum.ALL",
-        "nvtx_pushpop_sum": "nsys_tables.nvtx_sum.PUSH_POP",
-        "nvtx_gpu_proj_sum": "nsys_tables.nvtx_gpu_proj.SUM",
-        "nvtx_kern_sum": "nsys_tables.nvtx_kern_sum.KERNELS",
-        "osrt_sum": "nsys_tables.osrt_sum.CALLS",
-        "mpi_event_sum": "nsys_tables.mpi_event_sum.CALLS",
-        "cuda_gpu_trace": "nsys_tables.cuda_gpu_trace.OPERATIONS",
-        "nvtx_gpu_proj_trace": "nsys_tables.nvtx_gpu_proj.TRACE",
-    }
-)
-
-
-OURS = AnalysisByName(
-    {
-        "temporal_breakdown": "our_tables.temporal_breakdown.TEMPORAL_BREAKDOWN",
-        "step_sum": "our_tables.step_sum.STEP_SUM",
-        "step_trace": "our_tables.step_trace.STEP_TRACE",
-        "comm_sum": "our_tables.comm_sum.COMM_SUM",
-        "module_sum": "our_tables.module_sum.MODULE_SUM",
-        "module_flops": "our_tables.module_flops.MODULE_FLOPS",
-        "range_gpu_sum": "our_tables.range_gpu_sum.RANGE_GPU_SUM",
-        "idle_gaps": "our_tables.idle_gaps.IDLE_GAPS",
-        "launch_sum": "our_tables.launch_sum.LAUNCH_SUM",
-        "kernel_class_sum": "our_tables.kernel_class_sum.KERNEL_CLASS_SUM",
-        "host_function_sum": "our_tables.host_function_sum.HOST_FUNCTION_SUM",
-        "gpu_metric_sum": "our_tables.gpu_metric_sum.GPU_METRIC_SUM",
-        "gpu_memory_sum": "our_tables.gpu_memory_sum.GPU_MEMORY_SUM",
-        "capture_health": "our_tables.capture_health.CAPTURE_HEALTH",
-    }
-)
+ANALYSES = AnalysisByName("nsys_tables", "nsys_tables/cuda", "nsys_tables/nvtx")
+"""nsys' own tables, by the names that nsys gives them."""
+OURS = AnalysisByName("our_tables")
+"""The tables that nsys does not have."""

@@ -164,9 +164,9 @@ def compute_statistics(row: Summary) -> tuple[float, float, int, int, float]:
 
 
 def make_summary(
-    shape: TableShape, part: Callable[[Database, Scope], Grouped], by: tuple[str, ...]
+    shape: TableShape, part: Callable[[Database, Scope], Grouped], by: tuple[str, ...], doc: str
 ) -> Analysis:
-    return Analysis(shape.title, part, partial(merge_summary, shape), by)
+    return Analysis(shape.title, part, partial(merge_summary, shape), by, doc)
 
 
 def merge_sources(

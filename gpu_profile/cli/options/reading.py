@@ -16,6 +16,7 @@ from gpu_profile.cli.verb import make_flag
 @dataclass(frozen=True, kw_only=True)
 class StatsOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
     table: str = make_flag("", "names, separated by commas")
+    list: bool = make_flag(False, "list all tables")
     by: str = make_flag("", "rank, device or stream; of modules: module, class or line")
     depth: int = make_flag(0, "of modules: how many parts of the name; 0: all", kind="count")
     top: int = make_flag(0, "rows of each table; 0: all", kind="count")

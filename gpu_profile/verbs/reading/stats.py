@@ -8,14 +8,17 @@ from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.cli.flags import load_settings, refuse_unknown
 from gpu_profile.cli.options.reading import StatsOptions
 from gpu_profile.cli.terminal import print_tables
-from gpu_profile.table import Table
+from gpu_profile.table import Column, Table
 from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 
 DEFAULT_TABLES = ("cuda_gpu_kern_sum", "cuda_api_sum", "nvtx_sum", "osrt_sum")
 
 
 def stats(options: StatsOptions) -> None:
-    """Print tables of a run's reports."""
+    """Print tables of a run's reports, or with --list the names of all tables."""
+    if options.list:
+        print_tables([list_tables()], options.format)
+        return
     chosen = load_settings(options)
     analyses = _find_tables(options.table)
     for analysis in analyses:
@@ -30,6 +33,16 @@ def stats(options: StatsOptions) -> None:
         tables = [table for table in tables if table.rows] or tables
     shown = [_select_view(table, options) for table in tables]
     print_tables(shown, options.format, options.names)
+
+
+def list_tables() -> Table:
+    """Return all tables with one line each: nsys' own, then ours."""
+    rows = [
+        (name, of, analysis.doc)
+        for of, analyses in (("nsys", ANALYSES), ("gpu-profile", OURS))
+        for name, analysis in analyses.items()
+    ]
+    return Table("tables", (Column("Table"), Column("Of"), Column("Shows")), tuple(rows))
 
 
 def _find_tables(names: str) -> tuple[Analysis, ...]:

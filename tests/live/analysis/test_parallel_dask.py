@@ -13,7 +13,7 @@ import pytest
 
 from gpu_profile.analysis.multi_report.parallel import analyse_reports
 from gpu_profile.analysis.multi_report.work import ReportSource
-from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
+from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_kern_sum import CUDA_GPU_KERN_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from tests.invoked import invoke
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.dask
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "h200x4-ddp"
-ANALYSES = [KERNELS, STEP_SUM]
+ANALYSES = [CUDA_GPU_KERN_SUM, STEP_SUM]
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import KERNELS
+from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_kern_sum import CUDA_GPU_KERN_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
 from gpu_profile.analysis.scrub.scrub import _name_copy, scrub_reports, wish_of
@@ -144,7 +144,7 @@ def test_events_names_and_ranks_stay(report: Path) -> None:
 
 def test_the_scrubbed_report_has_the_same_tables(report: Path) -> None:
     with Database.open(report) as before, Database.open(_scrubbed(report)) as after:
-        for analysis in (KERNELS, TEMPORAL_BREAKDOWN, STEP_SUM):
+        for analysis in (CUDA_GPU_KERN_SUM, TEMPORAL_BREAKDOWN, STEP_SUM):
             assert analysis.table(after) == analysis.table(before)
 
 

@@ -1,4 +1,4 @@
-"""NVTX ranges as nsys' tables count them, and nsys' two tables of range durations."""
+"""NVTX ranges as nsys' tables count them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,14 +18,10 @@ from gpu_profile.analysis.store.schema import (
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.statistics import Key, encode_rows
 from gpu_profile.analysis.tables.summary import (
-    HOST_BY,
     HOST_COLUMNS,
     Grouped,
-    TableShape,
     group_samples,
-    make_summary,
 )
-from gpu_profile.table import Column
 
 STYLES = {NVTX_PUSH_POP: "PushPop", NVTX_START_END: "StartEnd"}
 
@@ -104,7 +100,8 @@ def domain_names(database: Database) -> dict[tuple[int, int], str]:
     return dict(zip(zip(*owners, strict=True), labels, strict=True))
 
 
-def _load_durations(with_style: bool, database: Database, scope: Scope) -> Grouped:
+def load_durations(with_style: bool, database: Database, scope: Scope) -> Grouped:
+    """Durations by name, of push-pop ranges; `with_style` by style and name, of all ranges."""
     styles = STYLES if with_style else (NVTX_PUSH_POP,)
     ranges = load_ranges(database, styles)
     rows = {"globalTid": ranges.thread}
@@ -119,14 +116,3 @@ def _label_rows(
     if with_style:
         return [(STYLES[style], names[name]) for style, name in combinations]
     return [(names[name],) for _, name in combinations]
-
-
-RANGE = (Column("Range"),)
-ALL = make_summary(
-    TableShape("nvtx_sum", "Instances", (Column("Style"), *RANGE)),
-    partial(_load_durations, True),
-    HOST_BY,
-)
-PUSH_POP = make_summary(
-    TableShape("nvtx_pushpop_sum", "Instances", RANGE), partial(_load_durations, False), HOST_BY
-)

@@ -1,4 +1,4 @@
-"""nsys' tables of NVTX ranges projected to the GPU operations launched in them."""
+"""nsys' table of NVTX ranges by the GPU time launched in them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.nsys_tables.nvtx_sum import STYLES, NvtxRanges
-from gpu_profile.analysis.nsys_tables.projection import Projected, project_ranges
+from gpu_profile.analysis.nsys_tables.shared.projection import project_ranges
+from gpu_profile.analysis.nsys_tables.shared.range_rows import STYLES
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.schema import pid_of, tid_of
+from gpu_profile.analysis.store.schema import pid_of
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.analysis.tables.statistics import (
     Key,
@@ -20,9 +20,7 @@ from gpu_profile.analysis.tables.statistics import (
     summarise_samples,
 )
 from gpu_profile.analysis.tables.summary import GROUPS, HOST_BY, compute_statistics, ranks_of
-from gpu_profile.table import Cell, Column, Table
-
-Row = tuple[Cell, ...]
+from gpu_profile.table import Column, Table
 
 
 @dataclass(frozen=True)
@@ -102,61 +100,10 @@ def _sum_merge(parts: Sequence[SumPart]) -> Table:
     return Table("nvtx_gpu_proj_sum", (*GROUPS[by], *SUM_COLUMNS), tuple(rows))
 
 
-@dataclass(frozen=True)
-class TracePart:
-    by: str
-    rows: list[Row]
-
-
-TRACE_COLUMNS = (
-    Column("Name"),
-    Column("Projected Start", "ns"),
-    Column("Projected Duration", "ns"),
-    Column("Orig Start", "ns"),
-    Column("Orig Duration", "ns"),
-    *map(Column, ("Style", "PID", "TID", "NumGPUOps", "Lvl", "NumChild", "RangeId", "ParentId")),
-    Column("RangeStack"),
+NVTX_GPU_PROJ_SUM = Analysis(
+    "nvtx_gpu_proj_sum",
+    _sum_part,
+    _sum_merge,
+    HOST_BY,
+    "NVTX ranges by the GPU time launched in them",
 )
-
-
-def _trace_part(database: Database, scope: Scope) -> TracePart:
-    rows = _trace_rows(*project_ranges(database), scope)
-    if scope.by:
-        rows = [(scope.ranks.get(int(str(row[6])), -1), *row) for row in rows]
-    return TracePart(scope.by, rows)
-
-
-def _trace_rows(ranges: NvtxRanges, projected: Projected, scope: Scope) -> list[Row]:
-    index = projected.index
-    names = [ranges.names[name] for name in ranges.name[index].tolist()]
-    styles = [STYLES[style] for style in ranges.style[index].tolist()]
-    before = (projected.start + scope.offset_ns, projected.end - projected.start)
-    original = (ranges.start[index] + scope.offset_ns, ranges.end[index] - ranges.start[index])
-    thread = ranges.thread[index]
-    counts = (projected.count, projected.level, projected.children, ranges.row[index])
-    stacks = _format_stacks(ranges, projected)
-    parents = [stack.split(":")[-2] for stack in stacks]
-    numbers = [column.tolist() for column in (*before, *original)]
-    tail = [column.tolist() for column in (pid_of(thread), tid_of(thread), *counts)]
-    ids = [int(parent) if parent else None for parent in parents]
-    return list(zip(names, *numbers, styles, *tail, ids, stacks, strict=True))
-
-
-def _format_stacks(ranges: NvtxRanges, projected: Projected) -> list[str]:
-    """For each range ":5:6": the ids of the enclosing ranges, outermost first, then its own."""
-    chain: dict[int, str] = {}
-    order = np.argsort(projected.level, kind="stable")
-    for place in order.tolist():
-        index, parent = int(projected.index[place]), int(projected.parent[place])
-        chain[index] = f"{chain.get(parent, '')}:{ranges.row[index]}"
-    return [chain[index] for index in projected.index.tolist()]
-
-
-def _trace_merge(parts: Sequence[TracePart]) -> Table:
-    by = parts[0].by if parts else ""
-    rows = tuple(row for part in parts for row in part.rows)
-    return Table("nvtx_gpu_proj_trace", (*GROUPS[by], *TRACE_COLUMNS), rows)
-
-
-SUM = Analysis("nvtx_gpu_proj_sum", _sum_part, _sum_merge, HOST_BY)
-TRACE = Analysis("nvtx_gpu_proj_trace", _trace_part, _trace_merge, HOST_BY)

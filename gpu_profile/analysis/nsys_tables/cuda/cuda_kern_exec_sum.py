@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.nsys_tables.launches import load_launched
+from gpu_profile.analysis.nsys_tables.shared.launches import load_launched
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, pid_of, tid_of
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -99,4 +99,10 @@ def _format_cells(phases: Sequence[Summary | None]) -> tuple[Cell, ...]:
     return (*owner, *counts, *(cell for row in numbers for cell in row), call, kernel)
 
 
-EXECUTION = Analysis("cuda_kern_exec_sum", _load_part, _merge_parts, GPU_BY)
+CUDA_KERN_EXEC_SUM = Analysis(
+    "cuda_kern_exec_sum",
+    _load_part,
+    _merge_parts,
+    GPU_BY,
+    "time of a kernel's launch, of the queue and of the kernel",
+)

@@ -1,4 +1,4 @@
-"""nsys' tables of kernels by name, and by name, grid and block."""
+"""nsys' table of kernels by name, grid and block."""
 
 from functools import partial
 
@@ -18,16 +18,9 @@ from gpu_profile.analysis.tables.summary import (
 from gpu_profile.table import Column
 
 GRID_AND_BLOCK = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
-CATEGORY = "CUDA_KERNEL"
 
 
-def label_kernels(database: Database, scope: Scope) -> Grouped:
-    """Kernel durations by demangled name."""
-    label = partial(label_ids, database)
-    return count_table(database, scope, KERNEL, ["demangledName"], GPU_COLUMNS, label)
-
-
-def by_launch(database: Database, scope: Scope) -> Grouped:
+def _load_part(database: Database, scope: Scope) -> Grouped:
     """Kernel durations by grid, block and demangled name."""
     label = partial(_label_launches, database)
     return count_table(
@@ -47,13 +40,10 @@ def _format_sizes(sizes: tuple[int, ...]) -> str:
     return " ".join(f"{size:4d}" for size in sizes)
 
 
-NAME = (Column("Name"),)
-LAUNCH = (Column("GridXYZ"), Column("BlockXYZ"), *NAME)
-KERNELS = make_summary(
-    TableShape("cuda_gpu_kern_sum", "Instances", NAME, fewer_first=True), label_kernels, GPU_BY
-)
-LAUNCHES = make_summary(
-    TableShape("cuda_gpu_kern_gb_sum", "Instances", LAUNCH, fewer_first=True),
-    by_launch,
+KEY = (Column("GridXYZ"), Column("BlockXYZ"), Column("Name"))
+CUDA_GPU_KERN_GB_SUM = make_summary(
+    TableShape("cuda_gpu_kern_gb_sum", "Instances", KEY, fewer_first=True),
+    _load_part,
     GPU_BY,
+    "kernels by name, grid and block",
 )

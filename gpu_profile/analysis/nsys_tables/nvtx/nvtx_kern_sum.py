@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.nsys_tables.launches import load_launched
-from gpu_profile.analysis.nsys_tables.nvtx_sum import STYLES, NvtxRanges, load_ranges
-from gpu_profile.analysis.nsys_tables.projection import Contained, by_thread
+from gpu_profile.analysis.nsys_tables.shared.launches import load_launched
+from gpu_profile.analysis.nsys_tables.shared.projection import Contained, by_thread
+from gpu_profile.analysis.nsys_tables.shared.range_rows import STYLES, NvtxRanges, load_ranges
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, MISSING, pid_of, tid_of
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -124,4 +124,10 @@ def _merge_parts(parts: Sequence[RangeKernelPart]) -> Table:
     return Table("nvtx_kern_sum", (*GROUPS[by], *COLUMNS), tuple(cells))
 
 
-KERNELS = Analysis("nvtx_kern_sum", _load_part, _merge_parts, HOST_BY)
+NVTX_KERN_SUM = Analysis(
+    "nvtx_kern_sum",
+    _load_part,
+    _merge_parts,
+    HOST_BY,
+    "kernels by the NVTX range that they were launched in",
+)

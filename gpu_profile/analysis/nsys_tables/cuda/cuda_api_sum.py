@@ -26,6 +26,9 @@ def label_calls(database: Database, scope: Scope) -> Grouped:
     )
 
 
-CALLS = make_summary(
-    TableShape("cuda_api_sum", "Num Calls", (Column("Name"),)), label_calls, HOST_BY
+CUDA_API_SUM = make_summary(
+    TableShape("cuda_api_sum", "Num Calls", (Column("Name"),)),
+    label_calls,
+    HOST_BY,
+    "CUDA API calls, runtime and driver, by name",
 )

@@ -13,8 +13,8 @@ import numpy as np
 from gpu_profile.analysis.arrays.columns import is_rising, list_distinct
 from gpu_profile.analysis.arrays.nesting import nest_regular
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.nsys_tables.launches import Calls, load_launching_calls
-from gpu_profile.analysis.nsys_tables.nvtx_sum import NvtxRanges, load_ranges
+from gpu_profile.analysis.nsys_tables.shared.launches import Calls, load_launching_calls
+from gpu_profile.analysis.nsys_tables.shared.range_rows import NvtxRanges, load_ranges
 from gpu_profile.analysis.store.database import Columns, Database
 from gpu_profile.analysis.store.schema import MISSING
 

@@ -1,4 +1,4 @@
-"""nsys' tables of copies and sets, by time and by size."""
+"""Copies and memsets as nsys' tables count them, by time or by size."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,13 +9,10 @@ from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.labels import SET_LABEL, copy_label
 from gpu_profile.analysis.tables.statistics import Key
 from gpu_profile.analysis.tables.summary import (
-    GPU_BY,
     GPU_COLUMNS,
     Grouped,
-    TableShape,
     group_samples,
     list_needed,
-    make_summary,
     merge_sources,
 )
 from gpu_profile.table import Column
@@ -51,8 +48,3 @@ def _load_copies_and_sets(value: str, database: Database, scope: Scope) -> Group
 
 by_time = partial(_load_copies_and_sets, "end-start")
 by_size = partial(_load_copies_and_sets, "bytes")
-
-TIMES = make_summary(TableShape("cuda_gpu_mem_time_sum", "Count", OPERATION), by_time, GPU_BY)
-SIZES = make_summary(
-    TableShape("cuda_gpu_mem_size_sum", "Count", OPERATION, "Total", "MB", 3, 1e-6), by_size, GPU_BY
-)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.arrays.types import IntArray, Places
-from gpu_profile.analysis.nsys_tables.call_index import CallIndex
+from gpu_profile.analysis.nsys_tables.shared.call_index import CallIndex
 from gpu_profile.analysis.store.database import Columns, Database
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, MISSING, RUNTIME
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.nsys_tables.cuda_gpu_kern_sum import GRID_AND_BLOCK
+from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_kern_gb_sum import GRID_AND_BLOCK
 from gpu_profile.analysis.store.database import Columns, Database
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, pid_of
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -148,4 +148,6 @@ def _merge_parts(parts: Sequence[TracePart]) -> Table:
     return Table("cuda_gpu_trace", (*GROUPS[by], *COLUMNS), rows)
 
 
-OPERATIONS = Analysis("cuda_gpu_trace", _load_part, _merge_parts, GPU_BY)
+CUDA_GPU_TRACE = Analysis(
+    "cuda_gpu_trace", _load_part, _merge_parts, GPU_BY, "GPU operations, a row each"
+)

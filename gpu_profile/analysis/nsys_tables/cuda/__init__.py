@@ -1,0 +1,1 @@
+"""nsys' tables of CUDA calls and GPU operations, one file each."""

@@ -1,0 +1,1 @@
+"""nsys' tables of NVTX ranges, one file each."""

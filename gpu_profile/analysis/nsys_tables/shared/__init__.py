@@ -1,0 +1,1 @@
+"""What several of nsys' tables read from a report."""

@@ -1,0 +1,184 @@
+"""A component, a table and a finding are one file each: a toy one of each in a copy works."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from tests.project_copy import ROOT, copy_project, invoke_copy, run_tests_of_copy
+
+REPORT = ROOT / "tests/data/h200x4-ddp/all-ranks-one-report.sqlite.gz"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_project(tmp_path_factory.mktemp("extension"))
+
+
+def run(project: Path, *words: str) -> str:
+    result = invoke_copy(project, *words)
+    assert result.returncode == 0, result.said
+    return result.stdout
+
+
+TOY_COMPONENT = '''\
+"""Toy: a component of one file."""
+
+from gpu_profile.components.component import (
+    Component,
+    InstalledVersion,
+    Requirement,
+    list_source_keys,
+    select_values,
+)
+from gpu_profile.components.key import make_switch_key, make_text_key
+from gpu_profile.image.rule import Facts, Rule
+from gpu_profile.lock.pin_source import make_tree_sources
+
+
+def _too_old(facts: Facts) -> str:
+    return "Toy 1.0 does not run on Debian 11" if facts.distribution == "debian11" else ""
+
+
+COMPONENT = Component(
+    number=65,
+    name="toy",
+    doc="Toy, which plays",
+    enabled=lambda values: bool(values["INSTALL_TOY"]),
+    toggle="INSTALL_TOY",
+    keys=(
+        make_switch_key("INSTALL_TOY", "the toy", default=False),
+        make_text_key("TOY_VERSION", "v1.0", "tag of the toy"),
+        make_text_key("TOY_URL", "https://example.org/toy", "the toy's repository or an archive"),
+        make_text_key("TOY_COMMIT", "", "commit of that tag"),
+        make_text_key("TOY_SHA256", "", "sha256, where TOY_URL is an archive"),
+    ),
+    args=lambda values: select_values(values, *list_source_keys("TOY")),
+    requires=(Requirement(any_of=("INSTALL_MPI",), reason="INSTALL_TOY needs INSTALL_MPI"),),
+    env=lambda _: {"TOY_HOME": "/opt/toy"},
+    sources=make_tree_sources("TOY"),
+    installed=(
+        InstalledVersion(name="toy", command="cat /opt/toy/version", setting="TOY_VERSION"),
+    ),
+    rules=(
+        Rule(
+            name="Toy on Debian 11",
+            broken=_too_old,
+            reason="its library is too new",
+            source="example.org/toy",
+            hint="Take a BASE_IMAGE of Debian 12",
+        ),
+    ),
+)
+'''
+TOY_SETTINGS = (
+    *("INSTALL_TOY=true", "NSYS_SOURCE=debian", "INSTALL_TORCH=none"),
+    f"BASE_IMAGE=debian:13@sha256:{'0' * 64}",
+)
+
+
+@pytest.fixture(scope="module")
+def with_component(project: Path) -> Path:
+    (project / "gpu_profile/components/toy.py").write_text(TOY_COMPONENT)
+    script = project / "Container-Root/setup.d/65-toy.sh"
+    script.write_text("#!/usr/bin/env bash\nset -euo pipefail\ninstall -d /opt/toy\n")
+    return project
+
+
+def make_flags(*settings: str) -> tuple[str, ...]:
+    return tuple(word for setting in (*TOY_SETTINGS, *settings) for word in ("--set", setting))
+
+
+def test_a_component_has_settings(with_component: Path) -> None:
+    assert json.loads(run(with_component, "config", "--format", "json"))["TOY_VERSION"] == {
+        "value": "v1.0",
+        "source": "default",
+    }
+    template = run(with_component, "config", "--format", "env")
+    assert "# --- Toy, which plays\n# the toy\nINSTALL_TOY=false\n" in template
+
+
+def test_a_component_is_a_stage_of_the_dockerfile(with_component: Path) -> None:
+    text = run(with_component, "render", *make_flags())
+    assert "FROM base AS toy\n" in text
+    assert "setup.d/65-toy.sh" in text
+    assert 'ENV TOY_HOME="/opt/toy"' in text
+    assert '"--version=toy=cat /opt/toy/version"' in text
+    assert 'LABEL io.github.gpu-profile.toy-version="v1.0"' in text
+    assert "AS toy" not in run(with_component, "render", *make_flags("INSTALL_TOY=false"))
+
+
+def test_the_lock_has_the_checksum_of_a_component(with_component: Path) -> None:
+    archive = with_component / "toy.tar.gz"
+    archive.write_bytes(b"the toy's sources")
+    run(with_component, "lock", *make_flags(f"TOY_URL={archive}"))
+    text = (with_component / "gpu-profile.lock").read_text()
+    (with_component / "gpu-profile.lock").unlink()
+    assert f"pinned TOY_SHA256 = {sha256(archive.read_bytes()).hexdigest()}" in text
+
+
+def test_a_component_refuses_what_it_does_not_work_with(with_component: Path) -> None:
+    refusal = invoke_copy(with_component, "render", *make_flags("BASE_IMAGE=debian:11"))
+    assert refusal.returncode == 2
+    assert "Toy 1.0 does not run on Debian 11: its library is too new (example.org" in refusal.said
+    refusal = invoke_copy(with_component, "render", *make_flags("INSTALL_MPI=false"))
+    assert refusal.returncode == 2
+    assert "INSTALL_TOY needs INSTALL_MPI" in refusal.said
+
+
+TOY_TABLE = '''\
+"""Table toy_sum: kernels of each rank, counted."""
+
+from collections.abc import Sequence
+
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.table import Column, Table
+
+
+def _collect(database: Database, scope: Scope) -> list[tuple[int, int]]:
+    return [(one.rank, len(one.ops.start)) for one in activities_of(database, scope)]
+
+
+def _merge(parts: Sequence[list[tuple[int, int]]]) -> Table:
+    rows = tuple(sorted(row for part in parts for row in part))
+    return Table("toy_sum", (Column("Rank"), Column("Operations")), rows)
+
+
+TOY_SUM = Analysis("toy_sum", _collect, _merge, doc="GPU operations of each rank, counted")
+'''
+
+
+@pytest.fixture(scope="module")
+def with_table(project: Path) -> Path:
+    (project / "gpu_profile/analysis/our_tables/toy_sum.py").write_text(TOY_TABLE)
+    return project
+
+
+def test_a_table_is_listed(with_table: Path) -> None:
+    lines = run(with_table, "stats", "--list").splitlines()
+    (line,) = [line for line in lines if line.startswith("toy_sum ")]
+    assert line.split(maxsplit=2)[1:] == ["gpu-profile", "GPU operations of each rank, counted"]
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "json"])
+def test_a_table_is_printed_in_each_format(with_table: Path, form: str) -> None:
+    words = ("stats", "--table", "toy_sum", "--report", str(REPORT), "--format", form)
+    text = run(with_table, *words)
+    if form == "json":
+        assert [row["Rank"] for row in json.loads(text)["toy_sum"]] == [0, 1, 2, 3]
+    else:
+        assert "Operations" in text
+
+
+def test_pages_are_generated_with_what_was_added(with_component: Path, with_table: Path) -> None:
+    renewal = run_tests_of_copy(
+        with_table, "tests/unit/test_readme.py", "-k", "generated_parts", GOLDEN="write"
+    )
+    assert renewal.returncode == 0, renewal.said
+    tables = (with_table / "docs/tables.md").read_text()
+    assert "| `toy_sum` | GPU operations of each rank, counted |" in tables
+    settings = (with_component / "docs/settings.md").read_text()
+    assert "| `TOY_VERSION` | `v1.0` | tag of the toy |" in settings
