@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HERE = Path(__file__).resolve().parent
+_PROGRAMS = "Scripts" if os.name == "nt" else "bin"
 
 
 def resolved(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -52,20 +53,27 @@ def _below(job: Path, word: str) -> str:
 
 
 def program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
-    """Return the absolute path of a program; an active virtual or conda environment comes first.
+    """Return the absolute path of a program; that of a virtual or conda environment comes first.
 
     nsys does not search these environments, and a command over ssh does not get the PATH of a
-    log-in shell. Raises RefusedError (exit code 5) if there is none.
+    log-in shell. Without an active environment it is `.venv` or `venv` of the job's directory:
+    whoever works there would activate it. Raises RefusedError (exit code 5) if there is none.
     """
     if "/" in word or os.sep in word:
         found = shutil.which(str(cwd / Path(word).expanduser()))
     else:
-        active = [environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-        places = [str(Path(p) / ("Scripts" if os.name == "nt" else "bin")) for p in active if p]
+        places = [str(Path(p) / _PROGRAMS) for p in environments(cwd, environ)]
         found = shutil.which(word, path=os.pathsep.join([*places, environ.get("PATH", os.defpath)]))
     if found is None:
         raise RefusedError(f"there is no program {word!r} on this machine. Name it by its path", 5)
     return str(Path(found).absolute())
+
+
+def environments(cwd: Path, environ: Mapping[str, str]) -> list[str]:
+    """Return the folders of the active environments, otherwise of those in the job's directory."""
+    active = [environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    own = [str(cwd / name) for name in (".venv", "venv") if (cwd / name / "pyvenv.cfg").is_file()]
+    return [folder for folder in active if folder] or own
 
 
 def nsys_of(named: str) -> dict[str, str]:

@@ -46,6 +46,10 @@ _MODULES = """\
 command -v module >/dev/null || . /etc/profile
 module load {names} || exit 3
 """
+_OWN_PYTHON = """\
+# The virtual environment of this directory, unless one is active.
+[ -n "${VIRTUAL_ENV-}${CONDA_PREFIX-}" ] || [ ! -f .venv/pyvenv.cfg ] || PATH=$PWD/.venv/bin:$PATH
+"""
 _FINDING = """\
 nsys=$(python3 "$run/find_nsys.py"{named}) || exit 3
 """
@@ -143,7 +147,7 @@ class Script:
             "#!/bin/bash\n" + "".join(self._directives(job, directory)),
             _HEAD.format(run=shlex.quote(directory)),
             _STOPPING,
-            modules + workdir + finding,
+            modules + workdir + ("" if self.container.image else _OWN_PYTHON) + finding,
             _MEETING,
             f"{_LINES}{step} &\n{_WAITING}",
         )

@@ -104,6 +104,24 @@ def test_programs_are_those_of_the_active_environment(tmp_path: Path, nsys: Path
     assert "from the environment" in agent("logs", str(job))[1]
 
 
+@pytest.mark.parametrize(("active", "expected"), [("", "from .venv"), ("active", "from active")])
+def test_the_environment_of_the_directory_is_used_unless_one_is_active(
+    active: str, expected: str, tmp_path: Path, nsys: Path
+) -> None:
+    for name in (".venv", "active"):
+        python = tmp_path / name / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f"#!/bin/sh\necho from {name}\n")
+        python.chmod(0o755)
+        (tmp_path / name / "pyvenv.cfg").touch()
+    job = tmp_path / "job"
+    env = {"VIRTUAL_ENV": str(tmp_path / active) if active else "", "CONDA_PREFIX": ""}
+    text = json.loads(spec(nsys, "python", env=env)) | {"cwd": str(tmp_path)}
+    agent("start", str(job), stdin=json.dumps(text))
+    ended(job)
+    assert expected in agent("logs", str(job))[1]
+
+
 @pytest.mark.parametrize(
     ("words", "more", "code", "said"),
     [
