@@ -15,6 +15,7 @@ from gpu_profile.analysis.page.flame import flame_part
 from gpu_profile.analysis.page.gpu_counters import counters_part
 from gpu_profile.analysis.page.host_side import all_pictures
 from gpu_profile.analysis.page.html_text import FOLDED, SHOWN, PageData, render_page
+from gpu_profile.analysis.page.modules import modules_part
 from gpu_profile.analysis.page.report_facts import report_facts, run_facts
 from gpu_profile.analysis.page.timeline_data import waits_of
 from gpu_profile.analysis.scrub.redactor import Redactor
@@ -25,7 +26,7 @@ from gpu_profile.table import Column, Table
 
 # The most events, bins and waits in the page, over all ranks: about 5 MB of its 10 MB.
 EVENTS, BINS, WAITS = 1_000_000, 130_000, 100_000
-OWN = 5  # the number of page_analyses()'s own parts, before the tables
+OWN = 6  # the number of page_analyses()'s own parts, before the tables
 
 
 def write_page(
@@ -83,6 +84,7 @@ def _page_data(
         ranks=ranks,
         host=[rank for answer in read for rank in answer[3]],
         counters=[answer[4] for answer in read],
+        modules=[one for answer in read for one in answer[5]],
         sizes=comm_sizes(states, clock_error_ns),
         waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
         facts=run_facts([a[2] for a in read], len(ranks), clock_error_ns),
@@ -110,6 +112,7 @@ def page_analyses(reports: int) -> list[Analysis]:
         Analysis("facts", report_facts, _no_table),
         Analysis("host", flame_part, _no_table),
         Analysis("counters", counters_part, _no_table),
+        Analysis("modules", modules_part, _no_table),
     )
     return [*own, *dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED)))]
 

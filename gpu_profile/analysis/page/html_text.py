@@ -7,6 +7,7 @@ from importlib import resources
 
 from gpu_profile.analysis.findings import diagnose
 from gpu_profile.analysis.host.samples import HostSamples
+from gpu_profile.analysis.modules.module_kernels import ModuleKernel
 from gpu_profile.analysis.nsys_tables.cuda.cuda_api_sum import CUDA_API_SUM
 from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_kern_sum import CUDA_GPU_KERN_SUM
 from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_mem_size_sum import CUDA_GPU_MEM_SIZE_SUM
@@ -18,6 +19,8 @@ from gpu_profile.analysis.our_tables.gpu_metric_sum import GPU_METRIC_SUM
 from gpu_profile.analysis.our_tables.host_function_sum import HOST_FUNCTION_SUM
 from gpu_profile.analysis.our_tables.idle_gaps import IDLE_GAPS
 from gpu_profile.analysis.our_tables.launch_sum import LAUNCH_SUM
+from gpu_profile.analysis.our_tables.module_flops import MODULE_FLOPS
+from gpu_profile.analysis.our_tables.module_sum import MODULE_SUM
 from gpu_profile.analysis.our_tables.range_gpu_sum import RANGE_GPU_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
@@ -30,6 +33,7 @@ from gpu_profile.analysis.page.gpu_counters import (
 )
 from gpu_profile.analysis.page.host_side import HOST_TABLES
 from gpu_profile.analysis.page.kernel_classes import CLASSES_BY_RANK, kernel_classes
+from gpu_profile.analysis.page.modules import model_icicle
 from gpu_profile.analysis.page.parts import render_facts, render_section, render_tag, render_text
 from gpu_profile.analysis.page.sections import (
     render_breakdown,
@@ -53,6 +57,8 @@ SHOWN = (
 )
 FOLDED = (
     (CUDA_GPU_KERN_SUM, "GPU time by kernel"),
+    (MODULE_SUM, "GPU time by module of the model"),
+    (MODULE_FLOPS, "FLOPs, TFLOP/s and MFU by module"),
     (RANGE_GPU_SUM, "GPU work by NVTX range, autograd's threads included"),
     (CUDA_API_SUM, "CUDA API calls"),
     (LAUNCH_SUM, "from the host's launch to the GPU's start"),
@@ -66,6 +72,7 @@ FOLDED = (
 _LINKS = (
     ("findings", "Findings"),
     ("classes", "Kinds of work"),
+    ("model", "Model"),
     ("breakdown", "Breakdown"),
     ("steps", "Steps"),
     ("host", "Host"),
@@ -77,7 +84,7 @@ _LINKS = (
     ("tables", "Tables"),
     ("run", "Run"),
 )
-_SCRIPTS = ("tables.js", "data.js", "timeline.js", "lookup.js", "controls.js")
+_SCRIPTS = ("tables.js", "data.js", "timeline.js", "icicle.js", "lookup.js", "controls.js")
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,7 @@ class PageData:
     diagnosis: diagnose.Diagnosis
     ranks: Sequence[RankPicture]
     host: Sequence[HostSamples]
+    modules: Sequence[ModuleKernel]
     counters: Sequence[GpuCounters]
     waits: WaitsOf
     sizes: Table
@@ -131,6 +139,7 @@ def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str
         render_overview(tables, data.diagnosis.overview),
         render_findings(data.diagnosis, [*map(clean_text, data.diagnosis.overview.to_lines())]),
         kernel_classes(tables["kernel_class_sum"]),
+        model_icicle(data.modules, data.clean),
         render_breakdown(tables["temporal_breakdown"]),
         render_steps(tables["step_sum"], data.ranks),
         flame(data.host, data.clean),

@@ -12,6 +12,7 @@ from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.store.database import Database
+from tests.generator.gpt import save_training
 from tests.live.page.browser import Browser
 from tests.unit.analysis.scenarios import Training
 
@@ -190,4 +191,32 @@ def test_the_switch_goes_to_a_window(browser: Browser, tmp_path: Path) -> None:
     })()""")
     assert shown[:3] == [False, 3, 2]
     assert shown[3] < 0.05
+    assert browser.problems == []
+
+
+def test_the_model_zooms_searches_and_shows_kernels(browser: Browser, tmp_path: Path) -> None:
+    output = tmp_path / "model.html"
+    report = save_training(tmp_path / "model.sqlite")
+    write_page([ReportSource(str(report))], output, workers=1)
+    for width in (390, 1280):
+        browser.open(output.as_uri(), width=width)
+        assert browser.run("document.documentElement.scrollWidth") == width
+        browser.run("""[...document.querySelectorAll(".icicle button")]
+          .find((box) => box.title.startsWith("transformer.h.7:")).click()""")
+        shown = "[...document.querySelectorAll('.icicle button:not([hidden])')]"
+        assert browser.run(f"{shown}.every((box) => parseFloat(box.style.left) >= -0.01)")
+        assert browser.run("document.querySelector('.icicle [aria-current]').style.width") == "100%"
+        assert browser.run("document.querySelector('.panel h3').textContent") == (
+            "transformer.h.7 (GPT2Block)"
+        )
+        assert browser.run("document.querySelectorAll('.panel tbody tr').length") == 8
+        browser.run("""(() => {
+          const search = document.getElementById("icicle-search");
+          search.value = "h.7.attn";
+          search.dispatchEvent(new Event("input"));
+        })()""")
+        assert browser.run(f"{shown}.filter((box) => box.classList.contains('hit')).length") == 3
+        browser.run("document.querySelector('.icicle [aria-current]').focus()")
+        browser.key("Escape", 27)
+        assert browser.run("document.querySelector('.panel h3').textContent") == "all kernels"
     assert browser.problems == []
