@@ -4,14 +4,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 from gpu_profile.components.kinds import MOST_RANKS
 from gpu_profile.errors import SettingsError
 from gpu_profile.image_ref import ImageRef
+from gpu_profile.launchers.table import LAUNCHERS
 
-LauncherName = Literal["docker", "host", "ssh", "slurm", "mpijob", "pytorchjob", "trainjob"]
-LAUNCHER_NAMES: tuple[LauncherName, ...] = get_args(LauncherName)
+LauncherName: TypeAlias = str
+"""The name of a row in launchers/table.py, such as `slurm`."""
 
 Preset = Literal["light", "comm", "full"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
@@ -96,12 +97,11 @@ class Handle:
     def parse(cls, text: str) -> "Handle":
         """Return the handle of `LAUNCHER://ID`. Raises SettingsError."""
         launcher, _, job_id = text.partition("://")
-        for name in LAUNCHER_NAMES:
-            if name == launcher and job_id and not job_id.startswith("-"):
-                return cls(launcher=name, id=job_id)
+        if launcher in LAUNCHERS and job_id and not job_id.startswith("-"):
+            return cls(launcher=launcher, id=job_id)
         raise SettingsError(
             f"{text!r} is not a job handle",
-            f"Use LAUNCHER://ID with a launcher of {', '.join(LAUNCHER_NAMES)}",
+            f"Use LAUNCHER://ID with a launcher of {', '.join(LAUNCHERS)}",
         )
 
 

@@ -5,16 +5,16 @@ from pathlib import Path
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Handle, LauncherName
 from gpu_profile.launcher import Launcher
+from gpu_profile.launchers.table import LAUNCHERS
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.settings import Settings
 
 
 def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
-    # importing all launchers is slow: other verbs do not
-    from gpu_profile.launchers.table import LAUNCHERS
-
-    return LAUNCHERS[name](chosen)
+    """Return the launcher with these settings. Only its own module is imported."""
+    launcher: Launcher = LAUNCHERS[name].load_class().from_settings(chosen)
+    return launcher
 
 
 def run_at_home(job_text: str, chosen: Settings) -> tuple[Path, RunRecord] | None:

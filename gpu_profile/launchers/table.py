@@ -1,24 +1,108 @@
-"""The launchers by name, one row each. Importing this module imports every launcher."""
+"""The launchers, one row each: flags and settings. Importing this module imports no launcher.
 
-from collections.abc import Callable, Mapping
+A new launcher takes one file in this folder (`tests/unit/launchers/toy.py` is a small one) and one
+row here.
+"""
 
-from gpu_profile.job import LauncherName
-from gpu_profile.launcher import Launcher
-from gpu_profile.launchers.docker import DockerLauncher
-from gpu_profile.launchers.host import HostLauncher
-from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
-from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
-from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
-from gpu_profile.launchers.slurm.launcher import SlurmLauncher
-from gpu_profile.launchers.ssh import SshLauncher
-from gpu_profile.settings.settings import Settings
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-LAUNCHERS: Mapping[LauncherName, Callable[[Settings], Launcher]] = {
-    "docker": DockerLauncher.from_settings,
-    "host": HostLauncher.from_settings,
-    "ssh": SshLauncher.from_settings,
-    "slurm": SlurmLauncher.from_settings,
-    "mpijob": MpiJobLauncher.from_settings,
-    "pytorchjob": PyTorchJobLauncher.from_settings,
-    "trainjob": TrainJobLauncher.from_settings,
-}
+from gpu_profile.components.key import Key
+
+
+@dataclass(frozen=True, kw_only=True)
+class LauncherFlag:
+    """A flag that sets settings of launchers: --host is SSH_HOST.
+
+    Launchers that share a flag, such as --workdir, name it in each of their rows.
+    """
+
+    name: str
+    doc: str
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LauncherRow:
+    """A launcher's name in --on and handles, its class, its flags and its own settings.
+
+    `family` is the word before the help of its flags, by default its name. `keys` are read as
+    `settings.launcher_values["TOY_SHELL"]`; those of ssh, slurm and Kubernetes are fields of
+    Settings, because other parts read them too.
+    """
+
+    name: str
+    path: str
+    family: str = ""
+    flags: tuple[LauncherFlag, ...] = ()
+    keys: tuple[Key, ...] = ()
+
+    def load_class(self) -> Any:  # noqa: ANN401 - a class with from_settings(settings) -> Launcher
+        """Import and return the launcher's class, such as SshLauncher of `launchers/ssh.py`."""
+        module, _, name = self.path.rpartition(".")
+        return getattr(importlib.import_module(f"gpu_profile.launchers.{module}"), name)
+
+
+def _make_flag(name: str, doc: str, *settings: str) -> LauncherFlag:
+    return LauncherFlag(name=name, doc=doc, settings=settings)
+
+
+def _make_workdir(setting: str) -> LauncherFlag:
+    return _make_flag("workdir", "where the job runs", setting)
+
+
+_KUBERNETES = (
+    _make_flag("namespace", "namespace", "KUBE_NAMESPACE"),
+    _make_flag("context", "context", "KUBE_CONTEXT"),
+    _make_flag("instance", "EC2 instance type", "KUBE_INSTANCE"),
+    _make_flag("pvc", "NAME:/path for the reports", "KUBE_PVC"),
+    _make_flag("queue", "Kueue's local queue", "KUBE_QUEUE"),
+)
+
+
+def _make_kubernetes_row(name: str, path: str) -> LauncherRow:
+    return LauncherRow(name=name, path=f"kubernetes.{path}", family="Kubernetes", flags=_KUBERNETES)
+
+
+ROWS: tuple[LauncherRow, ...] = (
+    LauncherRow(name="docker", path="docker.DockerLauncher"),
+    LauncherRow(name="host", path="host.HostLauncher", flags=(_make_workdir("SSH_WORKDIR"),)),
+    LauncherRow(
+        name="ssh",
+        path="ssh.SshLauncher",
+        flags=(
+            _make_flag("host", "user@address", "SSH_HOST"),
+            _make_workdir("SSH_WORKDIR"),
+            _make_flag("sync", "directory to copy there first", "SSH_SYNC"),
+        ),
+    ),
+    LauncherRow(
+        name="slurm",
+        path="slurm.launcher.SlurmLauncher",
+        flags=(
+            _make_workdir("SLURM_WORKDIR"),
+            _make_flag("login", "user@address of a log-in node", "SLURM_LOGIN"),
+            _make_flag("partition", "partition", "SLURM_PARTITION"),
+            _make_flag("time", "time limit", "SLURM_TIME"),
+            _make_flag("modules", "modules to load", "SLURM_MODULES"),
+            _make_flag("sbatch-args", "more options for sbatch", "SLURM_ARGS"),
+        ),
+    ),
+    _make_kubernetes_row("mpijob", "mpijob.MpiJobLauncher"),
+    _make_kubernetes_row("pytorchjob", "pytorchjob.PyTorchJobLauncher"),
+    _make_kubernetes_row("trainjob", "trainjob.TrainJobLauncher"),
+)
+
+LAUNCHERS: Mapping[str, LauncherRow] = {row.name: row for row in ROWS}
+LAUNCHER_KEYS = tuple(key for row in ROWS for key in row.keys)
+
+
+def find_flags() -> dict[str, tuple[LauncherRow, ...]]:
+    """Return each flag's name with the rows that have it: `{"host": (ssh's row,), …}`."""
+    names = dict.fromkeys(flag.name for row in ROWS for flag in row.flags)
+    return {
+        name: tuple(row for row in ROWS if any(flag.name == name for flag in row.flags))
+        for name in names
+    }

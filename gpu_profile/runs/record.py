@@ -12,7 +12,8 @@ from typing import Any
 
 from gpu_profile import files
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.job import LAUNCHER_NAMES, LauncherName
+from gpu_profile.job import LauncherName
+from gpu_profile.launchers.table import LAUNCHERS
 from gpu_profile.runs import owner, record_fields
 
 RUN_FILE = "run.json"
@@ -123,7 +124,7 @@ def load_run(directory: Path) -> RunRecord:
     path = directory / RUN_FILE
     try:
         data: dict[str, Any] = json.loads(files.read_text(path, _RECORD_BYTES))
-        if data.pop("schema") != _SCHEMA or data["launcher"] not in LAUNCHER_NAMES:
+        if data.pop("schema") != _SCHEMA or data["launcher"] not in LAUNCHERS:
             raise ValueError("another version's")
         reports = tuple(ReportSummary(**facts) for facts in data.pop("reports"))
         data |= {key: tuple(data[key]) for key in ("command", "nsys", "ranks", "kinds")}

@@ -13,19 +13,22 @@ from gpu_profile.components.table import COMPONENTS, missing_requirements
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import LauncherName
+from gpu_profile.launchers.table import LAUNCHER_KEYS, LAUNCHERS
 from gpu_profile.settings import envfile
 from gpu_profile.settings.parse import parse_value
 
 _LOWER = {"http_proxy", "https_proxy", "no_proxy"}
 
 
-def _make_key(default: object, doc: str, kind: KeyKind | None = None) -> Any:  # noqa: ANN401 - dataclasses.field's own type
-    return field(default=default, metadata={"doc": doc, "kind": kind})
+def _make_key(
+    default: object, doc: str, kind: KeyKind | None = None, choices: tuple[str, ...] = ()
+) -> Any:  # noqa: ANN401 - dataclasses.field's own type
+    return field(default=default, metadata={"doc": doc, "kind": kind, "choices": choices})
 
 
 def _make_words_key(doc: str) -> Any:  # noqa: ANN401 - as above
     """Return a field for options that are quoted as in a shell."""
-    return field(default="", metadata={"doc": doc, "kind": "words"})
+    return field(default="", metadata={"doc": doc, "kind": "words", "choices": ()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +95,7 @@ class Settings:
     )
 
     launcher: LauncherName = _make_key(
-        "docker", "Where profile and test run when --on does not say it"
+        "docker", "Where profile and test run when --on does not say it", "choice", tuple(LAUNCHERS)
     )
     nsys: str = _make_key("", "Path of the nsys to use on hosts; empty finds the newest", "path")
     ssh_host: str = _make_key(
@@ -156,6 +159,8 @@ class Settings:
 
     component: Mapping[str, str | bool] = field(default_factory=dict)
     """The components' keys and values."""
+    launcher_values: Mapping[str, str | bool] = field(default_factory=dict)
+    """The keys of launchers' rows and their values: `{"TOY_SHELL": "sh"}`."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Where each key's value came from."""
 
@@ -169,8 +174,9 @@ class Settings:
         return {key.name: self.value(key) for key in KEYS}
 
     def value(self, key: Key) -> object:
-        if key.name in self.component:
-            return self.component[key.name]
+        for values in (self.component, self.launcher_values):
+            if key.name in values:
+                return values[key.name]
         return getattr(self, key.name.lower())
 
 
@@ -180,7 +186,7 @@ def _core_keys() -> tuple[Key, ...]:
             name=f.name if f.name in _LOWER else f.name.upper(),
             kind=f.metadata.get("kind") or _get_kind(f.type),
             default=f.default if isinstance(f.default, bool) else str(f.default),
-            choices=get_args(f.type) if get_origin(f.type) is Literal else (),
+            choices=get_args(f.type) if get_origin(f.type) is Literal else f.metadata["choices"],
             doc=f.metadata["doc"],
         )
         for f in dataclasses.fields(Settings)
@@ -194,7 +200,7 @@ def _get_kind(of: object) -> KeyKind:
 
 CORE_KEYS = _core_keys()
 COMPONENT_KEYS = tuple(key for component in COMPONENTS for key in component.keys)
-KEYS = CORE_KEYS + COMPONENT_KEYS
+KEYS = CORE_KEYS + LAUNCHER_KEYS + COMPONENT_KEYS
 _BY_NAME = {key.name: key for key in KEYS}
 NAMES = frozenset(_BY_NAME)
 
@@ -243,6 +249,7 @@ def _check_settings(raw: Mapping[str, tuple[str, str]], *, with_dependencies: bo
     return Settings(
         **core | {"report_dir": Path(str(core["report_dir"])).expanduser()},
         component=component,
+        launcher_values={key.name: values[key.name] for key in LAUNCHER_KEYS},
         sources={name: source for name, (_, source) in raw.items()},
     )
 

@@ -4,6 +4,7 @@ import re
 
 from gpu_profile.components.key import Key
 from gpu_profile.components.table import COMPONENTS
+from gpu_profile.launchers.table import ROWS
 from gpu_profile.settings.settings import CORE_KEYS, strip_credentials
 
 FIRST_LINE = "# Settings: KEY=value, data and not shell."
@@ -13,6 +14,7 @@ FIRST_LINE = "# Settings: KEY=value, data and not shell."
 def render_template() -> str:
     """Return the text of the shipped .env file."""
     groups = [("Image, containers and launchers", CORE_KEYS)]
+    groups += [(f"Launcher {row.name}", row.keys) for row in ROWS if row.keys]
     groups += [(component.doc, component.keys) for component in COMPONENTS if component.keys]
     blocks = [f"{FIRST_LINE} `invoke config` shows what is in force."]
     for title, keys in groups:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.job import LAUNCHER_NAMES
+from gpu_profile.launchers.table import LAUNCHERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "gpu_profile"
@@ -27,7 +27,7 @@ FLOORS = """
 components/kinds printable signals
 analysis/arrays check command components/key errors function_names image/base_name image/rule lock/version progress redact table
 image/auto_setting lock/http lock/python_packages
-files lock/resolvers
+files launchers/table lock/resolvers
 lock/pin_source
 components
 analysis/step_search analysis/store image_ref kubernetes process schemas table_formats
@@ -122,7 +122,7 @@ def test_each_foreign_library_has_one_user(path: Path) -> None:
     } == set()
 
 
-@pytest.mark.parametrize("name", LAUNCHER_NAMES)
+@pytest.mark.parametrize("name", LAUNCHERS)
 def test_no_launcher_imports_another(name: str) -> None:
     (path,) = [
         path
@@ -130,7 +130,7 @@ def test_no_launcher_imports_another(name: str) -> None:
         if path.stem == name or (path.stem == "launcher" and path.parent.name == name)
     ]
     words = {word for imported in _imports(path) for word in imported.split(".")[2:]}
-    assert not words & set(LAUNCHER_NAMES) - {name}
+    assert not words & set(LAUNCHERS) - {name}
 
 
 def test_no_folder_is_crowded() -> None:

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gpu_profile.cli.verb import Option, VerbOptions, make_flag
+from gpu_profile.launchers.table import LAUNCHERS, LauncherRow, find_flags
 
 W = TypeVar("W", bound="WhereOptions")
-
-KUBERNETES = ("mpijob", "pytorchjob", "trainjob")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,35 +85,23 @@ class ShapeOptions(VerbOptions):
     name: str = make_flag("", "name of the run")
 
 
-def _make_launcher_option(launchers: str, name: str, doc: str, *settings: str) -> Option:
-    names = KUBERNETES if launchers == "Kubernetes" else tuple(launchers.split(", "))
-    return Option(name, "", f"{launchers}: {doc}", settings, of=names)
+def _make_launcher_option(name: str, rows: tuple[LauncherRow, ...]) -> Option:
+    """Return a flag of some launchers. Its help begins with them: `host, ssh, slurm: where …`."""
+    flags = [flag for row in rows for flag in row.flags if flag.name == name]
+    families = dict.fromkeys(row.family or row.name for row in rows)
+    settings = tuple(dict.fromkeys(key for flag in flags for key in flag.settings))
+    doc = f"{', '.join(families)}: {flags[0].doc}"
+    return Option(name, "", doc, settings, of=tuple(row.name for row in rows))
 
 
-LAUNCHER_OPTIONS = (
-    _make_launcher_option("ssh", "host", "user@address", "SSH_HOST"),
-    _make_launcher_option(
-        "host, ssh, slurm", "workdir", "where the job runs", "SSH_WORKDIR", "SLURM_WORKDIR"
-    ),
-    _make_launcher_option("ssh", "sync", "directory to copy there first", "SSH_SYNC"),
-    _make_launcher_option("slurm", "login", "user@address of a log-in node", "SLURM_LOGIN"),
-    _make_launcher_option("slurm", "partition", "partition", "SLURM_PARTITION"),
-    _make_launcher_option("slurm", "time", "time limit", "SLURM_TIME"),
-    _make_launcher_option("slurm", "modules", "modules to load", "SLURM_MODULES"),
-    _make_launcher_option("slurm", "sbatch-args", "more options for sbatch", "SLURM_ARGS"),
-    _make_launcher_option("Kubernetes", "namespace", "namespace", "KUBE_NAMESPACE"),
-    _make_launcher_option("Kubernetes", "context", "context", "KUBE_CONTEXT"),
-    _make_launcher_option("Kubernetes", "instance", "EC2 instance type", "KUBE_INSTANCE"),
-    _make_launcher_option("Kubernetes", "pvc", "NAME:/path for the reports", "KUBE_PVC"),
-    _make_launcher_option("Kubernetes", "queue", "Kueue's local queue", "KUBE_QUEUE"),
-)
+LAUNCHER_OPTIONS = tuple(_make_launcher_option(*item) for item in find_flags().items())
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhereOptions(SettingsOptions):
     """Where a job runs: the launcher, and the flags of all launchers."""
 
-    on: str = make_flag("", "docker, host, ssh, slurm, mpijob, pytorchjob, trainjob", "LAUNCHER")
+    on: str = make_flag("", ", ".join(LAUNCHERS), "LAUNCHER")
     launcher_flags: Mapping[str, str] = field(default_factory=dict)
     """The flags of launchers, such as `{"host": "ubuntu@10.0.0.1"}`. Their settings have them."""
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Mount
-from gpu_profile.launchers.table import LAUNCHERS
 from gpu_profile.verbs.jobs.mounts import find_workdir, parse_mount
 from tests.unit.settings_for import settings_for
 
@@ -54,7 +54,7 @@ def test_a_link_to_the_home_directory_is_refused(
 
 
 def test_another_machine_has_no_directory_of_this_one(tmp_path: Path) -> None:
-    docker, pods = (LAUNCHERS[name](settings_for()) for name in ("docker", "mpijob"))
+    docker, pods = (launcher_of(name, settings_for()) for name in ("docker", "mpijob"))
     assert find_workdir(["/a:/b", str(tmp_path)], docker) == str(tmp_path)
     assert find_workdir(["/a:/b"], pods) == ""
     with pytest.raises(SettingsError, match="mpijob has no container here"):
