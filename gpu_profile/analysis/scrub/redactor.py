@@ -26,6 +26,9 @@ _CODE = "py|pyx|ipynb|cu|cuh|cc|cpp|cxx|c|h|hpp|jl|rs|go|ts|js|sh"
 _SOURCE = rf"(?<![\w.<>/-])(?:~|\.{{1,2}})?/?(?:{_PART}/)+{_PART}\.(?:{_CODE})(?![\w.-])"
 """A source file in any folder, e.g. `/workspace/app/model.py` or `src/model.py`."""
 
+# The file and line in a mark of --annotate: "forward h.3|Attention|model.py:123".
+_MODULE_MARK = re.compile(r"^((?:forward|backward) [^|\n]*\|[^|\n]*)\|.*$", re.DOTALL)
+
 
 @dataclass(frozen=True)
 class Literal:
@@ -68,6 +71,8 @@ class Redactor:
 
     def text(self, value: str, *, everywhere: bool = False) -> str:
         value = CREDENTIAL.sub(SECRET, value)
+        if self.paths:
+            value = _MODULE_MARK.sub(r"\1", value)
         for pattern in FREE_TEXT:
             value = pattern.sub(rf"\1{SECRET}", value)
         if self.paths and ("/" in value or "\\" in value):

@@ -23,6 +23,7 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.timeline.counters import Series, gpu_metrics, make_counters
+from gpu_profile.analysis.timeline.module_track import make_module_track
 from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
 from gpu_profile.analysis.timeline.tracks import assign_lanes, is_nested, sort_edges
 from gpu_profile.errors import GpuProfileError, ReportError
@@ -44,6 +45,8 @@ class Slices:
     name: IntArray
     flow: IntArray
     arrives: bool = False
+    is_encoded: bool = False
+    """Whether the names are numbers of the trace already."""
 
 
 @dataclass
@@ -145,6 +148,7 @@ class _Report:
                     *self._calls(activity, linked, flow_base),
                     *tracks,
                 ]
+            tracks += self._modules(activity)
             for slices in tracks:
                 self._slices(parent, slices, activity.names, count)
             for series in make_counters(activity):
@@ -169,7 +173,17 @@ class _Report:
             end = np.where(ranges.end[chosen] == FOREVER, last, ranges.end[chosen])
             name = np.array([codes[int(code)] for code in ranges.name[chosen]], np.int64)
             title = f"NVTX, {self._thread(int(thread))}"
-            yield Slices(title, ranges.start[chosen], end, name, np.full(len(chosen), NO_FLOW))
+            flow = np.full(len(chosen), NO_FLOW)
+            yield Slices(title, ranges.start[chosen], end, name, flow, is_encoded=True)
+
+    def _modules(self, activity: Activity) -> Iterator[Slices]:
+        """The track of the model's modules on the GPU, if the run was recorded with --annotate."""
+        track = make_module_track(activity)
+        if track:
+            codes = self._codes(dict(enumerate(track.names)))
+            name = np.array([codes[number] for number in range(len(codes))], np.int64)[track.name]
+            flow = np.full(len(name), NO_FLOW)
+            yield Slices("Modules", track.start, track.end, name, flow, is_encoded=True)
 
     def _calls(self, activity: Activity, linked: IntArray, flow_base: int) -> Iterator[Slices]:
         calls = activity.calls
@@ -187,7 +201,7 @@ class _Report:
         if not is_nested(order):
             lane = assign_lanes(slices.start, slices.end)
         code = slices.name
-        if not slices.title.startswith("NVTX"):
+        if not slices.is_encoded:
             code = self._resolve(slices.name, names)
         for number in range(int(lane.max()) + 1):
             title = slices.title + (f" ({number + 1})" if number else "")

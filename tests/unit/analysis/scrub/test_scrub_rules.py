@@ -101,3 +101,17 @@ def test_a_full_host_name_goes_with_its_short_form_and_its_neighbours() -> None:
 )
 def test_the_second_search_parses_words(text: str, what: str) -> None:
     assert find_leak(text, frozenset({"trainbox"})) == what
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("forward h.3|Attention|secret_project/model.py:12", "forward h.3|Attention"),
+        ("backward h.3|Attention|model.py:12", "backward h.3|Attention"),
+        ("forward h.3|Attention", "forward h.3|Attention"),
+        ("forwarding a|b|c", "forwarding a|b|c"),
+    ],
+)
+def test_the_file_and_line_of_a_module_go(text: str, clean: str) -> None:
+    assert Redactor().text(text) == clean
+    assert Redactor(paths=False).text(text) == text

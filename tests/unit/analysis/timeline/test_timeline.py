@@ -16,6 +16,7 @@ from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, END, INSTANT
 from gpu_profile.analysis.timeline.timeline import write_timeline
 from gpu_profile.analysis.timeline.tracks import assign_lanes, is_nested, sort_edges
 from gpu_profile.errors import ReportError
+from tests.generator.gpt import save_training
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 ALL = DATA / "all-ranks-one-report.sqlite.gz"
@@ -226,3 +227,17 @@ def test_lanes_hold_no_overlap() -> None:
     for number in range(int(lane.max()) + 1):
         mine = lane == number
         assert np.all(start[mine][1:] >= end[mine][:-1])
+
+
+def test_a_track_has_the_modules_on_the_gpu(tmp_path: Path) -> None:
+    output = tmp_path / "trace"
+    layers, steps = 3, 4
+    path = save_training(tmp_path / "run.sqlite", layers, steps)
+    write_timeline([(str(path), Scope())], output)
+    slices = [one for one in Parsed(output).slices() if one[0] == "Modules"]
+    names = Counter(name for _, name, _ in slices)
+    assert names["forward transformer.h.1.mlp.act"] == 2 * steps
+    assert names["backward transformer.h.1.attn.c_attn"] == 2 * steps
+    assert names["optimizer AdamW"] == 2 * steps
+    of_module = [time for _, name, time in slices if name == "forward transformer.h.1.mlp.act"]
+    assert set(of_module) == {25_000}
