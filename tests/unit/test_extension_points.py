@@ -9,6 +9,7 @@ import pytest
 from tests.project_copy import ROOT, copy_project, invoke_copy, run_tests_of_copy
 
 REPORT = ROOT / "tests/data/h200x4-ddp/all-ranks-one-report.sqlite.gz"
+RANK = ROOT / "tests/data/h200x4-ddp/rank0.sqlite.gz"
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +174,58 @@ def test_a_table_is_printed_in_each_format(with_table: Path, form: str) -> None:
         assert "Operations" in text
 
 
-def test_pages_are_generated_with_what_was_added(with_component: Path, with_table: Path) -> None:
+TOY_FINDING = '''\
+"""Finding toy: a rank has steps."""
+
+from collections.abc import Sequence
+
+from gpu_profile.analysis.findings.finding import (
+    Finding,
+    FindingRow,
+    FindingRule,
+    Judgement,
+    View,
+)
+
+
+def _judge(views: Sequence[View]) -> Judgement:
+    ranks = tuple(view.rank for view in views)
+    evidence = (f"it has {views[0].steps} steady steps",)
+    return Judgement((Finding("toy", ranks, "play", 0.0, evidence, "Go on playing."),))
+
+
+RULE = FindingRule(
+    kind="toy",
+    title="Steps to play with",
+    judge=_judge,
+    rows=(FindingRow(causes=("play",), when="a rank has steps"),),
+)
+'''
+
+
+@pytest.fixture(scope="module")
+def with_finding(project: Path) -> Path:
+    (project / "gpu_profile/analysis/findings/rules/toy.py").write_text(TOY_FINDING)
+    return project
+
+
+def test_a_finding_is_told_with_its_evidence(with_finding: Path) -> None:
+    words = ("diagnose", "--report", str(RANK))
+    assert "toy on 0: play\n   - it has 19 steady steps\n" in run(with_finding, *words)
+    findings = json.loads(run(with_finding, *words, "--format", "json"))
+    (toy,) = [finding for finding in findings if finding["kind"] == "toy"]
+    assert (toy["ranks"], toy["cause"], toy["advice"]) == ([0], "play", "Go on playing.")
+
+
+def test_a_finding_has_its_title_on_the_page(with_finding: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    run(with_finding, "html", "--report", str(RANK), "--output", str(page))
+    assert ". Steps to play with</span>" in page.read_text()
+
+
+def test_pages_are_generated_with_what_was_added(
+    with_component: Path, with_table: Path, with_finding: Path
+) -> None:
     renewal = run_tests_of_copy(
         with_table, "tests/unit/test_readme.py", "-k", "generated_parts", GOLDEN="write"
     )
@@ -182,3 +234,5 @@ def test_pages_are_generated_with_what_was_added(with_component: Path, with_tabl
     assert "| `toy_sum` | GPU operations of each rank, counted |" in tables
     settings = (with_component / "docs/settings.md").read_text()
     assert "| `TOY_VERSION` | `v1.0` | tag of the toy |" in settings
+    findings = (with_finding / "docs/findings.md").read_text()
+    assert "| `toy` | `play` | a rank has steps |" in findings

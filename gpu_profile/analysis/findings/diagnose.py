@@ -10,27 +10,11 @@ from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import split_exposed
 from gpu_profile.analysis.activity.steps import Steps, common_steps, host_steps, warm_up
 from gpu_profile.analysis.counters.gpu_use import gpu_use
-from gpu_profile.analysis.findings.capture import judge_capture
-from gpu_profile.analysis.findings.experts import judge_experts
 from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
-from gpu_profile.analysis.findings.host_bound import (
-    judge_host_bound,
-    judge_idle,
-    judge_synchronization,
-    judge_tiny_kernels,
-)
 from gpu_profile.analysis.findings.overview import Overview, overview
-from gpu_profile.analysis.findings.pipeline import judge_pipeline
 from gpu_profile.analysis.findings.rank_facts import RankFacts, rank_facts
-from gpu_profile.analysis.findings.slow_links import judge_links
-from gpu_profile.analysis.findings.straggler import judge_straggler
-from gpu_profile.analysis.findings.transfers import (
-    judge_exposed_communication,
-    judge_low_bandwidth,
-    judge_pageable_copy,
-)
+from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kernels
-from gpu_profile.analysis.findings.unused_gpu import judge_unused_gpu
 from gpu_profile.analysis.host.work import load_host_record
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
@@ -38,23 +22,6 @@ from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.printable import printable
 from gpu_profile.table import Column, Table
 
-RULES = (
-    judge_pipeline,
-    judge_experts,
-    judge_straggler,
-    judge_exposed_communication,
-    judge_host_bound,
-    judge_idle,
-    judge_pageable_copy,
-    judge_synchronization,
-    judge_tiny_kernels,
-    judge_low_bandwidth,
-    judge_links,
-    judge_undecided_kernels,
-    judge_unused_gpu,
-)
-# Kinds of findings whose cost includes the profiler's overhead at each launch.
-LAUNCHING = ("host_bound", "tiny_kernels")
 COLUMNS = (
     Column("Kind"),
     Column("Ranks"),
@@ -81,8 +48,9 @@ class Diagnosis:
         `cost` is the text of runs.baseline.describe_cost(), "" if no baseline was measured.
         """
         added = f"tracing adds to this: {cost or 'how much, --baseline tells'}"
+        with_cost = {kind for kind, rule in RULES.items() if rule.holds_tracing_cost}
         findings = tuple(
-            replace(one, evidence=(*one.evidence, added)) if one.kind in LAUNCHING else one
+            replace(one, evidence=(*one.evidence, added)) if one.kind in with_cost else one
             for one in self.findings
         )
         return replace(self, findings=findings)
@@ -159,8 +127,9 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
     # Figures of ranks with steps are means over steps, and without steps sums over the recording.
     # These cannot be compared, so ranks without steps are left out if others have steps.
     same = [view for view in views if view.has_steps] or views
-    judged = [rule(same) for rule in RULES] if views else [nothing]
-    judged.append(judge_capture(views, reports))
+    judged = [rule.judge(same) for rule in RULES.values()] if views else [nothing]
+    judged.append(judge_undecided_kernels(same))
+    judged += [rule.judge_reports(views, reports) for rule in RULES.values()]
     findings = _unexplained([f for judgement in judged for f in judgement.findings])
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):
@@ -175,7 +144,7 @@ def _of_recording(
     findings: Sequence[Finding], notes: Sequence[str]
 ) -> tuple[list[Finding], list[str]]:
     """The findings of a run without steps: idle time may be start-up then, so it becomes a note."""
-    idle = [finding for finding in findings if finding.kind == "idle" and finding.cause != "queued"]
+    idle = [one for one in findings if RULES[one.kind].unclear_without_steps(one)]
     recording_findings = [finding.of_recording() for finding in findings if finding not in idle]
     more = [
         f"{finding.ms_per_step:.0f} ms of idle time on {format_ranks(finding.ranks)}: without "
@@ -202,17 +171,15 @@ def diagnose_reports(*databases: Database) -> Diagnosis:
 
 
 def _unexplained(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out stragglers that a "pipeline" or "experts" finding explains.
+    """Leave out findings that others explain.
 
-    In those cases a rank is late because of how the work is distributed.
+    With a "pipeline" or "experts" a rank is late because of how the work is distributed.
     """
-    pipeline = any(finding.kind == "pipeline" for finding in findings)
-    busiest = {rank for f in findings if f.kind == "experts" for rank in f.ranks}
+    by_kind = {kind: [one for one in findings if one.kind == kind] for kind in RULES}
     return [
         finding
         for finding in findings
-        if finding.kind != "straggler"
-        or not (pipeline or (busiest.issuperset(finding.ranks) and finding.cause == "compute"))
+        if not any(RULES[kind].explains(own, finding) for kind, own in by_kind.items() if own)
     ]
 
 

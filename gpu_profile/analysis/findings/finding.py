@@ -1,30 +1,17 @@
 """The types of a finding, of a rule's judgement, and of the view of a rank that rules judge."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.activity.states import RankSplit
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.rank_facts import RankFacts
 from gpu_profile.analysis.modules.gap_places import NOWHERE, GapPlace
 
 CAP_QUANTILE = 0.9
-KINDS = (
-    "straggler",
-    "pipeline",
-    "experts",
-    "host_bound",
-    "exposed_communication",
-    "idle",
-    "pageable_copy",
-    "synchronization",
-    "tiny_kernels",
-    "low_bandwidth",
-    "unused_gpu",
-    "capture",
-)
 
 
 @dataclass(frozen=True)
@@ -147,3 +134,42 @@ def format_ranks(ranks: Iterable[int]) -> str:
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"ranks {numbers[0]}-{numbers[-1]}"
     return f"ranks {', '.join(map(str, numbers))}"
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """A row of docs/findings.md: these causes of a finding, and when they are reported."""
+
+    causes: tuple[str, ...]
+    when: str
+
+
+def _judge_nothing(*_: object) -> Judgement:
+    return Judgement()
+
+
+def _is_never(*_: object) -> bool:
+    return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingRule:
+    """A kind of finding, the constant `RULE` of the file `findings/rules/<kind>.py`.
+
+    - `title` is the page's heading, `rows` are those of docs/findings.md.
+    - `judge` gets the views of all ranks with steps (of all ranks, if none has steps).
+    - `judge_reports` gets the views of all ranks and the health of all reports.
+    - `explains`: whether findings of this kind explain another one, which is then left out.
+    - `unclear_without_steps`: whether a finding of this kind may be start-up in a recording
+      without steps. It is then a note.
+    - `holds_tracing_cost`: its cost includes the profiler's overhead at each launch.
+    """
+
+    kind: str
+    title: str
+    rows: tuple[FindingRow, ...]
+    judge: Callable[[Sequence[View]], Judgement] = _judge_nothing
+    judge_reports: Callable[[Sequence[View], Sequence[ReportHealth]], Judgement] = _judge_nothing
+    explains: Callable[[Sequence[Finding], Finding], bool] = _is_never
+    unclear_without_steps: Callable[[Finding], bool] = _is_never
+    holds_tracing_cost: bool = False

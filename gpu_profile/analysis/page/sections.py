@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from gpu_profile.analysis.findings.diagnose import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding, format_ranks
 from gpu_profile.analysis.findings.overview import Overview
+from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.page.charts import Bar, BarPart, draw_ranking, draw_stacked, step_lines
 from gpu_profile.analysis.page.events import RankPicture
 from gpu_profile.analysis.page.parts import (
@@ -32,20 +33,6 @@ STATES = {
     "Idle Copy": ("copy", "Idle: after a blocking copy", "idle: copy"),
     "Idle Queued": ("queued", "Idle: queued work waits", "idle: queued"),
     "Idle Profiler": ("profiler", "Idle: held up by the profiler", "profiler"),
-}
-_TITLES = {
-    "straggler": "Straggler",
-    "pipeline": "Uneven pipeline",
-    "experts": "Uneven experts",
-    "host_bound": "Host-bound",
-    "exposed_communication": "Exposed communication",
-    "idle": "Idle GPU",
-    "pageable_copy": "Pageable copies",
-    "synchronization": "Needless synchronisation",
-    "tiny_kernels": "Tiny kernels",
-    "low_bandwidth": "Low bandwidth",
-    "unused_gpu": "Unused GPU",
-    "capture": "Capture",
 }
 
 
@@ -108,7 +95,7 @@ def render_findings(diagnosis: Diagnosis, facts_of_run: Sequence[str]) -> str:
 
 
 def _render_finding(place: int, finding: Finding) -> str:
-    title = _TITLES.get(finding.kind, finding.kind)
+    title = RULES[finding.kind].title
     ranks = format_ranks(finding.ranks) if finding.ranks else "all ranks"
     gain = f"up to {finding.ms_per_step:.2f} ms {finding.unit}" if finding.ms_per_step else ""
     head = render_tag(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
-from gpu_profile.analysis.findings.finding import KINDS
+from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -180,7 +180,7 @@ def test_steps_without_ranges_are_found_by_their_kernels(tmp_path: Path) -> None
 def test_json_has_the_promised_keys(tmp_path: Path) -> None:
     (finding,) = json.loads(diagnosed(Training(only={2: computes}), tmp_path).to_json())
     assert list(finding) == ["kind", "ranks", "cause", "ms_per_step", "evidence", "advice"]
-    assert finding["kind"] in KINDS
+    assert finding["kind"] in RULES
 
 
 def test_a_report_without_gpu_work_is_not_judged(tmp_path: Path) -> None:

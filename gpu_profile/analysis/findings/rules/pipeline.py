@@ -11,7 +11,14 @@ from gpu_profile.analysis.activity.comm.roles import PIPELINE, find_groups
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
+from gpu_profile.analysis.findings.finding import (
+    Finding,
+    FindingRow,
+    FindingRule,
+    Judgement,
+    View,
+    format_ranks,
+)
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SEND_RECV
 
 # The slowest stage must wait less than the others by 10 % of a step. Even stages differ by a few
@@ -191,3 +198,27 @@ def _why(view: View) -> tuple[str, ...]:
         f"rank {view.rank}: {view.ms('compute'):.2f} ms a step of compute, {idle:.2f} ms in which "
         "its GPU waits for its own host",
     )
+
+
+def _explains(_: Sequence[Finding], other: Finding) -> bool:
+    """Whether a rank is late because its stage of the pipeline has more work."""
+    return other.kind == "straggler"
+
+
+RULE = FindingRule(
+    kind="pipeline",
+    title="Uneven pipeline",
+    judge=judge_pipeline,
+    rows=(
+        FindingRow(
+            causes=("stage",),
+            when=(
+                "one stage of a pipeline waits less for the others than they wait for it, by 10 % "
+                "of the step. `ranks` is that stage. The evidence compares each stage's bubble "
+                "with the ideal (p - 1) / (m + p - 1) of p stages and m microbatches: 4 stages "
+                "and 12 microbatches have 20 %"
+            ),
+        ),
+    ),
+    explains=_explains,
+)

@@ -8,7 +8,13 @@ from gpu_profile.analysis.counters.gpu_use import (
     SM_PERCENT,
     TENSOR_PERCENT,
 )
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View
+from gpu_profile.analysis.findings.finding import (
+    Finding,
+    FindingRow,
+    FindingRule,
+    Judgement,
+    View,
+)
 
 TENSOR_ADVICE = (
     "Let matrix multiplications use the tensor cores: torch.autocast with bfloat16, or TF32 by "
@@ -55,3 +61,26 @@ def _finding(cause: str, views: Sequence[View]) -> Finding:
         evidence.append(f"rank {view.rank}: {use.line()}")
     advice = TENSOR_ADVICE if cause == "tensor_cores" else SM_ADVICE
     return Finding("unused_gpu", ranks, cause, 0.0, tuple(evidence), advice)
+
+
+RULE = FindingRule(
+    kind="unused_gpu",
+    title="Unused GPU",
+    judge=judge_unused_gpu,
+    rows=(
+        FindingRow(
+            causes=("tensor_cores",),
+            when=(
+                "matrix multiplications take a fifth of the time, and the tensor cores are under "
+                "2 % active in it. Needs GPU metrics (`--gpu-metrics`, or `--preset full`)"
+            ),
+        ),
+        FindingRow(
+            causes=("few_sms",),
+            when=(
+                "kernels run for 30 % of the step, and keep under 40 % of the SMs active. Needs "
+                "GPU metrics too"
+            ),
+        ),
+    ),
+)

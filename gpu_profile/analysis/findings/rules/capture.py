@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 from gpu_profile.analysis.activity.health import Health, ReportHealth
 from gpu_profile.analysis.activity.idle import CAUSES, PROFILER
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
+from gpu_profile.analysis.findings.finding import (
+    Finding,
+    FindingRow,
+    FindingRule,
+    Judgement,
+    View,
+    format_ranks,
+)
 
 # The edges of a window cut off a few launches; more than 1 % are lost events.
 LOST_SHARE = 0.01
@@ -98,3 +105,30 @@ def _find_overhead(views: Sequence[View]) -> list[Finding]:
     ranks = format_ranks(view.rank for view in slow_views)
     line = f"{ranks}: the profiler's own work idles the GPU {ms:.2f} ms"
     return [_make_finding([view.rank for view in slow_views], "overhead", ms, f"{line} a step")]
+
+
+RULE = FindingRule(
+    kind="capture",
+    title="Capture",
+    judge_reports=judge_capture,
+    rows=(
+        FindingRow(
+            causes=("lost_events",),
+            when=(
+                "1 % of launches or kernels lack their other half, or nsys says that it lost events"
+            ),
+        ),
+        FindingRow(
+            causes=("no_gpu_work",),
+            when="a report holds no GPU work, and others of the run do",
+        ),
+        FindingRow(
+            causes=("cut_short",),
+            when="a rank lacks 10 % of the steps (40 % in a window, whose edges cut steps off)",
+        ),
+        FindingRow(
+            causes=("overhead",),
+            when="the GPU idles 5 % of the step by cause `profiler`",
+        ),
+    ),
+)

@@ -13,7 +13,14 @@ from gpu_profile.analysis.findings.arrivals import (
     list_communicators,
     suspects_of,
 )
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
+from gpu_profile.analysis.findings.finding import (
+    Finding,
+    FindingRow,
+    FindingRule,
+    Judgement,
+    View,
+    format_ranks,
+)
 
 ADVICE = {
     "host": "Find what this rank's host does between launches (logging, checkpoints, data "
@@ -159,3 +166,19 @@ def _kernel_evidence(suspects: Suspects) -> tuple[str, ...]:
         f"rank {late.rank} against rank {other.rank}: the same kernels take {ratio:.2f} times "
         f"as long, {counts[0]:.0f} against {counts[1]:.0f} kernels a step",
     )
+
+
+RULE = FindingRule(
+    kind="straggler",
+    title="Straggler",
+    judge=judge_straggler,
+    rows=(
+        FindingRow(
+            causes=("host", "compute", "copy"),
+            when=(
+                "the same ranks (at most half) come last in collectives more often than by chance "
+                "(the table below), and it costs 5 % of the step"
+            ),
+        ),
+    ),
+)

@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.roles import EXPERT, find_groups
 from gpu_profile.analysis.findings.arrivals import least_ms
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
+from gpu_profile.analysis.findings.finding import (
+    Finding,
+    FindingRow,
+    FindingRule,
+    Judgement,
+    View,
+    format_ranks,
+)
 from gpu_profile.analysis.tables.comm_kernels import ALL_TO_ALL, KINDS
 
 # Ordinary routers send up to 1.1 times the mean to some rank in any step.
@@ -110,3 +117,28 @@ def _finding(busiest: _Busiest, number: int) -> Finding:
         )
     numbers = tuple(sorted({view.rank for view in views}))
     return Finding("experts", numbers, "compute", busiest.excess_ms, tuple(evidence), ADVICE)
+
+
+def _explains(own: Sequence[Finding], other: Finding) -> bool:
+    """Whether ranks are late because they compute for more tokens."""
+    busiest = {rank for finding in own for rank in finding.ranks}
+    is_busy = busiest.issuperset(other.ranks) and other.cause == "compute"
+    return other.kind == "straggler" and is_busy
+
+
+RULE = FindingRule(
+    kind="experts",
+    title="Uneven experts",
+    judge=judge_experts,
+    rows=(
+        FindingRow(
+            causes=("compute",),
+            when=(
+                "some ranks of an all-to-all (at most half) compute more than the others by 5 % "
+                "of the step, the others wait for them there, and, where NCCL says the sizes, "
+                "they get 1.1 times the mean of tokens"
+            ),
+        ),
+    ),
+    explains=_explains,
+)

@@ -1,0 +1,1 @@
+"""The rules of `invoke diagnose`, a file for each kind of finding."""

@@ -1,0 +1,69 @@
+"""Finding exposed_communication: data moves between ranks and no kernel computes beside it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_profile.analysis.findings.finding import (
+    Finding,
+    FindingRow,
+    FindingRule,
+    Judgement,
+    View,
+    format_ranks,
+)
+
+# Overlap is never perfect: the last bucket's transfer is exposed in every data-parallel step.
+EXPOSED_SHARE = 0.10
+COMM_ADVICE = (
+    "Overlap or shrink it: larger or earlier buckets, gradient accumulation, lower precision, "
+    "fewer and larger collectives; check that NCCL uses the fast links (invoke test --suite nccl)."
+)
+
+
+def judge_exposed_communication(views: Sequence[View]) -> Judgement:
+    """Find communication that moves data without concurrent compute; waiting is not counted."""
+    exposed_views = [view for view in views if view.share("transfer") >= EXPOSED_SHARE]
+    unsplit = [view for view in views if view.share("unsplit") >= EXPOSED_SHARE]
+    notes: tuple[str, ...] = ()
+    if unsplit:
+        ms = float(np.mean([view.ms("unsplit") for view in unsplit]))
+        who = format_ranks(view.rank for view in unsplit)
+        notes = (
+            f"exposed communication of {who} ({ms:.2f} ms a step): without the other ranks' "
+            "reports on one clock, waiting and transfer cannot be told apart",
+        )
+    return Judgement((_judge_communication(exposed_views),) if exposed_views else (), notes)
+
+
+def _judge_communication(views: Sequence[View]) -> Finding:
+    gain = float(np.mean([view.ms("transfer") for view in views]))
+    step = float(np.mean([view.step_ms for view in views]))
+    wait = float(np.mean([view.ms("wait") for view in views]))
+    worst = max(views, key=lambda view: view.share("transfer"))
+    ranks = tuple(sorted({view.rank for view in views}))
+    own = worst.facts.states.own
+    total = worst.mean(own["communication"])
+    hidden = 100 * worst.mean(own["hidden"]) / total if total else 0.0
+    evidence = (
+        f"{format_ranks(ranks)}: {gain:.2f} of {step:.2f} ms a step move data between ranks with "
+        f"no compute beside (waiting for late ranks, {wait:.2f} ms, not counted)",
+        f"rank {worst.rank}: compute hides {hidden:.0f} % of its communication",
+    )
+    return Finding("exposed_communication", ranks, "transfer", gain, evidence, COMM_ADVICE)
+
+
+RULE = FindingRule(
+    kind="exposed_communication",
+    title="Exposed communication",
+    judge=judge_exposed_communication,
+    rows=(
+        FindingRow(
+            causes=("transfer",),
+            when=(
+                "collectives move data for 10 % of the step with no compute beside. Waiting for "
+                "late ranks is not counted"
+            ),
+        ),
+    ),
+)

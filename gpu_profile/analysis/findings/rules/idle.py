@@ -1,0 +1,112 @@
+"""Finding idle: the host stalled, or work that was issued waited."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_profile.analysis.activity.idle import QUEUED, STALL
+from gpu_profile.analysis.arrays.periods import find_period
+from gpu_profile.analysis.findings.finding import (
+    FindingRow,
+    FindingRule,
+    Judgement,
+    View,
+)
+from gpu_profile.analysis.findings.idle_time import (
+    IDLE_SHARE,
+    format_idle_line,
+    judge_state,
+    list_places,
+)
+
+DATA_RANGE = re.compile(r"data|load|fetch|batch|input|dataset|next", re.I)
+DATA_ADVICE = (
+    "prepare batches ahead of the step: more DataLoader workers, pin_memory, prefetch_factor, "
+    "heavier preprocessing on the GPU or beforehand."
+)
+STALL_ADVICE = {
+    "data": f"P{DATA_ADVICE[1:]}",
+    "host": "Look at what the host does there (--preset=full names the function); move it off the "
+    "launching thread or out of the step.",
+    "queued": "The work was issued in time and waited for an event or another stream: check "
+    "stream dependencies.",
+}
+
+
+def _queued_ms(view: View) -> float:
+    return view.ms("idle_queued")
+
+
+def judge_idle(views: Sequence[View]) -> Judgement:
+    """Find stalls of the host, by what it was doing, and operations that waited in the queue."""
+    silent = [view for view in views if _stall_ms(view) >= IDLE_SHARE * view.step_ms > 0]
+    data = [view for view in silent if _waits_for_data(view)]
+    other = [view for view in silent if view not in data]
+    # An operation without a recorded call may or may not have been queued.
+    explained = [
+        view for view in views if 100 * view.facts.health.orphans < view.facts.health.operations
+    ]
+    queued = [view for view in explained if view.share("idle_queued") >= IDLE_SHARE]
+    parts = (
+        judge_state("idle", "data", data, _stall_ms, _stall_evidence, STALL_ADVICE["data"]),
+        judge_state("idle", "host", other, _stall_ms, _stall_evidence, _host_advice(other)),
+        judge_state("idle", "queued", queued, _queued_ms, _queued_evidence, STALL_ADVICE["queued"]),
+    )
+    return Judgement(tuple(finding for part in parts for finding in part.findings))
+
+
+def _host_advice(views: Sequence[View]) -> str:
+    works = [view.facts.host_work.get(STALL) for view in views]
+    loads = any(work and work.before_input for work in works)
+    return (
+        f"{STALL_ADVICE['host']} If it loads data there: {DATA_ADVICE}"
+        if loads
+        else (STALL_ADVICE["host"])
+    )
+
+
+def _waits_for_data(view: View) -> bool:
+    """Whether the host waited for data, by its NVTX range, its sampled stacks, or its waits."""
+    work = view.facts.host_work.get(STALL)
+    place, _ = view.top_place(STALL)
+    named = not place.is_module and DATA_RANGE.search(place.name)
+    return bool(named) or bool(work and work.is_loading)
+
+
+def _stall_ms(view: View) -> float:
+    """Stall time in a step (ms). A delay in every n-th step counts in full, however large n is."""
+    values = view.steady(view.split.spent["idle_stall"])
+    mean = float(np.mean(values)) / 1e6 if find_period(values) else 0.0
+    return max(view.ms("idle_stall"), mean)
+
+
+def _stall_evidence(views: Sequence[View]) -> tuple[str, ...]:
+    words = "idle while the host issued nothing for over a millisecond"
+    return (format_idle_line(views, _stall_ms, words), *list_places(views, STALL))
+
+
+def _queued_evidence(views: Sequence[View]) -> tuple[str, ...]:
+    words = "idle with work issued that waited for something else"
+    return (format_idle_line(views, _queued_ms, words), *list_places(views, QUEUED))
+
+
+RULE = FindingRule(
+    kind="idle",
+    title="Idle GPU",
+    judge=judge_idle,
+    rows=(
+        FindingRow(
+            causes=("data", "host"),
+            when=(
+                "the GPU idles 10 % of the step by cause `stall`. `data`: the host was loading "
+                "data (the evidence table below). `host`: it did something else"
+            ),
+        ),
+        FindingRow(
+            causes=("queued",),
+            when="the GPU idles 10 % of the step by cause `queued`",
+        ),
+    ),
+    unclear_without_steps=lambda finding: finding.cause != "queued",
+)

@@ -1,0 +1,83 @@
+"""Finding low_bandwidth: copies or collectives run far below the rate of their link."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_profile.analysis.findings.copies import COPY_SHARE, DIRECTIONS
+from gpu_profile.analysis.findings.finding import (
+    Finding,
+    FindingRow,
+    FindingRule,
+    Judgement,
+    View,
+)
+from gpu_profile.analysis.findings.slow_links import judge_links
+
+# Pinned transfers reach 12 GB/s on PCIe 3 x16, 25 on PCIe 4, 55 on PCIe 5. Below 5 GB/s the link
+# or the host's memory is at fault. Small copies are slower anyway: judge 1 MiB and more.
+SLOW_GB_PER_S, LARGE_BYTES = 5.0, 1 << 20
+# A rank at less than half of the others' rate has a worse path (another socket, fewer lanes).
+SLOW_AGAINST_OTHERS = 0.5
+BANDWIDTH_ADVICE = (
+    "Check the link (nvidia-smi topo -m; nvidia-smi -q for PCIe generation and width) and bind "
+    "the process to the CPUs and memory next to its GPU."
+)
+
+
+def judge_low_bandwidth(views: Sequence[View]) -> Judgement:
+    """Find large pinned copies that are slow in absolute terms or against the other ranks, and
+    collectives that are slow against the GPUs' links.
+    """
+    findings = []
+    for kind, direction in DIRECTIONS.items():
+        rates = {view.rank: _compute_copy_rate(view, kind) for view in views}
+        positive_rates = [rate for rate in rates.values() if rate]
+        usual = float(np.median(positive_rates)) if len(positive_rates) > 2 else 0.0
+        limit = max(SLOW_GB_PER_S, SLOW_AGAINST_OTHERS * usual)
+        slow = [view for view in views if 0 < rates[view.rank] < limit]
+        if slow:
+            findings.append(_judge_bandwidth(slow, kind, direction, usual))
+    links = judge_links(views)
+    return Judgement((*findings, *links.findings), links.unjudged)
+
+
+def _compute_copy_rate(view: View, kind: int) -> float:
+    """GB/s of the rank's large pinned copies; 0 if their time is too short to judge."""
+    copy = view.facts.copies.get((kind, False))
+    if copy is None or not copy.count[0] or copy.bytes[0] < LARGE_BYTES * copy.count[0]:
+        return 0.0
+    return copy.rate if view.mean(copy.time) / 1e6 >= COPY_SHARE * view.step_ms else 0.0
+
+
+def _judge_bandwidth(views: Sequence[View], kind: int, direction: str, usual: float) -> Finding:
+    ranks = tuple(sorted({view.rank for view in views}))
+    copies = [view.facts.copies[kind, False] for view in views]
+    exposed = [view.mean(c.exposed) / 1e6 for view, c in zip(views, copies, strict=True)]
+    rates = ", ".join(
+        f"rank {v.rank} {c.rate:.1f} GB/s" for v, c in zip(views, copies, strict=True)
+    )
+    evidence = [f"pinned copies {direction} of 1 MiB and more: {rates}"]
+    evidence += [f"the typical rank has {usual:.1f} GB/s"] if usual else []
+    gain = float(np.mean(exposed))
+    return Finding("low_bandwidth", ranks, "copy", gain, tuple(evidence), BANDWIDTH_ADVICE)
+
+
+RULE = FindingRule(
+    kind="low_bandwidth",
+    title="Low bandwidth",
+    judge=judge_low_bandwidth,
+    rows=(
+        FindingRow(
+            causes=("links",),
+            when="collectives take 5 % of the step and run at under 15 % of the GPUs' NVLink",
+        ),
+        FindingRow(
+            causes=("copy",),
+            when=(
+                "pinned copies of 1 MiB and more take 1 % of the step and run at under 5 GB/s, or "
+                "under half of the other ranks' rate"
+            ),
+        ),
+    ),
+)

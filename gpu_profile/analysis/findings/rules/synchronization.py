@@ -1,0 +1,115 @@
+"""Finding synchronization: blocking calls in the steps left the GPU without work."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu_profile.analysis.activity.idle import SYNC
+from gpu_profile.analysis.findings.finding import FindingRow, FindingRule, Judgement, View
+from gpu_profile.analysis.findings.idle_time import (
+    list_places,
+    make_idle_finding,
+    note_missing_steps,
+)
+
+# A call in every other step belongs to the loop. It must cost 1 % of the step in idle time. Where
+# calls hold the host for a quarter of the step, 0.3 % are enough, as the host has no lead then.
+SYNCS_PER_STEP, SYNC_SHARE = 0.5, 0.01
+HELD_SHARE, HELD_SYNC_SHARE = 0.25, 0.003
+# A call that returns sooner did not wait (with nothing to wait for it takes 2 to 4 us).
+HELD_NS = 5_000
+MOST_CALLS = 4
+SYNC_ADVICE = (
+    "Do not ask for results in the step: no .item(), .cpu(), print(tensor) or synchronize(); "
+    "log every n-th step, keep sums on the GPU, copy with non_blocking=True."
+)
+
+
+def judge_synchronization(views: Sequence[View]) -> Judgement:
+    """Find blocking calls in the steps that left the GPU without work afterwards.
+
+    The finding names all ranks that make the calls, also those that do not lose time by them.
+    """
+    paying = [view for view in views if _list_habits(view) and _sync_costs(view)]
+    if not paying:
+        return Judgement()
+    names = {name for view in paying for name in _list_habits(view)}
+    blocked_views = [
+        v for v in views if any(_per_step(v, name) >= SYNCS_PER_STEP for name in names)
+    ]
+    gain = float(np.mean([view.mean(view.facts.sync_cost) for view in paying])) / 1e6
+    evidence = (*_sync_evidence(paying), *note_missing_steps(paying))
+    return Judgement(
+        (make_idle_finding("synchronization", "sync", blocked_views, gain, evidence, SYNC_ADVICE),)
+    )
+
+
+def _per_step(view: View, name: str) -> float:
+    return view.mean(view.facts.blockers[name][0]) if name in view.facts.blockers else 0.0
+
+
+def _list_habits(view: View) -> list[str]:
+    """The synchronising calls that this rank makes in most steps and that block the host."""
+    return [
+        name
+        for name, (count, held, copies) in sorted(view.facts.blockers.items())
+        if not copies
+        and view.mean(count) >= SYNCS_PER_STEP
+        and view.mean(held) >= HELD_NS * view.mean(count)
+    ]
+
+
+def _longest_held(view: View) -> list[str]:
+    """The calls that block the host in most steps, longest first; blocking copies included."""
+    blockers = view.facts.blockers
+    held = {name: view.mean(blockers[name][1]) for name in _list_habits(view)}
+    copies = [name for name, (*_, copies) in blockers.items() if copies]
+    held |= {
+        name: view.mean(blockers[name][1])
+        for name in copies
+        if _per_step(view, name) >= SYNCS_PER_STEP
+    }
+    ordered = sorted(held, key=lambda name: (-held[name], name))
+    return [name for name in ordered[:MOST_CALLS] if held[name] >= 0.01 * held[ordered[0]]]
+
+
+def _sync_share(view: View) -> float:
+    return view.mean(view.facts.sync_cost) / 1e6 / view.step_ms if view.step_ms else 0.0
+
+
+def _sync_costs(view: View) -> bool:
+    held = sum(view.mean(view.facts.blockers[name][1]) for name in _list_habits(view))
+    habit = held / 1e6 >= HELD_SHARE * view.step_ms
+    return _sync_share(view) >= (HELD_SYNC_SHARE if habit else SYNC_SHARE)
+
+
+def _sync_evidence(views: Sequence[View]) -> tuple[str, ...]:
+    worst = max(views, key=_sync_share)
+    cost = worst.mean(worst.facts.sync_cost) / 1e6
+    calls = [
+        f"rank {worst.rank}: {name}, {_per_step(worst, name):.1f} times a step, held the host "
+        f"{worst.mean(worst.facts.blockers[name][1]) / 1e6:.2f} ms a step"
+        for name in _longest_held(worst)
+    ]
+    return (
+        f"rank {worst.rank}: {cost:.2f} of {worst.step_ms:.2f} ms a step idle because a call "
+        "waited for the GPU and used up the host's lead",
+        *calls,
+        *list_places(views, SYNC),
+    )
+
+
+RULE = FindingRule(
+    kind="synchronization",
+    title="Needless synchronisation",
+    judge=judge_synchronization,
+    rows=(
+        FindingRow(
+            causes=("sync",),
+            when=(
+                "blocking calls in every other step or more cost 1 % of the step in idle GPU time "
+                "(0.3 % where they hold the host for a quarter of the step)"
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,18 @@
+"""The rules of all kinds of findings, found by their files: no list names them."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+from gpu_profile.analysis.findings import rules
+from gpu_profile.analysis.findings.finding import FindingRule
+
+
+def _find_rules() -> Iterator[tuple[str, FindingRule]]:
+    for module in pkgutil.iter_modules(rules.__path__):
+        rule = importlib.import_module(f"{rules.__name__}.{module.name}").RULE
+        yield rule.kind, rule
+
+
+RULES = dict(sorted(_find_rules()))
+"""The rules by kind, such as "straggler", sorted."""
