@@ -109,6 +109,7 @@ def join_ranges(first: Ranges, other: Ranges, shift: int) -> Ranges:
         np.r_[first.domain, other.domain],
         np.r_[first.name, renamed],
         tuple(names),
+        np.r_[first.payload, other.payload],
     )
 
 

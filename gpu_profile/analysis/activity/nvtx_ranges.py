@@ -24,6 +24,8 @@ from gpu_profile.analysis.store.schema import (
 from gpu_profile.analysis.tables.statistics import encode_rows
 
 NO_RANGE = -1
+MARKS_DOMAIN = "gpu-profile"
+"""The NVTX domain of the ranges that `profile --annotate` makes."""
 FOREVER = int(np.iinfo(np.int64).max)
 _CALL_NUMBERS = re.compile(r", (seq|op_id) = \d+|, input_op_ids = .*$")
 _OPERATOR = re.compile(r"^(aten|c10d|prims?|autograd)::\w+(,|$)|^\w+Backward\d+(,|$)|, sizes = \[")
@@ -35,7 +37,8 @@ class Ranges:
     """NVTX ranges sorted by start. `thread` is nsys' globalTid; `name` indexes `names`.
 
     A name carries its domain, as "NCCL:ncclAllReduce", except in NVTX's default domain. A range
-    that was never closed ends at FOREVER.
+    that was never closed ends at FOREVER. `payload` is the integer of a range of --annotate (the
+    number of a step), MISSING of any other range.
     """
 
     start: IntArray
@@ -44,10 +47,12 @@ class Ranges:
     domain: IntArray
     name: IntArray
     names: tuple[str, ...]
+    payload: IntArray
 
     def pick(self, rows: IntArray) -> "Ranges":
         start, end, thread = self.start[rows], self.end[rows], self.thread[rows]
-        return Ranges(start, end, thread, self.domain[rows], self.name[rows], self.names)
+        own = self.domain[rows], self.name[rows], self.names, self.payload[rows]
+        return Ranges(start, end, thread, *own)
 
     def called(self, name: str) -> "Ranges":
         """The ranges with this name; a leading ":" (nsys' default domain) is ignored."""
@@ -92,6 +97,7 @@ def load_ranges(database: Database, process: int) -> Ranges:
     rows["end"] = np.where(rows["end"] == MISSING, FOREVER, rows["end"])
     # Of two ranges with one start the longer one is the outer range, so it comes first.
     order = order[np.lexsort((-rows["end"][order], rows["start"][order]))]
+    rows["payload"] = _load_payloads(database, process, len(rows["start"]))
     rows = {key: values[order] for key, values in rows.items()}
     name, names = _name_ranges(database, process, codes[order], texts, rows)
     return Ranges(
@@ -101,7 +107,18 @@ def load_ranges(database: Database, process: int) -> Ranges:
         domain=np.maximum(rows["domainId"], 0),
         name=name,
         names=names,
+        payload=rows["payload"],
     )
+
+
+def _load_payloads(database: Database, process: int, size: int) -> IntArray:
+    """The integer payloads of all ranges; read only if the process has marks of ours."""
+    if MARKS_DOMAIN not in _load_domains(database, process).values():
+        return np.full(size, MISSING)
+    types = {"eventType": (NVTX_PUSH_POP, NVTX_START_END)}
+    columns = ("start", "int64Value?", "uint64Value?")
+    rows = database.load(NVTX, *columns, only=types, sort=False)
+    return np.where(rows["int64Value"] == MISSING, rows["uint64Value"], rows["int64Value"])
 
 
 def _name_ranges(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges, normal_name
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, MARKS_DOMAIN, Ranges, normal_name
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 
@@ -16,7 +16,7 @@ FEWEST_STEPS = 3
 # A repeated outermost range without a name like "step" must cover half of the recorded time.
 NAMELESS_COVER = 0.5
 
-MARKED_STEP = "gpu-profile:step"
+MARKED_STEP = f"{MARKS_DOMAIN}:step"
 """The steps that `profile --annotate` marks."""
 
 HostSteps = tuple[str, IntArray, IntArray]
@@ -36,6 +36,18 @@ def named_steps(ranges: Ranges) -> HostSteps | None:
     domains = (ranges.of_domain(domain) for domain in list_distinct(ranges.domain) if domain)
     elsewhere = (_first(domain, _telling) for domain in domains)
     return _first(ranges.of_user(), _candidates) or next(filter(None, elsewhere), None)
+
+
+def number_steps(ranges: Ranges, start: IntArray) -> IntArray:
+    """The numbers of the marked steps that begin at these times, counted from the program's first
+    step; empty if a step has none.
+    """
+    marked = ranges.called(MARKED_STEP)
+    place = np.minimum(np.searchsorted(marked.start, start), max(len(marked.start) - 1, 0))
+    if not len(marked.start) or not np.array_equal(marked.start[place], start):
+        return np.empty(0, np.int64)
+    numbers = marked.payload[place]
+    return numbers if np.all(np.diff(numbers) > 0) and numbers.min(initial=0) >= 0 else start[:0]
 
 
 def _first(

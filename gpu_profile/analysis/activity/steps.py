@@ -1,14 +1,14 @@
 """Find the training steps of a rank: by NVTX ranges, else by the repetition of its launches."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.activity.step_period import repeated_steps
-from gpu_profile.analysis.activity.step_ranges import FEWEST_STEPS, named_steps
+from gpu_profile.analysis.activity.step_ranges import FEWEST_STEPS, named_steps, number_steps
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
@@ -22,7 +22,8 @@ class Steps:
     times of the steps add up, and an idle gap belongs to the step before it. `source` is "range
     NAME", "repetition of 291 launches", or "" without steps; then `why_none` holds the reason,
     e.g. "no 3 stretches of launches are alike". `confidence` is 1 for ranges, else the part of the
-    steps that launch what the typical step does.
+    steps that launch what the typical step does. `number`: the numbers of the steps in the
+    program, from 0, as --annotate marks them; else empty.
     """
 
     source: str
@@ -32,6 +33,7 @@ class Steps:
     end: IntArray
     confidence: float = 1.0
     why_none: str = ""
+    number: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.start)
@@ -56,7 +58,8 @@ def find_steps(activity: Activity) -> Steps:
     """The steps of one rank, in time order."""
     named = named_steps(activity.ranges)
     if named:
-        return _on_gpu(activity, *named)
+        steps = _on_gpu(activity, *named)
+        return replace(steps, number=number_steps(activity.ranges, steps.host_start))
     if activity.leader is not None:
         led = find_steps(activity.leader)
         steps = _on_gpu(activity, led.source, led.host_start, led.host_end)
@@ -167,12 +170,15 @@ def common_steps(ranks: Sequence[Steps]) -> tuple[tuple[int, int], ...]:
 
 
 def _shift(lead: Steps, steps: Steps) -> int:
-    """The index in `lead` of the first step of `steps`, by the smallest distance in time.
+    """The index in `lead` of the first step of `steps`, by their numbers, else by the smallest
+    distance in time.
 
     Shift 0 is preferred by half a step, because most ranks begin with the same step.
     """
     if not len(steps):
         return 0
+    if len(lead.number) and len(steps.number):
+        return int(steps.number[0] - lead.number[0])
     typical = float(np.median(lead.end - lead.start))
     guess = int(np.searchsorted(lead.start, steps.start[0]))
     apart: dict[int, float] = {

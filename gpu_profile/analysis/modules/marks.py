@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.nvtx_ranges import Ranges
+from gpu_profile.analysis.activity.nvtx_ranges import MARKS_DOMAIN, Ranges
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 
-DOMAIN = "gpu-profile"
 STEP, DATA, FORWARD, BACKWARD, OPTIMIZER = "step", "data", "forward", "backward", "optimizer"
 PHASES = (STEP, DATA, FORWARD, BACKWARD, OPTIMIZER)
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
@@ -83,7 +82,7 @@ def parse_mark(text: str) -> Mark:
 @once_each
 def load_marks(ranges: Ranges) -> Marks | None:
     """The marks among a process's ranges; None if it was recorded without --annotate."""
-    prefix = f"{DOMAIN}:"
+    prefix = f"{MARKS_DOMAIN}:"
     ours = [code for code, name in enumerate(ranges.names) if name.startswith(prefix)]
     rows = np.flatnonzero(np.isin(ranges.name, ours)) if ours else ()
     if not len(rows):

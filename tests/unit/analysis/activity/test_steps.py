@@ -18,7 +18,7 @@ from gpu_profile.analysis.activity.steps import (
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.scenarios import Training
-from tests.unit.analysis.synthetic import Rank
+from tests.unit.analysis.synthetic import Rank, ranks_of
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 
@@ -141,3 +141,29 @@ def test_ranks_are_compared_by_the_steps_that_all_recorded(
 )
 def test_warm_up(times: list[int], dropped: int) -> None:
     assert first_steady(np.array(times)) == dropped
+
+
+def numbered(first_step: int, steps: int, path: Path) -> Steps:
+    """The steps of a recording that begins with that step of the program."""
+    (rank,) = ranks_of(1)
+    for number in range(first_step, first_step + steps):
+        start = rank.now
+        rank.kernel(900)
+        rank.work(1000)
+        rank.mark("step", start, number)
+    return find_steps(first(rank.recording.save(path)))
+
+
+def test_marked_steps_have_their_numbers(tmp_path: Path) -> None:
+    steps = numbered(20, 2, tmp_path / "two.sqlite")
+    assert (steps.source, steps.number.tolist()) == ("range gpu-profile:step", [20, 21])
+
+
+def test_ranks_are_paired_by_the_numbers_of_their_steps(tmp_path: Path) -> None:
+    """By time both recordings begin together, as clocks of two hosts may say."""
+    early = numbered(20, 8, tmp_path / "early.sqlite")
+    late = numbered(22, 8, tmp_path / "late.sqlite")
+    assert common_steps([early, late]) == ((2, 8), (0, 6))
+    assert common_steps([late, early]) == ((0, 6), (2, 8))
+    plain = [replace(one, number=one.number[:0]) for one in (early, late)]
+    assert common_steps(plain) == ((0, 8), (0, 8))
