@@ -11,6 +11,7 @@ from gpu_profile.cli.options.shared import (
     SettingsOptions,
     ShapeOptions,
     WhereOptions,
+    YesOptions,
 )
 from gpu_profile.cli.verb import make_flag
 
@@ -64,8 +65,10 @@ class FetchOptions(JobOptions, AnswerOptions, WhereOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportsOptions(FormatOptions, SetOptions):
-    pass
+class ReportsOptions(FormatOptions, SetOptions, DryRunOptions, YesOptions):
+    prune: bool = make_flag(False, "remove old runs of yours, after showing them")
+    keep: int = make_flag(0, "prune: leave this many of the latest", kind="count")
+    older: str = make_flag("", "prune: those that began longer ago: 12h, 30d, 4w")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,38 +1,69 @@
-"""reports: list runs and their reports."""
+"""reports: list runs and their reports, and remove old ones."""
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.jobs import ReportsOptions
-from gpu_profile.cli.terminal import print_tables
+from gpu_profile.cli.terminal import ask_user, print_tables
 from gpu_profile.errors import SettingsError
-from gpu_profile.runs import owner
+from gpu_profile.progress import Progress
+from gpu_profile.runs import owner, prune
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.table import Cell, Column, Table
 
+_NAMES = ("Run", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
+
 
 def reports(options: ReportsOptions) -> None:
-    """Print a table of the runs in REPORT_DIR."""
-    chosen = load_settings(options)
-    names = ("Run", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
-    rows = [
-        *map(_own_row, rundir.list_runs(chosen.report_dir)),
-        *map(_foreign_row, rundir.foreign_runs(chosen.report_dir)),
-    ]
-    table = Table("runs", tuple(Column(name) for name in names), tuple(rows))
-    if rows or options.format != "text":
-        print_tables([table], options.format)
+    """Print a table of the runs in REPORT_DIR; with --prune, remove old ones after showing them."""
+    report_dir = load_settings(options).report_dir
+    if options.prune:
+        prune_runs(report_dir, options)
+        return
+    if options.older or options.keep:
+        raise SettingsError("--keep and --older choose what --prune removes", "Add --prune")
+    own, foreign = rundir.list_runs(report_dir), rundir.foreign_runs(report_dir)
+    if own or foreign or options.format != "text":
+        print_tables([_make_table("runs", own, foreign)], options.format)
     else:
-        print(f"{chosen.report_dir} holds no runs; `invoke profile` makes one")
+        print(f"{report_dir} holds no runs; `invoke profile` makes one")
+
+
+def prune_runs(report_dir: Path, options: ReportsOptions) -> None:
+    """Show the old runs, ask, and remove them. Runs of other users are never among them."""
+    if not options.older and not options.keep:
+        what = "--prune does not know which runs are old"
+        raise SettingsError(what, "Use --older 30d, --keep 10, or both")
+    age = prune.parse_age(options.older) if options.older else timedelta(0)
+    old = prune.find_old_runs(report_dir, datetime.now(timezone.utc), options.keep, age)
+    if old.spared:
+        Progress().say(f"{old.spared} runs are left: not ended, damaged, or behind a link")
+    print_tables([_make_table("old runs", old.removable, ())], options.format)
+    if not old.removable or options.dry_run:
+        return
+    size = sum(map(prune.measure_folder, old.removable)) / 1e6
+    question = f"Remove these {len(old.removable)} runs, {size:.1f} MB, from {report_dir}?"
+    if not ask_user(question, yes=options.yes):
+        raise SettingsError("nothing was removed", "Answer y on a terminal, or use --yes")
+    prune.remove_runs(old.removable)
+    Progress().say(f"removed {len(old.removable)} runs, {size:.1f} MB")
+
+
+def _make_table(title: str, own: Sequence[Path], foreign: Sequence[Path]) -> Table:
+    rows = (*map(_own_row, own), *map(_foreign_row, foreign))
+    return Table(title, tuple(Column(name) for name in _NAMES), rows)
 
 
 def _own_row(directory: Path) -> tuple[Cell, ...]:
     """Return the row of a run. A damaged record affects its own row only."""
+    size = round(prune.measure_folder(directory) / 1e6, 1)
     try:
-        return _build_row(rundir.load_run(directory))
+        return _build_row(rundir.load_run(directory), size)
     except SettingsError as error:
-        return (directory.name, "damaged", None, None, None, None, "", error.what)
+        return (directory.name, "damaged", None, None, None, size, "", error.what)
 
 
 def _foreign_row(directory: Path) -> tuple[Cell, ...]:
@@ -41,8 +72,7 @@ def _foreign_row(directory: Path) -> tuple[Cell, ...]:
     return (directory.name, "foreign", None, None, None, None, "", what)
 
 
-def _build_row(run: RunRecord) -> tuple[Cell, ...]:
-    size = round(sum(facts.bytes for facts in run.reports) / 1e6, 1)
+def _build_row(run: RunRecord, size: float) -> tuple[Cell, ...]:
     cost = f"{run.baseline['ratio']:.3f}x" if run.baseline else ""
     command = " ".join(run.command)
     return (run.id, run.phase, run.launcher, run.exit_code, len(run.reports), size, cost, command)

@@ -1,0 +1,117 @@
+"""Which runs `reports --prune` removes: ended ones of this user, and only after showing them."""
+
+import dataclasses
+import os
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.runs.prune import find_old_runs, measure_folder, parse_age, remove_runs
+from gpu_profile.runs.record import RunRecord, save_run
+from tests.invoked import invoke, reporting_here
+
+NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
+RUN = RunRecord(id="x", launcher="host", command=("train",), phase="done", cleaned=True)
+NONE = timedelta(0)
+
+
+def make_run(report_dir: Path, name: str, days: int, **changes: Any) -> Path:
+    """A run directory with one report of 1000 bytes, made in the order of the calls."""
+    directory = report_dir / name
+    directory.mkdir()
+    started = (NOW - timedelta(days=days)).isoformat()
+    save_run(dataclasses.replace(RUN, id=name, started_at=started, **changes), directory)
+    (directory / "rank0.h.nsys-rep").write_bytes(b"x" * 1000)
+    return directory
+
+
+def test_old_runs_but_the_latest(tmp_path: Path) -> None:
+    old = [make_run(tmp_path, f"a{days}", days) for days in (50, 40, 31, 2)]
+    assert find_old_runs(tmp_path, NOW, 0, timedelta(days=30)).removable == tuple(old[:3])
+    assert find_old_runs(tmp_path, NOW, 2, timedelta(days=30)).removable == tuple(old[:2])
+    assert find_old_runs(tmp_path, NOW, 1, NONE).removable == tuple(old[:3])
+    assert find_old_runs(tmp_path, NOW, 9, NONE).removable == ()
+
+
+def test_what_may_still_be_needed_is_spared(tmp_path: Path) -> None:
+    make_run(tmp_path, "going", 50, phase="running", cleaned=False)
+    make_run(tmp_path, "fetching", 50, phase="fetching", cleaned=False)
+    (make_run(tmp_path, "damaged", 50) / "run.json").write_text("{")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "link").symlink_to(make_run(elsewhere, "far", 50))
+    ended = make_run(tmp_path, "failed", 50, phase="failed", cleaned=False)
+    old = find_old_runs(tmp_path, NOW, 0, NONE)
+    assert (old.removable, old.spared) == ((ended,), 4)
+
+
+def test_a_record_without_a_time_is_as_old_as_its_file(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, "a", 0)
+    save_run(dataclasses.replace(RUN, id="a"), directory)
+    os.utime(directory / "run.json", (NOW.timestamp() - 5 * 86400,) * 2)
+    assert find_old_runs(tmp_path, NOW, 0, timedelta(days=4)).removable == (directory,)
+    assert find_old_runs(tmp_path, NOW, 0, timedelta(days=6)).removable == ()
+
+
+def test_a_directory_that_changed_hands_is_not_removed(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root gives files away")
+    mine, theirs = make_run(tmp_path, "mine", 1), make_run(tmp_path, "theirs", 1)
+    os.chown(theirs, 65534, 65534)
+    with pytest.raises(ToolError, match=f"{theirs} is not yours any more"):
+        remove_runs([mine, theirs])
+    assert not mine.exists()
+    assert theirs.exists()
+
+
+def test_a_link_in_a_run_is_removed_and_not_followed(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, "a", 1)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_bytes(b"x" * 5000)
+    (directory / "link").symlink_to(tmp_path / "kept")
+    assert measure_folder(directory) < 4000
+    remove_runs([directory])
+    assert (tmp_path / "kept" / "file").exists()
+
+
+@pytest.mark.parametrize("text", ["30", "d", "-1d", "30 d", "1.5d", "30m", "999999d"])
+def test_an_age_that_is_none(text: str) -> None:
+    with pytest.raises(SettingsError, match="is no age"):
+        parse_age(text)
+
+
+def test_the_verb_shows_asks_and_removes(tmp_path: Path) -> None:
+    reporting_here(tmp_path)
+    runs = [make_run(tmp_path, f"train-{number}", 60) for number in range(3)]
+    unasked = invoke("reports", "--prune", "--keep=1", directory=tmp_path)
+    assert unasked.returncode == 2
+    assert "train-0" in unasked.stdout
+    assert "train-2" not in unasked.stdout
+    assert unasked.stderr.splitlines()[-1].startswith("error: nothing was removed.")
+    tried = invoke("reports", "--prune", "--older=30d", "--dry-run", directory=tmp_path)
+    assert tried.returncode == 0, tried.said
+    assert all(run.exists() for run in runs)
+    done = invoke("reports", "--prune", "--older=30d", "--keep=1", "--yes", directory=tmp_path)
+    assert done.returncode == 0, done.said
+    assert [run.exists() for run in runs] == [False, False, True]
+    assert "removed 2 runs" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--prune",), "--prune does not know which runs are old. Use --older 30d"),
+        (("--older=30d",), "--keep and --older choose what --prune removes. Add --prune"),
+        (("--prune", "--older=x"), "--older 'x' is no age"),
+        (("--prune", "--keep=-1"), "--keep -1 is not understood"),
+    ],
+)
+def test_refusals(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    make_run(reporting_here(tmp_path), "train-1", 60)
+    refused = invoke("reports", *words, directory=tmp_path)
+    assert refused.returncode == 2
+    assert message in refused.stderr
+    assert (tmp_path / "train-1").exists()
