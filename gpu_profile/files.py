@@ -6,8 +6,12 @@ Either can leave a link or a FIFO where a verb writes (`page.html -> ~/.ssh/auth
 
 import contextlib
 import errno
+import importlib.util
 import os
+import re
+import shutil
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -18,7 +22,11 @@ PRIVATE = 0o600
 _ELSEWHERE = "Name another place"
 # Windows has no O_NOFOLLOW, O_CLOEXEC and O_NONBLOCK. Without O_BINARY it changes line ends.
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_HAS_LOCKS = importlib.util.find_spec("fcntl") is not None  # Windows has none
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_DRAFT = re.compile(r"\..+\.[0-9a-f]{16}\.part|\.new-\w+")
+"""Names of drafts and of folders for the output of other programs."""
+_YOUNGEST_S = 60.0  # younger drafts are not removed: the lock follows the file within 1 ms
 _MENDABLE = {errno.ENOSPC, errno.EDQUOT}
 """Errors that are raised unchanged: a full disk, a full quota. tasks.py prints the next step."""
 
@@ -49,8 +57,10 @@ def open_draft(path: Path) -> Iterator[IO[bytes]]:
     draft, descriptor = _new_file(path)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            _try_lock(descriptor)
             yield file
-        draft.replace(path)
+            file.flush()
+            draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
@@ -96,7 +106,64 @@ def new_folder(directory: Path) -> Iterator[Path]:
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix=".new-", dir=directory) as folder:
-        yield Path(folder)
+        lock = lock_directory(Path(folder))
+        try:
+            yield Path(folder)
+        finally:
+            os.close(lock) if lock else None
+
+
+def lock_directory(directory: Path, *, wait: bool = False) -> int | None:
+    """Lock a directory (flock) until the returned descriptor is closed or the process ends.
+
+    Returns None if another process has the lock. Without locks (Windows, some network file systems)
+    every process gets one.
+    """
+    descriptor = os.open(directory if _HAS_LOCKS else os.devnull, os.O_RDONLY)
+    if _try_lock(descriptor, wait=wait):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _try_lock(descriptor: int, *, wait: bool = False) -> bool:
+    """Return False if another process has locked the file or directory."""
+    if not _HAS_LOCKS:
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def remove_drafts(directory: Path) -> int:
+    """Remove the drafts in a directory that killed processes of this user left; return how many."""
+    drafts = [path for path in directory.iterdir() if _DRAFT.fullmatch(path.name)]
+    removed = 0
+    for path in drafts if _HAS_LOCKS else []:
+        with contextlib.suppress(OSError):
+            removed += _remove_draft(path)
+    return removed
+
+
+def _remove_draft(path: Path) -> bool:
+    facts = path.lstat()
+    kind = stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)
+    if not kind or facts.st_uid != os.getuid() or time.time() - facts.st_mtime < _YOUNGEST_S:
+        return False
+    descriptor = os.open(path, os.O_RDONLY | _NO_LINK | _NO_WAIT)
+    try:
+        if not _try_lock(descriptor):
+            return False
+        shutil.rmtree(path) if stat.S_ISDIR(facts.st_mode) else path.unlink()
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def adopt(source: Path, target: Path) -> None:

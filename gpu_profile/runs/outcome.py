@@ -5,20 +5,40 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpu_profile import __version__, redact
+from gpu_profile.command import Result
 from gpu_profile.errors import GpuProfileError, JobError
-from gpu_profile.job import Job, NsysPlan
+from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.runs import output_log as output
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 
 
-def make_record(job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...]) -> RunRecord:
+def predict_handle(launcher: Launcher, job: Job, plan: NsysPlan) -> str:
+    """Return the handle that the job will have, without starting it; empty if only a start says it.
+
+    Names follow from the job's name, except Slurm's numbers.
+    """
+    steps = launcher.submit(job, plan)
+    try:
+        next(steps)
+        while True:
+            steps.send(Result(returncode=0))
+    except StopIteration as stop:
+        return str(Handle(launcher=launcher.name, id=stop.value)) if stop.value else ""
+    except GpuProfileError:
+        return ""
+
+
+def make_record(
+    job: Job, launcher: Launcher, plan: NsysPlan, kinds: tuple[str, ...], handle: str = ""
+) -> RunRecord:
     resources = job.resources
     world = resources.nodes * (resources.tasks_per_node or 1)
     chosen = job.profile.ranks if job.profile else frozenset()
     return RunRecord(
         id=job.name,
         launcher=launcher.name,
+        handle=handle,
         command=redact.redact_argv(job.command),
         nsys=redact.redact_argv((*plan.options, *plan.first)) if job.profile else (),
         image=str(job.image or ""),

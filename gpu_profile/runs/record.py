@@ -12,9 +12,9 @@ from typing import Any
 
 from gpu_profile import files
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.job import LauncherName
+from gpu_profile.job import Handle, LauncherName
 from gpu_profile.launchers.table import LAUNCHERS
-from gpu_profile.runs import owner, record_fields
+from gpu_profile.runs import job_note, owner, record_fields
 
 RUN_FILE = "run.json"
 OUTPUT_FILE = "output.log"
@@ -130,7 +130,7 @@ def load_run(directory: Path) -> RunRecord:
         data |= {key: tuple(data[key]) for key in ("command", "nsys", "ranks", "kinds")}
         run = RunRecord(**data, reports=reports)
         record_fields.check(run)
-        return run
+        return _with_trusted_handle(run, directory)
     except FileNotFoundError as error:
         raise SettingsError(
             f"{directory} holds no run", "`invoke reports` lists the runs"
@@ -139,6 +139,15 @@ def load_run(directory: Path) -> RunRecord:
         raise SettingsError(error.what, "No run writes such a record") from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise SettingsError(f"{path} is not a run record: {error}") from error
+
+
+def _with_trusted_handle(run: RunRecord, directory: Path) -> RunRecord:
+    """Return the record with the handle of the job that was started, see runs/job_note.py."""
+    handle = job_note.trusted_handle(directory, run.handle)
+    if handle == run.handle:
+        return run
+    launcher = Handle.parse(handle).launcher if handle else run.launcher
+    return dataclasses.replace(run, handle=handle, launcher=launcher)
 
 
 def list_runs(report_dir: Path) -> tuple[Path, ...]:

@@ -24,9 +24,14 @@ from gpu_profile.progress import Progress
 from gpu_profile.runs import output_log as output
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs import reports as report
-from gpu_profile.runs.absence import Absence
 from gpu_profile.runs.export_report import run_export
-from gpu_profile.runs.outcome import format_phase, make_job_failure, make_record
+from gpu_profile.runs.follower import Absence, Follower
+from gpu_profile.runs.outcome import (
+    format_phase,
+    make_job_failure,
+    make_record,
+    predict_handle,
+)
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
 from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.runs.reports import Report
@@ -53,27 +58,38 @@ class Runner:
     """The nsys of this machine for exports that the launcher cannot make; empty: the one on
     PATH."""
     _since: float = field(default_factory=time.monotonic)
+    follower: Follower = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.follower = Follower(self.directory, self.progress)
 
     def start(self, job: Job, plan: NsysPlan, kinds: tuple[str, ...]) -> RunRecord:
         """Submit the job and record its handle."""
         self.secrets = (*self.secrets, *redact.secret_values(job.env))
-        run = make_record(job, self.launcher, plan, kinds)
+        # A process that is killed meanwhile leaves the handle that the job will most likely have.
+        handle = predict_handle(self.launcher, job, plan)
+        run = make_record(job, self.launcher, plan, kinds, handle)
         rundir.save_run(run, self.directory)
-        with signals.hold_signals("SIGHUP"), self._recorded(run):
+        self.follower.begin(handle)
+        with self._followed(run), signals.hold_signals("SIGHUP"), self._recorded(run):
             job_id = process.drive(self.launcher.submit(job, plan))
-            handle = Handle(launcher=self.launcher.name, id=job_id)
-            return self._save(run, phase="running", handle=str(handle))
+            handle = str(Handle(launcher=self.launcher.name, id=job_id))
+            self.follower.begin(handle)
+            return self._save(run, phase="running", handle=handle)
 
     def finish(self, run: RunRecord) -> RunRecord:
         """Wait, fetch, validate and clean up. Raises the run's error after recording it.
 
-        SIGHUP ends this process only: the record stays as it is, and `fetch` goes on.
+        It waits while another process follows the run, and returns the result of that one. SIGHUP
+        ends this process only: the record stays as it is, and `fetch` goes on.
         """
-        try:
-            return self._finish(run)
-        except signals.HungUp:
-            what = f"the terminal is gone; {run.handle} is left as it is"
-            raise Interrupted(what, f"`invoke fetch --job {run.id}` goes on") from None
+        fresh = not self.follower.following
+        self.follower.begin(run.handle)
+        with self._followed(run):
+            run = rundir.load_run(self.directory) if fresh else run
+            run = run if run.cleaned else self._finish(run)
+        self.follower.end()
+        return run
 
     def _finish(self, run: RunRecord) -> RunRecord:
         job_id = Handle.parse(run.handle).id
@@ -245,6 +261,18 @@ class Runner:
         run = dataclasses.replace(run, **changes)  # type: ignore[arg-type]
         rundir.save_run(run, self.directory)
         return run
+
+    @contextlib.contextmanager
+    def _followed(self, run: RunRecord) -> Iterator[None]:
+        """Stop following when the body fails. SIGHUP leaves the record and the note as they are."""
+        try:
+            yield
+        except signals.HungUp:
+            again = f"`invoke fetch --job {run.id}` goes on"
+            raise Interrupted(f"the terminal is gone; {run.id} is left as it is", again) from None
+        except BaseException:
+            self.follower.end()
+            raise
 
     @contextlib.contextmanager
     def _recorded(self, run: RunRecord) -> Iterator[None]:

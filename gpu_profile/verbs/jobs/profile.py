@@ -15,6 +15,7 @@ from gpu_profile.nsys.help import TYPICAL_HELP
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline
 from gpu_profile.runs import record as rundir
+from gpu_profile.runs.follower import tell_left
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
@@ -40,11 +41,13 @@ def profile(options: ProfileOptions) -> None:
             show_commands(process.plan(launcher.submit(_make_plain(_strip_values(job)), _NO_NSYS)))
         _show_plan(_strip_values(job), launcher)
         return
+    tell_left(chosen.report_dir)
     plan, kinds = nsys_plan(job, launcher, chosen, strict=options.strict)
     secrets = redact.secret_values(options.environ)
     plain = _run_baseline(job, launcher, chosen, secrets) if options.baseline else None
     runner, run = _start_run(job, plan, kinds, launcher, chosen, secrets, keep=options.keep)
     if options.detach:
+        runner.follower.end()
         runner.progress.say(f"`invoke fetch --job {run.id}` waits for it and brings its reports")
         print(run.handle)
         return

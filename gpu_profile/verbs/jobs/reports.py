@@ -11,6 +11,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import owner, prune
 from gpu_profile.runs import record as rundir
+from gpu_profile.runs.follower import tell_left
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.table import Cell, Column, Table
 
@@ -25,6 +26,7 @@ def reports(options: ReportsOptions) -> None:
         return
     if options.older or options.keep:
         raise SettingsError("--keep and --older choose what --prune removes", "Add --prune")
+    tell_left(report_dir)
     own, foreign = rundir.list_runs(report_dir), rundir.foreign_runs(report_dir)
     if own or foreign or options.format != "text":
         print_tables([_make_table("runs", own, foreign)], options.format)

@@ -8,6 +8,7 @@ from gpu_profile.engine import container
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.runs import record as rundir
+from gpu_profile.runs.job_note import JobNote, write_note
 from gpu_profile.verbs.image.lock import apply_version
 
 
@@ -20,7 +21,9 @@ def run(options: RunOptions) -> None:
     if options.dry_run:
         show_commands(process.plan(steps))
     else:
-        rundir.make_private(chosen.report_dir / chosen.container)
+        directory = chosen.report_dir / chosen.container
+        rundir.make_private(directory)
+        write_note(directory, JobNote(handle=""))  # a run.json in it names no job of ours
         print(process.drive(steps))
 
 

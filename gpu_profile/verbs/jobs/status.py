@@ -7,12 +7,14 @@ from gpu_profile.cli.options.jobs import StatusOptions
 from gpu_profile.command import Steps
 from gpu_profile.engine import container
 from gpu_profile.launcher import JobStatus
+from gpu_profile.runs.follower import tell_left
 from gpu_profile.verbs.jobs.ended_run import describe_end
 
 
 def status(options: StatusOptions) -> None:
     """Print a job's state, from its record once the engine has removed the job."""
     chosen = load_settings(options)
+    tell_left(chosen.report_dir)
     home = run_at_home(options.job, chosen)
     if home:
         print(describe_end(*home))

@@ -18,7 +18,7 @@ from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record as rundir
-from gpu_profile.runs.absence import Absence
+from gpu_profile.runs.follower import Absence
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
 from tests.invoked import argv, reporting_here

@@ -1,0 +1,111 @@
+"""One process at a time follows a run. What killed processes left is listed by the next start."""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpu_profile import files
+from gpu_profile.analysis.store import temporary
+from gpu_profile.errors import EngineAwayError, SettingsError
+from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.progress import Progress
+from gpu_profile.runs import job_note
+from gpu_profile.runs import record as rundir
+from gpu_profile.runs.job_note import JobNote
+from gpu_profile.runs.record import RunRecord
+
+_UNFINISHED = ("submitting", "running", "fetching")
+
+
+class Follower:
+    """This process' right to follow one run: a lock on the run directory, and a note beside it."""
+
+    def __init__(self, directory: Path, progress: Progress) -> None:
+        self._directory = directory
+        self._progress = progress
+        self._held = contextlib.ExitStack()
+        self.following = False
+
+    def begin(self, handle: str) -> None:
+        """Wait until no other process follows the run, and write the note."""
+        if not self.following:
+            lock = files.lock_directory(self._directory)
+            if lock is None:
+                self._progress.say(f"another process follows {self._directory.name}: waiting")
+                lock = files.lock_directory(self._directory, wait=True)
+            self._held.callback(os.close, lock) if lock else None
+            self.following = True
+        job_note.write_note(self._directory, JobNote(handle=handle, followed=True))
+
+    def end(self) -> None:
+        """Let others follow. A run whose job was removed needs no note."""
+        with contextlib.suppress(OSError, SettingsError):
+            note = job_note.read_note(self._directory)
+            if _is_cleaned(self._directory):
+                job_note.remove_note(self._directory)
+            elif note:
+                job_note.write_note(self._directory, JobNote(handle=note.handle))
+        self.following = False
+        self._held.close()
+
+
+def _is_cleaned(directory: Path) -> bool:
+    try:
+        return rundir.load_run(directory).cleaned
+    except SettingsError:
+        return False
+
+
+class Absence:
+    """Measures how long the engine of a run has not answered."""
+
+    def __init__(self, run: RunRecord) -> None:
+        self._run = run
+        self._since: float | None = None
+
+    def check(self, status: JobStatus) -> None:
+        """Raise EngineAwayError once the state is UNKNOWN for longer than `patience_s`."""
+        if status.state is not JobState.UNKNOWN or status.patience_s is None:
+            self._since = None
+            return
+        now = time.monotonic()
+        self._since = self._since or now
+        if now - self._since >= status.patience_s:
+            reason = status.reason or "its engine does not answer"
+            what = f"{self._run.handle} may run on: {reason}, for {status.patience_s:g} s now"
+            raise EngineAwayError(what, f"`invoke fetch --job {self._run.id}` goes on")
+
+
+def tell_left(report_dir: Path) -> None:
+    """Print the lines of list_left to standard error."""
+    for line in list_left(report_dir):
+        Progress().say(line)
+
+
+def list_left(report_dir: Path) -> Iterator[str]:
+    """Yield a line for each run whose process was killed, and remove its temporary files.
+
+    A run with --detach has no process, and is none of them.
+    """
+    for directory, note in job_note.list_notes(report_dir):
+        lock = files.lock_directory(directory) if note.followed else None
+        if lock is not None:
+            os.close(lock)
+            yield from _describe_left(directory)
+    removed = temporary.sweep()
+    with contextlib.suppress(OSError, SettingsError):  # no such REPORT_DIR
+        removed += sum(map(files.remove_drafts, (report_dir, *rundir.list_runs(report_dir))))
+    if removed:
+        yield f"removed {removed} temporary files and folders of processes that were killed"
+
+
+def _describe_left(directory: Path) -> Iterator[str]:
+    try:
+        phase = rundir.load_run(directory).phase
+    except SettingsError:
+        return
+    if phase in _UNFINISHED:
+        again = f"`invoke fetch --job {directory.name}` goes on"
+        yield f"{directory.name} ({phase}) was left by a process that was killed: {again}"
