@@ -35,6 +35,11 @@ class Module:
     def is_real(self) -> bool:
         return not self.name.startswith("(")
 
+    @property
+    def is_nameless(self) -> bool:
+        """Whether nothing names the module, as the outermost one: its class stands for its name."""
+        return bool(self.name) and self.name == self.kind
+
 
 NOTHING = Module("")
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.modules.marks import FORWARD, Module, load_marks
+from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, find_parents
+from gpu_profile.analysis.modules.marks import FORWARD, Marks, Module, load_marks
 from gpu_profile.analysis.modules.module_times import find_steady_kernels
 from gpu_profile.analysis.modules.owners import find_op_owners
 from gpu_profile.analysis.tables.statistics import encode_rows
@@ -13,13 +14,18 @@ from gpu_profile.analysis.tables.statistics import encode_rows
 
 @dataclass(frozen=True)
 class ModuleKernel:
-    """One kernel of one module in one kind of work (owners.WORKS): ns and launches."""
+    """One kernel of one module in one kind of work (owners.WORKS): ns and launches.
+
+    `around` are the modules without a name of their own that the module is in, the outermost
+    first: DistributedDataParallel, GPT2LMHeadModel.
+    """
 
     module: Module
     work: str
     kernel: str
     time: int
     count: int
+    around: tuple[str, ...] = ()
 
 
 def list_module_kernels(activity: Activity) -> list[ModuleKernel]:
@@ -35,12 +41,36 @@ def list_module_kernels(activity: Activity) -> list[ModuleKernel]:
     counts = np.bincount(codes, minlength=len(combinations)).tolist()
     times = np.zeros(len(combinations), np.int64)
     np.add.at(times, codes, activity.ops.duration[rows])
-    kernels = [
-        ModuleKernel(
-            owners.owners[owner].module, owners.owners[owner].work, activity.names[name], *numbers
-        )
-        for (owner, name), *numbers in zip(combinations, times.tolist(), counts, strict=True)
-    ]
+    around = find_nameless(marks)
+    kernels = []
+    for (code, name), time, count in zip(combinations, times.tolist(), counts, strict=True):
+        owner = owners.owners[code]
+        nameless = around.get(owner.module, ())
+        own = owner.module, owner.work, activity.names[name], time, count, nameless
+        kernels.append(ModuleKernel(*own))
     idle = {mark.module for mark in marks.by_name} - {one.module for one in kernels}
     named = sorted(module for module in idle if module.name and module.is_real)
-    return [*kernels, *(ModuleKernel(module, FORWARD, "", 0, 0) for module in named)]
+    return [
+        *kernels,
+        *(ModuleKernel(module, FORWARD, "", 0, 0, around.get(module, ())) for module in named),
+    ]
+
+
+def find_nameless(marks: Marks) -> dict[Module, tuple[str, ...]]:
+    """The classes of the modules without a name of their own around each module, the outermost
+    first, by the ranges around its first forward.
+    """
+    ranges, parents = marks.ranges, find_parents(marks.ranges)
+    codes, first = np.unique(ranges.name, return_index=True)
+    around: dict[Module, tuple[str, ...]] = {}
+    for code, row in zip(codes.tolist(), first.tolist(), strict=True):
+        mark, chain = marks.by_name[code], list[str]()
+        row = int(parents[row])
+        while row != NO_RANGE:
+            outer = marks.by_name[int(ranges.name[row])].module
+            if outer.is_nameless and outer.name not in chain:
+                chain.append(outer.name)
+            row = int(parents[row])
+        if mark.phase == FORWARD and mark.module.name:
+            around[mark.module] = tuple(reversed(chain))
+    return around

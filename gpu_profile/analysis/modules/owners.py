@@ -12,7 +12,6 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMMUNICATION, NO_CALL, Activity
 from gpu_profile.analysis.activity.graph_captures import NO_NODE
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_own_innermost
-from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.marks import (
@@ -25,10 +24,21 @@ from gpu_profile.analysis.modules.marks import (
     load_marks,
     phases_of,
 )
-from gpu_profile.analysis.tables.comm_kernels import KINDS, OTHER
+from gpu_profile.analysis.tables.comm_kernels import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    BROADCAST,
+    KINDS,
+    OTHER,
+    REDUCE,
+    REDUCE_SCATTER,
+)
+from gpu_profile.analysis.tables.statistics import encode_rows
 
 COLLECTIVE, UNATTRIBUTED = "communication", "unattributed"
 WORKS = (FORWARD, BACKWARD, OPTIMIZER, COLLECTIVE, UNATTRIBUTED)
+SYNCHRONISE = frozenset((ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE))
+"""Kinds of collectives that synchronise gradients and parameters."""
 GRAPH, NO_PHASE, NO_LAUNCH = "graph", "outside of phases", "no launch recorded"
 
 
@@ -155,18 +165,22 @@ def _owned(book: _Book) -> IntArray:
 
 
 def _set_collectives(activity: Activity, codes: IntArray, book: _Book) -> None:
-    """Make communication without a module a collective of its kind, and the other communication
-    that of its module.
+    """Make communication that of its module, else a collective of its kind.
+
+    What synchronises gradients in the backward pass is launched in whatever module's backward
+    runs then: DDP's buckets hold gradients of several modules, and FSDP fetches parameters ahead.
+    So its owner is not known.
     """
     rows = np.flatnonzero(activity.ops.kind == COMMUNICATION)
-    owners = book.owners
-    comm = activity.comm
+    owners, comm = book.owners, activity.comm
     kind = comm.kind.astype(np.int64) if comm else np.full(len(rows), KINDS.index(OTHER))
-    for code in list_distinct(codes[rows]):
-        own = np.flatnonzero(codes[rows] == code)
-        if owners[code].work != UNATTRIBUTED:
-            codes[rows[own]] = book.code(Owner(COLLECTIVE, owners[code].module))
-            continue
-        for number in list_distinct(kind[own]):
-            named = Owner(COLLECTIVE, Module(f"({KINDS[number]})", COLLECTIVE))
-            codes[rows[own[kind[own] == number]]] = book.code(named)
+    of_owner, combinations = encode_rows(codes[rows], kind)
+    collectives = []
+    for code, number in combinations:
+        owner, name = owners[code], KINDS[number]
+        synchronises = owner.work == BACKWARD and name in SYNCHRONISE
+        known = owner.work != UNATTRIBUTED and not synchronises
+        module = owner.module if known else Module(f"({name})", COLLECTIVE)
+        collectives.append(book.code(Owner(COLLECTIVE, module)))
+    if len(rows):
+        codes[rows] = np.array(collectives, np.int64)[of_owner]

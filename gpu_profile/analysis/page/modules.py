@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.modules.marks import BACKWARD, Module
+from gpu_profile.analysis.modules.marks import BACKWARD
 from gpu_profile.analysis.modules.module_kernels import ModuleKernel, list_module_kernels
 from gpu_profile.analysis.modules.owners import UNATTRIBUTED
 from gpu_profile.analysis.page.parts import (
@@ -82,11 +82,10 @@ def model_icicle(parts: Sequence[ModuleKernel], clean: Redactor) -> str:
 
 def _make_tree(parts: Sequence[ModuleKernel]) -> _Node:
     root = _Node("")
-    model = _find_model({one.module for one in parts})
     for one in parts:
         node = root
         node.add(one)
-        for path, name in _list_steps(one.module, model):
+        for path, name in _list_steps(one):
             node = node.inner.setdefault(name, _Node(path))
             node.add(one)
         node.kind = one.module.kind
@@ -95,27 +94,20 @@ def _make_tree(parts: Sequence[ModuleKernel]) -> _Node:
     return root
 
 
-def _find_model(modules: set[Module]) -> Module | None:
-    """The outermost module, which has its class for a name; None if there are several."""
-    nameless = [module for module in modules if module.is_real and module.name == module.kind]
-    return nameless[0] if len(nameless) == 1 else None
-
-
-def _list_steps(module: Module, model: Module | None) -> Iterator[tuple[str, str]]:
+def _list_steps(one: ModuleKernel) -> Iterator[tuple[str, str]]:
     """Yield (path, name) of each box from the outermost one to that of the module."""
+    module = one.module
     if module.kind == UNATTRIBUTED:
         yield _REST, _REST
         yield f"{_REST} {module.name.strip('()')}", module.name.strip("()")
         return
-    if not module.is_real:
+    yield from ((name, name) for name in one.around)
+    if module.is_nameless or not module.is_real:
         yield module.name, module.name
         return
-    if model:
-        yield model.name, model.name
-    if module != model:
-        names = module.name.split(".")[:_DEEPEST]
-        for depth, name in enumerate(names, 1):
-            yield ".".join(names[:depth]), name
+    names = module.name.split(".")[:_DEEPEST]
+    for depth, name in enumerate(names, 1):
+        yield ".".join(names[:depth]), name
 
 
 def _list_boxes(node: _Node, row: int, offset: int) -> Iterator[tuple[_Node, int, int]]:

@@ -11,7 +11,7 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import OURS
 from gpu_profile.errors import ReportError
-from tests.unit.analysis.synthetic import Rank, ranks_of
+from tests.unit.analysis.synthetic import Rank, all_reduce, ranks_of
 
 LAYERS, STEPS = 4, 8
 
@@ -80,3 +80,17 @@ def test_a_module_that_is_not_there(tmp_path: Path) -> None:
     metric = Metric.parse("module:h.9")
     with pytest.raises(ReportError, match=r"no module:h\.9"):
         compare_samples(of_module(base, "h.9"), of_module(base, "h.9"), metric, 0.05)
+
+
+@pytest.mark.parametrize(("phase", "owner"), [("forward", "h.0.mlp"), ("backward", "(all_reduce)")])
+def test_gradients_are_synchronised_by_no_module(phase: str, owner: str, tmp_path: Path) -> None:
+    """A bucket of DDP is reduced while any module's backward runs."""
+    ranks = ranks_of(2)
+    starts = [rank.now for rank in ranks]
+    all_reduce(ranks, 20)
+    for rank, start in zip(ranks, starts, strict=True):
+        rank.mark(f"{phase} h.0.mlp|MLP|model.py:3", start)
+    with Database.open(ranks[0].recording.save(tmp_path / "run.sqlite")) as database:
+        table = OURS["module_sum"].table(database)
+    times = dict(zip(table.column("Module"), table.column("Communication"), strict=True))
+    assert {name: time is not None for name, time in times.items()} == {owner: True}
