@@ -31,9 +31,13 @@ _MENDABLE = {errno.ENOSPC, errno.EDQUOT}
 """Errors that are raised unchanged: a full disk, a full quota. tasks.py prints the next step."""
 
 
-def write_atomically(path: Path, data: bytes | str) -> None:
-    """Replace `path` by a new file with this content. Raises SettingsError if that fails."""
-    with open_draft(path) as file:
+def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) -> None:
+    """Replace `path` by a new file with this content. Raises SettingsError if that fails.
+
+    `mode` is the most that the new file allows, less the umask: 0o640 is the mode of a `.env` that
+    is written anew.
+    """
+    with open_draft(path, mode=mode) as file:
         file.write(data.encode() if isinstance(data, str) else data)
 
 
@@ -47,14 +51,14 @@ def write_output(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def open_draft(path: Path) -> Iterator[IO[bytes]]:
+def open_draft(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
     """Open a new file beside `path` that replaces it if the body ends without an error.
 
     Its mode is 0600 in a directory that only its owner may enter, otherwise what the umask allows.
     Raises SettingsError if `path` is a directory, a device or a FIFO, or cannot be created.
     """
     check_target(path)
-    draft, descriptor = _new_file(path)
+    draft, descriptor = _new_file(path, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             _try_lock(descriptor)
@@ -84,12 +88,13 @@ def _is_stream(path: Path) -> bool:
     return False
 
 
-def _new_file(path: Path) -> tuple[Path, int]:
+def _new_file(path: Path, mode: int | None) -> tuple[Path, int]:
     draft = path.with_name(f".{path.name[:200]}.{os.urandom(8).hex()}.part")
     try:
-        shared = path.parent.stat().st_mode & 0o077
+        if mode is None:
+            mode = 0o666 if path.parent.stat().st_mode & 0o077 else PRIVATE
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
-        return draft, os.open(draft, flags, 0o666 if shared else PRIVATE)
+        return draft, os.open(draft, flags, mode)
     except OSError as error:
         if error.errno in _MENDABLE:
             raise

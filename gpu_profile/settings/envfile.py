@@ -3,6 +3,7 @@
 An error names the file and the line.
 """
 
+import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,15 +28,24 @@ class Entry:
 def read_entries(path: Path) -> tuple[Entry, ...]:
     """Return the file's settings in order; none if there is no file."""
     try:
-        with path.open(encoding="utf-8") as stream:
-            bindings = list(parse_stream(stream))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
+    return parse_entries(path, text)
+
+
+def parse_entries(path: Path, text: str) -> tuple[Entry, ...]:
+    """Return the settings in the text of the file `path`, in order."""
     return _without_duplicates(
-        path, [_parse_entry(path, b) for b in bindings if _says_something(b)]
+        path, [_parse_entry(path, b) for b in list_bindings(text) if _says_something(b)]
     )
+
+
+def list_bindings(text: str) -> list[Binding]:
+    """Return the pieces of a .env file; their `original.string` join to the text."""
+    return list(parse_stream(io.StringIO(text)))
 
 
 def _says_something(binding: Binding) -> bool:

@@ -13,24 +13,32 @@ FIRST_LINE = "# Settings: KEY=value, data and not shell."
 
 def render_template() -> str:
     """Return the text of the shipped .env file."""
+    blocks = [f"{FIRST_LINE} `invoke config` shows what is in force."]
+    for title, keys in list_groups():
+        lines = [line for key in keys for line in format_setting(key)]
+        blocks.append("\n".join([f"# --- {title}", *lines]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def list_groups() -> list[tuple[str, tuple[Key, ...]]]:
+    """Return the sections of the file: a title, and its settings in order."""
     groups = [("Image, containers and launchers", CORE_KEYS)]
     groups += [(f"Launcher {row.name}", row.keys) for row in ROWS if row.keys]
     groups += [(component.doc, component.keys) for component in COMPONENTS if component.keys]
-    blocks = [f"{FIRST_LINE} `invoke config` shows what is in force."]
-    for title, keys in groups:
-        lines = [
-            line
-            for key in keys
-            for line in (f"# {_format_doc(key)}", f"{key.name}={_format_value(key)}")
-        ]
-        blocks.append("\n".join([f"# --- {title}", *lines]))
-    return "\n\n".join(blocks) + "\n"
+    return groups
+
+
+def format_setting(key: Key, value: str | None = None) -> tuple[str, str]:
+    """Return the comment and the line of a setting, with its default or this value."""
+    text = quote_value(strip_credentials(key.default) if value is None else value)
+    return f"# {_format_doc(key)}", f"{key.name}={text}"
 
 
 def _format_doc(key: Key) -> str:
     return f"{key.doc} ({', '.join(key.choices)})" if key.choices else key.doc
 
 
-def _format_value(key: Key) -> str:
-    text = strip_credentials(key.default)
-    return f"'{text}'" if re.search(r"[\s$#'\"]", text) else text
+def quote_value(text: str) -> str:
+    """Return a value as .env holds it: quoted where it has a space, `$`, `#` or a quote."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'" if re.search(r"[\s$#'\"`]", text) else text

@@ -6,16 +6,24 @@ import sys
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.machine import ConfigOptions
 from gpu_profile.cli.terminal import print_tables
+from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
 from gpu_profile.settings import settings
 from gpu_profile.settings import template as settings_template
-from gpu_profile.settings.lookup import SettingsFile, find_settings_file
+from gpu_profile.settings.lookup import HERE, SettingsFile, find_settings_file
 from gpu_profile.settings.settings import KEYS
+from gpu_profile.settings.update_file import update_file
 from gpu_profile.table import Column, Table
 
 
 def config(options: ConfigOptions) -> None:
-    """Print every setting with its value and source, or the .env file with --format env."""
+    """Print every setting with its value and source, or the .env file with --format env.
+
+    With --write the settings file gets the settings that it lacks and the values of --set.
+    """
+    if options.write:
+        _update_file(options)
+        return
     if options.format == "env":
         sys.stdout.write(settings_template.render_template())
         return
@@ -38,3 +46,21 @@ def _tell_file(file: SettingsFile) -> None:
     if file.note:
         Progress().say(file.note)
     Progress().say(f"settings file: {file.path or 'none'}")
+
+
+def _update_file(options: ConfigOptions) -> None:
+    if options.format != "text":
+        raise SettingsError(f"--write prints no {options.format}", "Leave out --format")
+    file = find_settings_file(options.env_file, settings.NAMES)
+    if file.note:
+        raise SettingsError(file.note, "Name the file to write with --env-file")
+    # raises for an unknown key or a bad value
+    settings.load_settings(None, {}, options.set, with_dependencies=True)
+    path = file.path or HERE
+    values = dict(word.split("=", 1) for word in options.set)
+    update = update_file(path, values)
+    for name in update.unknown:
+        Progress().say(f"note: {path}: {name} is no setting, and kept")
+    parts = {"added": update.added, "changed": update.changed}
+    lines = [f"{what} {', '.join(names)}" for what, names in parts.items() if names]
+    print(f"{path}: {'; '.join(lines) or 'has every setting, nothing to do'}")

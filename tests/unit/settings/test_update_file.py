@@ -1,0 +1,171 @@
+"""config --write: new settings are added to .env, and what is in it stays."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.components.torch import COMPONENT as TORCH
+from gpu_profile.errors import SettingsError
+from gpu_profile.settings.envfile import parse_entries
+from gpu_profile.settings.settings import KEYS
+from gpu_profile.settings.template import render_template
+from gpu_profile.settings.update_file import update_file, update_text
+from tests.invoked import invoke
+
+HERE = Path(".env")
+LAST = TORCH.keys[-1].name
+"""The last setting of a section in the middle of the file."""
+
+
+def entries_of(text: str) -> dict[str, str]:
+    return {entry.key: entry.value for entry in parse_entries(HERE, text)}
+
+
+def without(text: str, *names: str) -> str:
+    """The file's text as an older version wrote it: without these settings and their comments."""
+    lines = text.splitlines(keepends=True)
+    for name in names:
+        place = next(place for place, line in enumerate(lines) if line.startswith(f"{name}="))
+        del lines[place - 1 : place + 1]
+    return "".join(lines)
+
+
+def test_the_shipped_file_stays_as_it_is() -> None:
+    update = update_text(render_template(), {})
+    assert (update.text, update.added, update.changed) == (render_template(), (), ())
+
+
+def test_a_new_setting_comes_last_in_its_section_with_its_comment() -> None:
+    old = without(render_template(), LAST).replace("IMAGE=gpu-profile", "IMAGE=mine # !")
+    update = update_text(old, {})
+    assert update.added == (LAST,)
+    assert update.text == render_template().replace("IMAGE=gpu-profile", "IMAGE=mine # !")
+
+
+def test_a_new_section_comes_last() -> None:
+    text = "# mine\nIMAGE=mine\n"
+    update = update_text(text, {})
+    assert update.text.startswith(text)
+    assert "\n# --- PyTorch, and the nvtx package that names ranges in a profile\n# " in update.text
+    assert entries_of(update.text)["IMAGE"] == "mine"
+    assert entries_of(update.text).keys() == {key.name for key in KEYS}
+    assert update_text(update.text, {}).text == update.text
+
+
+def test_values_are_replaced_and_their_comments_stay() -> None:
+    text = "IMAGE='a b'   # the team's\nVERSION=1 # two\nNSYS_ARGS=\"--x 'y'\"\n"
+    update = update_text(text, {"IMAGE": "mine", "VERSION": "it's 2", "REGISTRY": "host:5000"})
+    assert update.text.startswith(
+        "IMAGE=mine   # the team's\nVERSION='it\\'s 2' # two\nNSYS_ARGS=\"--x 'y'\"\n"
+    )
+    values = entries_of(update.text)
+    assert (values["VERSION"], values["REGISTRY"]) == ("it's 2", "host:5000")
+    assert update.changed == ("IMAGE", "VERSION")
+
+
+def test_unknown_settings_are_kept_and_named() -> None:
+    update = update_text("DJANGO_DEBUG=on\n", {})
+    assert update.unknown == ("DJANGO_DEBUG",)
+    assert update.text.startswith("DJANGO_DEBUG=on\n")
+
+
+def test_lines_of_windows_stay_so() -> None:
+    old = without(render_template(), LAST).replace("\n", "\r\n")
+    assert update_text(old, {}).text == render_template().replace("\n", "\r\n")
+
+
+def test_any_file_keeps_its_lines_and_values() -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    choose = random.Random(seed)
+    for _ in range(200):
+        lines = [
+            f"{key.name}{choose.choice(('=', ' = '))}{choose.choice(VALUES)}"
+            f"{choose.choice(('', ' # why', '  '))}"
+            for key in choose.sample(KEYS, 12)
+        ]
+        for _ in range(6):
+            lines.insert(choose.randrange(len(lines)), choose.choice(("", "# --- x", "# why", " ")))
+        text = "\n".join(lines) + choose.choice(("", "\n", "\n\n"))
+        values = {
+            key.name: choose.choice(("new", "a b", "it's", "$x", "#", "")) for key in KEYS[:5]
+        }
+        update = update_text(text, values)
+        assert entries_of(update.text) == {
+            **{key.name: DEFAULTS[key.name] for key in KEYS},
+            **entries_of(text),
+            **values,
+        }, seed
+        changed = [line for line in lines if line not in update.text.split("\n")]
+        assert len(changed) <= len(update.changed), seed
+
+
+VALUES = ("", "a", "'a b'", '"a b"', "a#b", "'it\\'s'", "a  b", "'#'", "=", "''")
+DEFAULTS = entries_of(render_template())
+
+
+def test_the_file_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    path.write_text("IMAGE=mine\n")
+    path.chmod(0o640)
+    update_file(path, {})
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [file.name for file in tmp_path.iterdir()] == [".env"]
+
+
+@pytest.mark.parametrize("bad", ["export IMAGE=x\n", "IMAGE=$(id)\n", "IMAGE=a\nIMAGE=b\n"])
+def test_a_file_that_is_no_settings_file_is_left_alone(tmp_path: Path, bad: str) -> None:
+    path = tmp_path / ".env"
+    path.write_text(bad)
+    with pytest.raises(SettingsError, match=r"\.env:"):
+        update_file(path, {})
+    assert path.read_text() == bad
+
+
+def make_link(path: Path) -> None:
+    (path.parent / "target").write_text("IMAGE=mine\n")
+    path.symlink_to(path.parent / "target")
+
+
+@pytest.mark.parametrize("make", [make_link, os.mkfifo, Path.mkdir])
+def test_links_and_devices_are_refused(tmp_path: Path, make: object) -> None:
+    path = tmp_path / ".env"
+    assert callable(make)
+    make(path)
+    with pytest.raises(SettingsError, match="cannot be updated"):
+        update_file(path, {})
+    assert sorted(file.name for file in tmp_path.iterdir()) in ([".env"], [".env", "target"])
+
+
+def test_the_verb_says_what_it_did(tmp_path: Path) -> None:
+    first = invoke("config", "--write", directory=tmp_path)
+    assert first.stdout.startswith(".env: ")
+    assert (tmp_path / ".env").read_text() == render_template()
+    (tmp_path / ".env").write_text(without(render_template(), LAST) + "MINE=1\n")
+    again = invoke("config", "--write", "--set", "IMAGE=team/x", directory=tmp_path)
+    assert again.stdout == f".env: added {LAST}; changed IMAGE\n"
+    assert again.stderr.strip() == "note: .env: MINE is no setting, and kept"
+    text = (tmp_path / ".env").read_text()
+    assert "\nIMAGE=team/x\n" in text
+    assert text.endswith("MINE=1\n")
+    last = invoke("config", "--write", directory=tmp_path)
+    assert last.stdout == ".env: has every setting, nothing to do\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--set", "IMAGE=Not An Image"), "IMAGE is 'Not An Image'"),
+        (("--set", "IMAG=x"), "unknown key 'IMAG'"),
+        (("--set", "IMAGE"), "is no setting"),
+        (("--format", "json"), "--write prints no json"),
+        (("--env-file", "missing"), "no such file"),
+    ],
+)
+def test_refusals_write_nothing(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
+    (tmp_path / ".env").write_text("VERSION=1\n")
+    refusal = invoke("config", "--write", *words, directory=tmp_path)
+    assert (refusal.returncode, reason in refusal.said) == (2, True), refusal.said
+    assert (tmp_path / ".env").read_text() == "VERSION=1\n"
