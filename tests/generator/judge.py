@@ -1,13 +1,14 @@
 """Hold what the analysis says of a synthetic run against the truth."""
 
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
@@ -72,9 +73,24 @@ def judge_seed(seed: int) -> Verdict:
         paths = run.save(Path(folder))
         databases = [stack.enter_context(Database.open(path)) for path in paths]
         diagnosis = diagnose_reports(*databases)
+        findings = _in_the_job(diagnosis.findings, databases)
         steps = steps_error(run, databases)
-    wrong = tuple(_told(finding) for finding in diagnosis.findings if not _true(finding, program))
-    return Verdict(program, cost, _named(diagnosis, program), wrong, steps, diagnosis.unjudged)
+    wrong = tuple(_told(finding) for finding in findings if not _true(finding, program))
+    return Verdict(program, cost, _named(findings, program), wrong, steps, diagnosis.unjudged)
+
+
+def _in_the_job(findings: Sequence[Finding], databases: Sequence[Database]) -> tuple[Finding, ...]:
+    """The findings with the job's ranks.
+
+    A window can leave one process of a report without work. The report then numbers the others
+    from 0, as nothing in it tells how many processes there were.
+    """
+    scopes = run_of([survey_report(database) for database in databases]).scopes
+    ranks = {rank: pid - 100 for scope in scopes for pid, rank in scope.ranks.items()}
+    return tuple(
+        replace(one, ranks=tuple(sorted(ranks.get(rank, rank) for rank in one.ranks)))
+        for one in findings
+    )
 
 
 def planted_cost(run: Run) -> float:
@@ -97,11 +113,11 @@ def _true(finding: Finding, program: Program) -> bool:
     return known and set(finding.ranks) <= set(plant.ranks)
 
 
-def _named(diagnosis: Diagnosis, program: Program) -> bool:
+def _named(findings: Sequence[Finding], program: Program) -> bool:
     plant = program.plant
     return any(
         (finding.kind, finding.cause) in NAMES[plant.name] and finding.ranks == plant.ranks
-        for finding in diagnosis.findings
+        for finding in findings
     )
 
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import (
     COMMUNICATION,
-    COMPUTE,
     COPY,
     COPY_TO_DEVICE,
     COPY_TO_HOST,
@@ -17,7 +16,7 @@ from gpu_profile.analysis.activity.activity import (
     Activity,
 )
 from gpu_profile.analysis.activity.load import GRAPH_NAME
-from gpu_profile.analysis.arrays.columns import encode_column, is_among
+from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
@@ -78,8 +77,8 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         asked=activity.launched[rows],
         returned=returned,
         gpu=np.where(ops.kind[rows] == COMMUNICATION, 0, ops.duration[rows]),
-        kernel=is_among(ops.kind[rows], (COMPUTE, COMMUNICATION)),
         graph=_named(texts, re.compile(re.escape(GRAPH_NAME)))[token],
+        communication=ops.kind[rows] == COMMUNICATION,
         to_device=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_DEVICE),
         to_host=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST),
         optimizer=_named(texts, OPTIMIZER)[token],

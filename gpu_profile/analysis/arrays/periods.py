@@ -1,4 +1,7 @@
-"""Find a delay that repeats every n steps, such as a data loader's workers or a checkpoint."""
+"""Find a delay that some steps have, and whether it comes every n steps.
+
+A data loader with too few workers and a checkpoint delay every n-th step.
+"""
 
 from dataclasses import dataclass
 
@@ -28,6 +31,35 @@ class Period:
         """For example "every 4th step has 100.30 ms of it, the others 0.20 ms"."""
         late, usual = self.late / 1e6, self.usual / 1e6
         return f"every {_ordinal(self.n)} step has {late:.2f} ms of it, the others {usual:.2f} ms"
+
+
+@dataclass(frozen=True)
+class Rare:
+    """`count` of `total` steps take `late` ns, the others `usual` ns; both are medians."""
+
+    count: int
+    total: int
+    late: float
+    usual: float
+
+    def __str__(self) -> str:
+        """For example "2 of 14 steps have 23.77 ms of it, the others 0.00 ms"."""
+        late, usual = self.late / 1e6, self.usual / 1e6
+        steps = f"{self.count} of {self.total} steps"
+        return f"{steps} have {late:.2f} ms of it, the others {usual:.2f} ms"
+
+
+def find_rare(values: IntArray) -> Rare | None:
+    """The few steps that are late, where at least two of them are alike; else None.
+
+    A short recording holds a delay of every 5th step twice, which proves no period. One late step
+    may be chance. `values` are ns by step.
+    """
+    usual = float(np.median(values)) if len(values) else 0.0
+    late = values[values >= max(usual + LEAST_NS, usual + (values.max(initial=0) - usual) / 2)]
+    if len(late) < 2 or 2 * len(late) >= len(values) or late.min() < 2 * usual:
+        return None
+    return Rare(len(late), len(values), float(np.median(late)), usual)
 
 
 def find_period(values: IntArray) -> Period | None:

@@ -63,7 +63,7 @@ def list_communicators(views: Sequence[View]) -> list[Waits]:
     groups_waited = []
     for number in sorted(numbers - {UNMATCHED}):
         members = tuple(v for v in views if np.any(v.split.arrivals.group == number))
-        waits = _measure_waits(members, number)
+        waits = _measure_waits(members, number) if len(members) > 1 else None
         if waits is not None:
             groups_waited.append(waits)
     return groups_waited

@@ -7,6 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.activity.states import RankSplit
+from gpu_profile.analysis.arrays.periods import find_period, find_rare
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.rank_facts import RankFacts
 from gpu_profile.analysis.modules.gap_places import NOWHERE, GapPlace
@@ -102,6 +103,24 @@ class View:
     def ms(self, *states: str) -> float:
         """The time in these states, in ms for one step."""
         return sum(self.mean(self.split.spent[state]) for state in states) / 1e6
+
+    def repeats(self, state: str) -> bool:
+        """Whether a delay in this state comes in every n-th step, or in two or more steps."""
+        values = self.steady(self.split.spent[state])
+        return bool(find_period(values) or find_rare(values))
+
+    def whole_ms(self, state: str) -> float:
+        """The time in a state as ms() gives it. A delay that repeats counts in full, however
+        seldom it comes.
+        """
+        mean = float(np.mean(self.steady(self.split.spent[state]))) / 1e6
+        return max(self.ms(state), mean) if self.repeats(state) else self.ms(state)
+
+    def whole_step_ms(self, state: str) -> float:
+        """The step of which whole_ms() is a part."""
+        states = self.facts.states
+        mean = float(np.mean(self.steady(states.end - states.start))) / 1e6
+        return mean if self.repeats(state) else self.step_ms
 
     @property
     def step_ms(self) -> float:

@@ -1,11 +1,12 @@
 """What findings about idle GPUs share: the finding of some ranks, and lines of evidence."""
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.idle import CAUSES
-from gpu_profile.analysis.arrays.periods import find_period
+from gpu_profile.analysis.activity.idle import CAUSES, STALL
+from gpu_profile.analysis.arrays.periods import find_period, find_rare
 from gpu_profile.analysis.findings.finding import (
     Finding,
     Judgement,
@@ -16,6 +17,11 @@ from gpu_profile.analysis.findings.finding import (
 # A well-fed GPU idles for a few percent of a step. Below 10 % there is little to save, and the
 # profiler's overhead of some microseconds at each launch can explain it.
 IDLE_SHARE = 0.10
+DATA_RANGE = re.compile(r"data|load|fetch|batch|input|dataset|next", re.I)
+DATA_ADVICE = (
+    "prepare batches ahead of the step: more DataLoader workers, pin_memory, prefetch_factor, "
+    "heavier preprocessing on the GPU or beforehand."
+)
 
 
 def make_idle_finding(
@@ -47,13 +53,18 @@ def note_missing_steps(views: Sequence[View]) -> tuple[str, ...]:
     return ("no steps were found: times are of the whole capture",)
 
 
-def format_idle_line(views: Sequence[View], cost_ms: Callable[[View], float], words: str) -> str:
-    worst = max(views, key=lambda view: cost_ms(view) / view.step_ms)
+def format_idle_line(
+    views: Sequence[View],
+    cost_ms: Callable[[View], float],
+    words: str,
+    step_ms: Callable[[View], float] = lambda view: view.step_ms,
+) -> str:
+    worst = max(views, key=lambda view: cost_ms(view) / step_ms(view))
     mean = float(np.mean([cost_ms(view) for view in views]))
-    step = float(np.mean([view.step_ms for view in views]))
+    step = float(np.mean([step_ms(view) for view in views]))
     return (
         f"{format_ranks(v.rank for v in views)}: {mean:.2f} of {step:.2f} ms a step {words}; "
-        f"most on rank {worst.rank}, {100 * cost_ms(worst) / worst.step_ms:.0f} %"
+        f"most on rank {worst.rank}, {100 * cost_ms(worst) / step_ms(worst):.0f} %"
     )
 
 
@@ -62,14 +73,37 @@ def list_places(views: Sequence[View], cause: int) -> tuple[str, ...]:
     worst = max(views, key=lambda view: view.share(f"idle_{CAUSES[cause]}"))
     place, part = worst.top_place(cause)
     lines = [f"rank {worst.rank}: {100 * part:.0f} % of it in {place}"] if place.name else []
-    period = find_period(worst.steady(worst.split.spent[f"idle_{CAUSES[cause]}"]))
-    work = worst.facts.host_work.get(cause)
-    if period:
-        lines.append(f"rank {worst.rank}: {period}")
-        if work and work.before_input:
-            lines.append(f"so waits a data loader whose {period.n} workers are too slow")
+    lines += _list_delays(worst, cause)
     if cause in worst.facts.longest:
         ns, at = worst.facts.longest[cause]
         lines.append(f"rank {worst.rank}: longest gap {ns / 1e6:.3f} ms at {at / 1e6:.1f} ms")
-    lines += [f"rank {worst.rank}: {line}" for line in work.lines()] if work else []
-    return tuple(lines)
+    return (*lines, *_list_work(worst, cause))
+
+
+def list_stalls(view: View) -> list[str]:
+    """Evidence what the host of a rank did in its longer idle gaps, and in which steps."""
+    return [*_list_delays(view, STALL), *_list_work(view, STALL)]
+
+
+def waits_for_data(view: View) -> bool:
+    """Whether the host waited for data, by its NVTX range, its sampled stacks, or its waits."""
+    work = view.facts.host_work.get(STALL)
+    place, _ = view.top_place(STALL)
+    named = not place.is_module and DATA_RANGE.search(place.name)
+    return bool(named) or bool(work and work.is_loading)
+
+
+def _list_delays(view: View, cause: int) -> list[str]:
+    values = view.steady(view.split.spent[f"idle_{CAUSES[cause]}"])
+    work = view.facts.host_work.get(cause)
+    period = find_period(values)
+    if not period:
+        rare = find_rare(values)
+        return [f"rank {view.rank}: {rare}"] if rare else []
+    loads = [f"so waits a data loader whose {period.n} workers are too slow"]
+    return [f"rank {view.rank}: {period}", *(loads if work and work.before_input else [])]
+
+
+def _list_work(view: View, cause: int) -> list[str]:
+    work = view.facts.host_work.get(cause)
+    return [f"rank {view.rank}: {line}" for line in work.lines()] if work else []

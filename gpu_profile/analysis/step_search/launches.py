@@ -19,8 +19,8 @@ class Launches:
 
     `token`: a number for each full name. `kind`: a coarser number, for names without digits and
     template arguments. `asked`, `returned`: start and end of the host's call. `gpu`: time on the
-    GPU, 0 for communication, because it waits. The flags `to_device`, `to_host`, `kernel`, `graph`
-    and `optimizer` tell what the operation is.
+    GPU, 0 for communication, because it waits. The flags `to_device`, `to_host`, `graph`,
+    `communication` and `optimizer` tell what the operation is.
     """
 
     token: IntArray
@@ -28,8 +28,8 @@ class Launches:
     asked: IntArray
     returned: IntArray
     gpu: IntArray
-    kernel: Flags
     graph: Flags
+    communication: Flags
     to_device: Flags
     to_host: Flags
     optimizer: Flags

@@ -13,6 +13,7 @@ from gpu_profile.analysis.step_search.anchors import (
     sample_start,
 )
 from gpu_profile.analysis.step_search.boundaries import (
+    Cycles,
     Repetition,
     find_cycles,
     steps_by_optimizer,
@@ -46,6 +47,8 @@ def find_repetition(launches: Launches) -> Repetition | str:
         return "stretches of launches hold the same kernels, but in no order, or no whole step"
     cycles = find_cycles(launches, chosen)
     by_optimizer = _spread_over(launches, launches.optimizer) is not None
+    if not by_optimizer and (missing := _missing(launches, cycles)):
+        return f"the launches repeat {len(cycles.alike)} times, but {missing} came between"
     steps = (steps_by_optimizer if by_optimizer else steps_by_pause)(launches, cycles)
     if len(steps.first) < FEWEST:
         return f"the launches repeat {len(steps.first)} times, and fewer than {FEWEST} tell nothing"
@@ -119,6 +122,26 @@ def _is_whole(launches: Launches, anchor: Anchor) -> bool:
     usual = float(np.median(time[anchor.alike]))
     more = float(np.maximum(time[~anchor.alike] - usual, 0).sum())
     return more < LITTLE_TIME * float(time.sum())
+
+
+def _missing(launches: Launches, cycles: Cycles) -> str:
+    """What of a step the recording holds and the stretches lack, or an empty text.
+
+    Such stretches are parts of a longer step. A window of one or two steps repeats only layers
+    or micro-batches: the optimizer or the all-reduce of the gradients comes once.
+    """
+    reach = slice(max(0, int(cycles.place[0]) - cycles.size), int(cycles.place[-1]) + cycles.size)
+    beyond = {
+        "the optimizer": np.flatnonzero(launches.optimizer),
+        "a collective": reach.start + np.flatnonzero(launches.communication[reach]),
+    }
+    return next((name for name, place in beyond.items() if _is_rare(cycles, place)), "")
+
+
+def _is_rare(cycles: Cycles, place: IntArray) -> bool:
+    """Whether launches at `place` exist, but in less than half of the stretches."""
+    counts = np.diff(np.searchsorted(place, cycles.place))
+    return bool(len(place)) and float(np.mean(counts > 0)) < HALF
 
 
 def _comes_regularly(place: IntArray) -> bool:

@@ -166,14 +166,25 @@ def pipeline(stage_us: Sequence[float], microbatches: int = 8) -> Recording:
     return run_steps(ranks, step)
 
 
-def experts(expert_us: Sequence[float], shares: Sequence[int], layers: int = 3) -> Recording:
-    """Layers of attention, dispatch, experts, combine; at last a gradient's all-reduce."""
+def experts(
+    expert_us: Sequence[float],
+    shares: Sequence[int],
+    layers: int = 3,
+    host_us: Sequence[float] = (),
+) -> Recording:
+    """Layers of attention, dispatch, experts, combine; at last a gradient's all-reduce.
+
+    `host_us`: what each rank's host works before a layer, after it has seen the last one's result.
+    """
     ranks = nccl_ranks(len(expert_us))
     for number, rank in enumerate(ranks):
         begin(rank, 88, number, len(ranks))
 
     def step() -> None:
         for _ in range(layers):
+            for rank, work in zip(ranks, host_us, strict=False):
+                rank.synchronize()
+                rank.work(work)
             for rank in ranks:
                 rank.kernel(300, "attention")
             all_to_all(ranks, 88, shares)

@@ -17,6 +17,9 @@ from gpu_profile.analysis.findings.finding import (
 LOST_SHARE = 0.01
 # A rank may lack 10 % of the steps in a recording of the whole program, and 40 % in a window.
 WHOLE_EDGE, WINDOW_EDGE = 0.1, 0.4
+# A window cuts off by the time of the host's calls, and a host can be this many launches ahead of
+# its GPU (the depth of CUDA's launch queue): by as many steps as they make ranks may differ.
+QUEUE_DEPTH = 1024
 OVERHEAD_SHARE = 0.05
 ADVICE = (
     "Capture less: a shorter window (--preset, --capture-range), fewer kinds of events; let the "
@@ -83,8 +86,9 @@ def _find_short(views: Sequence[View]) -> list[Finding]:
     longest = max(spans.values(), default=0)
     counts = {view.rank: len(view.facts.states.steps) for view in views}
     most = max(counts.values(), default=0)
-    has_start_up = all(view.facts.states.start_up for view in views)
-    limit = most - max(1, (WHOLE_EDGE if has_start_up else WINDOW_EDGE) * most)
+    if not most:
+        return []
+    limit = most - _edge(views, most)
     short = [
         rank
         for rank, count in counts.items()
@@ -94,6 +98,14 @@ def _find_short(views: Sequence[View]) -> list[Finding]:
         return []
     line = f"{format_ranks(short)}: {min(counts[rank] for rank in short)} of {most} steps recorded"
     return [_make_finding(short, "cut_short", 0.0, line)]
+
+
+def _edge(views: Sequence[View], most: int) -> float:
+    """How many steps fewer than `most` a rank may have recorded."""
+    if all(view.facts.states.start_up for view in views):
+        return max(1, WHOLE_EDGE * most)
+    launches = max(view.mean(view.facts.kernel_count) for view in views if view.has_steps)
+    return max(1, WINDOW_EDGE * most, QUEUE_DEPTH / max(launches, 1))
 
 
 def _find_overhead(views: Sequence[View]) -> list[Finding]:
@@ -124,7 +136,10 @@ RULE = FindingRule(
         ),
         FindingRow(
             causes=("cut_short",),
-            when="a rank lacks 10 % of the steps (40 % in a window, whose edges cut steps off)",
+            when=(
+                "a rank lacks 10 % of the steps (in a window, whose edges cut steps off, 40 %, and "
+                "more steps than fit in the launch queue of 1,024)"
+            ),
         ),
         FindingRow(
             causes=("overhead",),

@@ -46,4 +46,5 @@ RULE = FindingRule(
         ),
     ),
     holds_tracing_cost=True,
+    unclear_without_steps=lambda _finding: True,
 )

@@ -1,12 +1,8 @@
 """Finding idle: the host stalled, or work that was issued waited."""
 
-import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from gpu_profile.analysis.activity.idle import QUEUED, STALL
-from gpu_profile.analysis.arrays.periods import find_period
 from gpu_profile.analysis.findings.finding import (
     FindingRow,
     FindingRule,
@@ -14,17 +10,14 @@ from gpu_profile.analysis.findings.finding import (
     View,
 )
 from gpu_profile.analysis.findings.idle_time import (
+    DATA_ADVICE,
     IDLE_SHARE,
     format_idle_line,
     judge_state,
     list_places,
+    waits_for_data,
 )
 
-DATA_RANGE = re.compile(r"data|load|fetch|batch|input|dataset|next", re.I)
-DATA_ADVICE = (
-    "prepare batches ahead of the step: more DataLoader workers, pin_memory, prefetch_factor, "
-    "heavier preprocessing on the GPU or beforehand."
-)
 STALL_ADVICE = {
     "data": f"P{DATA_ADVICE[1:]}",
     "host": "Look at what the host does there (--preset=full names the function); move it off the "
@@ -40,8 +33,8 @@ def _queued_ms(view: View) -> float:
 
 def judge_idle(views: Sequence[View]) -> Judgement:
     """Find stalls of the host, by what it was doing, and operations that waited in the queue."""
-    silent = [view for view in views if _stall_ms(view) >= IDLE_SHARE * view.step_ms > 0]
-    data = [view for view in silent if _waits_for_data(view)]
+    silent = [view for view in views if _stall_ms(view) >= IDLE_SHARE * _stalled_step_ms(view) > 0]
+    data = [view for view in silent if waits_for_data(view)]
     other = [view for view in silent if view not in data]
     # An operation without a recorded call may or may not have been queued.
     explained = [
@@ -66,24 +59,17 @@ def _host_advice(views: Sequence[View]) -> str:
     )
 
 
-def _waits_for_data(view: View) -> bool:
-    """Whether the host waited for data, by its NVTX range, its sampled stacks, or its waits."""
-    work = view.facts.host_work.get(STALL)
-    place, _ = view.top_place(STALL)
-    named = not place.is_module and DATA_RANGE.search(place.name)
-    return bool(named) or bool(work and work.is_loading)
-
-
 def _stall_ms(view: View) -> float:
-    """Stall time in a step (ms). A delay in every n-th step counts in full, however large n is."""
-    values = view.steady(view.split.spent["idle_stall"])
-    mean = float(np.mean(values)) / 1e6 if find_period(values) else 0.0
-    return max(view.ms("idle_stall"), mean)
+    return view.whole_ms("idle_stall")
+
+
+def _stalled_step_ms(view: View) -> float:
+    return view.whole_step_ms("idle_stall")
 
 
 def _stall_evidence(views: Sequence[View]) -> tuple[str, ...]:
     words = "idle while the host issued nothing for over a millisecond"
-    return (format_idle_line(views, _stall_ms, words), *list_places(views, STALL))
+    return (format_idle_line(views, _stall_ms, words, _stalled_step_ms), *list_places(views, STALL))
 
 
 def _queued_evidence(views: Sequence[View]) -> tuple[str, ...]:

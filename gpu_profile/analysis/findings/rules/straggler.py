@@ -1,9 +1,10 @@
 """Finding: one rank comes late to collectives again and again, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from gpu_profile.analysis.activity.idle import STALL
 from gpu_profile.analysis.findings.arrivals import (
     LEAST_SHARE,
     Suspects,
@@ -21,12 +22,15 @@ from gpu_profile.analysis.findings.finding import (
     View,
     format_ranks,
 )
+from gpu_profile.analysis.findings.idle_time import DATA_ADVICE, list_stalls, waits_for_data
 
 ADVICE = {
     "host": "Find what this rank's host does between launches (logging, checkpoints, data "
     "loading, a busy or wrongly bound CPU, another NUMA node); --preset=full names the function.",
     "compute": "Compare this rank's batch shapes and its GPU's clocks, power and temperature "
     "with the others' (nvidia-smi -q -d CLOCK,POWER,PERFORMANCE); balance the work.",
+    "data": "Feed this rank as fast as the others: its data loader's storage, workers and CPU, the "
+    f"size of its samples; {DATA_ADVICE}",
     "copy": "Copy less on this rank, from pinned memory, on a stream of its own, a step ahead.",
 }
 
@@ -120,12 +124,35 @@ def _host_excess(suspects: Suspects, gaps: float) -> float:
 
 def _make_finding(suspects: Suspects) -> Finding | None:
     excess = _measure_excess(suspects)
-    cause = max(excess, key=lambda key: excess[key])
-    gain = min(suspects.gain_ms, excess[cause])
+    most = max(excess, key=lambda key: excess[key])
+    gain = min(suspects.gain_ms, excess[most])
+    by_loader = most == "host" and all(waits_for_data(view) for view in suspects.late)
+    cause = "data" if by_loader else most
     if gain < least_ms((*suspects.late, *suspects.others)):
         return None
     ranks = tuple(sorted(view.rank for view in suspects.late))
-    return Finding("straggler", ranks, cause, gain, _list_evidence(suspects, excess), ADVICE[cause])
+    evidence = _list_evidence(suspects, excess)
+    if most == "host":
+        evidence += tuple(line for view in suspects.late for line in _stalls(view))
+    return Finding("straggler", ranks, cause, gain, evidence, _advice(suspects, cause))
+
+
+def _stalls(view: View) -> Iterator[str]:
+    """What the host of a late rank did while it issued nothing."""
+    silent = view.whole_ms("idle_stall")
+    if not silent:
+        return
+    work = view.facts.host_work.get(STALL)
+    loads = waits_for_data(view) or bool(work and work.before_input)
+    like = ", as a rank that waits for its data loader" if loads else ""
+    yield f"rank {view.rank}: idle {silent:.2f} ms a step while its host issued nothing{like}"
+    yield from list_stalls(view)
+
+
+def _advice(suspects: Suspects, cause: str) -> str:
+    works = [view.facts.host_work.get(STALL) for view in suspects.late]
+    loads = cause == "host" and any(work and work.before_input for work in works)
+    return f"{ADVICE[cause]} If it loads data there: {DATA_ADVICE}" if loads else ADVICE[cause]
 
 
 def _list_evidence(suspects: Suspects, excess: dict[str, float]) -> tuple[str, ...]:
@@ -174,10 +201,11 @@ RULE = FindingRule(
     judge=judge_straggler,
     rows=(
         FindingRow(
-            causes=("host", "compute", "copy"),
+            causes=("host", "data", "compute", "copy"),
             when=(
                 "the same ranks (at most half) come last in collectives more often than by chance "
-                "(the table below), and it costs 5 % of the step"
+                "(the table below), and it costs 5 % of the step. `data`: their host was loading "
+                "data (the evidence table below)"
             ),
         ),
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.arrays.periods import find_period
+from gpu_profile.analysis.arrays.periods import find_period, find_rare
 from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.store.database import Database
@@ -114,6 +114,30 @@ def test_a_wait_before_each_fourth_batch_may_be_the_loaders(tmp_path: Path) -> N
 def test_periods(values: list[int], n: int) -> None:
     found = find_period(np.array(values, np.int64) * 1_000_000)
     assert (found.n if found else 0) == n
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([0, 0, 27, 0, 0, 0, 0, 20, 0, 0], "2 of 10 steps have 23.50 ms of it, the others 0.00 ms"),
+        ([1, 1, 300, 1, 1, 1], "None"),
+        ([1, 1, 300, 90, 1, 1], "None"),
+        ([5, 5, 6, 6, 5, 5], "None"),
+        ([100] * 12, "None"),
+        ([], "None"),
+    ],
+)
+def test_rare_delays(values: list[int], text: str) -> None:
+    assert str(find_rare(np.array(values, np.int64) * 1_000_000)) == text
+
+
+def test_a_delay_in_two_of_few_steps_is_named(tmp_path: Path) -> None:
+    """Two delays of 100 ms prove no period, and yet they take a third of the time."""
+    late = every(5, lambda rank: rank.work(100_000))
+    training = Training(ranks=1, steps=14, data=late, layers=20)
+    (finding,) = judged(training.record(), tmp_path)
+    assert (finding.kind, finding.cause) == ("idle", "data")
+    assert any(e.startswith("rank 0: 2 of 13 steps have ") for e in finding.evidence)
 
 
 @pytest.mark.parametrize(

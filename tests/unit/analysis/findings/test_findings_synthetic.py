@@ -66,7 +66,7 @@ def test_a_healthy_run_is_told_nothing(ranks: int, tmp_path: Path) -> None:
         (Training(only={1: copies}), {("straggler", (1,), "copy")}),
         (
             Training(only={3: sleeps}),
-            {("straggler", (3,), "host"), ("idle", (3,), "data")},
+            {("straggler", (3,), "data"), ("idle", (3,), "data")},
         ),
         (Training(ranks=2, only={1: computes}), {("straggler", (1,), "compute")}),
         (Training(only={0: computes, 1: computes}), {("straggler", (0, 1), "compute")}),

@@ -3,15 +3,12 @@
 `python -m tests.generator --runs 2000` judges as many as you like; a seed repeats its run.
 """
 
-import itertools
 import math
 import secrets
 
 import pytest
 
 from tests.generator.judge import NAMED_COST, Verdict, judge_seed
-from tests.generator.program import draw_program
-from tests.generator.settled import has_settled_causes, has_settled_steps
 
 RUNS, NAMED_SHARE = 60, 0.90
 
@@ -20,8 +17,7 @@ RUNS, NAMED_SHARE = 60, 0.90
 def verdicts() -> list[Verdict]:
     first = secrets.randbits(32)
     print(f"python -m tests.generator --seed {first}")
-    settled = (seed for seed in itertools.count(first) if has_settled_causes(draw_program(seed)))
-    return [judge_seed(seed) for seed in itertools.islice(settled, RUNS)]
+    return [judge_seed(seed) for seed in range(first, first + RUNS)]
 
 
 def test_no_wrong_cause_is_named(verdicts: list[Verdict]) -> None:
@@ -29,8 +25,7 @@ def test_no_wrong_cause_is_named(verdicts: list[Verdict]) -> None:
 
 
 def test_steps_are_where_they_truly_are(verdicts: list[Verdict]) -> None:
-    settled = [one for one in verdicts if has_settled_steps(one.program)]
-    assert [str(one) for one in settled if one.steps] == []
+    assert [str(one) for one in verdicts if one.steps] == []
 
 
 def test_costly_causes_are_named(verdicts: list[Verdict]) -> None:

@@ -69,6 +69,14 @@ def test_two_busy_ranks_are_named_together(tmp_path: Path) -> None:
     assert kinds(diagnosis) == {("experts", (1, 2), "compute")}
 
 
+def test_uneven_experts_are_named_beside_a_slow_host(tmp_path: Path) -> None:
+    """Rank 0 waits for the experts of rank 1, which waits as long for the host of rank 0."""
+    shares = (1 << 19, 3 << 19)
+    recording = experts((300, 1200), shares, host_us=(900, 10))
+    found = kinds(diagnosed(recording, tmp_path))
+    assert {("experts", (1,), "compute"), ("host_bound", (0,), "launch")} <= found
+
+
 def test_even_experts_on_a_slow_gpu_are_a_straggler(tmp_path: Path) -> None:
     diagnosis = diagnosed(experts((300, 300, 1500, 300), EVEN), tmp_path)
     assert ("straggler", (2,), "compute") in kinds(diagnosis)

@@ -140,6 +140,23 @@ def test_collectives_bring_two_hosts_to_one_clock(lost: int) -> None:
     )
 
 
+LOOP = [10_000_000 * step + place for step in range(12) for place in (0, 2_000_000, 7_000_000)]
+
+
+@pytest.mark.parametrize(("host", "method"), [("a", "one host"), ("b", "collectives")])
+def test_a_window_of_a_loop_is_not_shifted_by_whole_steps(host: str, method: str) -> None:
+    """Every pairing by whole steps is exact; the windows begin three steps apart."""
+    late = [end - 1_000_000 for end in LOOP[9:]]
+    found = align_clocks([clock("a", 10**18, LOOP[:27]), clock(host, 10**18 + 1_000_000, late)])
+    assert (found.offsets, found.method, found.residual_ns) == ((0, 1_000_000), method, 0)
+
+
+def test_one_host_has_one_clock_whatever_its_collectives_say() -> None:
+    """Ends that differ by a step are of other collectives, not a clock that is off by 10 ms."""
+    found = align_clocks([clock("a", 10**18, LOOP[:9]), clock("a", 10**18, LOOP[20:29])])
+    assert (found.offsets, found.method, found.residual_ns) == ((0, 0), "one host", None)
+
+
 def test_the_error_of_the_clocks_is_said(tmp_path: Path) -> None:
     jitter = [end + 400 * (-1) ** index for index, end in enumerate(ENDS)]
     found = run(report(tmp_path / "rank0.sqlite"))

@@ -10,7 +10,7 @@ from gpu_profile.analysis.step_search.boundaries import Repetition
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
 
-TO_DEVICE, TO_HOST, OPTIMIZER, GRAPH = range(4)
+TO_DEVICE, TO_HOST, OPTIMIZER, GRAPH, ALL_REDUCE = range(5)
 LAYER, HEAD, EVALUATION, INIT = 100, 200, 300, 400
 
 
@@ -24,6 +24,9 @@ class Program:
 
     def step(self, pause_us: int = 500) -> None:
         self.begins.append(len(self.tokens))
+        self._pause = pause_us
+
+    def step_pause(self, pause_us: int) -> None:
         self._pause = pause_us
 
     def launch(self, tokens: Sequence[int]) -> None:
@@ -49,8 +52,8 @@ class Program:
             asked=asked,
             returned=asked + 4000,
             gpu=np.where(kernel, 20_000, 1_000),
-            kernel=kernel,
             graph=token == GRAPH,
+            communication=token == ALL_REDUCE,
             to_device=token == TO_DEVICE,
             to_host=token == TO_HOST,
             optimizer=token == OPTIMIZER,
@@ -137,7 +140,18 @@ def zeroes_gradients_last(program: Program, _number: int) -> None:
     program.launch([OPTIMIZER] * 4 + [HEAD + 50] * 10)
 
 
+def works_before_each_launch(program: Program, _number: int) -> None:
+    """The host pauses before each kernel, and not before the copy."""
+    program.step(10)
+    program.launch([TO_DEVICE])
+    for layer in range(30):
+        program.step_pause(1000)
+        program.launch([LAYER + layer % 7, LAYER + 40 + layer % 3])
+    program.launch([OPTIMIZER] * 2)
+
+
 PROGRAMS = (
+    works_before_each_launch,
     plain,
     accumulates,
     logs,
@@ -193,6 +207,19 @@ def test_layers_in_no_order_are_no_steps() -> None:
     program = Program()
     program.launch(np.random.default_rng(5).integers(LAYER, LAYER + 9, 4000).tolist())
     assert isinstance(find_repetition(program.launches()), str)
+
+
+@pytest.mark.parametrize(
+    ("once", "name"), [(OPTIMIZER, "the optimizer"), (ALL_REDUCE, "a collective")]
+)
+def test_parts_of_a_step_are_no_steps(once: int, name: str) -> None:
+    """A window of two steps of eight micro-batches: what ends a step comes once."""
+    program = Program()
+    for _ in range(2):
+        for _ in range(8):
+            program.network()
+        program.launch([once])
+    assert str(find_repetition(program.launches())).endswith(f"times, but {name} came between")
 
 
 def test_one_kernel_over_and_over_is_no_step_but_a_graph_is() -> None:
