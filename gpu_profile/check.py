@@ -11,3 +11,5 @@ class Check:
     ok: bool
     found: str
     advice: str = ""
+    required: bool = False
+    """Whether nothing works without it: `doctor` then exits with 3, and `build` refuses."""

@@ -3,14 +3,18 @@
 A launcher describes commands and parses their output. It runs nothing: process.drive does.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
 from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.launchers.remote_host import RemoteHost
+from gpu_profile.settings.settings import Settings
 
 
 class ImageFrom(Enum):
@@ -52,6 +56,18 @@ class JobStatus:
     patience_s: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Repair:
+    """What `doctor --fix` would do, shown before it is done.
+
+    `reason` is a sentence without its full stop: `No usable Docker Engine here. To install and
+    start one`. `commands` are those that this user can run, with sudo where it is needed.
+    """
+
+    reason: str
+    commands: tuple[Command, ...]
+
+
 def ask_command(question: Command) -> Steps[str]:
     """Return the standard output of one command. Raises ToolError if it fails."""
     return read_answer((yield question))
@@ -77,6 +93,12 @@ class Launcher(Protocol):
     without running any: names and directories follow from the job's name.
     """
 
+    possible_images: ClassVar[frozenset[ImageFrom]]
+    """Where images may come from, whatever the settings are: {NOWHERE, SETTINGS} for slurm."""
+
+    one_node: ClassVar[bool]
+    """Whether a job runs on one machine only: True for docker, host and ssh."""
+
     @property
     def name(self) -> LauncherName:
         """The launcher's name in `--on` and in handles: `slurm` in `slurm://1234`."""
@@ -86,8 +108,53 @@ class Launcher(Protocol):
         """Where a job's image comes from: ImageFrom.ENGINE for docker, NOWHERE for host."""
 
     @property
-    def one_node(self) -> bool:
-        """Whether a job runs on one machine only: True for docker, host and ssh."""
+    def one_task_per_gpu(self) -> bool:
+        """Whether a job runs a task for each GPU without --ddp: True for slurm, where srun does."""
+
+    @property
+    def exports_in_job(self) -> bool:
+        """Whether nsys exports to SQLite in the job, as its nsys is out of reach later: Kubernetes.
+
+        Example: `fetch` from a pod brings `rank0.node1.nsys-rep` and `rank0.node1.sqlite`.
+        """
+
+    @property
+    def reports_inside(self) -> str:
+        """The folder in the job's container whose files all come home: `/wd` for docker.
+
+        Empty where only reports are fetched.
+        """
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Launcher":
+        """Return the launcher of these settings. Raises SettingsError for ones it cannot use."""
+
+    @classmethod
+    def with_image(cls, settings: Settings, image: str) -> Settings:
+        """Return the settings with --image: in IMAGE for docker, in SLURM_IMAGE for slurm."""
+
+    def doctor(self) -> Steps[tuple[Check, ...]]:
+        """Return the checks of `doctor --on`: `Check(name="nsys", ok=True, found="2026.4.1")`."""
+
+    def repair(self, *, is_root: bool, has_sudo: bool) -> Steps[Repair | None]:
+        """Return what `doctor --fix` would install; None where nothing can be or has to be.
+
+        Example: docker's installs and starts an engine. Raises ToolError if it takes root's rights
+        and there are none.
+        """
+
+    def lacking(self) -> Steps[Mapping[str, str]]:
+        """Return what the job's machine does not permit nsys, and why.
+
+        Example: `{"sampling": "perf_event_paranoid is 4. As root: sysctl …"}`. Empty for a
+        container, whose rights the job asks for.
+        """
+
+    def host(self) -> RemoteHost | None:
+        """Return the machine whose driver `counters` may change: `RemoteHost(host="me@gpu")`.
+
+        None where jobs run in containers, or where a scheduler chooses the machine.
+        """
 
     def gpus(self) -> Steps[int | None]:
         """Return how many GPUs a job gets on one node, such as 8; None if only the engine knows."""
@@ -139,3 +206,29 @@ class Launcher(Protocol):
 
         Called after the reports were fetched and validated.
         """
+
+
+class LauncherDefaults:
+    """The members of Launcher that most launchers answer alike. A class overrides the others."""
+
+    one_task_per_gpu: ClassVar[bool] = False
+    exports_in_job: ClassVar[bool] = False
+    reports_inside: ClassVar[str] = ""
+
+    @classmethod
+    def with_image(cls, settings: Settings, image: str) -> Settings:
+        return settings.with_image(image)
+
+    def repair(self, *, is_root: bool, has_sudo: bool) -> Steps[Repair | None]:
+        """Return None: there is nothing that this machine could install."""
+        yield from ()
+        return None
+
+    def lacking(self) -> Steps[Mapping[str, str]]:
+        """Return nothing: the job itself asks for the rights that it needs."""
+        yield from ()
+        return {}
+
+    def host(self) -> RemoteHost | None:
+        """Return None: no machine of the user runs the job by itself."""
+        return None

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable
 from typing import NoReturn
 
+from gpu_profile.cli.jobs import load_launcher, name_launchers
 from gpu_profile.cli.options.shared import (
     LAUNCHER_OPTIONS,
     SetOptions,
@@ -12,11 +13,10 @@ from gpu_profile.cli.options.shared import (
 )
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.launcher import ImageFrom, Launcher
+from gpu_profile.launchers.table import LAUNCHERS
 from gpu_profile.settings import settings
 from gpu_profile.settings.lookup import find_settings_file
 from gpu_profile.settings.settings import Settings
-
-_CONTAINERS = "Leave it out, or use one that has: docker, Kubernetes' own, slurm with --image"
 
 
 def load_settings(options: SetOptions) -> Settings:
@@ -70,7 +70,18 @@ def refuse_ignored(options: WhereOptions, launcher: Launcher, **flags: object) -
     for flag, value in flags.items():
         if value and launcher.images is ImageFrom.NOWHERE:
             what = f"--{flag}: this job of {launcher.name} runs in no container"
-            raise SettingsError(what, _CONTAINERS)
+            hint = f"Leave it out, or use one that has: {_list_containers()}"
+            raise SettingsError(what, hint)
+
+
+def _list_containers() -> str:
+    """Return the launchers whose jobs may have a container: `docker, slurm with --image`."""
+    possible = {name: load_launcher(name).possible_images for name in LAUNCHERS}
+    return ", ".join(
+        f"{name} with --image" if ImageFrom.NOWHERE in images else name
+        for name, images in possible.items()
+        if images != {ImageFrom.NOWHERE}
+    )
 
 
 def at_least(flag: str, number: float, least: int) -> None:
@@ -83,5 +94,6 @@ def check_nodes(nodes: int, launcher: Launcher) -> int:
     at_least("--nodes", nodes, 1)
     if nodes > 1 and launcher.one_node:
         what = f"--nodes {nodes}: jobs of {launcher.name} are one machine's"
-        raise SettingsError(what, "Use --on slurm, mpijob, pytorchjob or trainjob")
+        several = name_launchers(lambda other: not other.one_node)
+        raise SettingsError(what, f"Use --on {several}")
     return nodes

@@ -1,5 +1,6 @@
 """Find the job, the launcher and the run that --job names."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from gpu_profile.errors import SettingsError
@@ -11,10 +12,25 @@ from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.settings import Settings
 
 
-def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
-    """Return the launcher with these settings. Only its own module is imported."""
-    launcher: Launcher = LAUNCHERS[name].load_class().from_settings(chosen)
+def load_launcher(name: LauncherName) -> type[Launcher]:
+    """Return the launcher's class. Only its own module is imported."""
+    launcher: type[Launcher] = LAUNCHERS[name].load_class()
     return launcher
+
+
+def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
+    return load_launcher(name).from_settings(chosen)
+
+
+def with_image(chosen: Settings, image: str) -> Settings:
+    """Return the settings with --image as their launcher reads it; unchanged for ""."""
+    return load_launcher(chosen.launcher).with_image(chosen, image) if image else chosen
+
+
+def name_launchers(condition: Callable[[type[Launcher]], bool]) -> str:
+    """Return the launchers that fit, for a hint: `slurm, mpijob or trainjob`. Imports them all."""
+    *names, last = (name for name in LAUNCHERS if condition(load_launcher(name)))
+    return f"{', '.join(names)} or {last}" if names else last
 
 
 def run_at_home(job_text: str, chosen: Settings) -> tuple[Path, RunRecord] | None:

@@ -10,14 +10,27 @@ def check_engine(engine: Engine) -> tuple[Check, ...]:
     fix = "`invoke doctor --fix` installs and starts it on Debian and Ubuntu"
     space = engine.free_gib
     return (
-        Check(name="docker client", ok=bool(engine.client), found=engine.client, advice=fix),
+        Check(
+            name="docker client",
+            ok=bool(engine.client),
+            found=engine.client,
+            advice=fix,
+            required=True,
+        ),
         Check(
             name="docker engine",
             ok=is_recent(engine.server),
             found=_engine_found(engine),
             advice=_engine_advice(engine) or fix,
+            required=True,
         ),
-        Check(name="docker buildx", ok=bool(engine.buildx), found=engine.buildx, advice=fix),
+        Check(
+            name="docker buildx",
+            ok=bool(engine.buildx),
+            found=engine.buildx,
+            advice=fix,
+            required=True,
+        ),
         Check(
             name="docker disk space",
             ok=space is None or space >= 15,
@@ -62,6 +75,6 @@ def _engine_advice(engine: Engine) -> str:
 
 def require_engine(engine: Engine) -> None:
     """Raise ToolError, with the advice, for the first thing that a build needs and lacks."""
-    for check in check_engine(engine)[:3]:
-        if not check.ok:
+    for check in check_engine(engine):
+        if check.required and not check.ok:
             raise ToolError(f"{check.name}: {check.found or 'not there'}", check.advice)

@@ -5,7 +5,7 @@ NVIDIA's driver decides by a module parameter: https://developer.nvidia.com/ERR_
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
-from gpu_profile.launchers.agent.place import RemoteHost
+from gpu_profile.launchers.remote_host import RemoteHost
 
 FILE = "/etc/modprobe.d/gpu-profile.conf"
 LINE = "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"
@@ -14,6 +14,12 @@ AFTERWARDS = (
     " (`update-initramfs -u -k all`, or `dracut -f`) and reboot; or, where no program uses a GPU,"
     " unload and load the nvidia modules"
 )
+
+
+def is_root(place: RemoteHost) -> Steps[bool]:
+    """Return whether commands run as root on that machine. Raises ToolError if it is away."""
+    result = yield place.run("id", "-u")
+    return place.checked(result, f"asking {place.host or 'this machine'}").stdout.strip() == "0"
 
 
 def allow_counters(place: RemoteHost, *, root: bool, file: str = FILE) -> Steps[None]:

@@ -4,32 +4,47 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, ClassVar
 
+from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps, make_command
-from gpu_profile.engine import container
+from gpu_profile.doctor import fix_engine
+from gpu_profile.doctor.engine import check_engine
+from gpu_profile.engine import container, image_programs, probe
 from gpu_profile.errors import SettingsError
+from gpu_profile.image import embedded_base
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, LauncherName, Mount, NsysPlan
-from gpu_profile.launcher import ImageFrom, JobState, JobStatus, ask_command
+from gpu_profile.launcher import (
+    ImageFrom,
+    JobState,
+    JobStatus,
+    LauncherDefaults,
+    Repair,
+    ask_command,
+)
 from gpu_profile.launchers import own_directory
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.rank_wrapper import local_arguments
 from gpu_profile.settings.settings import Settings
 
 _FINALISE_S = 3900  # longer than the 3600 s that profile.py lets nsys work on a report
+_NO_ENGINE = "No usable Docker Engine here. To install and start one"
 _WITH_OWNER = 'report=$1 output=$2; shift 2; "$@" && chown --reference="$report" "$output"'
 """The container's root writes the export. chown gives it the report's owner, also where a
 rootless engine maps root to this user."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DockerLauncher:
+class DockerLauncher(LauncherDefaults):
     """Runs a job in a container with the run id as its name. The container stays until cleanup."""
 
     name: ClassVar[LauncherName] = "docker"
     images: ClassVar[ImageFrom] = ImageFrom.ENGINE
+    possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.ENGINE})
+    reports_inside: ClassVar[str] = container.REPORTS_INSIDE
     one_node: ClassVar[bool] = True
     image: ImageRef
     report_dir: Path
@@ -51,22 +66,29 @@ class DockerLauncher:
 
     def gpus(self) -> Steps[int | None]:
         """Return this machine's number of GPUs, or 0 if the engine has no `nvidia` runtime."""
-        info = yield make_command("docker", "info", "--format={{json .Runtimes}}")
-        if '"nvidia"' not in container.check_engine_result(info, "asking the engine").stdout:
-            return 0
-        listed = yield make_command("nvidia-smi", "--list-gpus")
-        return listed.stdout.count("UUID") if listed.returncode == 0 else 0
+        return (yield from image_programs.count_gpus())
+
+    def doctor(self) -> Steps[tuple[Check, ...]]:
+        """Return the checks of the engine, and of the embedded base's age if an engine answers."""
+        engine = yield from probe.probe_engine()
+        if not engine.server:
+            return check_engine(engine)
+        base = yield from embedded_base.check_age(datetime.now(timezone.utc))
+        return (*check_engine(engine), *base)
+
+    def repair(self, *, is_root: bool, has_sudo: bool) -> Steps[Repair | None]:
+        """Return the commands that install and start an engine; None if no package helps."""
+        commands = yield from fix_engine.plan_fix((yield from probe.probe_engine()))
+        if not commands:
+            return None
+        commands = fix_engine.for_user(commands, is_root=is_root, has_sudo=has_sudo)
+        return Repair(reason=_NO_ENGINE, commands=commands)
 
     def identity(self) -> Steps[str]:
-        inspect_result = yield make_command(
-            "docker", "image", "inspect", "--format={{.Id}}", str(self.image)
-        )
-        return container.check_engine_result(
-            inspect_result, f"looking for {self.image}"
-        ).stdout.strip()
+        return (yield from image_programs.get_image_id(str(self.image)))
 
     def probe(self, job: Job) -> Steps[str]:
-        return ask_command(make_command(*self.tool((), "nsys", "profile", "--help")))
+        return ask_command(make_command(*self._program((), "nsys", "profile", "--help")))
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         if plan.privileged:
@@ -163,15 +185,13 @@ class DockerLauncher:
         """Mount the job's run directory only. REPORT_DIR itself may be a directory such as /tmp."""
         return Mount(source=self.report_dir / job.name, target=_inside(job))
 
-    def tool(self, mounts: Sequence[Mount], *argv: str) -> tuple[str, ...]:
-        """Return the words that run one program of the image, with mounts and no network."""
-        return (
-            *("docker", "run", "--rm", "--pull=never", "--network=none"),
-            *(*map(container.mount_option, mounts), str(self.image), *argv),
-        )
+    def _program(self, mounts: Sequence[Mount], *argv: str) -> tuple[str, ...]:
+        return image_programs.make_program_words(self.image, mounts, *argv)
 
     def _tool_in(self, directory: Path, *argv: str) -> Command:
-        return make_command(*self.tool((Mount(source=directory, target=str(directory)),), *argv))
+        return make_command(
+            *self._program((Mount(source=directory, target=str(directory)),), *argv)
+        )
 
 
 def _is_rootless() -> Steps[bool]:

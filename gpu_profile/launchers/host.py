@@ -1,15 +1,19 @@
 """Launcher `host`: jobs of this machine without Docker, in their run directories."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
+from gpu_profile.check import Check
 from gpu_profile.command import Command, Steps
+from gpu_profile.doctor.host import check_host, list_lacking
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobStatus
 from gpu_profile.launchers.agent import job_directory as jobdir
 from gpu_profile.launchers.agent.scripts import Scripted
+from gpu_profile.launchers.remote_host import RemoteHost
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.settings.settings import Settings
 
@@ -23,6 +27,7 @@ class HostLauncher(Scripted):
 
     name: ClassVar[LauncherName] = "host"
     images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
+    possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.NOWHERE})
     one_node: ClassVar[bool] = True
     report_dir: Path
     nsys: str = ""
@@ -44,6 +49,15 @@ class HostLauncher(Scripted):
     @property
     def named_nsys(self) -> str:
         return self.nsys
+
+    def doctor(self) -> Steps[tuple[Check, ...]]:
+        return (yield from check_host(self))
+
+    def lacking(self) -> Steps[Mapping[str, str]]:
+        return list_lacking((yield from self.facts()))
+
+    def host(self) -> RemoteHost | None:
+        return RemoteHost()
 
     def script(self, name: str, *argv: str) -> Command:
         return self.agent.call(name, *argv)

@@ -4,18 +4,21 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
+from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.doctor.host import check_host, list_lacking
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobState, JobStatus
 from gpu_profile.launchers.agent import job_directory as jobdir
-from gpu_profile.launchers.agent.place import RemoteHost, below_home
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
+from gpu_profile.launchers.remote_host import RemoteHost, below_home
 from gpu_profile.settings.settings import Settings
 
 _JOB_ID = re.compile(r"(?P<host>(?:[^\[\]:]*@)?(?:\[[^\]]+\]|[^:]+)):(?P<directory>.+)", re.DOTALL)
@@ -32,8 +35,9 @@ class SshLauncher(Scripted):
 
     name: ClassVar[LauncherName] = "ssh"
     images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
+    possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.NOWHERE})
     one_node: ClassVar[bool] = True
-    host: str
+    address: str
     report_dir: Path
     options: tuple[str, ...] = ()
     directory: str = ".gpu-profile"
@@ -46,7 +50,7 @@ class SshLauncher(Scripted):
     @classmethod
     def from_settings(cls, settings: Settings) -> "SshLauncher":
         return cls(
-            host=settings.ssh_host,
+            address=settings.ssh_host,
             report_dir=settings.report_dir.absolute(),
             options=tuple(shlex.split(settings.ssh_args)),
             directory=below_home(settings.ssh_dir),
@@ -64,12 +68,21 @@ class SshLauncher(Scripted):
     def named_nsys(self) -> str:
         return self.nsys
 
+    def doctor(self) -> Steps[tuple[Check, ...]]:
+        return (yield from check_host(self))
+
+    def lacking(self) -> Steps[Mapping[str, str]]:
+        return list_lacking((yield from self.facts()))
+
+    def host(self) -> RemoteHost | None:
+        return self.place()
+
     def script(self, name: str, *argv: str) -> Command:
         """Return the command that sends a script to `python3 -`: no file is written there."""
         return self.place().run("python3", "-", *argv, stdin=self.agent.text(name))
 
     def heard(self, result: Result) -> Result:
-        return self.place().checked(result, f"asking {self.host}")
+        return self.place().checked(result, f"asking {self.address}")
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         place, directory = self.place(), f"{self.directory}/{job.name}"
@@ -82,9 +95,9 @@ class SshLauncher(Scripted):
         yield self.agent.call("job.py", "discard", str(archive))
         spec = jobdir.render_spec(job, plan, ".", cwd=workdir, nsys=self.nsys)
         started = yield place.run("python3", f"{directory}/job.py", "start", directory, stdin=spec)
-        place.reached(started, f"starting {job.name} on {self.host}")
-        jobdir.check_agent_result(started, f"starting {job.name} on {self.host}")
-        return f"{self.host}:{directory}"
+        place.reached(started, f"starting {job.name} on {self.address}")
+        jobdir.check_agent_result(started, f"starting {job.name} on {self.address}")
+        return f"{self.address}:{directory}"
 
     def status(self, job_id: str) -> Steps[JobStatus]:
         """Return the job's state, UNKNOWN while the host cannot be reached.
@@ -126,9 +139,9 @@ class SshLauncher(Scripted):
         place.checked((yield place.shell(remove)), f"removing {job_id}")
 
     def place(self) -> RemoteHost:
-        if not self.host:
+        if not self.address:
             raise SettingsError("no host to run on", "Use --host user@address, or set SSH_HOST")
-        return RemoteHost(host=self.host, options=self.options)
+        return RemoteHost(host=self.address, options=self.options)
 
     def _transfer(self, place: RemoteHost) -> Transfer:
         return Transfer(place=place, agent=self.agent, rsync=self.rsync)

@@ -169,6 +169,13 @@ class Settings:
         address = f"{self.registry}/{self.image}" if self.registry else self.image
         return ImageRef.parse(f"{address}:{self.version}")
 
+    def with_image(self, address: str) -> "Settings":
+        """Return the settings with this image, such as `team/app:1.2`, in place of IMAGE."""
+        image = ImageRef.parse(address)
+        return dataclasses.replace(
+            self, registry=image.registry, image=image.name, version=image.tag or "latest"
+        )
+
     def values(self) -> dict[str, object]:
         """Every key's value, the keys of this class first."""
         return {key.name: self.value(key) for key in KEYS}

@@ -6,11 +6,11 @@ from typing import Any
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.job import Job
-from gpu_profile.launcher import make_no_identity, read_answer
+from gpu_profile.launcher import LauncherDefaults, make_no_identity, read_answer
 from gpu_profile.launchers.agent import job_directory as jobdir
 
 
-class Scripted(ABC):
+class Scripted(LauncherDefaults, ABC):
     """Base of launchers that ask by running our scripts on the job's machine.
 
     Implement `script`, `runs` and `named_nsys`. Override `heard` to turn a failure into a better

@@ -15,7 +15,7 @@ from gpu_profile.launchers.agent.job_directory import (
     list_scripts,
     parse_answer,
 )
-from gpu_profile.launchers.agent.place import RemoteHost
+from gpu_profile.launchers.remote_host import RemoteHost
 
 _NOT_SYNCED = ("--exclude=.git", "--exclude=.venv", "--exclude=__pycache__")
 _STAGE = ".fetch"

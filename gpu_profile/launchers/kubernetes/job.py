@@ -3,6 +3,7 @@
 A launcher adds its Kind (names and selectors) and its manifest.
 """
 
+import dataclasses
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from gpu_profile.check import Check
 from gpu_profile.command import Command, Steps
 from gpu_profile.errors import Interrupted, JobError, SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
@@ -21,14 +23,16 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
     split_id,
 )
-from gpu_profile.launcher import ImageFrom, JobStatus, make_no_identity
+from gpu_profile.launcher import ImageFrom, JobStatus, LauncherDefaults, make_no_identity
 from gpu_profile.launchers.kubernetes import claim_reader as reader
 from gpu_profile.launchers.kubernetes import copy_reports as copying
 from gpu_profile.launchers.kubernetes import manifests, state
 from gpu_profile.launchers.kubernetes import nsys_probe as probe
+from gpu_profile.launchers.kubernetes.check_cluster import check_cluster
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.node import STOP
-from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.pod_options import AUTO, PodOptions
+from gpu_profile.launchers.kubernetes.pod_rights import explain_rights
 from gpu_profile.launchers.kubernetes.state import Kind
 from gpu_profile.nsys.help import TYPICAL_HELP
 from gpu_profile.settings.settings import Settings
@@ -40,10 +44,12 @@ _COMING_S = 30  # how long stop waits for pods that are starting
 
 
 @dataclass(frozen=True, kw_only=True)
-class KubernetesJob(ABC):
+class KubernetesJob(LauncherDefaults, ABC):
     """A job that is a custom resource, such as an MPIJob. Its id is `namespace/name`."""
 
     images: ClassVar[ImageFrom] = ImageFrom.REGISTRY
+    possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.REGISTRY})
+    exports_in_job: ClassVar[bool] = True
     one_node: ClassVar[bool] = False
     kind: ClassVar[Kind]
     name: ClassVar[LauncherName]
@@ -58,6 +64,19 @@ class KubernetesJob(ABC):
             ),
             options=PodOptions.from_settings(settings),
         )
+
+    @classmethod
+    def with_image(cls, settings: Settings, image: str) -> Settings:
+        """Return the settings with this image, and with its own user in place of `auto`.
+
+        Only the image that IMAGE names is known to have the account that `auto` runs pods as.
+        """
+        user = "0" if settings.kube_run_as_user == AUTO else settings.kube_run_as_user
+        return dataclasses.replace(settings.with_image(image), kube_run_as_user=user)
+
+    def doctor(self) -> Steps[tuple[Check, ...]]:
+        checks = yield from check_cluster(self.cluster, self.kind)
+        return (*checks, *explain_rights(self.name, self.options))
 
     @abstractmethod
     def manifest(self, job: Job, plan: NsysPlan) -> Manifest:

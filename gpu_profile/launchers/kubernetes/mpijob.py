@@ -36,6 +36,7 @@ class MpiJobLauncher(KubernetesJob):
     name: ClassVar[LauncherName] = "mpijob"
     kind: ClassVar[Kind] = Kind(
         resource="mpijobs.v2beta1.kubeflow.org",
+        operator="mpi",
         selector=f"{_JOB}={{name}}",
         workers=f"{_JOB}={{name}},{_ROLE}=worker",
         speakers=f"{_JOB}={{name}},{_ROLE}=launcher",

@@ -21,6 +21,7 @@ class PyTorchJobLauncher(KubernetesJob):
     name: ClassVar[LauncherName] = "pytorchjob"
     kind: ClassVar[Kind] = Kind(
         resource="pytorchjobs.v1.kubeflow.org",
+        operator="training",
         selector=f"{_JOB}={{name}}",
         workers=f"{_JOB}={{name}}",
         speakers=f"{_JOB}={{name}}",

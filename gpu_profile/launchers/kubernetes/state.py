@@ -33,6 +33,8 @@ _NO_OPERATOR = "no operator has made its pods yet; `invoke doctor --on` says whe
 class Kind:
     """The names of one kind of job, and how its conditions and pods are to be read.
 
+    `operator` is what `k8s.install-operator --operator` calls the operator of this kind.
+
     `workers` selects the pods that hold reports. `speakers` selects the pods whose output in
     `container` is the job's. The job's exit code is that of the pod with `leader` in its name.
     `suspend` is the patch that makes the job release its pods. `holds`: pods wait after the run
@@ -40,6 +42,7 @@ class Kind:
     """
 
     resource: str
+    operator: str
     selector: str
     workers: str
     speakers: str

@@ -23,6 +23,7 @@ class TrainJobLauncher(KubernetesJob):
     name: ClassVar[LauncherName] = "trainjob"
     kind: ClassVar[Kind] = Kind(
         resource="trainjobs.v1alpha1.trainer.kubeflow.org",
+        operator="trainer",
         selector=f"{_JOB}={{name}}",
         workers=f"{_JOB}={{name}}",
         speakers=f"{_JOB}={{name}}",

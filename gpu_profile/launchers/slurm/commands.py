@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.launcher import JobState, JobStatus
-from gpu_profile.launchers.agent.place import RemoteHost
+from gpu_profile.launchers.remote_host import RemoteHost
 from gpu_profile.launchers.slurm import container as slurm_container
 from gpu_profile.launchers.slurm import state as slurm_state
 from gpu_profile.launchers.slurm.sbatch import Script

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.doctor.host import check_host
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobState, JobStatus
@@ -47,6 +49,10 @@ class SlurmLauncher(Scripted):
 
     name: ClassVar[LauncherName] = "slurm"
     one_node: ClassVar[bool] = False
+    one_task_per_gpu: ClassVar[bool] = True
+    possible_images: ClassVar[frozenset[ImageFrom]] = frozenset(
+        {ImageFrom.NOWHERE, ImageFrom.SETTINGS}
+    )
     directory: str
     older: str
     """The directory of runs from versions in which all users shared one."""
@@ -68,6 +74,14 @@ class SlurmLauncher(Scripted):
             cluster=SlurmCluster.from_settings(settings, shared),
             rsync=shutil.which("rsync") is not None,
         )
+
+    @classmethod
+    def with_image(cls, settings: Settings, image: str) -> Settings:
+        """Return the settings with SLURM_IMAGE, which may be a file on the cluster: no ImageRef."""
+        return replace(settings, slurm_image=image)
+
+    def doctor(self) -> Steps[tuple[Check, ...]]:
+        return (yield from check_host(self))
 
     @property
     def images(self) -> ImageFrom:

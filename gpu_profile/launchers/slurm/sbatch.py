@@ -8,7 +8,7 @@ from pathlib import Path
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launchers.agent.job_directory import SAMPLES, list_scripts
-from gpu_profile.launchers.agent.place import below_home
+from gpu_profile.launchers.remote_host import below_home
 from gpu_profile.launchers.slurm.container import Container, mount_itself
 from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
 from gpu_profile.nsys.rank_wrapper import rank_arguments

@@ -9,8 +9,9 @@ from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import BuildOptions
 from gpu_profile.cli.terminal import show_commands
-from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.command import Command, Steps
 from gpu_profile.doctor import engine as engine_checks
+from gpu_profile.engine import image_programs
 from gpu_profile.engine import probe as engine
 from gpu_profile.errors import ToolError
 from gpu_profile.image import auto as decide
@@ -101,9 +102,7 @@ def _build_command(decided: Decided, options: BuildOptions, layout: Path | None)
 def _require_engine() -> None:
     """Raise ToolError if there is no engine. One quick command if there is one."""
     try:
-        version_result = process.run(
-            make_command("docker", "version", "--format={{.Server.Version}}")
-        )
+        version_result = process.run(image_programs.ask_server_version())
     except ToolError:
         version_result = None
     if version_result is None or version_result.returncode:

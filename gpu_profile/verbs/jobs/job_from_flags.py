@@ -15,7 +15,6 @@ from gpu_profile.cli.flags import (
 )
 from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.paths import records_file
-from gpu_profile.doctor import host as host_doctor
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import (
@@ -28,9 +27,6 @@ from gpu_profile.job import (
     parse_ranks,
 )
 from gpu_profile.launcher import ImageFrom, Launcher
-from gpu_profile.launchers.host import HostLauncher
-from gpu_profile.launchers.kubernetes.job import KubernetesJob
-from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.nsys import options as nsys
 from gpu_profile.nsys.permissions import list_concerns, remove_lacking
 from gpu_profile.progress import Progress
@@ -113,7 +109,7 @@ def _make_resources(options: ProfileOptions, launcher: Launcher) -> Resources:
     nodes = check_nodes(options.nodes, launcher)
     gpus = _count_gpus(options, launcher)
     without_gpus = 2 if nodes == 1 else 1
-    spread = options.ddp or launcher.name == "slurm"
+    spread = options.ddp or launcher.one_task_per_gpu
     processes = options.processes or (gpus or without_gpus if spread else 1)
     return Resources(nodes=nodes, gpus_per_node=gpus, tasks_per_node=processes)
 
@@ -144,24 +140,6 @@ def _parse_environment(options: ProfileOptions) -> dict[str, str]:
     return environment
 
 
-def with_image(chosen: Settings, image_text: str) -> Settings:
-    """Return the settings with --image in place of IMAGE, or of SLURM_IMAGE with slurm."""
-    if not image_text:
-        return chosen
-    if chosen.launcher == "slurm":  # the image may be a file on the cluster: no ImageRef
-        return dataclasses.replace(chosen, slurm_image=image_text)
-    image = ImageRef.parse(image_text)
-    # Only the image that IMAGE names is known to have the account that `auto` runs pods as.
-    user = "0" if chosen.kube_run_as_user == "auto" else chosen.kube_run_as_user
-    return dataclasses.replace(
-        chosen,
-        registry=image.registry,
-        image=image.name,
-        version=image.tag or "latest",
-        kube_run_as_user=user,
-    )
-
-
 def image_of(image_text: str, chosen: Settings, images: ImageFrom) -> ImageRef | None:
     """Return the image that the job runs in; None if the launcher's jobs have none of ours."""
     if images in {ImageFrom.NOWHERE, ImageFrom.SETTINGS}:
@@ -179,12 +157,12 @@ def nsys_plan(
     if job.profile is None:
         return NsysPlan(options=()), ()
     spec = job.profile
-    if isinstance(launcher, KubernetesJob) and not spec.export:
+    if launcher.exports_in_job and not spec.export:
         # fetch copies this export; the job's nsys makes it
         spec = dataclasses.replace(spec, export="sqlite")
-    if isinstance(launcher, HostLauncher | SshLauncher) and list_concerns(spec):
-        facts = process.drive(launcher.facts())
-        spec, warnings = remove_lacking(spec, host_doctor.list_lacking(facts), strict=strict)
+    if list_concerns(spec):
+        lacking = process.drive(launcher.lacking())
+        spec, warnings = remove_lacking(spec, lacking, strict=strict)
         for line in warnings:
             Progress().say(line)
     return plan_for(job, spec, _help_text(job, launcher))

@@ -50,6 +50,6 @@ def find_workdir(texts: Sequence[str], launcher: Launcher) -> str:
     """
     own = next((text for text in texts if ":" not in text), "")
     if own and launcher.images is not ImageFrom.ENGINE:
-        hint = "Use --workdir, or --sync with --on ssh"
+        hint = "Use --workdir, or a launcher that has --sync"
         raise SettingsError(f"--mount {own}: {launcher.name} has no container here", hint)
     return parse_mount(own).target if own else ""

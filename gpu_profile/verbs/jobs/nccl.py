@@ -5,10 +5,9 @@ from datetime import datetime, timezone
 
 from gpu_profile import files, process
 from gpu_profile.cli.flags import check_nodes, refuse_ignored, whole_number
-from gpu_profile.cli.jobs import launcher_of
+from gpu_profile.cli.jobs import launcher_of, with_image
 from gpu_profile.cli.options.jobs import TestOptions
 from gpu_profile.cli.terminal import print_tables, show_commands
-from gpu_profile.engine import container
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, ToolError
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes.ec2_instances import find_instance
@@ -22,7 +21,7 @@ from gpu_profile.progress import Progress
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.jobs.job_from_flags import image_of, with_image
+from gpu_profile.verbs.jobs.job_from_flags import image_of
 
 _NO_NSYS = NsysPlan(options=())
 
@@ -93,8 +92,9 @@ def _run_collective(
     table shows in detail.
     """
     directory = rundir.create_run(chosen.report_dir, job.name)
-    if launcher.name == "docker" and writes_json(str(chosen.component.get("NCCL_TESTS_VERSION"))):
-        job = with_json(job, collective, f"{container.REPORTS_INSIDE}/{directory.name}")
+    inside = launcher.reports_inside
+    if inside and writes_json(str(chosen.component.get("NCCL_TESTS_VERSION"))):
+        job = with_json(job, collective, f"{inside}/{directory.name}")
     runner = Runner(launcher=launcher, directory=directory, progress=Progress())
     failure: GpuProfileError | None = None
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gpu_profile import files, process, redact
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.jobs import launcher_of
+from gpu_profile.cli.jobs import launcher_of, with_image
 from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.errors import SettingsError
@@ -20,7 +20,7 @@ from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
-from gpu_profile.verbs.jobs.job_from_flags import job_from, nsys_plan, plan_for, with_image
+from gpu_profile.verbs.jobs.job_from_flags import job_from, nsys_plan, plan_for
 from gpu_profile.verbs.jobs.tell_run import tell_run
 
 _NO_NSYS = NsysPlan(options=())

@@ -4,9 +4,8 @@ from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.jobs import RunOptions
 from gpu_profile.cli.terminal import show_commands
-from gpu_profile.engine import container
+from gpu_profile.engine import container, image_programs
 from gpu_profile.errors import GpuProfileError
-from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.runs import record as rundir
 from gpu_profile.runs.job_note import JobNote, write_note
 from gpu_profile.verbs.image.lock import apply_version
@@ -15,8 +14,7 @@ from gpu_profile.verbs.image.lock import apply_version
 def run(options: RunOptions) -> None:
     """Start the local container, or print the commands with --dry-run."""
     chosen = apply_version(load_settings(options))
-    engine = DockerLauncher.from_settings(chosen)
-    gpus = container.gpu_options(_count_gpus(engine, planning=options.dry_run) and None)
+    gpus = container.gpu_options(_count_gpus(planning=options.dry_run) and None)
     steps = container.start_container(chosen, chosen.image_ref, gpus)
     if options.dry_run:
         show_commands(process.plan(steps))
@@ -27,10 +25,10 @@ def run(options: RunOptions) -> None:
         print(process.drive(steps))
 
 
-def _count_gpus(engine: DockerLauncher, *, planning: bool) -> int | None:
+def _count_gpus(*, planning: bool) -> int:
     """Return the engine's number of GPUs. --dry-run works without an engine too."""
     try:
-        return process.drive(engine.gpus())
+        return process.drive(image_programs.count_gpus())
     except GpuProfileError:
         if planning:
             return 0

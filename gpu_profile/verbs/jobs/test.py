@@ -4,14 +4,15 @@ import sys
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.jobs import load_launcher, name_launchers, with_image
 from gpu_profile.cli.options.jobs import TestOptions
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Command
 from gpu_profile.errors import GateError, SettingsError
+from gpu_profile.launcher import ImageFrom
 from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
-from gpu_profile.verbs.jobs.job_from_flags import with_image
 
 
 def test(options: TestOptions) -> None:
@@ -27,9 +28,11 @@ def test(options: TestOptions) -> None:
 
 
 def _run_checks(options: TestOptions, chosen: Settings) -> None:
-    if chosen.launcher != "docker":
+    if ImageFrom.ENGINE not in load_launcher(chosen.launcher).possible_images:
+        local = name_launchers(lambda other: ImageFrom.ENGINE in other.possible_images)
         raise SettingsError(
-            f"--on {chosen.launcher} runs no image checks", "They run in local Docker: --on docker"
+            f"--on {chosen.launcher} runs no image checks",
+            f"They run in local Docker: --on {local}",
         )
     image = with_image(chosen, options.image).image_ref
     junit = (f"--junitxml={options.junit}",) if options.junit else ()

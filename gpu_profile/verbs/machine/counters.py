@@ -4,14 +4,13 @@ import os
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.jobs import launcher_of
+from gpu_profile.cli.jobs import launcher_of, name_launchers
 from gpu_profile.cli.options.machine import CountersOptions
 from gpu_profile.cli.terminal import ask_user
 from gpu_profile.doctor import gpu_counters as counter_access
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.launchers.agent.place import RemoteHost
-from gpu_profile.launchers.host import HostLauncher
-from gpu_profile.launchers.ssh import SshLauncher
+from gpu_profile.launcher import ImageFrom
+from gpu_profile.launchers.remote_host import RemoteHost
 
 
 def counters(options: CountersOptions) -> None:
@@ -20,10 +19,11 @@ def counters(options: CountersOptions) -> None:
     if options.allow == options.restrict:
         raise SettingsError("counters needs one of --allow and --restrict")
     launcher = launcher_of(chosen.launcher, chosen)
-    if not isinstance(launcher, HostLauncher | SshLauncher):
-        raise SettingsError("counters are a host's", "Use --on host, or --on ssh --host …")
-    place = launcher.place() if isinstance(launcher, SshLauncher) else RemoteHost()
-    root = _root_here(place) if options.dry_run else process.drive(launcher.facts())["root"]
+    place = launcher.host()
+    if place is None:
+        hosts = name_launchers(lambda other: other.possible_images == {ImageFrom.NOWHERE})
+        raise SettingsError("counters are a host's", f"Use --on {hosts}")
+    root = _root_here(place) if options.dry_run else process.drive(counter_access.is_root(place))
     change = counter_access.allow_counters if options.allow else counter_access.restrict_counters
     for command in process.plan(change(place, root=root)):
         print(f"  {command}" + (f"  <<< {command.stdin.strip()}" if command.stdin else ""))

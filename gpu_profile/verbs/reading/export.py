@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 from gpu_profile import files, process
+from gpu_profile.engine import image_programs
 from gpu_profile.errors import ReportError, ToolError
 from gpu_profile.job import Mount
-from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.runs import owner
 from gpu_profile.runs.export_report import run_export
@@ -53,12 +53,11 @@ def _list_exporters(path: Path, folder: Path, chosen: Settings) -> list[tuple[st
     commands: list[tuple[str, ...]] = [
         (name,) for name in (chosen.nsys, process.find_program("nsys")) if name
     ]
-    if process.find_program("docker") is None:
+    if process.find_program(image_programs.CLIENT) is None:
         return commands
-    launcher = DockerLauncher.from_settings(chosen)
     report, place = path.parent.absolute(), folder.absolute()
     mounts = (
         Mount(source=report, target=str(report), read_only=True),
         Mount(source=place, target=str(place)),
     )
-    return [*commands, launcher.tool(mounts, "nsys")]
+    return [*commands, image_programs.make_program_words(chosen.image_ref, mounts, "nsys")]

@@ -15,8 +15,8 @@ from gpu_profile.errors import GpuProfileError, JobError, ReportError, SettingsE
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.launcher import JobState
 from gpu_profile.launchers.agent.job_directory import CONTAINER_ROOT, Agent
-from gpu_profile.launchers.agent.place import RemoteHost
 from gpu_profile.launchers.host import HostLauncher
+from gpu_profile.launchers.remote_host import RemoteHost
 from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.process import plan
 
@@ -29,7 +29,7 @@ JOB = Job(
     resources=Resources(gpus_per_node=2, tasks_per_node=2),
     ddp=True,
 )
-SSH = SshLauncher(host="ec2-user@gpu", report_dir=Path("/tmp"), agent=Agent(python="python3"))
+SSH = SshLauncher(address="ec2-user@gpu", report_dir=Path("/tmp"), agent=Agent(python="python3"))
 
 
 def driven(steps: Steps[T], answers: Sequence[Result]) -> tuple[list[Command], T]:
@@ -240,7 +240,7 @@ def test_ids_that_are_none() -> None:
         with pytest.raises(SettingsError, match="names no job"):
             SSH.logs(job_id, follow=False)
     with pytest.raises(SettingsError, match="no host"):
-        plan(SshLauncher(**{**vars(SSH), "host": ""}).gpus())
+        plan(SshLauncher(**{**vars(SSH), "address": ""}).gpus())
 
 
 def test_counters_are_a_file_and_a_word_about_it() -> None:

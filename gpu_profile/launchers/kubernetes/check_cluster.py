@@ -5,11 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from gpu_profile.check import Check
 from gpu_profile.command import Result, Steps
-from gpu_profile.job import LauncherName
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, make_kubectl_error
 from gpu_profile.launchers.kubernetes.state import Kind
 
-_INSTALL = {"mpijob": "mpi", "pytorchjob": "training", "trainjob": "trainer"}
 _OPERATORS = ("mpi-operator", "training-operator", "trainer-controller-manager")
 _AMOUNTS = {"nvidia.com/gpu": "GPUs", "vpc.amazonaws.com/efa": "EFA", "hugepages-2Mi": "hugepages"}
 _PLUGINS = {
@@ -29,9 +27,7 @@ _POD_VERBS = (
 _JOB_VERBS = ("create", "get", "patch", "delete")
 
 
-def check_cluster(
-    cluster: KubernetesCluster, launcher: LauncherName, kind: Kind
-) -> Steps[tuple[Check, ...]]:
+def check_cluster(cluster: KubernetesCluster, kind: Kind) -> Steps[tuple[Check, ...]]:
     """Return the checks of a cluster.
 
     If it does not answer, that is the first check. Never raises.
@@ -44,7 +40,7 @@ def check_cluster(
         return (Check(name="cluster", ok=False, found=error.what, advice=error.hint),)
     version = _parse_json(server).get("serverVersion", {}).get("gitVersion", "?")
     results = [Check(name="cluster", ok=True, found=f"{version} at context {name}")]
-    results += yield from _check_operator(cluster, launcher, kind)
+    results += yield from _check_operator(cluster, kind)
     results += yield from _check_nodes(cluster)
     results += yield from _check_rights(cluster, kind)
     results += yield from _check_security(cluster)
@@ -59,15 +55,13 @@ def _parse_json(result: Result) -> Object:
     return document
 
 
-def _check_operator(
-    cluster: KubernetesCluster, launcher: LauncherName, kind: Kind
-) -> Steps[list[Check]]:
+def _check_operator(cluster: KubernetesCluster, kind: Kind) -> Steps[list[Check]]:
     """Check the operator's CRD for the version that the launcher uses, and its images."""
     resource, version, group = kind.resource.split(".", 2)
     served = yield cluster.kubectl("get", "--raw", f"/apis/{group}/{version}")
     kinds = {item["name"] for item in _parse_json(served).get("resources", ())}
     is_served = resource in kinds
-    advice = f"`invoke k8s.install-operator --operator {_INSTALL[launcher]}`"
+    advice = f"`invoke k8s.install-operator --operator {kind.operator}`"
     results = [
         Check(name=kind.resource, ok=is_served, found="served" if is_served else "", advice=advice)
     ]

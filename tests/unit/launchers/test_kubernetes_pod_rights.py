@@ -3,9 +3,9 @@
 import pytest
 
 from gpu_profile.check import Check
-from gpu_profile.doctor.pod_rights import explain_rights
 from gpu_profile.job import LauncherName
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.pod_rights import explain_rights
 from tests.unit.settings_for import settings_for
 
 
