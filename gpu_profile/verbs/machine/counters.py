@@ -10,7 +10,6 @@ from gpu_profile.cli.terminal import ask_user
 from gpu_profile.doctor import gpu_counters as counter_access
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.launcher import ImageFrom
-from gpu_profile.launchers.remote_host import RemoteHost
 
 
 def counters(options: CountersOptions) -> None:
@@ -23,7 +22,9 @@ def counters(options: CountersOptions) -> None:
     if place is None:
         hosts = name_launchers(lambda other: other.possible_images == {ImageFrom.NOWHERE})
         raise SettingsError("counters are a host's", f"Use --on {hosts}")
-    root = _root_here(place) if options.dry_run else process.drive(counter_access.is_root(place))
+    root = (
+        _root_here(place.host) if options.dry_run else process.drive(counter_access.is_root(place))
+    )
     change = counter_access.allow_counters if options.allow else counter_access.restrict_counters
     for command in process.plan(change(place, root=root)):
         print(f"  {command}" + (f"  <<< {command.stdin.strip()}" if command.stdin else ""))
@@ -35,9 +36,9 @@ def counters(options: CountersOptions) -> None:
     print(f"{counter_access.AFTERWARDS}.")
 
 
-def _root_here(place: RemoteHost) -> bool:
+def _root_here(address: str) -> bool:
     """Return whether this user is root on this machine; False for a remote one."""
-    if place.host:
+    if address:
         print("# As root there, the same without sudo.")
         return False
     return hasattr(os, "geteuid") and os.geteuid() == 0
