@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ _HEADER = re.compile(
 _USER_PASSWORD = re.compile(r"([^\s:/@]+):(?!\d+$|//)\S+")
 _PORT = re.compile(r"[\d.:/-]+(?:tcp|udp)?")
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_USER_AND_PASSWORD = re.compile(r"(?<=://)[^/@:\s]*:[^/@\s]+(?=@)")
 
 
 def redact_text(line: str) -> str:
@@ -119,9 +121,35 @@ def without(line: str, values: Iterable[str]) -> str:
     return redact_text(line)
 
 
+@dataclass(frozen=True)
+class SplitUrl:
+    """A URL without its user and password, and these two, unquoted; both empty if it has none."""
+
+    plain: str
+    user: str = ""
+    password: str = ""
+
+
+def split_url(text: str) -> SplitUrl:
+    """Take user and password out of an http or https URL. Other text is returned as it is."""
+    if not text.startswith(("https://", "http://")):
+        return SplitUrl(text)
+    parts = urlsplit(text)
+    login, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return SplitUrl(text)
+    user, _, password = login.partition(":")
+    return SplitUrl(parts._replace(netloc=host).geturl(), unquote(user), unquote(password))
+
+
 def url(value: str) -> str:
     """Return a setting without a URL's user and password: `https://***@host/x`."""
     return _USER_INFO.sub(_HIDDEN, value)
+
+
+def hide_url_passwords(text: str) -> str:
+    """Hide the user and password of URLs in a message; `ssh://user@host` stays."""
+    return _USER_AND_PASSWORD.sub(_HIDDEN, text)
 
 
 def redact_argv(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from gpu_profile.cli.run_verb import run_verb
 from gpu_profile.cli.table import VERBS
 from gpu_profile.cli.verb import Option, Verb, VerbOptions
 from gpu_profile.errors import GpuProfileError
+from gpu_profile.redact import hide_url_passwords
 
 _NUMBERED = "."
 _PLACES = {
@@ -179,7 +180,7 @@ def _one_line_errors() -> Iterator[None]:
 
 
 def _make_exit(error: GpuProfileError) -> Exit:
-    return Exit(f"error: {name_program(str(error))}", code=error.exit_code)
+    return Exit(f"error: {hide_url_passwords(name_program(str(error)))}", code=error.exit_code)
 
 
 def refuse_bad_command_line(verbs: Collection, argv: Sequence[str]) -> None:

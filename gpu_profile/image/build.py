@@ -14,6 +14,7 @@ from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import dockerfile
 from gpu_profile.image.auto import DECIDED, Decided
+from gpu_profile.image.credentials import list_plain_proxies, list_secrets
 from gpu_profile.image.dockerfile import local_sources
 from gpu_profile.image.downloads import Downloads
 from gpu_profile.settings.settings import Settings
@@ -21,7 +22,6 @@ from gpu_profile.settings.settings import Settings
 CONTEXT = "Container-Root"
 INPUTS = f"{dockerfile.LABEL_PREFIX}.inputs"
 BASE = "org.opencontainers.image.base.digest"
-_PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 _OUTPUTS = ("--push", "--output", "-o", "--load")
 
 
@@ -85,7 +85,7 @@ def make_build_command(decided: Decided, downloads: Downloads, options: BuildxOp
     settings = decided.settings
     inputs = inputs_hash(settings, options.root)
     secret_options, env = _list_secrets(settings, downloads)
-    proxies = {name: getattr(settings, name) for name in _PROXIES if getattr(settings, name)}
+    proxies = list_plain_proxies(settings)
     contexts = _list_contexts(settings)
     if options.base:
         contexts[settings.base_image] = f"oci-layout://{options.base}"
@@ -140,7 +140,7 @@ def _list_switches(options: BuildxOptions) -> tuple[str, ...]:
 def _list_secrets(
     settings: Settings, downloads: Downloads
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return build secrets: certificates by file, pip's configuration by variable, not argv."""
+    """Return build secrets: certificates by file, others by variable, and nothing in argv."""
     bundle = settings.ca_bundle or downloads.ca_bundle
     if settings.ca_bundle and not Path(settings.ca_bundle).is_file():
         raise SettingsError(
@@ -151,4 +151,7 @@ def _list_secrets(
     if downloads.pip_conf:
         words.append("--secret=id=pip_conf,env=GPU_PROFILE_PIP_CONF")
         env["GPU_PROFILE_PIP_CONF"] = downloads.pip_conf
+    for name, text in list_secrets(settings).items():
+        words.append(f"--secret=id={name},env=GPU_PROFILE_{name.upper()}")
+        env[f"GPU_PROFILE_{name.upper()}"] = text
     return tuple(words), env

@@ -12,6 +12,8 @@ from gpu_profile.components.key import Values
 from gpu_profile.components.table import COMPONENTS, list_enabled
 from gpu_profile.engine.container import IMAGE_LABEL
 from gpu_profile.errors import SettingsError
+from gpu_profile.image.credentials import collect_values, list_secrets
+from gpu_profile.redact import split_url
 from gpu_profile.settings.settings import Settings
 
 ENTRYPOINT = ("/usr/bin/tini", "-g", "--")
@@ -24,17 +26,15 @@ AGENT = "/opt/gpu-profile/agent"
 """The place of Container-Root/agent in the image. `/profile.py` runs its files."""
 
 
-def collect_values(settings: Settings) -> Values:
-    """Return the settings that components' scripts and environments are made from."""
-    return {**settings.component, "CUDA_ARCHS": settings.cuda_archs}
-
-
 def render_dockerfile(settings: Settings) -> str:
     """Return the Dockerfile. Settings must hold no `auto` (see auto.decide_settings)."""
     _refuse_undecided(settings)
     chosen = list_enabled(settings.component)
-    blocks = [_format_base(settings)]
-    blocks += [_format_stage(component, chosen, collect_values(settings)) for component in chosen]
+    secrets = tuple(list_secrets(settings))
+    blocks = [_format_base(settings, secrets)]
+    blocks += [
+        _format_stage(component, chosen, collect_values(settings), secrets) for component in chosen
+    ]
     blocks.append(_format_final(settings, chosen))
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
@@ -71,7 +71,12 @@ def source_of(component: Component, component_values: Values) -> str:
 
 
 def _format_run(
-    stage: str, script: str, argv: tuple[str, ...], *, source: bool = False
+    stage: str,
+    script: str,
+    argv: tuple[str, ...],
+    secrets: tuple[str, ...],
+    *,
+    source: bool = False,
 ) -> list[str]:
     """Return a RUN instruction.
 
@@ -86,19 +91,23 @@ def _format_run(
         f"type=cache,id=gpu-profile-{stage}-pip,target=/root/.cache/pip,sharing=locked",
         "type=secret,id=ca_bundle",
         "type=secret,id=pip_conf",
+        *(f"type=secret,id={secret}" for secret in secrets),
         "type=tmpfs,target=/tmp",
     ]
     lines = [f"    --mount={mount} \\" for mount in mounts]
     return ["RUN \\", *lines, f"    {json.dumps(list(argv))}"]
 
 
-def _format_base(settings: Settings) -> list[str]:
-    script = ("bash", "/mnt/setup.sh")
-    return [f"FROM {settings.base_image} AS base", *_format_run("base", "00-base.sh", script)]
+def _format_base(settings: Settings, secrets: tuple[str, ...]) -> list[str]:
+    run = _format_run("base", "00-base.sh", ("bash", "/mnt/setup.sh"), secrets)
+    return [f"FROM {settings.base_image} AS base", *run]
 
 
 def _format_stage(
-    component: Component, chosen: tuple[Component, ...], component_values: Values
+    component: Component,
+    chosen: tuple[Component, ...],
+    component_values: Values,
+    secrets: tuple[str, ...],
 ) -> list[str]:
     present = {other.name for other in chosen}
     script_arguments = list_arguments(component, component_values)
@@ -107,12 +116,17 @@ def _format_stage(
         f"FROM base AS {component.name}",
         *(f"COPY --from={name} /out/ /" for name in component.needs if name in present),
         *_format_assignments(
-            "ARG", {k: "local" if v and v == source else v for k, v in script_arguments.items()}
+            "ARG",
+            {
+                name: "local" if value and value == source else split_url(value).plain
+                for name, value in script_arguments.items()
+            },
         ),
         *_format_run(
             component.name,
             component.script,
             ("python3", "/mnt/stage/stage.py", component.name, "/mnt/setup.sh"),
+            secrets,
             source=bool(source),
         ),
     ]

@@ -20,6 +20,7 @@ from gpu_profile.image.base_name import is_embedded
 from gpu_profile.lock.pin_source import PinSource, list_unpinned
 from gpu_profile.lock.python_packages import split_packages
 from gpu_profile.lock.resolvers import Tools
+from gpu_profile.redact import split_url
 from gpu_profile.settings.settings import Settings
 
 NAME = "gpu-profile.lock"
@@ -124,15 +125,20 @@ def resolve_lock(
         names = list_arguments(component, {**dockerfile.collect_values(decided), **values})
         own = [key.name for key in component.keys if key.name in names]
         lock[component.name] = LockPart(
-            asked={name: as_text(asked.component[name]) for name in own},
+            asked={name: _without_login(asked.component[name]) for name in own},
             pinned={
-                name: as_text(values[name])
+                name: _without_login(values[name])
                 for name in own
                 if values[name] != asked.component[name]
                 or (values[name] and name.endswith(_PINNED))
             },
         )
     return lock
+
+
+def _without_login(value: Value) -> str:
+    """Return the setting's text without a URL's user and password: the lock is committed."""
+    return split_url(as_text(value)).plain
 
 
 def _without_stale(component: Component, values: dict[str, Value]) -> dict[str, Value]:
@@ -184,6 +190,9 @@ def apply_lock(settings: Settings, lock: Lock) -> Settings:
             pinned |= part.pinned
     base = pinned.pop("BASE_IMAGE", settings.base_image)
     component = {**settings.component, **pinned}
+    for name, value in settings.component.items():
+        if name in pinned and _without_login(value) == pinned[name]:
+            component[name] = value  # with its user and password, which the lock leaves out
     return dataclasses.replace(settings, base_image=base, component=component)
 
 
@@ -204,7 +213,7 @@ def list_drift(settings: Settings, lock: Lock) -> tuple[str, ...]:
             continue
         for name, was in part.asked.items():
             value = settings.component.get(name)
-            now = "" if value is None else as_text(value)
+            now = "" if value is None else _without_login(value)
             if now != was:
                 differences.append(f"{name} is {now!r}, was {was!r}")
     return tuple(differences)

@@ -1,14 +1,19 @@
 """Fetch from the web what the lock needs: texts, checksums, tags of git repositories."""
 
+import base64
 import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 from gpu_profile.errors import ToolError
+from gpu_profile.redact import split_url
+
+if TYPE_CHECKING:
+    import urllib.request
 
 Fetch: TypeAlias = Callable[[str], AbstractContextManager[IO[bytes]]]
 """A function from URL to open body. Raises ToolError if the URL cannot be read."""
@@ -38,15 +43,28 @@ def make_fetch(*, ca_bundle: str = "", proxies: Mapping[str, str] | None = None)
                 return
             if not url.startswith(("https://", "http://")):
                 raise ToolError(f"{url} is neither http nor https", "Use a URL or a path")
-            with director.open(url, timeout=_TIMEOUT_S) as body:
+            with director.open(_make_request(url), timeout=_TIMEOUT_S) as body:
                 yield body
         except (OSError, ValueError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             raise ToolError(
-                f"{url} cannot be read: {reason}", "Set the component's _URL to a mirror of it"
+                f"{split_url(url).plain} cannot be read: {reason}",
+                "Set the component's _URL to a mirror of it",
             ) from error
 
     return fetch
+
+
+def _make_request(url: str) -> "urllib.request.Request":
+    """Return the request. urllib takes no user and password in a URL: a header has them."""
+    import urllib.request
+
+    login = split_url(url)
+    request = urllib.request.Request(login.plain)
+    if login.user or login.password:
+        text = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {text}")
+    return request
 
 
 def fetch_text(fetch: Fetch, url: str) -> str:

@@ -4,6 +4,8 @@ set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 TERM=dumb
 readonly CA_BUNDLE=/run/secrets/ca_bundle
 readonly PIP_CONF=/run/secrets/pip_conf
+readonly PROXIES=/run/secrets/proxies # proxies with a password: NAME=URL lines
+readonly NETRC_FILE=/run/secrets/netrc # users and passwords of the settings' URLs
 readonly BUILD_DIR=/var/tmp/gpu-profile-build # never collected into the image
 mkdir -p "${BUILD_DIR}"
 
@@ -25,6 +27,23 @@ if [[ -s ${CA_BUNDLE} ]]; then
 fi
 [[ ! -s ${PIP_CONF} ]] || export PIP_CONFIG_FILE=${PIP_CONF}
 export APT_CONFIG=${apt_config}
+
+if [[ -s ${PROXIES} ]]; then
+    while IFS= read -r proxy; do export "${proxy?}"; done <"${PROXIES}"
+fi
+
+# pip reads NETRC, git the home directory's .netrc, and apt a file of its own, where a password for
+# plain http counts only with the scheme before the host (apt_auth.conf(5)).
+netrc_home=$(mktemp -d)
+readonly netrc_home
+netrc_options=()
+if [[ -s ${NETRC_FILE} ]]; then
+    export NETRC=${NETRC_FILE}
+    netrc_options=(--netrc-file "${NETRC_FILE}")
+    ln -s "${NETRC_FILE}" "${netrc_home}/.netrc"
+    sed 'p; s#^machine #machine http://#' "${NETRC_FILE}" >"${netrc_home}/apt"
+    printf 'Dir::Etc::netrc "%s";\n' "${netrc_home}/apt" >>"${apt_config}"
+fi
 
 apt_update() {
     apt-get update -qq -o APT::Update::Error-Mode=any
@@ -72,7 +91,7 @@ remove_tools() {
 fetch() {
     local url=$1 sha256=$2 file=$3
     log "fetching ${url}"
-    curl -fsSL --retry 4 --retry-connrefused --connect-timeout 15 -o "${file}" "${url}" ||
+    curl -fsSL "${netrc_options[@]}" --retry 4 --retry-connrefused --connect-timeout 15 -o "${file}" "${url}" ||
         die "cannot fetch ${url}: set the component's _URL to a mirror that this build reaches"
     if [[ -z ${sha256} ]]; then
         log "WARNING: ${url} is not locked: no sha256 is set for it"
@@ -95,7 +114,7 @@ fetch_source() {
             ;;
         *)
             install_tools git
-            git -c advice.detachedHead=false clone --quiet --depth 1 --branch "${!version}" "${!url}" \
+            HOME=${netrc_home} git -c advice.detachedHead=false clone --quiet --depth 1 --branch "${!version}" "${!url}" \
                 "${dir}" || die "cannot clone ${!url} at ${!version}: set ${prefix}_URL to a mirror, \
 an archive or a checkout"
             [[ -z ${!commit} || $(git -C "${dir}" rev-parse HEAD) == "${!commit}" ]] ||

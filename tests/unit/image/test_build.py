@@ -39,12 +39,44 @@ def test_the_context_is_the_repository_and_the_result_is_loaded() -> None:
 def test_no_secret_is_in_the_words(tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
     bundle.write_text("certificates")
-    settings = settings_for(f"CA_BUNDLE={bundle}", "http_proxy=http://me:hunter2@proxy.example")
+    settings = settings_for(
+        f"CA_BUNDLE={bundle}",
+        "http_proxy=http://me:hunter2@proxy.example",
+        "no_proxy=.example",
+        "INSTALL_EFA=true",
+        "EFA_URL=https://me:hunter4%20x@mirror.example/efa",
+    )
     command = _build(settings, Downloads(pip_conf="[global]\nindex-url = https://a:hunter3@b/\n"))
     assert f"--secret=id=ca_bundle,src={bundle}" in command.argv
-    assert "--build-arg=http_proxy" in command.argv
-    assert command.env["http_proxy"] == "http://me:hunter2@proxy.example"
+    assert "--build-arg=no_proxy" in command.argv
+    assert "--build-arg=http_proxy" not in command.argv, "the builder's history has arguments"
+    assert command.env["GPU_PROFILE_PROXIES"] == "http_proxy=http://me:hunter2@proxy.example\n"
+    netrc = 'machine mirror.example login me password "hunter4 x"\n'
+    assert command.env["GPU_PROFILE_NETRC"] == netrc
     assert "hunter" not in str(command)
+    assert "hunter" not in command.stdin
+    assert 'ARG EFA_URL="https://mirror.example/efa"' in command.stdin
+    assert command.stdin.count("type=secret,id=netrc") == command.stdin.count("id=pip_conf")
+
+
+def test_a_changed_password_builds_nothing_anew() -> None:
+    inputs = {
+        image.inputs_hash(settings_for("INSTALL_EFA=true", f"EFA_URL=https://{login}@h/efa"), ROOT)
+        for login in ("me:one", "me:two", "you:three")
+    }
+    assert len(inputs) == 1
+
+
+def test_two_passwords_for_one_host_are_refused() -> None:
+    urls = ("EFA_URL=https://a:one@mirror/efa", "NSYS_URL=https://a:two@mirror/nsys")
+    settings = settings_for("INSTALL_EFA=true", "NSYS_SOURCE=nvidia", *urls)
+    with pytest.raises(SettingsError, match="another user or password for mirror"):
+        _build(settings)
+
+
+def test_without_a_password_no_step_asks_for_one() -> None:
+    assert "id=netrc" not in _build(settings_for()).stdin
+    assert "id=proxies" not in _build(settings_for("http_proxy=http://proxy:3128")).stdin
 
 
 def test_options_of_the_user_are_words_and_may_push() -> None:

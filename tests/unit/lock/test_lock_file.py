@@ -106,3 +106,14 @@ def test_what_the_distribution_serves_needs_no_lock() -> None:
 def test_damaged_locks(text: str) -> None:
     with pytest.raises(SettingsError, match=r"gpu-profile\.lock:\d: .* is no line of a lock"):
         lock.parse_lock(text)
+
+
+def test_a_password_of_a_url_stays_out_of_the_lock_and_reaches_the_build() -> None:
+    plain = load()
+    asked = load(NSYS_URL=str(plain.component["NSYS_URL"]).replace("://", "://me:hunter2@"))
+    written = resolve(plain)
+    text = lock.render_lock(written)
+    assert lock.list_drift(asked, written) == ()
+    assert lock.apply_lock(asked, written).component["NSYS_URL"] == asked.component["NSYS_URL"]
+    assert lock.render_lock(resolve(asked, plain)) == text
+    assert "hunter2" not in lock.render_lock(resolve(asked, plain))

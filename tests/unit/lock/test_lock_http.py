@@ -1,5 +1,6 @@
 """Texts, checksums and git's refs from a real server on loopback."""
 
+import base64
 import functools
 import hashlib
 import http.server
@@ -114,3 +115,30 @@ def test_a_page_that_is_no_repository(served: str, tmp_path: Path) -> None:
     (tmp_path / "info" / "refs").write_text("<html>Welcome</html>")
     with pytest.raises(ToolError, match="answers, but not as a git repository"):
         download.git_refs(download.make_fetch(), served)
+
+
+class _WithPassword(http.server.BaseHTTPRequestHandler):
+    """Answers a user and password alone, and says which."""
+
+    def do_GET(self) -> None:
+        login = self.headers.get("Authorization", "")
+        self.send_response(200 if login else 401)
+        self.end_headers()
+        self.wfile.write(login.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def test_a_password_of_a_url_reaches_the_server_and_no_error() -> None:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _WithPassword)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    host = f"127.0.0.1:{server.server_port}"
+    answer = download.fetch_text(download.make_fetch(), f"http://me:hunter%402@{host}/x")
+    assert answer == "Basic " + base64.b64encode(b"me:hunter@2").decode()
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(ToolError) as refused:
+        download.fetch_text(download.make_fetch(), f"http://me:hunter2@{host}/x")
+    assert f"http://{host}/x cannot be read" in str(refused.value)
+    assert "hunter2" not in str(refused.value)

@@ -57,7 +57,18 @@ def test_a_rendered_dockerfile_holds_no_password_of_a_url(tmp_path: Path) -> Non
     chosen = ("BASE_IMAGE=debian:13", "NSYS_SOURCE=nvidia", "NSYS_URL=https://u:hunter2@mirror/x")
     words = (word for setting in chosen for word in ("--set", setting))
     done = invoke("render", *words, directory=tmp_path)
-    assert 'ARG NSYS_URL="https://***@mirror/x"' in done.stdout, done.stderr
+    assert 'ARG NSYS_URL="https://mirror/x"' in done.stdout, done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_an_error_holds_no_password_of_a_url(tmp_path: Path) -> None:
+    """Nobody listens on port 9 of this machine."""
+    nsys = ("NSYS_SOURCE=nvidia", "NSYS_URL=http://u:hunter2@127.0.0.1:9/x", "INSTALL_TORCH=base")
+    base = f"BASE_IMAGE=debian:13@sha256:{'0' * 64}"
+    words = (word for setting in (base, *nsys) for word in ("--set", setting))
+    done = invoke("lock", *words, directory=tmp_path)
+    assert done.returncode == 3
+    assert "127.0.0.1:9/x" in done.stderr
     assert "hunter2" not in done.stdout + done.stderr
 
 
