@@ -15,8 +15,8 @@ from gpu_profile.components.component import Component, list_arguments
 from gpu_profile.components.key import Value, Values, as_text
 from gpu_profile.components.table import list_enabled
 from gpu_profile.errors import GateError, SettingsError
-from gpu_profile.image import dockerfile
 from gpu_profile.image.base_name import is_embedded
+from gpu_profile.image.credentials import collect_values
 from gpu_profile.lock.pin_source import PinSource, list_unpinned
 from gpu_profile.lock.python_packages import split_packages
 from gpu_profile.lock.resolvers import Tools
@@ -122,7 +122,7 @@ def resolve_lock(
         for source in _list_sources(component, values):
             show(f"{component.name}: {', '.join(source.pins)}")
             values |= {k: v for k, v in source.resolve(values, tools).items() if k in values}
-        names = list_arguments(component, {**dockerfile.collect_values(decided), **values})
+        names = list_arguments(component, {**collect_values(decided), **values})
         own = [key.name for key in component.keys if key.name in names]
         lock[component.name] = LockPart(
             asked={name: _without_login(asked.component[name]) for name in own},
@@ -234,7 +234,7 @@ def refuse_unlocked(settings: Settings) -> None:
     The settings must be decided and have the lock applied.
     """
     for component in list_enabled(settings.component):
-        arguments = list_arguments(component, dockerfile.collect_values(settings))
+        arguments = list_arguments(component, collect_values(settings))
         for source in _list_sources(component, settings.component):
             missing = list_unpinned(source, {**settings.component, **arguments})
             if missing:
