@@ -34,17 +34,24 @@ def read_owners(path: Path) -> Counter[Key]:
     return times
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + 40))
-def test_every_kernel_counts_for_what_launched_it(seed: int, tmp_path: Path) -> None:
-    run = MarkedRun(seed)
+def show_seed(number: int) -> int:
+    """The seed of a run; pytest shows it if the test fails, and xdist's workers differ in it."""
+    seed = FIRST_SEED + number
+    print(f"MarkedRun({seed})")
+    return seed
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_every_kernel_counts_for_what_launched_it(number: int, tmp_path: Path) -> None:
+    run = MarkedRun(show_seed(number))
     assert +read_owners(run.save(tmp_path)) == +run.truth
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + 10))
+@pytest.mark.parametrize("number", range(10))
 @pytest.mark.parametrize("by", ["module", "class", "line"])
-def test_the_rows_add_up_to_the_kernels(seed: int, by: str, tmp_path: Path) -> None:
+def test_the_rows_add_up_to_the_kernels(number: int, by: str, tmp_path: Path) -> None:
     """The table holds steady steps: all of them here, as the recordings have no start-up."""
-    run = MarkedRun(seed)
+    run = MarkedRun(show_seed(number))
     with Database.open(run.save(tmp_path)) as database:
         for depth in (0, 1, 2):
             table = OURS["module_sum"].table(database, scope=Scope(by=by, depth=depth))
