@@ -46,7 +46,7 @@ class Recorded:
             return
         for file in self.keeper.streams:
             recorded_env.mask_stream(file, self._environ)
-        self._left = {path.stem for path in left}
+        self._left = {path.stem for path in left if not has_report(path)}
         for path in left:
             with path.open("r+b") as file:
                 recorded_env.mask_stream(file, self._environ)
@@ -97,6 +97,17 @@ class Recorded:
             target = report.with_suffix(f".{kind}")
             argv = [self._nsys, "export", f"--type={kind}", "--force-overwrite=true"]
             _run([*argv, f"--output={target}", str(report)])
+
+
+def has_report(stream: Path) -> bool:
+    """Return whether a .qdstrm lies beside the report that nsys made of it.
+
+    nsys 2025.3.1 leaves the .qdstrm of a JAX program behind.
+    """
+    try:
+        return stream.with_suffix(".nsys-rep").stat().st_size > 0
+    except OSError:
+        return False
 
 
 def import_stream(stream: Path, nsys: str) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 # The sibling modules lie beside this file, also where it is a copy on another machine.
 import shelter
 import start_ranks
-from masked_import import Recorded, import_stream
+from masked_import import Recorded, has_report, import_stream
 from rank_env import Place, place
 from rank_processes import Child, exit_code, say
 
@@ -152,7 +152,8 @@ class Recording:
             code = child.wait()
         recorded.mask(self.files("qdstrm"))
         for stream in self.files("qdstrm"):
-            import_stream(stream, self.call.options.nsys)
+            if not has_report(stream):
+                import_stream(stream, self.call.options.nsys)
         recorded.replace(self.files("nsys-rep"), self.here.rank)
         return self.judged(code, bool(child.stopper.signum), started)
 

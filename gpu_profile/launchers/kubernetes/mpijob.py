@@ -13,7 +13,7 @@ from gpu_profile.launchers.kubernetes import copy_reports as copying
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import Manifest
-from gpu_profile.launchers.kubernetes.state import Kind, get_annotation, list_conditions
+from gpu_profile.launchers.kubernetes.state import Kind, get_annotation, get_pods, list_conditions
 from gpu_profile.nsys.rank_wrapper import rank_arguments
 
 _JOB = "training.kubeflow.org/job-name"
@@ -113,7 +113,23 @@ class MpiJobLauncher(KubernetesJob):
             hosts |= {mark.split(".", 3)[3] for mark in listed.stdout.split()}
         if len(hosts) < len(expected_pods):
             used = f"{', '.join(sorted(hosts))} alone" if hosts else "none"
-            raise JobError(
-                f"of {len(expected_pods)} workers mpirun used {used}: {', '.join(expected_pods)}",
-                "See that the image's mpirun reads --hostfile; the job was left for a look",
-            )
+            what = f"of {len(expected_pods)} workers mpirun used {used}: {', '.join(expected_pods)}"
+            hint = "See that the image's mpirun reads --hostfile; the job was left for a look"
+            remade = yield from self._list_remade(job, found)
+            if remade:
+                what += f"; {', '.join(remade)} was deleted before mpirun reached it, and made anew"
+                hint = "`kubectl get events` may say by whom; run it again"
+            raise JobError(what, hint)
+
+    def _list_remade(self, job: Object, found: Sequence[Object]) -> Steps[tuple[str, ...]]:
+        """Return the workers that are younger than the launcher, which starts after all workers."""
+        facts = job["metadata"]
+        job_id = f"{facts.get('namespace', '')}/{facts['name']}".lstrip("/")
+        launchers = yield from get_pods(self.cluster, self.kind.speakers, job_id)
+        began = min(map(_get_creation, launchers), default="")
+        return tuple(pods.get_name(pod) for pod in found if began and _get_creation(pod) > began)
+
+
+def _get_creation(pod: Object) -> str:
+    """Return the creation time, such as `2026-11-21T03:00:00Z`, which sorts as text."""
+    return str(pod["metadata"].get("creationTimestamp", ""))

@@ -37,10 +37,10 @@ def main(words: list[str]) -> int:
         target.terminate()
     code = target.wait()
     time.sleep(0.2)
-    if signals < 2 and "--fake" not in options:
+    if signals < 2 and options.get("--fake", "both") == "both":
         record = json.dumps({"words": words, "environment": dict(os.environ)})
         Path(options["--output"].replace("%%", "%") + ".nsys-rep").write_text(record)
-    if options.get("--fake") == "stream":
+    if options.get("--fake") in ("stream", "both"):
         Path(options["--output"] + ".qdstrm").write_text("recorded")
     return 128 - code if code < 0 else code
 

@@ -67,6 +67,13 @@ def test_a_stream_without_importer_is_kept_and_named(wrapper: Wrapper) -> None:
     assert f"{stream} is a recording that no importer here reads" in done.stderr
 
 
+def test_a_stream_beside_its_report_is_no_loss(wrapper: Wrapper) -> None:
+    """nsys 2025.3.1 leaves the .qdstrm of a JAX program beside its report."""
+    done = wrapper.run("--fake=both", "--", *python("pass"), PATH="/usr/bin:/bin")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert wrapper.reports() == ["rank0.nsys-rep"]
+
+
 REFUSALS = {
     "no command: write it after --": (2, ("--trace=nvtx",)),
     "no command: write it after --, as": (2, ("--",)),

@@ -122,9 +122,9 @@ def test_an_ended_pod_cannot_be_read() -> None:
         fetched(items(WORKERS[0], ended("train-1-worker-1", 137, reason="OOMKilled")), *copied(0))
 
 
-def succeeded(*marks: str) -> None:
+def succeeded(*marks: str, asked: tuple[Result, ...] = ()) -> None:
     steps = MPI.fetch("team/train-1", TO)
-    answers = (*copied(0), *copied(1), *map(said, marks))
+    answers = (*copied(0), *copied(1), *map(said, marks), *asked)
     driven(steps, answer(mpijob("Succeeded")), items(*WORKERS), *answers)
 
 
@@ -140,8 +140,22 @@ def test_ranks_on_every_worker() -> None:
 )  # fmt: skip
 def test_a_success_on_fewer_hosts_than_asked_is_none(marks: tuple[str, ...], used: str) -> None:
     with pytest.raises(JobError) as caught:
-        succeeded(*marks)
+        succeeded(*marks, asked=(items(),))
+    assert "See that the image's mpirun reads --hostfile" in str(caught.value)
     assert f"of 2 workers mpirun used {used}: train-1-worker-0, train-1-w" in str(caught.value)
+
+
+def test_a_worker_that_was_deleted_before_mpirun_reached_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launcher = pod("train-1-launcher-x")
+    for made, when in ((launcher, "03:00:09"), (WORKERS[0], "03:00:01"), (WORKERS[1], "03:00:11")):
+        monkeypatch.setitem(made["metadata"], "creationTimestamp", f"2026-11-21T{when}Z")
+    with pytest.raises(JobError) as caught:
+        succeeded(".ran.0.train-1-worker-0", "", asked=(items(launcher),))
+    line = "train-1-worker-1 was deleted before mpirun reached it, and made anew"
+    assert line in str(caught.value)
+    assert "--hostfile" not in str(caught.value)
 
 
 def test_a_stopped_job_that_never_had_pods_has_nothing_to_lose() -> None:

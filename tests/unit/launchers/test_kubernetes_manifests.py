@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -229,3 +230,13 @@ def test_one_node_needs_no_worker() -> None:
 def test_a_plain_command_is_one_process_a_node() -> None:
     found = submitted(TrainJobLauncher, PLAIN, cpu_job(ddp=False))
     assert not [word for word in found["spec"]["trainer"]["args"] if "--processes" in word]
+
+
+def test_an_image_of_the_nodes_is_not_pulled() -> None:
+    """Kubernetes' default is IfNotPresent, except for `latest`: a TrainJob has no such field."""
+    for kind in KINDS:
+        pods = json.dumps(manifests.load_manifest(f"{kind.name}.yaml"))
+        image = re.search(r'"image": "(?P<name>[^"]+)"', pods)
+        assert image
+        assert '"imagePullPolicy": "IfNotPresent"' in pods or not image["name"].endswith(":latest")
+        assert "@sha256:" in json.dumps(submitted(kind, PLAIN, cpu_job(image=IMAGE)))
