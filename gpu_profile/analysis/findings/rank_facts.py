@@ -4,7 +4,7 @@ The windows are those of RankStates: the steady part, then each step.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from gpu_profile.analysis.counters.gpu_use import NO_USE, GpuUse
 from gpu_profile.analysis.host.blocking_names import name_blocking_calls
 from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
 from gpu_profile.analysis.modules.gap_places import GapPlace, find_gap_places
+from gpu_profile.analysis.modules.module_times import sum_by_module
 
 # A shorter kernel takes less time on the GPU than its launch takes on the host.
 TINY_NS = 5_000
@@ -74,7 +75,9 @@ class RankFacts:
     (cause, module or NVTX range that the host was in). `longest`: (ns, at ns) of the longest gap
     by cause. `tiny`: kernels below TINY_NS; `tiny_idle`: ns of gaps right before them with the
     cause launch or latency. `host_active`: ns of a step in which the host was not blocked.
-    `sync_cost`: idle ns that synchronisation causes. `host_work`: by cause.
+    `sync_cost`: idle ns that synchronisation causes. `host_work`: by cause. `module_times`: ns a
+    step of kernels without concurrent communication by module, layers folded ("h.*.attn");
+    `tiny_modules`: launches of tiny kernels by module.
     """
 
     report: str
@@ -94,6 +97,8 @@ class RankFacts:
     health: Health
     host_work: Mapping[int, HostWork]
     gpu_use: GpuUse = NO_USE
+    module_times: Mapping[str, int] = field(default_factory=dict)
+    tiny_modules: Mapping[str, int] = field(default_factory=dict)
 
 
 def rank_facts(
@@ -122,6 +127,8 @@ def rank_facts(
         host=activity.host,
         health=rank_health(activity, report),
         host_work=host_work(activity, record),
+        module_times=_sum_module_times(activity),
+        tiny_modules=_count_tiny_kernels(activity, tiny),
     )
 
 
@@ -167,6 +174,20 @@ def _sum_kernels(activity: Activity) -> dict[str, KernelTime]:
         text: KernelTime(*map(int, row))
         for text, row in zip(texts, zip(*sums, strict=True), strict=True)
     }
+
+
+def _sum_module_times(activity: Activity) -> dict[str, int]:
+    ops = activity.ops
+    rows = np.flatnonzero((ops.kind == COMPUTE) & _is_steady(activity, ops.start))
+    rows = rows[~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])]
+    steps = max(1, int(np.sum(find_steps(activity).start >= steady_window(activity)[0])))
+    sums = sum_by_module(activity, rows, ops.duration[rows])
+    return {name: ns // steps for name, ns in sums.items()}
+
+
+def _count_tiny_kernels(activity: Activity, tiny: IntArray) -> dict[str, int]:
+    rows = tiny[_is_steady(activity, activity.ops.start[tiny])]
+    return sum_by_module(activity, rows, np.ones(len(rows), np.int64))
 
 
 def _sum_copies(activity: Activity, windows: Windows) -> dict[Key, CopyTime]:

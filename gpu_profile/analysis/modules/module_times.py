@@ -13,7 +13,7 @@ from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.intervals import FOREVER, NEVER
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.modules.marks import FORWARD, Module, load_marks
+from gpu_profile.analysis.modules.marks import FORWARD, Module, fold_numbers, load_marks
 from gpu_profile.analysis.modules.owners import (
     Owners,
     find_op_owners,
@@ -108,6 +108,22 @@ def _list_kernel_times(activity: Activity, owners: Owners) -> Iterator[tuple[Mod
             yield owner.module, owner.work, ns
         if bare:
             yield owner.module, "exposed", bare
+
+
+def sum_by_module(activity: Activity, rows: IntArray, value: IntArray) -> dict[str, int]:
+    """The sum of a value of operations by module, with layers folded into one ("h.*.attn"); empty
+    without marks of modules.
+    """
+    owners = find_op_owners(activity)
+    if owners is None:
+        return {}
+    sums: dict[str, int] = {}
+    totals = _sum_by(owners.of_op[rows], value, len(owners.owners))
+    for owner, total in zip(owners.owners, totals, strict=True):
+        if owner.module.is_real and total:
+            name = fold_numbers(owner.module.name)
+            sums[name] = sums.get(name, 0) + total
+    return sums
 
 
 def _list_idle_times(activity: Activity) -> Iterator[tuple[Module, str, int]]:

@@ -134,6 +134,8 @@ def _make_finding(suspects: Suspects) -> Finding | None:
     evidence = _list_evidence(suspects, excess)
     if most == "host":
         evidence += tuple(line for view in suspects.late for line in _stalls(view))
+    if cause == "compute":
+        evidence += _module_evidence(suspects)
     return Finding("straggler", ranks, cause, gain, evidence, _advice(suspects, cause))
 
 
@@ -193,6 +195,23 @@ def _kernel_evidence(suspects: Suspects) -> tuple[str, ...]:
         f"rank {late.rank} against rank {other.rank}: the same kernels take {ratio:.2f} times "
         f"as long, {counts[0]:.0f} against {counts[1]:.0f} kernels a step",
     )
+
+
+def _module_evidence(suspects: Suspects) -> tuple[str, ...]:
+    """The module in which the late rank computes most longer than another one.
+
+    Both times are of kernels without concurrent communication, as _kernel_evidence() has it.
+    """
+    late, other = (
+        {name: ns / 1e6 for name, ns in view.facts.module_times.items()}
+        for view in (suspects.late[0], suspects.others[0])
+    )
+    more = {name: ms - other[name] for name, ms in late.items() if name in other}
+    name = max(more, key=lambda key: (more[key], key), default="")
+    if not name or more[name] <= 0:
+        return ()
+    of = f"rank {suspects.late[0].rank} against rank {suspects.others[0].rank}"
+    return (f"{of}: most of the difference is in {name}, {more[name]:+.2f} ms a step",)
 
 
 RULE = FindingRule(

@@ -40,10 +40,15 @@ def _is_many(view: View) -> bool:
 def _tiny_evidence(views: Sequence[View]) -> tuple[str, ...]:
     worst = max(views, key=_tiny_share)
     tiny, kernels = worst.mean(worst.facts.tiny), worst.mean(worst.facts.kernel_count)
+    modules = worst.facts.tiny_modules
+    name = max(modules, key=lambda key: (modules[key], key), default="")
+    total = max(int(worst.facts.tiny[0]), 1)
+    share = 100 * modules.get(name, 0) / total
     return (
         f"rank {worst.rank}: {tiny:.0f} of {kernels:.0f} kernels a step take under "
         f"{TINY_NS / 1e3:.0f} us, and for {100 * _tiny_share(worst):.0f} % of the step the GPU "
         "waits for the next of them",
+        *([f"rank {worst.rank}: {share:.0f} % of them in {name}"] if name else []),
     )
 
 

@@ -94,3 +94,39 @@ def test_gradients_are_synchronised_by_no_module(phase: str, owner: str, tmp_pat
         table = OURS["module_sum"].table(database)
     times = dict(zip(table.column("Module"), table.column("Communication"), strict=True))
     assert {name: time is not None for name, time in times.items()} == {owner: True}
+
+
+def test_a_straggler_s_module_is_named(tmp_path: Path) -> None:
+    """Rank 1 computes longer, in one of two modules of each layer."""
+    ranks = ranks_of(4)
+    for step in range(STEPS):
+        begins = [rank.now for rank in ranks]
+        for rank in ranks:
+            rank.work(1)
+            for number in range(LAYERS):
+                layer(rank, f"h.{number}.attn", 4, 30)
+                layer(rank, f"h.{number}.mlp", 4, 60 if rank.rank == 1 else 30)
+        all_reduce(ranks, 50)
+        for rank, begin in zip(ranks, begins, strict=True):
+            rank.work(1)
+            rank.mark("step", begin, step)
+    with Database.open(ranks[0].recording.save(tmp_path / "run.sqlite")) as database:
+        (finding,) = diagnose_reports(database).findings
+    assert (finding.kind, finding.cause, finding.ranks) == ("straggler", "compute", (1,))
+    (line,) = [line for line in finding.evidence if "most of the difference" in line]
+    assert line.endswith("most of the difference is in h.*.mlp, +1.20 ms a step")
+
+
+def test_the_module_with_most_tiny_kernels_is_named(tmp_path: Path) -> None:
+    (rank,) = ranks_of(1)
+    for step in range(STEPS):
+        begin = rank.now
+        rank.work(1)
+        for number in range(LAYERS):
+            layer(rank, f"h.{number}.norm", 20, 2, kernels=200)
+            layer(rank, f"h.{number}.mlp", 4, 30, kernels=20)
+        rank.mark("step", begin, step)
+    with Database.open(rank.recording.save(tmp_path / "run.sqlite")) as database:
+        findings = diagnose_reports(database).findings
+    (tiny,) = [finding for finding in findings if finding.kind == "tiny_kernels"]
+    assert "rank 0: 100 % of them in h.*.norm" in tiny.evidence
