@@ -1,0 +1,93 @@
+"""Modules of programs that were marked from outside, recorded on H200s, against torch.profiler.
+
+The reference is another run of the same program: GPU time by leaf of torch.profiler with a
+record_function around each leaf's forward.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
+from gpu_profile.analysis.modules.module_kernels import list_module_kernels
+from gpu_profile.analysis.modules.module_times import RankModules, measure_modules
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+
+DATA = Path(__file__).parents[3] / "data" / "annotated"
+
+
+@cache
+def modules_of(name: str) -> RankModules:
+    """The modules of rank 0 of a program."""
+    with Database.open(DATA / name / "rank0.sqlite.gz") as database:
+        (activity,) = activities_of(database, Scope())
+        modules = measure_modules(activity)
+    assert modules is not None
+    return modules
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("gnn", 0.99),
+        ("trainer", 0.99),
+        ("ddp", 0.98),
+        ("fsdp2_compile", 0.99),
+        ("compiled", 0.96),
+    ],
+)
+def test_nearly_all_kernel_time_has_an_owner(name: str, least: float) -> None:
+    """The goal is 95 % in eager mode and 90 % where modules are compiled."""
+    modules = modules_of(name)
+    unattributed = sum(time.unattributed for time in modules.times)
+    assert 1 - unattributed / modules.kernel_time >= least
+
+
+def ratios(name: str, work: str) -> Iterator[tuple[str, float]]:
+    """(leaf, our GPU time a step by the reference's) of each leaf."""
+    reference = json.loads((DATA / name / "reference0.json").read_text())
+    modules = modules_of(name)
+    times = {time.module.name: getattr(time, work) for time in modules.times}
+    for key, us in reference[f"{work}_us"].items():
+        leaf = key.removeprefix("leaf:").split("|")[0]
+        yield leaf, times[leaf] / modules.steps / (1e3 * us / reference["steps"])
+
+
+@pytest.mark.parametrize("work", ["forward", "backward"])
+def test_each_leaf_is_as_in_torch_profiler_on_one_gpu(work: str) -> None:
+    far = {leaf: ratio for leaf, ratio in ratios("gnn", work) if abs(ratio - 1) > 0.02}
+    assert far == {}
+
+
+def test_each_leaf_s_forward_is_as_in_torch_profiler_under_ddp() -> None:
+    """Backward cannot be compared: collectives beside it slow its kernels, by 30 % from one rank of
+    the reference to the other.
+    """
+    leaves = dict(ratios("trainer", "forward"))
+    assert len(leaves) == 59
+    assert {leaf: ratio for leaf, ratio in leaves.items() if abs(ratio - 1) > 0.02} == {}
+
+
+@pytest.mark.parametrize(("name", "region"), [("fsdp2_compile", "Block"), ("compiled", "Decoder")])
+def test_a_compiled_region_belongs_to_its_module(name: str, region: str) -> None:
+    """With Inductor's names of kernels, forward and backward."""
+    with Database.open(DATA / name / "rank0.sqlite.gz") as database:
+        (activity,) = activities_of(database, Scope())
+        kernels = list_module_kernels(activity)
+    inductor = [one for one in kernels if one.kernel.startswith("triton_")]
+    owned = [one for one in inductor if one.module.kind == region]
+    assert {one.work for one in owned} == {"forward", "backward"}
+    assert sum(one.time for one in owned) > 0.95 * sum(one.time for one in inductor)
+
+
+def test_a_finding_of_a_real_run_names_its_modules() -> None:
+    paths = (DATA / "trainer" / f"rank{rank}.sqlite.gz" for rank in range(2))
+    with Database.open(next(paths)) as first, Database.open(next(paths)) as second:
+        findings = diagnose_reports(first, second).findings
+    (launch,) = [finding for finding in findings if finding.kind == "host_bound"]
+    assert any("% of it in transformer.h.*." in line for line in launch.evidence)
