@@ -46,6 +46,7 @@ class Component:
     - `version_of`: the version that (settings, distribution of the base) will install, for rules.
     - `rules`: what it does not work with. `compiles_cuda`: whether its script runs nvcc.
     - `copied_first`: its files are the largest, so their layer comes first.
+    - `secrets`: ids of files that the build hands to its script, below /run/secrets.
     """
 
     number: int
@@ -65,6 +66,7 @@ class Component:
     rules: tuple[Rule, ...] = ()
     compiles_cuda: Callable[[Values], bool] = lambda _: False
     copied_first: bool = False
+    secrets: tuple[str, ...] = ()
 
     @property
     def script(self) -> str:

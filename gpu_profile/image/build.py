@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.components.requirements import SECRET
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import dockerfile
 from gpu_profile.image.auto import DECIDED, Decided
@@ -154,4 +155,6 @@ def _list_secrets(
     for name, text in list_secrets(settings).items():
         words.append(f"--secret=id={name},env=GPU_PROFILE_{name.upper()}")
         env[f"GPU_PROFILE_{name.upper()}"] = text
+    if requirements := str(settings.component["REQUIREMENTS"]):
+        words.append(f"--secret=id={SECRET},src={Path(requirements).expanduser().absolute()}")
     return tuple(words), env

@@ -126,7 +126,7 @@ def _format_stage(
             component.name,
             component.script,
             ("python3", "/mnt/stage/stage.py", component.name, "/mnt/setup.sh"),
-            secrets,
+            (*secrets, *component.secrets),
             source=bool(source),
         ),
     ]

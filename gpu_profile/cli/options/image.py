@@ -14,6 +14,9 @@ class RenderOptions(SettingsOptions):
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions(DryRunOptions, SettingsOptions):
     unlocked: bool = make_flag(False, "build without the lock file's checksums")
+    requirements: str = make_flag(
+        "", "requirements file of your program's packages", "REQUIREMENTS", kind="path"
+    )
     rebuild_base: bool = make_flag(False, "make the embedded base anew")
     cache_from: str = make_flag("", "registry to take cached steps from")
     cache_to: str = make_flag("", "registry to give them to")
