@@ -1,7 +1,7 @@
 """The launchers, one row each: flags and settings. Importing this module imports no launcher.
 
-A new launcher takes one file in this folder (`tests/unit/launchers/toy.py` is a small one) and one
-row here.
+A new launcher takes one file in this folder and one row here, as tests/unit/test_toy_launcher.py
+shows.
 """
 
 import importlib

@@ -66,7 +66,9 @@ def test_a_component_is_the_constant_in_the_file_of_its_name(component: Componen
 
 
 def place_of(setting: str) -> str:
-    """`settings` for a field of Settings, otherwise the file of the component."""
+    """`settings` for a field of Settings, otherwise the file of the component or launcher."""
+    if setting in {key.name for key in LAUNCHER_KEYS}:
+        return "launchers"
     text = setting.removeprefix("INSTALL_")
     names = {word(component.name) for component in COMPONENTS}
     own = [name for name in names if f"{text}_".startswith(f"{name.upper()}_")]
@@ -77,6 +79,7 @@ def place_of(setting: str) -> str:
 @pytest.mark.parametrize("name", sorted({key.name for key in (*KEYS, *LAUNCHER_KEYS)}))
 def test_a_setting_is_in_the_file_that_its_first_word_names(name: str) -> None:
     place = place_of(name)
-    file = "settings/settings.py" if place == "settings" else f"components/{place}.py"
+    files = {"settings": "settings/settings.py", "launchers": "launchers/table.py"}
+    file = files.get(place, f"components/{place}.py")
     text = (PACKAGE / file).read_text(encoding="utf-8")
     assert f"    {name.lower()}: " in text if place == "settings" else f'"{name}"' in text

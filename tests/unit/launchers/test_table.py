@@ -29,7 +29,7 @@ TYPED: Mapping[str, Callable[[Settings], Launcher]] = {
 """mypy holds each class against the protocol here: the rows name them by text."""
 
 
-@pytest.mark.parametrize("name", LAUNCHERS)
+@pytest.mark.parametrize("name", TYPED)
 def test_a_row_leads_to_the_launcher_of_its_name(name: str) -> None:
     launcher = launcher_of(name, settings_for())
     assert launcher == TYPED[name](settings_for())
