@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import shelter
 import start_ranks
 from masked_import import Recorded, has_report, import_stream
+from mpirun_watch import MpirunWatch, is_mpirun
 from rank_env import Place, place
 from rank_processes import Child, exit_code, say
 
@@ -58,6 +59,7 @@ class Call(NamedTuple):
         return [
             *(sys.executable, str(Path(__file__).resolve()), f"--ranks={ours.ranks}"),
             *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
+            f"--mpirun-wait={ours.mpirun_wait}",
             *(f"--first={option}" for option in ours.first),
             *(["--plain"] if ours.plain else []),
             *(["--shelter"] if ours.shelter else []),
@@ -79,6 +81,7 @@ def parse(argv: Sequence[str]) -> Call:
     parser.add_argument("--nsys", default="nsys")
     parser.add_argument("--first", action="append", default=[])
     parser.add_argument("--grace", type=float, default=90.0)
+    parser.add_argument("--mpirun-wait", type=float, default=180.0)
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--shelter", action="store_true")
     options, nsys_options = parser.parse_known_args(argv[:end])
@@ -118,10 +121,20 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
         return Recording(call, here).run(command, env)
     # As process 1 of a container the command would get no SIGTERM unless it installs a handler
     # (pid_namespaces(7)): run it as a child instead.
-    if os.name == "posix" and os.getpid() != 1:
+    if os.name == "posix" and os.getpid() != 1 and not is_mpirun(command):
         sys.stdout.flush()
         os.execve(command[0], command, env)
-    return Child(command, env, call.options.grace).wait()
+    return _wait(Child(command, env, call.options.grace), call)
+
+
+def _wait(child: Child, call: Call) -> int:
+    """Return the child's exit code, or 1 where an mpirun was ended: its ranks' are unknown."""
+    watch = MpirunWatch(call.options.mpirun_wait)
+    watch.start()
+    code = child.wait()
+    if watch.ended:
+        say("mpirun waited on for ranks that had all ended; their exit codes are unknown")
+    return 1 if watch.ended else code
 
 
 class Recording:
@@ -149,7 +162,7 @@ class Recording:
         with recorded.keeper:
             with shelter.blocked(sheltered):
                 child = Child(argv, recorded.environment, self.call.options.grace)
-            code = child.wait()
+            code = _wait(child, self.call)
         recorded.mask(self.files("qdstrm"))
         for stream in self.files("qdstrm"):
             if not has_report(stream):
