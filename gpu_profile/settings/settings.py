@@ -93,6 +93,11 @@ class Settings:
     unpack_limit_gb: str = _make_key(
         "16", "Most gigabytes that a packed report (.gz) may unpack to", "count"
     )
+    compare_spread: str = _make_key(
+        "3%",
+        "What runs of one program differ by, where compare has too few to measure it",
+        "percent",
+    )
 
     launcher: LauncherName = _make_key(
         "docker", "Where profile and test run when --on does not say it", "choice", tuple(LAUNCHERS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.steps import warm_up
+from gpu_profile.analysis.activity.steps import common_steps, warm_up
 from gpu_profile.analysis.compare.rank_sets import check_samples
 from gpu_profile.analysis.compare.samples import Metric, RankSamples, samples_of
 from gpu_profile.analysis.compare.significance import (
@@ -170,12 +170,17 @@ def _run_samples(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Sam
     """One sample for each step or instance: of the slowest rank, or for a kernel the mean of the
     ranks.
 
-    Steps that are warm-up on any rank are left out on all ranks.
+    Only the steps that every rank recorded count, as in `diagnose`: a rank whose recording began
+    late would pair its steps with the wrong ones of the others. Steps that are warm-up on any rank
+    are left out on all ranks.
     """
     # If some ranks have GPU work, host times of a rank without GPU work are not comparable.
     ranks = [rank for rank in ranks if not rank.on_host] or ranks
-    drop = warm_up([rank.steps for rank in ranks])
-    times = [rank.times[(rank.step >= drop) | (len(rank.steps) == 0)] for rank in ranks]
+    steady = _steady_steps(ranks)
+    times = [
+        rank.times[((rank.step >= first) & (rank.step < behind)) | (len(rank.steps) == 0)]
+        for rank, (first, behind) in zip(ranks, steady, strict=True)
+    ]
     times = [time for time in times if len(time)]
     if not times:
         raise ReportError(f"the {side} run has no {metric}", _format_hint(metric, ranks))
@@ -186,6 +191,13 @@ def _run_samples(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Sam
     return np.asarray(
         stacked.mean(axis=0) if metric.kind in ("kernel", "module") else stacked.max(axis=0)
     )
+
+
+def _steady_steps(ranks: Sequence[RankSamples]) -> list[tuple[int, int]]:
+    """For each rank (first, last + 1) of the steps that all ranks have, less the warm-up."""
+    steps = [rank.steps for rank in ranks]
+    drop = warm_up(steps)
+    return [(min(first + drop, behind), behind) for first, behind in common_steps(steps)]
 
 
 def _format_hint(metric: Metric, ranks: Sequence[RankSamples]) -> str:
@@ -233,13 +245,12 @@ def _per_step(runs: Runs) -> dict[str, _PerStep]:
     sums: dict[str, list[float]] = {}
     ranks = sum(map(len, runs))
     for run in runs:
-        drop = warm_up([rank.steps for rank in run])
-        for rank in run:
-            first = drop if len(rank.steps) else 0
+        for rank, (first, behind) in zip(run, _steady_steps(run), strict=True):
+            part = slice(first, behind) if len(rank.steps) else slice(None)
             for name, (count, time) in rank.kernels.items():
                 sum_and_count = sums.setdefault(name, [0.0, 0.0])
-                sum_and_count[0] += float(np.mean(count[first:]))
-                sum_and_count[1] += float(np.mean(time[first:]))
+                sum_and_count[0] += float(np.mean(count[part]))
+                sum_and_count[1] += float(np.mean(time[part]))
     return {name: _PerStep(c / ranks, t / ranks) for name, (c, t) in sums.items()}
 
 

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Metric:
 @dataclass(frozen=True, eq=False)
 class RankSamples:
     """Samples of one rank: `times` (ns) of the metric, and the `step` of each (-1: before any
-    step).
+    step). `steps` are on the run's clock.
 
     `kernels`: by name (launches, ns) in each step; without steps in one column for the whole
     recording.
@@ -81,11 +81,11 @@ def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
 
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
     """The samples of all ranks in one report; of the host's ranges if there is no GPU work."""
-    on_gpu = [rank_samples(activity, metric) for activity in activities_of(database, scope)]
-    if on_gpu:
-        return on_gpu
-    host = host_ranges_of(database, scope)
-    return [_host_samples(rank, ranges, metric) for rank, ranges in host]
+    samples = [rank_samples(activity, metric) for activity in activities_of(database, scope)]
+    if not samples:
+        host = host_ranges_of(database, scope)
+        samples = [_host_samples(rank, ranges, metric) for rank, ranges in host]
+    return [replace(rank, steps=rank.steps.moved(scope.offset_ns)) for rank in samples]
 
 
 def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:

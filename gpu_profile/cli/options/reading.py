@@ -57,7 +57,9 @@ class CompareOptions(OutputOptions, SchedulerOptions, SetOptions):
         "5%", "slower by this much, and significantly, fails", kind="percent"
     )
     spread: str = make_flag(
-        "3%", "what runs differ by, where there are too few to measure it", kind="percent"
+        "",
+        "what runs differ by, where there are too few to measure it; empty is COMPARE_SPREAD",
+        kind="percent",
     )
     metric: str = make_flag("step", "step, range:NAME, module:NAME or kernel:NAME")
     format: str = make_flag("text", "text, json, markdown or junit")

@@ -31,7 +31,7 @@ def compare(options: CompareOptions) -> None:
     metric = Metric.parse(options.metric)
     analysis = Analysis("samples", make_sampler(metric), _no_table)
     fail_over = comparison.parse_percent(options.fail_over)
-    spread = comparison.parse_percent(options.spread, "--spread")
+    spread = comparison.parse_percent(options.spread or chosen.compare_spread, "--spread")
     base = _open_runs("base", options.base, _choose(options, options.base_window), chosen)
     new = _open_runs("new", options.new, _choose(options, options.new_window), chosen)
     for run in (*base[1:], *new):

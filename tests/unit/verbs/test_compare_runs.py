@@ -41,8 +41,9 @@ def test_one_run_a_side_says_what_is_assumed(runs: Path) -> None:
     done = invoke("compare", *sides(runs, "a", "f"), directory=runs)
     assert done.returncode == 0
     assert "one run a side: runs of one program are assumed to differ by 3.0 %" in done.stdout
-    done = invoke("compare", *sides(runs, "a", "f"), "--spread=2%", directory=runs)
-    assert done.returncode == 8
+    for less in ("--spread=2%", "--set=COMPARE_SPREAD=2%"):
+        done = invoke("compare", *sides(runs, "a", "f"), less, directory=runs)
+        assert done.returncode == 8
 
 
 def test_what_cannot_be_compared_is_refused(runs: Path, tmp_path: Path) -> None:
@@ -52,6 +53,9 @@ def test_what_cannot_be_compared_is_refused(runs: Path, tmp_path: Path) -> None:
     done = invoke("compare", *sides(runs, "a", "d"), "--spread=wide", directory=runs)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--spread 'wide' is not understood. Use a percentage" in done.stderr
+    done = invoke("compare", *sides(runs, "a", "d"), "--set=COMPARE_SPREAD=wide", directory=runs)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "COMPARE_SPREAD" in done.stderr
     empty = tmp_path / "empty"
     shutil.copytree(runs / "b", empty)
     (empty / "rank0.h.sqlite").write_bytes(b"")
