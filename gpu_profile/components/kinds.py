@@ -15,6 +15,7 @@ KeyKind = Literal[
     "volumes", "mount", "variable", "registry", "image", "address", "tag", "version", "url",
     "proxy", "path", "json", "commit", "sha256", "packages", "fingerprint", "name", "names", "label", "claim",
     "login", "user", "slurm-time", "archs", "region", "instance", "ranks", "scheduler", "colour",
+    "bytes", "run-name", "directory", "absolute-path", "hosts", "selector", "tolerations",
 ]  # fmt: skip
 
 MOST_RANKS = 1_000_000
@@ -159,6 +160,15 @@ _REPOSITORY = (
 )
 _TAG = r"[A-Za-z0-9_][\w.-]{0,127}"
 _DNS = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
+_PRINTED = r"[^\x00-\x1f\x7f]"
+_HOST_PATTERN = r"(?!\S*://)[A-Za-z0-9.*\[:_-][\w.*\[\]:/-]*"
+_LABEL_KEY = r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?"
+_LABEL_VALUE = r"(?:[A-Za-z0-9][\w.-]*)?"
+_PAIR = rf"\s*{_LABEL_KEY}\s*=\s*{_LABEL_VALUE}\s*"
+_TOLERATION = (
+    rf"\s*{_LABEL_KEY}(?:={_LABEL_VALUE})?(?::(?:NoSchedule|PreferNoSchedule|NoExecute))?\s*"
+)
+"""Labels as in kubernetes.io/docs, "Labels and Selectors": PREFIX/NAME, and a value or none."""
 
 KINDS: Mapping[str, Kind] = {
     "str": Kind(lambda text: True, "any text"),
@@ -199,5 +209,12 @@ KINDS: Mapping[str, Kind] = {
     "instance": Kind(_matches(r"[a-z0-9-]+\.[a-z0-9-]+"), "an instance type: p5.48xlarge"),
     "ranks": Kind(_is_ranks, f"all, 0,3 or 0-3, below {MOST_RANKS}"),
     "scheduler": Kind(_is_scheduler, "an address with its port: tcp://host:8786"),
+    "bytes": Kind(_matches(r"0*[1-9]\d{0,15}(?:[KMGTkmgt](?:[iI]?[bB])?)?"), "a size: 64K, 32M, 1G"),
+    "run-name": Kind(_matches(rf"{_PRINTED}*[A-Za-z0-9]{_PRINTED}*"), "letters and digits: train-2"),
+    "directory": Kind(_matches(rf"(?!-)(?=.*\S){_PRINTED}+"), "a directory: /data/run, ~/run, run"),
+    "absolute-path": Kind(_matches(rf"/{_PRINTED}*"), "an absolute path: /shared/runs"),
+    "hosts": Kind(_matches(rf"\s*{_HOST_PATTERN}(?:[, ]+{_HOST_PATTERN})*[, ]*"), "hosts, domains or networks: localhost,.example.org,10.0.0.0/8"),
+    "selector": Kind(_matches(rf"{_PAIR}(?:,{_PAIR})*,?"), "key=value,…: zone=a,pool=gpu"),
+    "tolerations": Kind(_matches(rf"{_TOLERATION}(?:,{_TOLERATION})*,?"), "key[=value][:effect],… with an effect of NoSchedule, PreferNoSchedule, NoExecute"),
     "colour": Kind(_matches(r"(?:0x|#)[0-9A-Fa-f]{6}"), "0xRRGGBB, as in 0x76B900"),
 }  # fmt: skip

@@ -55,14 +55,17 @@ FLOORS: tuple[Floor, ...] = (
 )
 
 
+PLATFORMS = tuple(dict.fromkeys(floor.platform for floor in FLOORS))
+"""The names of --floor: `p5.48xlarge`, `h200x4`."""
+
+
 def find_floor(platform: str, size: int, *, collective: str = "all_reduce") -> Floor:
     """Return the floor of a platform at a size. Raises SettingsError with the known ones."""
     of_platform = [f for f in FLOORS if f.platform == platform and f.collective == collective]
     if not of_platform:
-        names = ", ".join(dict.fromkeys(f.platform for f in FLOORS))
         raise SettingsError(
             f"No {collective} of {platform!r} was measured",
-            f"Give --min-busbw yourself, or name one of {names}",
+            f"Give --min-busbw yourself, or name one of {', '.join(PLATFORMS)}",
         )
     for row in of_platform:
         if row.size == size:

@@ -75,7 +75,7 @@ class Settings:
         "", "Proxy of the build's downloads; not kept in the image", "proxy"
     )
     https_proxy: str = _make_key("", "The same for HTTPS", "proxy")
-    no_proxy: str = _make_key("", "Hosts reached without it")
+    no_proxy: str = _make_key("", "Hosts reached without it", "hosts")
 
     container: str = _make_key(
         "gpu-profile", "Name of the container that run, exec, logs, status and stop mean", "name"
@@ -107,10 +107,10 @@ class Settings:
         "", "user@address of a remote GPU host, or its name in ~/.ssh/config", "login"
     )
     ssh_workdir: str = _make_key(
-        "", "Directory there that jobs run in; empty is home, or SSH_SYNC's copy"
+        "", "Directory there that jobs run in; empty is home, or SSH_SYNC's copy", "directory"
     )
     ssh_sync: str = _make_key(
-        "", "Directory here to copy to SSH_WORKDIR (or the run) before it runs"
+        "", "Directory here to copy to SSH_WORKDIR (or the run) before it runs", "directory"
     )
     ssh_dir: str = _make_key(".gpu-profile", "Directory there for runs and their reports", "path")
     ssh_args: str = _make_words_key("More options for ssh, as in -p 2222 -J user@bastion")
@@ -129,8 +129,12 @@ class Settings:
     slurm_login: str = _make_key(
         "", "user@address of a log-in node; empty runs Slurm's commands here", "login"
     )
-    slurm_workdir: str = _make_key("", "Directory that jobs run in; empty is where sbatch is run")
-    slurm_dir: str = _make_key("", "Directory that the nodes share; empty is REPORT_DIR")
+    slurm_workdir: str = _make_key(
+        "", "Directory that jobs run in; empty is where sbatch is run", "directory"
+    )
+    slurm_dir: str = _make_key(
+        "", "Directory that the nodes share; empty is REPORT_DIR", "absolute-path"
+    )
     kube_context: str = _make_key("", "Context of kubectl; empty is its current one", "names")
     kube_namespace: str = _make_key("", "Namespace of jobs; empty is the context's", "label")
     kube_instance: str = _make_key(
@@ -142,9 +146,9 @@ class Settings:
     kube_pvc: str = _make_key(
         "", "Claim for the reports, as in NAME:/path; empty fetches them from the pods", "claim"
     )
-    kube_node_selector: str = _make_key("", "key=value,… of the nodes to use")
+    kube_node_selector: str = _make_key("", "key=value,… of the nodes to use", "selector")
     kube_tolerations: str = _make_key(
-        "", "key[=value][:effect],… to tolerate beside the GPU's and EFA's"
+        "", "key[=value][:effect],… to tolerate beside the GPU's and EFA's", "tolerations"
     )
     kube_affinity: str = _make_key("", "Affinity of the pods, as JSON", "json")
     kube_priority_class: str = _make_key("", "PriorityClass of the pods", "label")

@@ -14,6 +14,7 @@ from gpu_profile.cli.options.shared import (
     YesOptions,
 )
 from gpu_profile.cli.verb import make_flag
+from gpu_profile.nccl.floors import PLATFORMS
 
 _RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
 
@@ -98,9 +99,11 @@ class StopOptions(JobOptions, WhereOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TestOptions(DryRunOptions, WhereOptions, ShapeOptions):
-    suite: str = make_flag("image", "image or nccl")
+    suite: str = make_flag("image", "image or nccl", choices=("image", "nccl"))
     collective: str = make_flag("all_reduce", "nccl: names, separated by commas")
     min_busbw: float = make_flag(0.0, "nccl: GB/s to reach", kind="number")
-    at: str = make_flag("1G", "nccl: at this message size")
-    floor: str = make_flag("", "nccl: instance type whose measured floor is the gate")
+    at: str = make_flag("1G", "nccl: at this message size", kind="bytes")
+    floor: str = make_flag(
+        "", "nccl: instance type whose measured floor is the gate", choices=PLATFORMS
+    )
     junit: str = make_flag("", "file for a JUnit report")

@@ -32,7 +32,11 @@ class CountersOptions(YesOptions, DryRunOptions, WhereOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigOptions(SettingsOptions):
-    format: str = make_flag("text", "text, csv, json, or env for a fresh .env")
+    format: str = make_flag(
+        "text",
+        "text, csv, json, or env for a fresh .env",
+        choices=("text", "csv", "json", "env"),
+    )
     write: bool = make_flag(False, "add new settings to .env, and those of --set")
 
 

@@ -21,7 +21,7 @@ class StatsOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
     depth: int = make_flag(0, "of modules: how many parts of the name; 0: all", kind="count")
     top: int = make_flag(0, "rows of each table; 0: all", kind="count")
     filter: str = make_flag("", "rows whose text matches this pattern")
-    names: str = make_flag("short", "short or full kernel names in text")
+    names: str = make_flag("short", "short or full kernel names in text", choices=("short", "full"))
     notes: bool = True
     """Whether to print notes on the reports. No flag: profile has printed them before."""
 
@@ -62,7 +62,11 @@ class CompareOptions(OutputOptions, SchedulerOptions, SetOptions):
         kind="percent",
     )
     metric: str = make_flag("step", "step, range:NAME, module:NAME or kernel:NAME")
-    format: str = make_flag("text", "text, json, markdown or junit")
+    format: str = make_flag(
+        "text",
+        "text, json, markdown or junit",
+        choices=("text", "json", "markdown", "junit"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ class YesOptions(VerbOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FormatOptions(VerbOptions):
-    format: str = make_flag("text", "text, csv or json")
+    format: str = make_flag("text", "text, csv or json", choices=("text", "csv", "json"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,9 @@ class AnswerOptions(VerbOptions):
     """How the findings at the end of a run are shown."""
 
     no_html: bool = make_flag(False, "write no page")
-    format: str = make_flag("text", "text or json, of the answer at the end")
+    format: str = make_flag(
+        "text", "text or json, of the answer at the end", choices=("text", "json")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,7 @@ class ShapeOptions(VerbOptions):
     gpus: str = make_flag("all", "GPUs a node: N, all, or 0 for none")
     gpus_per_node: str = make_flag("", "the same, in the words of Slurm and Kubernetes")
     image: str = make_flag("", "image to run, instead of the settings'", kind="address")
-    name: str = make_flag("", "name of the run")
+    name: str = make_flag("", "name of the run", kind="run-name")
 
 
 def _make_launcher_option(name: str, rows: tuple[LauncherRow, ...]) -> Option:

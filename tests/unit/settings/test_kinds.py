@@ -20,6 +20,9 @@ REFUSED_WORDS = (
     "REPORT_DIR=~no-such-user/x SSH_HOST=-oProxyCommand=x SLURM_TIME=soon AWS_REGION=Ohio "
     "KUBE_NAMESPACE=Team_A KUBE_INSTANCE=p5 KUBE_PVC=claim KUBE_AFFINITY=[] KUBE_AFFINITY={ "
     "KUBE_RUN_AS_USER=me NCCL_COMMIT=abc NCCL_SHA256=12 NCCL_URL=ftp//x NSYS_URL=javascript:x "
+    "SSH_WORKDIR=-x SSH_SYNC=-x SLURM_WORKDIR=-rf SLURM_DIR=runs SLURM_DIR=~/runs "
+    "no_proxy=http://host no_proxy=a;b KUBE_NODE_SELECTOR=zone KUBE_NODE_SELECTOR==a "
+    "KUBE_NODE_SELECTOR=zone=a,,b=c KUBE_TOLERATIONS=a:Never KUBE_TOLERATIONS=:NoSchedule "
     "EFA_FINGERPRINT=12 PORT_MAP=8080:8080 VOL_MAP=/data:/data https_proxy=ht!tp"
 )
 REFUSED = REFUSED_WORDS.split()
@@ -31,8 +34,21 @@ SPACED = (
     "NSYS_VERSION=1; echo x",
     "SSH_HOST=a b",
     "BUILD_OPTS='",
+    "SSH_WORKDIR= ",
+    "SLURM_WORKDIR=a\tb",
+    "KUBE_NODE_SELECTOR=zone=a b",
+    "KUBE_TOLERATIONS=a b",
 )
 TAKEN = (
+    *(
+        "SSH_WORKDIR=~me/my code",
+        "SSH_SYNC=../code",
+        "SLURM_WORKDIR=code",
+        "SLURM_DIR=/fsx/my runs",
+    ),
+    *("no_proxy=localhost,127.0.0.1,.svc,10.0.0.0/8,[::1],*.example.org:8080", "no_proxy=*"),
+    *("KUBE_NODE_SELECTOR=no/such=node, pool=", "KUBE_NODE_SELECTOR=node.kubernetes.io/a_b=c.d"),
+    "KUBE_TOLERATIONS=team=a:NoSchedule,spot:NoExecute, example.org/any",
     *("SHM_SIZE=1.5g", "SHM_SIZE=512m", "SHM_SIZE=", "IMAGE=team/gpu-profile", "VERSION=auto"),
     *("REGISTRY=localhost:5000/team", "REGISTRY=docker.io/name", "CUDA_ARCHS=80,90a,100"),
     *("PORT_MAP=-p 8080:8080 --publish=127.0.0.1:22:22/tcp -p 5000-5002:5000-5002", "PORT_MAP=-P"),
@@ -101,6 +117,17 @@ FLAGS = (
     ("profile", "processes", -1),
     ("test", "min_busbw", float("nan")),
     ("stats", "top", -3),
+    ("test", "at", "much"),
+    ("test", "at", "0"),
+    ("test", "floor", "p9"),
+    ("test", "suite", "all"),
+    ("profile", "name", "---"),
+    ("profile", "name", "a\nb"),
+    ("profile", "format", "csv"),
+    ("doctor", "format", "xml"),
+    ("config", "format", "yaml"),
+    ("compare", "format", "csv"),
+    ("stats", "names", "long"),
     ("stats", "scheduler", "nope"),
     ("compare", "fail_over", "much"),
 )
