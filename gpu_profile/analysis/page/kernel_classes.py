@@ -1,8 +1,16 @@
-"""The page's first chart: GPU time of each rank by class of kernel."""
+"""The page's first chart: GPU time of each rank by class of kernel, without start-up."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from gpu_profile.analysis.our_tables.kernel_class_sum import KERNEL_CLASS_SUM
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.activity.load import GRAPH_NAME
+from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
+from gpu_profile.analysis.arrays.columns import encode_column, is_among
+from gpu_profile.analysis.our_tables.kernel_class_sum import GRAPH_CLASS
 from gpu_profile.analysis.page.charts import Bar, BarPart, draw_stacked
 from gpu_profile.analysis.page.parts import (
     data_table,
@@ -11,17 +19,66 @@ from gpu_profile.analysis.page.parts import (
     render_section,
 )
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.tables.analysis import Scope
-from gpu_profile.analysis.tables.summary import Grouped
-from gpu_profile.table import Cell, Table
+from gpu_profile.analysis.tables.analysis import Analysis, Scope
+from gpu_profile.analysis.tables.kernel_class import classify_kernel
+from gpu_profile.table import Cell, Column, Table
+
+COLUMNS = (
+    Column("Rank"),
+    Column("Class"),
+    Column("Instances"),
+    Column("Total Time", "ns"),
+    Column("In Start-up", "ns"),
+)
 
 
-def _by_rank(database: Database, scope: Scope) -> Grouped:
-    samples: Grouped = KERNEL_CLASS_SUM.partial(database, replace(scope, by="rank"))
-    return samples
+@dataclass(frozen=True)
+class _RankClasses:
+    """(kernels, ns, ns in the start-up that is left out) of one rank by class."""
+
+    rank: int
+    sums: dict[str, tuple[int, int, int]]
 
 
-CLASSES_BY_RANK = replace(KERNEL_CLASS_SUM, partial=_by_rank)
+def _collect(database: Database, scope: Scope) -> list[_RankClasses]:
+    return [_RankClasses(one.rank, _sum_classes(one)) for one in activities_of(database, scope)]
+
+
+def _sum_classes(activity: Activity) -> dict[str, tuple[int, int, int]]:
+    ops = activity.ops
+    rows = np.flatnonzero(is_among(ops.kind, (COMPUTE, COMMUNICATION)))
+    code, names = encode_column(ops.full_name[rows])
+    first, last = steady_window(activity)
+    steady = (ops.start[rows] >= first) & (ops.start[rows] < last)
+    whole = find_start_up(activity) is None
+    steady |= whole
+    weights = (steady.astype(float), ops.duration[rows] * steady, ops.duration[rows] * ~steady)
+    sums = [np.bincount(code, weights=weight, minlength=len(names)) for weight in weights]
+    classes: dict[str, tuple[int, int, int]] = {}
+    for name, *own in zip(names.tolist(), *(np.rint(one).tolist() for one in sums), strict=True):
+        text = activity.names[name]
+        kind = GRAPH_CLASS if text == GRAPH_NAME else classify_kernel(text)
+        before = classes.get(kind, (0, 0, 0))
+        classes[kind] = (before[0] + int(own[0]), before[1] + int(own[1]), before[2] + int(own[2]))
+    return classes
+
+
+def _merge(parts: Sequence[list[_RankClasses]]) -> Table:
+    """Rows by rank, the class with most time first; two GPUs of one rank are added."""
+    sums: dict[int, dict[str, list[int]]] = {}
+    for one in (rank for part in parts for rank in part):
+        for kind, values in one.sums.items():
+            total = sums.setdefault(one.rank, {}).setdefault(kind, [0, 0, 0])
+            total[:] = [a + b for a, b in zip(total, values, strict=True)]
+    rows: list[tuple[Cell, ...]] = [
+        (rank, kind, *values)
+        for rank, kinds in sorted(sums.items())
+        for kind, values in sorted(kinds.items(), key=lambda pair: (-pair[1][1], pair[0]))
+    ]
+    return Table("kernel_class_sum", COLUMNS, tuple(rows))
+
+
+CLASSES_BY_RANK = Analysis("kernel_class_sum", _collect, _merge)
 
 
 def kernel_classes(table: Table) -> str:
@@ -43,10 +100,17 @@ def kernel_classes(table: Table) -> str:
         "Kernel time summed by what the kernels' names say they do; communication includes "
         "waiting for other ranks."
     )
+    left_out = sum(int(ns or 0) for ns in table.column("In Start-up"))
+    title = "GPU time by kind of work"
+    if left_out:
+        title += ", without start-up"
+        intro += (
+            f" Kernels of the start-up, {format_duration(left_out)} on all ranks, are left out."
+        )
     longest = max(bar.total for bar in bars)
     numbers = render_folded("The same as a table", data_table(table, "Kernel time by class, in ns"))
     chart = draw_stacked(bars, longest)
-    return render_section("classes", "GPU time by kind of work", intro, chart, numbers)
+    return render_section("classes", title, intro, chart, numbers)
 
 
 def _bar(rank: Cell, parts: list[tuple[str, int]]) -> Bar:

@@ -103,6 +103,16 @@ def test_an_item_in_each_step_is_named() -> None:
     assert any(".item()" in line for line in finding.evidence)
 
 
+@pytest.mark.parametrize("name", ["fsdp2_compile", "jax_data_parallel", "inference_graphs"])
+def test_the_parts_of_a_start_up_are_no_more_than_the_whole(name: str) -> None:
+    """FSDP2 compiles in its first steps, and each program imports for seconds first."""
+    start_up = diagnose_program(name).overview.start_up
+    assert start_up is not None
+    assert 0.95 * start_up.seconds <= sum(start_up.parts.values()) <= start_up.seconds
+    assert start_up.parts["before the first CUDA call (imports)"] > 1
+    assert (start_up.parts.get("the first steps", 0) > 5) == (name == "fsdp2_compile")
+
+
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in DATA.glob("*/truth.json")))
 def test_start_up_is_no_finding(name: str) -> None:
     """Start-up takes 10 s and a step at most 70 ms: no finding may cost more than a step.
