@@ -15,10 +15,12 @@ from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.engine import distribution
 from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError
-from gpu_profile.image.base_name import EMBEDDED_REPOSITORY
+from gpu_profile.image.base_name import EMBEDDED_REPOSITORY, is_embedded
 
 SUITES_LABEL = "io.github.gpu-profile.suites"
 """The base's suites, as in "trixie trixie-updates trixie-security"."""
+_BASE_LABEL = "org.opencontainers.image.base.name"
+_RENEW = "`invoke build --rebuild-base` makes it with the updates of today"
 _OLDEST_DAYS = 30
 """The age from which doctor warns: Debian publishes security updates every few days."""
 _SUITES = {"debian": "trixie"}
@@ -112,15 +114,32 @@ def _read_identity(tag: str) -> Steps[str]:
     return inspect_result.stdout.strip() if inspect_result.returncode == 0 else ""
 
 
-def check_age(now: datetime) -> Steps[tuple[Check, ...]]:
-    """Return the age and suites of the newest embedded base; nothing if there is none."""
-    listed = yield make_command("docker", "image", "ls", "--quiet", EMBEDDED_REPOSITORY)
-    names = listed.stdout.split()[:1] if listed.returncode == 0 else []
-    if not names:
+def check_age(now: datetime, image_name: str) -> Steps[tuple[Check, ...]]:
+    """Return the age and suites of the embedded base of an image; nothing if it has another base.
+
+    An image keeps its base until --rebuild-base, so the newest base of this machine may be another
+    one. The newest counts only if there is no such image yet.
+    """
+    form = f'--format={{{{index .Config.Labels "{_BASE_LABEL}"}}}}'
+    labelled = yield make_command("docker", "image", "inspect", form, image_name)
+    name = labelled.stdout.strip()
+    if labelled.returncode:
+        listed = yield make_command("docker", "image", "ls", "--quiet", EMBEDDED_REPOSITORY)
+        name = listed.stdout.split()[0] if listed.stdout.split() else ""
+    elif not is_embedded(name):
         return ()
-    inspected = yield make_command("docker", "image", "inspect", "--format={{json .}}", *names)
+    if not name:
+        return ()
+    inspected = yield make_command("docker", "image", "inspect", "--format={{json .}}", name)
     if inspected.returncode:
-        return ()
+        return (
+            Check(
+                name="security updates",
+                ok=False,
+                found=f"{name}, which {image_name} is built on, is not here any more",
+                advice=_RENEW,
+            ),
+        )
     image = json.loads(inspected.stdout)
     suites = str((image["Config"].get("Labels") or {}).get(SUITES_LABEL, ""))
     days = (now - datetime.fromisoformat(f"{image['Created'][:19]}+00:00")).days
@@ -131,7 +150,7 @@ def check_age(now: datetime) -> Steps[tuple[Check, ...]]:
             ok=days <= _OLDEST_DAYS and has_security,
             found=f"embedded base, {days} days old, "
             + (suites if has_security else "without a security suite"),
-            advice="`invoke build --rebuild-base` makes it with the updates of today",
+            advice=_RENEW,
         ),
     )
 

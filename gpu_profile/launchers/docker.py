@@ -73,7 +73,7 @@ class DockerLauncher(LauncherDefaults):
         engine = yield from probe.probe_engine()
         if not engine.server:
             return check_engine(engine)
-        base = yield from embedded_base.check_age(datetime.now(timezone.utc))
+        base = yield from embedded_base.check_age(datetime.now(timezone.utc), str(self.image))
         return (*check_engine(engine), *base)
 
     def repair(self, *, is_root: bool, has_sudo: bool) -> Steps[Repair | None]:

@@ -11,8 +11,12 @@ from gpu_profile.command import Command, Result
 from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError
 from gpu_profile.image import embedded_base
+from gpu_profile.image.base_name import EMBEDDED_REPOSITORY
 from gpu_profile.image.embedded_base import SUITES_LABEL, Recipe
+from tests.unit.launchers.kubernetes_objects import driven
 
+NOW = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
+FAILED = Result(returncode=1)
 DEBIAN = Distribution(id="debian", codename="bookworm", mirror="http://mirror.example/debian")
 
 
@@ -92,13 +96,35 @@ def test_what_a_user_lacks_is_one_line(missing: str, said: str) -> None:
 def test_its_age_is_checked(created: str, suites: str, ok: bool, found: str) -> None:
     labels = {SUITES_LABEL: suites} if suites else None
     image = {"Created": f"{created}T10:00:00.123456789Z", "Config": {"Labels": labels}}
-    steps = embedded_base.check_age(datetime(2026, 11, 22, 12, tzinfo=timezone.utc))
-    next(steps)
-    steps.send(Result(returncode=0, stdout="936b2f9aabd8\n0ff5e07f7040\n"))
-    with pytest.raises(StopIteration) as stop:
-        steps.send(Result(returncode=0, stdout=json.dumps(image)))
-    (check,) = stop.value.value
+    newest = Result(returncode=0, stdout="936b2f9aabd8\n0ff5e07f7040\n")
+    inspected = Result(returncode=0, stdout=json.dumps(image))
+    (check,), asked = driven(
+        embedded_base.check_age(NOW, "gpu-profile:latest"), FAILED, newest, inspected
+    )
     assert (check.ok, check.found) == (ok, f"embedded base, {found}")
+    assert asked[-1].argv[-1] == "936b2f9aabd8"
+
+
+def test_the_base_that_counts_is_that_of_the_image() -> None:
+    """A newer base on this machine does not make the image's own any younger."""
+    label = Result(returncode=0, stdout=f"{EMBEDDED_REPOSITORY}:0123456789ab\n")
+    old = {"Created": "2026-10-01T10:00:00Z", "Config": {"Labels": None}}
+    inspected = Result(returncode=0, stdout=json.dumps(old))
+    (check,), asked = driven(embedded_base.check_age(NOW, "x:latest"), label, inspected)
+    assert asked[-1].argv[-1] == f"{EMBEDDED_REPOSITORY}:0123456789ab"
+    assert (check.ok, check.found) == (
+        False,
+        "embedded base, 52 days old, without a security suite",
+    )
+    (gone,), _ = driven(embedded_base.check_age(NOW, "x:latest"), label, FAILED)
+    assert not gone.ok
+    assert gone.found.endswith("which x:latest is built on, is not here any more")
+
+
+def test_another_base_has_its_own_updates() -> None:
+    label = Result(returncode=0, stdout="nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04\n")
+    checks, _ = driven(embedded_base.check_age(NOW, "x:latest"), label)
+    assert checks == ()
 
 
 def test_no_mirror_no_base() -> None:
