@@ -52,14 +52,15 @@ def render_lock(lock: Lock) -> str:
         lines = [f"[{name}]"]
         for kind, values in (("asked", part.asked), ("pinned", part.pinned)):
             for key, value in sorted(values.items()):
-                lines += _format_value(f"{kind} {key} =", value)
+                lines += _format_value(kind, key, value)
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 
 
-def _format_value(head: str, value: str) -> list[str]:
+def _format_value(kind: str, key: str, value: str) -> list[str]:
     """Return the lines of a value. Packages have a line each, so that a diff shows what changed."""
-    if " --hash=" in value:
+    head = f"{kind} {key} ="
+    if key.endswith("_PACKAGES") and value:
         return [head, *(f"{_INDENT}{line}" for line in split_packages(value))]
     return [f"{head} {value}".rstrip()]
 

@@ -21,10 +21,12 @@ from gpu_profile.image import oci_layout as builder
 from gpu_profile.image.auto import Decided
 from gpu_profile.image.build import BuildxOptions
 from gpu_profile.image.build_log import BuildLog
+from gpu_profile.lock import distribution_packages
 from gpu_profile.lock import file as lock
+from gpu_profile.lock.installed import PATH as MANIFEST
 from gpu_profile.progress import Progress
 from gpu_profile.settings.places import ROOT, cache_folder
-from gpu_profile.verbs.image.lock import apply_lock_file, check_rules
+from gpu_profile.verbs.image.lock import PATH, apply_lock_file, check_rules
 from gpu_profile.verbs.image.registry_access import open_ecr_access
 
 
@@ -43,12 +45,27 @@ def build(options: BuildOptions) -> None:
     name = image.image_name(decided.settings, inputs)
     if _up_to_date(decided, name, inputs, options):
         print(f"{name} is up to date: it was built from the same inputs")
+        _check_packages(decided, name, inputs, options)
         return
     layout = _find_layout(decided)
     build_command = _build_command(process.drive(_with_base(decided, layout)), options, layout)
     with open_ecr_access(decided.settings, options.environ, build_command) as allowed:
         _run_build(allowed)
+    _check_packages(decided, name, inputs, options)
     print(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
+
+
+def _check_packages(decided: Decided, name: str, inputs: str, options: BuildOptions) -> None:
+    """Raise GateError if the image's packages are not the lock's.
+
+    An image that went to a registry or a file cannot be looked into here.
+    """
+    written = lock.read_lock(PATH)
+    if options.unlocked or distribution_packages.SECTION not in written:
+        return
+    if process.drive(image.is_built(name, inputs, decided.base_digest)):
+        manifest = process.drive(image_programs.read_image_file(name, str(MANIFEST)))
+        distribution_packages.check_packages(name, manifest, written)
 
 
 def _decide_build(options: BuildOptions) -> Decided:

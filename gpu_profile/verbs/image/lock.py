@@ -7,16 +7,21 @@ from pathlib import Path
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import LockOptions
+from gpu_profile.engine import image_programs
+from gpu_profile.errors import ToolError
 from gpu_profile.image import auto as decide
 from gpu_profile.image import build as image
 from gpu_profile.image import compatibility as rules
 from gpu_profile.image import downloads as machine
 from gpu_profile.image.base_name import distribution_of
 from gpu_profile.image_ref import ImageRef
+from gpu_profile.lock import distribution_packages
 from gpu_profile.lock import file as locks
 from gpu_profile.lock import http as download
 from gpu_profile.lock.charts import resolve_chart
+from gpu_profile.lock.distribution_packages import SECTION
 from gpu_profile.lock.file import Lock
+from gpu_profile.lock.installed import PATH as MANIFEST
 from gpu_profile.lock.python_index import find_target, make_index_environment
 from gpu_profile.lock.resolvers import Tools, get_architecture
 from gpu_profile.progress import Progress
@@ -41,6 +46,7 @@ def lock(options: LockOptions) -> None:
         **locks.resolve_lock(chosen, decided, tools, _fetch_digest, Progress().say),
         **resolve_chart(chosen, tools.fetch),
     }
+    new_lock |= _record_packages(chosen, new_lock)
     before = PATH.read_text(encoding="utf-8") if PATH.exists() else ""
     text = locks.render_lock(new_lock)
     draft = PATH.with_name(f"{PATH.name}.{os.getpid()}.tmp")
@@ -49,6 +55,28 @@ def lock(options: LockOptions) -> None:
     print(
         f"{PATH} {'is as it was' if text == before else 'is written'}: {_format_summary(new_lock)}"
     )
+
+
+def _record_packages(chosen: Settings, new_lock: Lock) -> Lock:
+    """Return the packages of the image that was built from this lock.
+
+    Without such an image: those of the present lock, if it has the same pins.
+    """
+    old_lock = locks.read_lock(PATH)
+    old_packages = {SECTION: old_lock[SECTION]} if SECTION in old_lock else {}
+    try:
+        decided = process.drive(decide.decide_settings(locks.apply_lock(chosen, new_lock)))
+        inputs = image.inputs_hash(decided.settings, ROOT)
+        name = image.image_name(decided.settings, inputs)
+        if process.drive(image.is_built(name, inputs, decided.base_digest)):
+            text = process.drive(image_programs.read_image_file(name, str(MANIFEST)))
+            return distribution_packages.record_packages(text)
+    except ToolError:  # no engine here
+        pass
+    if {**new_lock, **old_packages} == old_lock:
+        return old_packages
+    Progress().say("it has no packages of the distribution yet: `invoke build`, then `invoke lock`")
+    return {}
 
 
 def _format_summary(new_lock: Lock) -> str:

@@ -1,6 +1,8 @@
-"""Two locked builds against two states of an index install the same files."""
+"""Two locked builds against two states of an index install the same files; of an apt mirror, the
+packages that differ are named."""
 
 import functools
+import hashlib
 import http.server
 import shutil
 import threading
@@ -10,16 +12,21 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
+from gpu_profile.command import Command, make_command
+from gpu_profile.engine.image_programs import read_image_file
+from gpu_profile.errors import GateError
 from gpu_profile.image import auto as decide
 from gpu_profile.image import build as image
 from gpu_profile.image.build_log import BuildLog
 from gpu_profile.image.downloads import Downloads
 from gpu_profile.lock import file as lock
+from gpu_profile.lock.distribution_packages import check_packages, record_packages
+from gpu_profile.lock.installed import PATH as MANIFEST
 from gpu_profile.lock.python_index import find_target, make_index_environment
 from gpu_profile.lock.resolvers import Tools, get_architecture
 from gpu_profile.settings.settings import Settings, load_settings
 from tests.image.checks import in_container
-from tests.live.image.builds import PLAIN, ROOT, why
+from tests.live.image.builds import PLAIN, ROOT, build, why
 from tests.live.image.wheel_index import add_package, make_index
 
 pytestmark = [pytest.mark.image, pytest.mark.docker]
@@ -125,3 +132,59 @@ def test_a_file_that_was_replaced_under_its_name_is_refused(
     result = process.run(image.make_build_command(decided, downloads, options))
     assert result.returncode != 0
     assert "HASH" in result.stderr.upper()
+
+
+APT_NAME = "gpu-profile-test-apt"
+_NSYS = "#!/bin/sh\\necho NVIDIA Nsight Systems version 2025.1.1\\n"
+
+
+def add_deb(mirror: Path, version: str) -> None:
+    """A mirror with one package in one version, newer than the distribution's own."""
+    tree = mirror.parent / f"deb-{version}"
+    (tree / "DEBIAN").mkdir(parents=True)
+    control = f"Package: libcap2-bin\nVersion: {version}\nArchitecture: all\nMaintainer: test\n"
+    control += "Description: stand-in\n"
+    (tree / "DEBIAN/control").write_text(control)
+    for old in mirror.glob("*.deb"):
+        old.unlink()
+    mirror.mkdir(exist_ok=True)
+    deb = mirror / f"libcap2-bin_{version}_all.deb"
+    built = process.run(make_command("dpkg-deb", "--root-owner-group", "-b", str(tree), str(deb)))
+    assert built.returncode == 0, built.stderr
+    content = deb.read_bytes()
+    size = f"Size: {len(content)}\nSHA256: {hashlib.sha256(content).hexdigest()}\n"
+    (mirror / "Packages").write_text(f"{control}Filename: ./{deb.name}\n{size}\n")
+
+
+def build_on_mirror(directory: Path, url: str) -> str:
+    """Build the smallest image on a base that has the mirror; return the image's manifest."""
+    embedded = load_settings(directory / ".env", {}, ("BASE_IMAGE=embedded", *PLAIN[1:]))
+    base = process.drive(decide.with_base(process.drive(decide.decide_settings(embedded))))
+    lines = (
+        f"FROM {base.settings.base_image}\nRUN echo 'deb [trusted=yes] {url}/ ./' >"
+        f"/etc/apt/sources.list.d/x.list && printf '{_NSYS}' >/usr/local/bin/nsys &&"
+        " chmod +x /usr/local/bin/nsys\n"
+    )
+    made = process.run(
+        Command(
+            argv=("docker", "build", "--network=none", f"--tag={APT_NAME}-base", "-"), stdin=lines
+        )
+    )
+    assert made.returncode == 0, made.stderr
+    words = (f"BASE_IMAGE={APT_NAME}-base", "NSYS_SOURCE=base", "INSTALL_MPI=false")
+    options = "BUILD_OPTS=--network=host --no-cache-filter=base"
+    log = build(directory, APT_NAME, *words, options)
+    assert log is None, why(log)
+    return process.drive(read_image_file(APT_NAME, str(MANIFEST)))
+
+
+def test_two_states_of_an_apt_mirror_are_told_apart(
+    embedded: None, index: tuple[Path, str], tmp_path: Path
+) -> None:
+    directory, url = index
+    add_deb(directory / "apt", "9999.1")
+    written = record_packages(build_on_mirror(tmp_path, f"{url}/apt"))
+    check_packages(APT_NAME, build_on_mirror(tmp_path, f"{url}/apt"), written)
+    add_deb(directory / "apt", "9999.2")
+    with pytest.raises(GateError, match=r"libcap2-bin\S* is 9999\.2, was 9999\.1"):
+        check_packages(APT_NAME, build_on_mirror(tmp_path, f"{url}/apt"), written)
