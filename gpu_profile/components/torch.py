@@ -27,7 +27,7 @@ _NVTX_HASHES = (
     "01835a894ef232575359918bb55b98821cc24cb867ca700006fb89db383114c6",
     "93717700c6bff8b220224232d5ae1c4483f911f542dda2b9efaaa46cb325d97a",
 )
-"""The wheels of _NVTX_VERSION on pypi.org: Python 3.9 to 3.13, x86-64 and then ARM."""
+"""The wheels of _NVTX_VERSION on PyPI: Python 3.9 to 3.13, x86-64 and then ARM."""
 
 
 def _list_arguments(values: Values) -> dict[str, str]:

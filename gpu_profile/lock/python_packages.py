@@ -70,7 +70,7 @@ def parse_packages(result: Result, asked: tuple[str, ...]) -> dict[str, str]:
         if not hashes:
             raise ToolError(
                 f"the index gives no sha256 for {package['name']}",
-                "Use an index that does: pypi.org and its mirrors do",
+                "Use an index that does: PyPI and its mirrors do",
             )
         words = [f"{package['name']}=={package['version']}"]
         lines[str(package["name"])] = " ".join([*words, *(f"--hash=sha256:{h}" for h in hashes)])

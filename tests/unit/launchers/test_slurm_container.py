@@ -65,7 +65,7 @@ srun: error: n1: task 0: Exited with exit code 1
 NO_REGISTRY = """\
 slurmstepd-n1: error: pyxis: failed to import docker image: a
 slurmstepd-n1: error: pyxis:     [INFO] Querying registry for permission grant
-slurmstepd-n1: error: pyxis:     curl: (6) Could not resolve host: registry-1.docker.io
+slurmstepd-n1: error: pyxis:     curl: (6) Could not resolve host: registry.example.com
 """
 NO_MOUNT = "slurmstepd-n1: error: pyxis: --container-mounts: source path does not exist: /nope\n"
 NO_PYTHON = "slurmstepd-n2: error: execve(): python3: No such file or directory\nsrun: error: n2\n"
@@ -76,7 +76,7 @@ NO_PYXIS = "srun: unrecognized option '--container-image=a'\nTry \"srun --help\"
     ("stderr", "why"),
     [
         (NO_FILE, "No such file or directory: /fsx/a.sqsh"),
-        (NO_REGISTRY, "(6) Could not resolve host: registry-1.docker.io"),
+        (NO_REGISTRY, "(6) Could not resolve host: registry.example.com"),
         (NO_MOUNT, "--container-mounts: source path does not exist: /nope"),
         (NO_PYTHON, "execve(): python3: No such file or directory"),
         (NO_PYXIS, "this Slurm has no pyxis: ask for it, or set SLURM_CONTAINER=apptainer"),
