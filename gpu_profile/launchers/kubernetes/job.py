@@ -20,6 +20,7 @@ from gpu_profile.kubernetes.kubectl import (
     KubernetesCluster,
     Object,
     check_kubectl_result,
+    checked_name,
     parse_object,
     split_id,
 )
@@ -78,9 +79,37 @@ class KubernetesJob(LauncherDefaults, ABC):
         checks = yield from check_cluster(self.cluster, self.kind)
         return (*checks, *explain_rights(self.name, self.options))
 
-    @abstractmethod
     def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
-        """Return the object that starts the job, for `kubectl create`."""
+        """Return the object that starts the job, for `kubectl create`, from k8s/NAME.yaml."""
+        checked_name(job.name, self.longest_ending(job))
+        self.refuse(plan)
+        manifest = manifests.load_manifest(f"{self.name}.yaml")
+        manifests.describe_job(manifest, job, self.options, {})
+        self.edit(manifest["spec"], job, plan)
+        return manifest
+
+    @abstractmethod
+    def longest_ending(self, job: Job) -> str:
+        """Return what the operator puts behind the job's name in a pod's: `-worker-15`."""
+
+    def refuse(self, plan: NsysPlan) -> None:
+        """Raise SettingsError for what this kind of job cannot do, such as an injector's work."""
+
+    @abstractmethod
+    def edit(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
+        """Fill the object's `spec` in: numbers of pods and ranks, images, resources, commands."""
+
+    def edit_worker(
+        self, spec: Manifest, job: Job, plan: NsysPlan, *, needs: Sequence[str] = ()
+    ) -> None:
+        """Fill in the spec of a pod that runs ranks; `needs` are capabilities of its root."""
+        container = spec["containers"][0]
+        options = self.options.with_user(plan)
+        manifests.place_pod(spec, options)
+        manifests.spread_pods(spec, self.kind.label, job.name)
+        manifests.edit_container(container, options, job, privileged=plan.privileged, needs=needs)
+        manifests.edit_worker(container, self.options, job)
+        manifests.edit_volumes(spec, self.options)
 
     @abstractmethod
     def expected(self, job: Object) -> tuple[str, ...]:

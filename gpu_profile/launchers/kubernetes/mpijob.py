@@ -8,7 +8,7 @@ from gpu_profile.command import Steps
 from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.kubernetes import pods
-from gpu_profile.kubernetes.kubectl import Object, check_kubectl_result, checked_name, quote_literal
+from gpu_profile.kubernetes.kubectl import Object, check_kubectl_result, quote_literal
 from gpu_profile.launchers.kubernetes import copy_reports as copying
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
@@ -16,7 +16,6 @@ from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.state import Kind, get_annotation, get_pods, list_conditions
 from gpu_profile.nsys.rank_wrapper import rank_arguments
 
-_JOB = "training.kubeflow.org/job-name"
 _ROLE = "training.kubeflow.org/job-role"
 # No rank starts once .stopped exists. profile.py passes SIGTERM on to nsys' program. The pattern
 # `[.]` does not match the command line of this sh itself.
@@ -37,41 +36,32 @@ class MpiJobLauncher(KubernetesJob):
     kind: ClassVar[Kind] = Kind(
         resource="mpijobs.v2beta1.kubeflow.org",
         operator="mpi",
-        selector=f"{_JOB}={{name}}",
-        workers=f"{_JOB}={{name}},{_ROLE}=worker",
-        speakers=f"{_JOB}={{name}},{_ROLE}=launcher",
+        label="training.kubeflow.org/job-name",
+        worker_role=f",{_ROLE}=worker",
+        speaker_role=f",{_ROLE}=launcher",
         container="launcher",
         leader="-launcher",
         suspend={"runPolicy": {"suspend": True}},
     )
 
-    def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
-        ranks = job.resources.tasks_per_node or 1
-        checked_name(job.name, f"-worker-{job.resources.nodes - 1}")
+    def longest_ending(self, job: Job) -> str:
+        return f"-worker-{job.resources.nodes - 1}"
+
+    def refuse(self, plan: NsysPlan) -> None:
         if self.options.injector:
             raise SettingsError(
                 "an injector does not see the ranks of an MPIJob: sshd starts them",
                 "Set KUBE_INJECTOR=none, or use --on pytorchjob",
             )
-        result = manifests.load_manifest("mpijob.yaml")
-        manifests.describe_job(result, job, self.options, {})
-        result["spec"]["slotsPerWorker"] = ranks
-        replicas = result["spec"]["mpiReplicaSpecs"]
-        replicas["Worker"]["replicas"] = job.resources.nodes
-        self._edit_worker(replicas["Worker"]["template"]["spec"], job, plan)
-        self._edit_launcher(replicas["Launcher"]["template"]["spec"], job, plan, ranks)
-        return result
 
-    def _edit_worker(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
-        container = spec["containers"][0]
-        options = self.options.with_user(plan)
-        manifests.place_pod(spec, options)
-        manifests.spread_pods(spec, _JOB, job.name)
-        manifests.edit_container(
-            container, options, job, privileged=plan.privileged, needs=manifests.SSHD_NEEDS
-        )
-        manifests.edit_worker(container, self.options, job)
-        manifests.edit_volumes(spec, self.options)
+    def edit(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
+        ranks = job.resources.tasks_per_node or 1
+        spec["slotsPerWorker"] = ranks
+        replicas = spec["mpiReplicaSpecs"]
+        replicas["Worker"]["replicas"] = job.resources.nodes
+        worker = replicas["Worker"]["template"]["spec"]
+        self.edit_worker(worker, job, plan, needs=manifests.SSHD_NEEDS)
+        self._edit_launcher(replicas["Launcher"]["template"]["spec"], job, plan, ranks)
 
     def _edit_launcher(self, spec: Manifest, job: Job, plan: NsysPlan, ranks: int) -> None:
         container = spec["containers"][0]

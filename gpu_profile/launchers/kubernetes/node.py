@@ -3,6 +3,9 @@
 import dataclasses
 
 from gpu_profile.job import Job, NsysPlan
+from gpu_profile.kubernetes.kubectl import quote_literal
+from gpu_profile.launchers.kubernetes import manifests
+from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.nsys.rank_wrapper import local_arguments
 
@@ -11,6 +14,12 @@ pid=$1/.pid.$(hostname)
 if [ -e "$pid" ]; then kill -TERM "$(cat "$pid")" || true; fi"""
 """Shell text that ends the ranks, or prevents their start. The pod's script goes on and keeps
 the reports."""
+
+
+def edit_node(container: Manifest, job: Job, plan: NsysPlan, options: PodOptions) -> None:
+    """Set the variables and the arguments of the container that starts a node's ranks."""
+    manifests.set_env(container, node_env(job, options))
+    container["args"] = [job.name, *quote_literal(node_words(job, plan, options))]
 
 
 def node_env(job: Job, options: PodOptions) -> dict[str, str]:

@@ -33,19 +33,17 @@ _NO_OPERATOR = "no operator has made its pods yet; `invoke doctor --on` says whe
 class Kind:
     """The names of one kind of job, and how its conditions and pods are to be read.
 
-    `operator` is what `k8s.install-operator --operator` calls the operator of this kind.
-
-    `workers` selects the pods that hold reports. `speakers` selects the pods whose output in
-    `container` is the job's. The job's exit code is that of the pod with `leader` in its name.
-    `suspend` is the patch that makes the job release its pods. `holds`: pods wait after the run
-    for the fetch.
+    `operator` is what `k8s.install-operator --operator` calls the operator of this kind. `label`
+    has the job's name on each pod. `workers` selects the pods that hold reports, `speakers` those
+    whose output in `container` is the job's; `worker_role` and `speaker_role` narrow the label's
+    selector, as in `,training.kubeflow.org/job-role=worker`. The job's exit code is that of the
+    pod with `leader` in its name. `suspend` is the patch that makes the job release its pods.
+    `holds`: pods wait after the run for the fetch.
     """
 
     resource: str
     operator: str
-    selector: str
-    workers: str
-    speakers: str
+    label: str
     container: str
     leader: str
     suspend: Mapping[str, object]
@@ -53,6 +51,21 @@ class Kind:
     failed: str = "Failed"
     suspended: str = "Suspended"
     holds: bool = False
+    worker_role: str = ""
+    speaker_role: str = ""
+
+    @property
+    def selector(self) -> str:
+        """The selector of all pods, for `str.format(name=…)`: `jobset-name={name}`."""
+        return f"{self.label}={{name}}"
+
+    @property
+    def workers(self) -> str:
+        return self.selector + self.worker_role
+
+    @property
+    def speakers(self) -> str:
+        return self.selector + self.speaker_role
 
 
 def get_patiently(

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
-from gpu_profile.kubernetes.kubectl import Object, checked_name, quote_literal
+from gpu_profile.kubernetes.kubectl import Object
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import Manifest
-from gpu_profile.launchers.kubernetes.node import node_env, node_words
+from gpu_profile.launchers.kubernetes.node import edit_node
 from gpu_profile.launchers.kubernetes.state import Kind
 
 _JOB = "jobset.sigs.k8s.io/jobset-name"
@@ -24,9 +24,7 @@ class TrainJobLauncher(KubernetesJob):
     kind: ClassVar[Kind] = Kind(
         resource="trainjobs.v1alpha1.trainer.kubeflow.org",
         operator="trainer",
-        selector=f"{_JOB}={{name}}",
-        workers=f"{_JOB}={{name}}",
-        speakers=f"{_JOB}={{name}}",
+        label=_JOB,
         container="node",
         leader="-node-0-0",
         suspend={"suspend": True},
@@ -34,23 +32,21 @@ class TrainJobLauncher(KubernetesJob):
         holds=True,
     )
 
-    def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
-        checked_name(job.name, f"-node-0-{job.resources.nodes}-xxxxx")
-        self._refuse(plan)
-        result = manifests.load_manifest("trainjob.yaml")
-        manifests.describe_job(result, job, self.options, {})
-        trainer = result["spec"]["trainer"]
+    def longest_ending(self, job: Job) -> str:
+        return f"-node-0-{job.resources.nodes}-xxxxx"
+
+    def edit(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
+        trainer = spec["trainer"]
         trainer["image"] = str(job.image or self.options.image)
         trainer["numNodes"] = job.resources.nodes
         trainer["numProcPerNode"] = job.resources.tasks_per_node or 1
         trainer["resourcesPerNode"] = self.options.resources(job)
-        trainer["args"] = [job.name, *quote_literal(node_words(job, plan, self.options))]
-        manifests.set_env(trainer, node_env(job, self.options))
-        manifests.add_injection_label(_pod_template(result), self.options)
-        self._edit_patch(_pod_template(result)["spec"], job)
-        return result
+        edit_node(trainer, job, plan, self.options)
+        pod = _pod_template(spec)
+        manifests.add_injection_label(pod, self.options)
+        self._edit_patch(pod["spec"], job)
 
-    def _refuse(self, plan: NsysPlan) -> None:
+    def refuse(self, plan: NsysPlan) -> None:
         """Raise SettingsError for settings that a runtime patch cannot express."""
         hint = "Put it into the cluster's runtime, or use --on pytorchjob"
         if plan.privileged:
@@ -72,7 +68,7 @@ class TrainJobLauncher(KubernetesJob):
         return ()
 
 
-def _pod_template(manifest: Mapping[str, Any]) -> Manifest:
-    jobs = manifest["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]
+def _pod_template(spec: Mapping[str, Any]) -> Manifest:
+    jobs = spec["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]
     template: Manifest = jobs["replicatedJobs"][0]["template"]["spec"]["template"]
     return template
