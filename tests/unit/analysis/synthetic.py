@@ -140,7 +140,8 @@ class Rank:
         self.free = start + int(length * US)
         self.started.append(start)
         code = self.recording.name(name)
-        place = (self.rank, STREAM, call, self.process, code, code, node)
+        place: Row = (self.rank, STREAM, call, self.process, code, code)
+        place += () if node is None else (node,)
         self.recording.add("CUPTI_ACTIVITY_KIND_KERNEL", start, self.free, *place)
 
     def copy_on_device(self, megabytes: float) -> None:
