@@ -12,16 +12,19 @@ from gpu_profile.analysis.activity.nvtx_ranges import (
     find_own_innermost,
     find_parents,
 )
+from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.flops import count_flops, find_conv_outputs
 from gpu_profile.analysis.modules.marks import BACKWARD, FORWARD, Module, load_marks, phases_of
 from gpu_profile.analysis.modules.op_shapes import parse_op
 from gpu_profile.analysis.modules.owners import UNATTRIBUTED, Owners, find_owners_at
+from gpu_profile.analysis.tables.kernel_class import classify_kernel
 
 NO_MODULE = Module(f"({UNATTRIBUTED})", UNATTRIBUTED)
 RECOMPUTED = "recomputed"
 PASSES = (FORWARD, BACKWARD, RECOMPUTED)
+MULTIPLYING = ("GEMM", "attention")
 NO_KERNEL = -1
 UNCOUNTED = -1  # in place of the FLOPs of an operator whose shapes do not say them
 
@@ -30,7 +33,7 @@ UNCOUNTED = -1  # in place of the FLOPs of an operator whose shapes do not say t
 class FlopCalls:
     """Calls in arrays of one length. `flops` may be UNCOUNTED. `module` indexes `modules`, `work`
     indexes PASSES. `kernel` is the id of the full name of the longest kernel that the call
-    launched, or NO_KERNEL.
+    launched (of those that multiply matrices), or NO_KERNEL.
     """
 
     start: IntArray
@@ -94,13 +97,19 @@ def _find_pass(activity: Activity, calls: Ranges, owners: Owners | None) -> IntA
 
 
 def _find_kernels(activity: Activity, calls: Ranges) -> IntArray:
-    """The id of the full name of the longest kernel in each call, or NO_KERNEL."""
+    """The id of the full name of the longest kernel in each call, or NO_KERNEL.
+
+    A kernel that multiplies matrices goes before one that only prepares them (a change of layout).
+    """
     ops = activity.ops
     rows = np.flatnonzero(ops.kind == COMPUTE)
     call = find_own_innermost(calls, activity.launcher[rows], activity.launched[rows])
     inside = call != NO_RANGE
     rows, call = rows[inside], call[inside]
-    rising = np.lexsort((ops.duration[rows], call))
+    codes, names = encode_column(ops.full_name[rows])
+    classes = [classify_kernel(activity.names.get(name, "")) for name in names.tolist()]
+    multiplies = np.array([kind in MULTIPLYING for kind in classes], bool)
+    rising = np.lexsort((ops.duration[rows], multiplies[codes], call))
     kernel = np.full(len(calls.start), NO_KERNEL)
-    kernel[call[rising]] = ops.full_name[rows[rising]]  # the longest one is written last
+    kernel[call[rising]] = ops.full_name[rows[rising]]  # the last one written stays
     return kernel

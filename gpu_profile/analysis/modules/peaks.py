@@ -43,7 +43,7 @@ def find_peaks(gpu: str) -> Mapping[str, float]:
 _NAMES = (
     (FP8, re.compile(r"e4m3|e5m2|fp8|float8|nvjet_(sm\d+_)?q", re.I)),
     (BF16, re.compile(r"bf16|bfloat16|nvjet_(sm\d+_)?t", re.I)),
-    (TF32, re.compile(r"tf32|fmha_cutlass._f32|nvjet_(sm\d+_)?s", re.I)),
+    (TF32, re.compile(r"tf32|fmha_cutlass._f32|nvjet_(sm\d+_)?s(?!m\d)", re.I)),
     (FP16, re.compile(r"f16|fp16|half|hgemm|_h\d+gemm|nvjet_(sm\d+_)?h", re.I)),
     (TF32, re.compile(r"s1688", re.I)),
     (FP64, re.compile(r"f64|fp64|dgemm|_d884|double", re.I)),
@@ -52,5 +52,10 @@ _NAMES = (
 
 
 def find_format(kernel: str) -> str:
-    """The number format that a kernel multiplies in, by its full name; "" if that does not say."""
+    """The number format that a kernel multiplies in, by its full name; "" if that does not say.
+
+    cuDNN's generated kernels say f16 of bf16, too.
+    """
+    if kernel.startswith("cudnn_generated"):
+        return ""
     return next((name for name, pattern in _NAMES if pattern.search(kernel)), "")

@@ -27,7 +27,7 @@ COLUMNS = (
     Column("Peak", "TFLOP/s"),
     Column("MFU", "%"),
 )
-STEP = "(step)"
+STEP = "(step, as recorded)"
 HINT = "the report has no shapes of operators: record with --annotate ops"
 
 
@@ -74,8 +74,9 @@ def merge_flops(parts: Sequence[FlopParts]) -> Table:
     """One row for each module (or class, line, class of kernels) that multiplies matrices, over
     all ranks in the steady steps, and one for the steps.
 
-    Time is that of the row's compute kernels, of (step) the steps' own. Rate is the model's FLOPs
-    (forward and backward) by that time, MFU the part of the time that they take at the GPU's peak.
+    Time is that of the row's compute kernels; of the steps their own, which recording shapes
+    slows. Rate is the model's FLOPs (forward and backward) by that time, MFU the part of the time
+    that they take at the GPU's peak.
     """
     by, depth = (parts[0].by, parts[0].depth) if parts else ("module", 0)
     ranks = [rank for part in parts for rank in part.ranks]

@@ -17,6 +17,8 @@ from gpu_profile.analysis.modules.module_kernels import list_module_kernels
 from gpu_profile.analysis.modules.module_times import RankModules, measure_modules
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.analysis.tables.by_name import OURS
+from gpu_profile.table import Cell
 
 DATA = Path(__file__).parents[3] / "data" / "annotated"
 
@@ -91,3 +93,47 @@ def test_a_finding_of_a_real_run_names_its_modules() -> None:
         findings = diagnose_reports(first, second).findings
     (launch,) = [finding for finding in findings if finding.kind == "host_bound"]
     assert any("% of it in transformer.h.*." in line for line in launch.evidence)
+
+
+def flops_of(name: str, by: str = "module") -> dict[str, dict[str, Cell]]:
+    """The rows of module_flops of a program recorded with --annotate ops, by name."""
+    with Database.open(DATA / name / "rank0.sqlite.gz") as database:
+        table = OURS["module_flops"].table(database, scope=Scope(by=by))
+    names = [column.name for column in table.columns]
+    return {str(row[0]): dict(zip(names, row, strict=True)) for row in table.rows}
+
+
+@pytest.mark.parametrize(
+    ("module", "size", "number_format", "measured"),
+    [
+        ("bf16_4096", 4096**3, "bf16", None),
+        ("bf16_8192", 8192**3, "bf16", 802.0),
+        ("bf16_wide", 16384 * 1024 * 4096, "bf16", None),
+        ("bf16_deep", 2048 * 16384 * 2048, "bf16", None),
+        ("fp16_8192", 8192**3, "fp16", 726.34),
+        ("tf32_4096", 4096**3, "tf32", None),
+        ("fp32_4096", 4096**3, "fp32", 44.78),
+    ],
+)
+def test_products_of_known_size(
+    module: str, size: int, number_format: str, measured: float | None
+) -> None:
+    """20 products each. `measured`: TFLOP/s by CUDA events around them in the same run, of those
+    that last longer than the host needs to launch them under this recording.
+    """
+    row = flops_of("gemm")[f"cases.{module}"]
+    assert row["Forward"] == pytest.approx(20 * 2 * size / 1e12)
+    assert row["Format"] == number_format
+    if measured:
+        assert row["Rate"] == pytest.approx(measured, rel=0.02)
+
+
+def test_a_training_s_flops_are_those_of_the_formula() -> None:
+    """6 FLOPs a parameter and token, and attention: twice two products forward, five backward."""
+    layers, width, sequence, batch, vocabulary, steps = 2, 256, 128, 8, 512, 5
+    parameters = 12 * layers * width**2 + vocabulary * width
+    linear = 6 * parameters * batch * sequence
+    attention = layers * batch * sequence**2 * width * (4 + 10)
+    row = flops_of("small_ops")["(step, as recorded)"]
+    total = float(row["Forward"] or 0) + float(row["Backward"] or 0)
+    assert total == pytest.approx(steps * (linear + attention) / 1e12, rel=1e-6)
