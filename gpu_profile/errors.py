@@ -1,8 +1,11 @@
 """The errors of this project: one line on what happened, a next step, and an exit code."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from gpu_profile.printable import printable
+
+T = TypeVar("T")
 
 
 class GpuProfileError(Exception):
@@ -36,6 +39,15 @@ class SettingsError(GpuProfileError):
     """A setting, flag or input is invalid."""
 
     exit_code = 2
+
+
+def find_row(rows: Mapping[str, T], name: str, what: str) -> T:
+    """Return the row of this name. Raises SettingsError with the most similar and all names."""
+    if name in rows:
+        return rows[name]
+    names = f"Use one of {', '.join(rows)}"
+    hint = f"{did_you_mean(name, rows)} {names}".strip()
+    raise SettingsError(f"no {what} {name!r}", hint)
 
 
 class ToolError(GpuProfileError):

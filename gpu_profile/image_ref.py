@@ -26,10 +26,14 @@ class ImageRef:
     digest: str = ""
 
     def __str__(self) -> str:
-        address = f"{self.registry}/{self.name}" if self.registry else self.name
         if self.digest:
-            return f"{address}@{self.digest}"
-        return f"{address}:{self.tag or 'latest'}"
+            return f"{self.repository}@{self.digest}"
+        return f"{self.repository}:{self.tag or 'latest'}"
+
+    @property
+    def repository(self) -> str:
+        """Registry and name, without tag and digest: `localhost:5000/team/gpu-profile`."""
+        return f"{self.registry}/{self.name}" if self.registry else self.name
 
     @classmethod
     def parse(cls, text: str) -> "ImageRef":

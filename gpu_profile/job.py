@@ -18,6 +18,10 @@ Preset = Literal["light", "comm", "full"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 
 
+REPORTS_INSIDE = "/wd"
+"""Where a job's run directory is mounted in a container or pod."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mount:
     """A directory that the job sees as `target` in its container."""

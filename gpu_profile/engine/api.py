@@ -105,13 +105,9 @@ def _find_credentials(ref: ImageRef, auth: Auth | None) -> dict[str, str]:
 
     if auth is not None:
         return auth.for_engine()
-    host, _ = docker.auth.resolve_repository_name(_format_repository(ref))
+    host, _ = docker.auth.resolve_repository_name(ref.repository)
     auth_config = docker.auth.resolve_authconfig(docker.auth.load_config(), host)
     return dict(auth_config) if auth_config else {}
-
-
-def _format_repository(ref: ImageRef) -> str:
-    return f"{ref.registry}/{ref.name}" if ref.registry else ref.name
 
 
 def push_layers(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
@@ -119,7 +115,7 @@ def push_layers(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
     with _open_client() as client:
         credentials = _find_credentials(ref, auth)
         stream = client.push(
-            _format_repository(ref), ref.tag, stream=True, decode=True, auth_config=credentials
+            ref.repository, ref.tag, stream=True, decode=True, auth_config=credentials
         )
         yield from map(_parse_event, stream)
 
@@ -129,7 +125,7 @@ def pull_layers(ref: ImageRef, auth: Auth | None) -> Iterator[LayerEvent]:
     with _open_client() as client:
         credentials = _find_credentials(ref, auth)
         stream = client.pull(
-            _format_repository(ref),
+            ref.repository,
             ref.digest or ref.tag,
             stream=True,
             decode=True,

@@ -11,10 +11,9 @@ from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.engine.probe import SOCKET_ADVICE
 from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.job import Mount
+from gpu_profile.job import REPORTS_INSIDE, Mount
 from gpu_profile.settings.settings import Settings
 
-REPORTS_INSIDE = "/wd"
 RUN_LABEL, CONTAINER_LABEL = "gpu-profile.run", "gpu-profile.container"
 IMAGE_LABEL = "io.github.gpu-profile"
 """The prefix of our image's labels. A container inherits the labels of its image."""

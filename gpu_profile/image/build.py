@@ -74,8 +74,8 @@ def is_built(name: str, inputs: str, base_digest: str) -> Steps[bool]:
 
 def image_name(settings: Settings, inputs: str) -> str:
     """Return the image's full name. With VERSION=auto its tag begins the hash of its inputs."""
-    address = f"{settings.registry}/{settings.image}" if settings.registry else settings.image
-    return f"{address}:{inputs[:16] if settings.version == 'auto' else settings.version}"
+    tag = inputs[:16] if settings.version == "auto" else settings.version
+    return f"{settings.image_ref.repository}:{tag}"
 
 
 def make_build_command(decided: Decided, downloads: Downloads, options: BuildxOptions) -> Command:

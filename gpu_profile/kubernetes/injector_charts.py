@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import find_row
 
 _NGC = "https://helm.ngc.nvidia.com/nvidia/devtools/charts"
 INJECTED = "injected"
@@ -37,7 +37,4 @@ _BY_NAME = {generation.name: generation for generation in GENERATIONS}
 
 
 def find_generation(name: str) -> Generation:
-    row = _BY_NAME.get(name)
-    if row is None:
-        raise SettingsError(f"no injector {name!r}", f"Use one of {', '.join(_BY_NAME)}")
-    return row
+    return find_row(_BY_NAME, name, "injector")

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from gpu_profile.command import Command, Steps
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import SettingsError, find_row
 from gpu_profile.kubernetes.kubectl import (
     KubernetesCluster,
     Object,
@@ -78,10 +78,7 @@ _BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 
 def find_operator(name: str) -> Operator:
-    row = _BY_NAME.get(name)
-    if row is None:
-        raise SettingsError(f"no operator {name!r}", f"Use one of {', '.join(_BY_NAME)}")
-    return row
+    return find_row(_BY_NAME, name, "operator")
 
 
 def install_operator(

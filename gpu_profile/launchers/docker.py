@@ -16,7 +16,7 @@ from gpu_profile.engine import container, image_programs, probe
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import embedded_base
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.job import Job, LauncherName, Mount, NsysPlan
+from gpu_profile.job import REPORTS_INSIDE, Job, LauncherName, Mount, NsysPlan
 from gpu_profile.launcher import (
     ImageFrom,
     JobState,
@@ -44,7 +44,7 @@ class DockerLauncher(LauncherDefaults):
     name: ClassVar[LauncherName] = "docker"
     images: ClassVar[ImageFrom] = ImageFrom.ENGINE
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.ENGINE})
-    reports_inside: ClassVar[str] = container.REPORTS_INSIDE
+    reports_inside: ClassVar[str] = REPORTS_INSIDE
     one_node: ClassVar[bool] = True
     image: ImageRef
     report_dir: Path
@@ -202,7 +202,7 @@ def _is_rootless() -> Steps[bool]:
 
 
 def _inside(job: Job) -> str:
-    return f"{container.REPORTS_INSIDE}/{job.name}"
+    return f"{REPORTS_INSIDE}/{job.name}"
 
 
 def _get_owner() -> str:

@@ -1,4 +1,4 @@
-"""Compare the versions installed in an image with those that its lock or labels pin."""
+"""Compare the versions installed in an image with those that its lock pins."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,6 @@ from pathlib import PurePosixPath
 
 from gpu_profile.components.table import COMPONENTS
 from gpu_profile.errors import ReportError
-from gpu_profile.image.dockerfile import LABEL_PREFIX
 from gpu_profile.lock.file import Lock
 from gpu_profile.lock.version import parse_version
 
@@ -30,14 +29,8 @@ def parse_components(text: str) -> dict[str, str]:
 
 
 def pinned_by_lock(lock: Lock) -> dict[str, str]:
+    """Return the pins of all parts: {"NSYS_VERSION": "2026.4.1", …}."""
     return {key: value for part in lock.values() for key, value in part.pinned.items()}
-
-
-def pinned_by_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions that the build was given, from the image's labels."""
-    prefix = f"{LABEL_PREFIX}."
-    own = {k.removeprefix(prefix): v for k, v in labels.items() if k.startswith(prefix)}
-    return {name.upper().replace("-", "_"): value for name, value in own.items()}
 
 
 def list_differences(installed: Mapping[str, str], pinned: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,17 +1,12 @@
 """Record the digests of pushed tags in .gpu-profile/images.json. Launchers run the digest."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from gpu_profile.errors import RegistryError
+from gpu_profile.files import write_atomically
 from gpu_profile.image_ref import ImageRef
-
-
-def format_address(ref: ImageRef) -> str:
-    """Return registry and name, without tag and digest."""
-    return f"{ref.registry}/{ref.name}" if ref.registry else ref.name
 
 
 def with_digest(ref: ImageRef, digest: str) -> ImageRef:
@@ -21,16 +16,14 @@ def with_digest(ref: ImageRef, digest: str) -> ImageRef:
 def save_digest(path: Path, ref: ImageRef) -> None:
     """Record the digest of this tag, atomically."""
     digests = _read_digests(path)
-    digests[f"{format_address(ref)}:{ref.tag}"] = ref.digest
+    digests[f"{ref.repository}:{ref.tag}"] = ref.digest
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    draft.write_text(json.dumps(digests, indent=2, sort_keys=True) + "\n")
-    draft.replace(path)
+    write_atomically(path, json.dumps(digests, indent=2, sort_keys=True) + "\n")
 
 
 def apply_digest(path: Path, ref: ImageRef) -> ImageRef:
     """Return `ref` with the digest recorded for its tag, or unchanged."""
-    digest = _read_digests(path).get(f"{format_address(ref)}:{ref.tag}", "")
+    digest = _read_digests(path).get(f"{ref.repository}:{ref.tag}", "")
     return with_digest(ref, digest) if digest else ref
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from gpu_profile.command import Command
 from gpu_profile.engine.api import Auth
 from gpu_profile.errors import RegistryError
+from gpu_profile.files import PRIVATE, write_atomically
 from gpu_profile.registry.address import Registry
 
 _ECR_HELPER = "ecr-login"
@@ -83,10 +84,7 @@ def _docker_login(where: Registry, auth: Auth | None) -> Command:
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
     """Replace config.json atomically, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    draft.touch(mode=0o600)
-    draft.write_text(json.dumps(config, indent="\t") + "\n")
-    draft.replace(path)
+    write_atomically(path, json.dumps(config, indent="\t") + "\n", mode=PRIVATE)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_profile.engine import api as engine_api
@@ -11,7 +12,7 @@ from gpu_profile.errors import RegistryError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.registry import ecr as registry
 from gpu_profile.registry.address import Registry
-from gpu_profile.registry.digests import format_address, save_digest, with_digest
+from gpu_profile.registry.digests import save_digest, with_digest
 
 Show = Callable[[LayerEvent], None]
 _DELAYS_S = (1.0, 2.0, 4.0, 8.0)
@@ -61,29 +62,44 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
 """(pattern of an engine's or registry's message, meaning, hint). The first match counts."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Upload:
+    """How an image is pushed.
+
+    `immutable` and `scan` are settings of a repository that push creates. `named_by_inputs`: the
+    tag is a hash of the image's inputs (VERSION=auto), so that a tag that exists needs no push.
+    """
+
+    immutable: bool = True
+    scan: bool = True
+    named_by_inputs: bool = False
+    sleep: Callable[[float], None] = time.sleep
+
+
+DEFAULT_UPLOAD = Upload()
+
+
 def push_image(
     ref: ImageRef,
     where: Registry,
     *,
     show: Show,
-    immutable: bool = True,
-    scan: bool = True,
-    named_by_inputs: bool = False,
-    sleep: Callable[[float], None] = time.sleep,
+    upload: Upload = DEFAULT_UPLOAD,
 ) -> ImageRef:
     """Push the local image `ref` and return it with its digest.
 
-    `named_by_inputs`: the tag is a hash of the image's inputs (VERSION=auto), so that a tag that
-    exists needs no push. Raises RegistryError, and records nothing then.
+    Raises RegistryError, and records nothing then.
     """
     local = engine_api.local_image(ref)
     if local is None:
         raise RegistryError(f"There is no image {ref} to push", "`invoke build` makes it")
     if where.is_ecr:
-        repository = registry.ensure_repository(where, ref.name, immutable=immutable, scan=scan)
+        repository = registry.ensure_repository(
+            where, ref.name, immutable=upload.immutable, scan=upload.scan
+        )
         remote_digest = "" if repository.created else registry.tag_digest(where, ref.name, ref.tag)
         if remote_digest and (
-            named_by_inputs or f"{format_address(ref)}@{remote_digest}" in local.digests
+            upload.named_by_inputs or f"{ref.repository}@{remote_digest}" in local.digests
         ):
             return with_digest(ref, remote_digest)
         if remote_digest and repository.immutable:
@@ -91,10 +107,13 @@ def push_image(
                 f"{ref} is taken by {remote_digest[:19]}… and immutable",
                 "Give VERSION another value, or VERSION=auto",
             )
-    elif named_by_inputs and (remote_digest := _fetch_remote_digest(ref)):
+    elif upload.named_by_inputs and (remote_digest := _fetch_remote_digest(ref)):
         return with_digest(ref, remote_digest)
     digest = _try_until_digest(
-        lambda: engine_api.push_layers(ref, registry.fetch_authorization(where)), ref, show, sleep
+        lambda: engine_api.push_layers(ref, registry.fetch_authorization(where)),
+        ref,
+        show,
+        upload.sleep,
     )
     return with_digest(ref, digest)
 
@@ -116,21 +135,10 @@ def publish_image(
     records: Path,
     *,
     show: Show,
-    immutable: bool = True,
-    scan: bool = True,
-    named_by_inputs: bool = False,
-    sleep: Callable[[float], None] = time.sleep,
+    upload: Upload = DEFAULT_UPLOAD,
 ) -> ImageRef:
     """Call push_image and record the digest. If it fails, `records` stays unchanged."""
-    pushed = push_image(
-        ref,
-        where,
-        show=show,
-        immutable=immutable,
-        scan=scan,
-        named_by_inputs=named_by_inputs,
-        sleep=sleep,
-    )
+    pushed = push_image(ref, where, show=show, upload=upload)
     save_digest(records, pushed)
     return pushed
 

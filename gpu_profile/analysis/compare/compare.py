@@ -133,7 +133,8 @@ def compare_reports(
     """Compare one run with another in this process; `base` and `new` are the reports of one run
     each.
 
-    Raises ReportError if neither run has the metric.
+    For tests and notebooks: the verb reads each run first. Raises ReportError if neither run has
+    the metric.
     """
     parsed_metric = Metric.parse(metric)
     sides = [

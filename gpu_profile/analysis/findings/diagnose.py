@@ -162,7 +162,10 @@ FINDINGS = Analysis("findings", collect_report_facts, _make_table)
 
 
 def diagnose_reports(*databases: Database) -> Diagnosis:
-    """Diagnose the reports of one run in this process; finds out ranks and clocks first."""
+    """Diagnose the reports of one run in this process; finds out ranks and clocks first.
+
+    For tests and notebooks: the verbs read each report in a process of its own.
+    """
     run = run_of([survey_report(database) for database in databases])
     scopes = run.join([str(database.path) for database in databases])
     pairs = zip(databases, scopes, strict=True)

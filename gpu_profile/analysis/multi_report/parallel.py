@@ -44,7 +44,7 @@ def analyse_reports(
     workers: int = 0,
     tell: Tell = lambda line: None,
 ) -> Analysed:
-    """Run every analysis over all reports.
+    """Run every analysis over all reports, for tests, benchmarks and notebooks.
 
     `scheduler`: the address of a Dask scheduler ("tcp://host:8786"); without one, local processes
     are used, one for each core or `workers` of them. A report that cannot be read is in `refused`.

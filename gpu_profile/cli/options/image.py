@@ -36,6 +36,7 @@ class SbomOptions(SettingsOptions):
 @dataclass(frozen=True, kw_only=True)
 class LockOptions(SettingsOptions):
     check: bool = make_flag(False, "only report drift, offline")
+    image: bool = make_flag(False, "with --check: also of the versions installed in the image")
 
 
 @dataclass(frozen=True, kw_only=True)

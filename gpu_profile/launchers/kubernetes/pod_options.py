@@ -9,12 +9,11 @@ from typing import Any
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.job import Job, NsysPlan
+from gpu_profile.job import REPORTS_INSIDE, Job, NsysPlan
 from gpu_profile.kubernetes.ec2_instances import Instance, find_instance
 from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, find_generation
 from gpu_profile.settings.settings import Settings
 
-_REPORTS = "/wd"
 _HOLD_S = 3600
 AUTO = "auto"
 _MPIUSER = 1000  # Container-Root/setup.d/30-mpi.sh makes the account
@@ -34,7 +33,7 @@ class PodOptions:
     image: ImageRef
     instance: Instance | None = None
     pvc: str = ""
-    reports: str = _REPORTS
+    reports: str = REPORTS_INSIDE
     queue: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, str], ...] = ()
@@ -129,7 +128,7 @@ def _find_injector(name: str) -> Generation | None:
 def parse_pvc(text: str) -> tuple[str, str]:
     """Return claim and mount path of `NAME:/path`."""
     if not text:
-        return "", _REPORTS
+        return "", REPORTS_INSIDE
     claim, _, path = text.partition(":")
     if not claim or not path.startswith("/") or path == "/":
         raise SettingsError(f"KUBE_PVC {text!r} is no claim and path", "Use NAME:/path")

@@ -73,7 +73,7 @@ trap 'finish "stopped"' USR2
 _WAITING = """\
 step=$!
 code=127
-# A trap ends a wait early; 127 is also what a wait says that comes once too often.
+# A trap ends `wait` early. `wait` returns 127 for a process that was waited for: keep the code.
 while
     signalled=
     wait "$step"
@@ -82,7 +82,7 @@ while
     [ -n "$signalled" ]
 do :; done
 
-# srun's code may be of a task that was ended for another's sake: the first to fail has the word.
+# Report the task that failed first: srun's code may belong to one that was ended because of it.
 failed='s/^srun: error: .*: (tasks? [^:]*): Exited with exit code ([0-9]+)$/\\2 of \\1/p'
 if [ "$code" -ne 0 ]; then
     first=$(tail -n "+$((lines + 1))" "$run/output.log" | sed -nE "$failed" | head -n 1)

@@ -1,27 +1,26 @@
 """lock: write gpu-profile.lock with the exact versions and checksums of all downloads."""
 
 import dataclasses
-import os
 from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import LockOptions
 from gpu_profile.engine import image_programs
-from gpu_profile.errors import ToolError
+from gpu_profile.errors import GateError, SettingsError, ToolError
+from gpu_profile.files import write_atomically
 from gpu_profile.image import auto as decide
 from gpu_profile.image import build as image
 from gpu_profile.image import compatibility as rules
 from gpu_profile.image import downloads as machine
 from gpu_profile.image.base_name import distribution_of
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.lock import distribution_packages
+from gpu_profile.lock import distribution_packages, installed
 from gpu_profile.lock import file as locks
 from gpu_profile.lock import http as download
 from gpu_profile.lock.charts import resolve_chart
 from gpu_profile.lock.distribution_packages import SECTION
 from gpu_profile.lock.file import Lock
-from gpu_profile.lock.installed import PATH as MANIFEST
 from gpu_profile.lock.python_index import find_target, make_index_environment
 from gpu_profile.lock.resolvers import Tools, get_architecture
 from gpu_profile.progress import Progress
@@ -32,12 +31,17 @@ PATH = Path(locks.NAME)
 
 
 def lock(options: LockOptions) -> None:
-    """Write gpu-profile.lock, or with --check compare it with the settings."""
+    """Write gpu-profile.lock, or with --check compare it with the settings, or with the image."""
     chosen = load_settings(options)
     if options.check:
-        locks.check_lock(chosen, locks.read_lock(PATH))
-        print(f"{PATH} is of these settings")
+        lock_file = locks.read_lock(PATH)
+        locks.check_lock(chosen, lock_file)
+        if options.image:
+            _check_image(str(apply_version(chosen).image_ref), lock_file)
+        print(f"{PATH} is of these settings" + (" and of the image" if options.image else ""))
         return
+    if options.image:
+        raise SettingsError("--image is for --check", "Add --check")
     check_rules(chosen)
     decided = process.drive(decide.decide_settings(chosen)).settings
     check_rules(decided)
@@ -49,9 +53,7 @@ def lock(options: LockOptions) -> None:
     new_lock |= _record_packages(chosen, new_lock)
     before = PATH.read_text(encoding="utf-8") if PATH.exists() else ""
     text = locks.render_lock(new_lock)
-    draft = PATH.with_name(f"{PATH.name}.{os.getpid()}.tmp")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(PATH)
+    write_atomically(PATH, text)
     print(
         f"{PATH} {'is as it was' if text == before else 'is written'}: {_format_summary(new_lock)}"
     )
@@ -69,7 +71,7 @@ def _record_packages(chosen: Settings, new_lock: Lock) -> Lock:
         inputs = image.inputs_hash(decided.settings, ROOT)
         name = image.image_name(decided.settings, inputs)
         if process.drive(image.is_built(name, inputs, decided.base_digest)):
-            text = process.drive(image_programs.read_image_file(name, str(MANIFEST)))
+            text = process.drive(image_programs.read_image_file(name, str(installed.PATH)))
             return distribution_packages.record_packages(text)
     except ToolError:  # no engine here
         pass
@@ -77,6 +79,15 @@ def _record_packages(chosen: Settings, new_lock: Lock) -> Lock:
         return old_packages
     Progress().say("it has no packages of the distribution yet: `invoke build`, then `invoke lock`")
     return {}
+
+
+def _check_image(name: str, lock_file: Lock) -> None:
+    """Raise GateError if another version is installed in the image than is pinned."""
+    text = process.drive(image_programs.read_image_file(name, str(installed.PATH)))
+    versions = installed.parse_components(text)
+    differences = installed.list_differences(versions, installed.pinned_by_lock(lock_file))
+    if differences:
+        raise GateError(f"{name} is not of {PATH}: {'; '.join(differences)}", "`invoke build`")
 
 
 def _format_summary(new_lock: Lock) -> str:

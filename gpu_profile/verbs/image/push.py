@@ -21,8 +21,10 @@ def push(options: PushOptions) -> None:
         where,
         records_file(),
         show=LayerProgress(),
-        immutable=chosen.ecr_immutable_tags,
-        scan=chosen.ecr_scan_on_push,
-        named_by_inputs=settings_of_user.version == "auto",
+        upload=registry_push.Upload(
+            immutable=chosen.ecr_immutable_tags,
+            scan=chosen.ecr_scan_on_push,
+            named_by_inputs=settings_of_user.version == "auto",
+        ),
     )
     print(pushed)

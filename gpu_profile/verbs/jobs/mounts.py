@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Mount
+from gpu_profile.job import REPORTS_INSIDE, Mount
 from gpu_profile.launcher import ImageFrom, Launcher
 
 _OF_THE_IMAGE = frozenset(
     Path("/", name)
     for name in ("bin", "boot", "dev", "etc", "lib", "lib64", "opt", "proc", "run", "sbin", "sys")
-) | {Path("/usr"), Path("/var"), Path("/wd")}
+) | {Path("/usr"), Path("/var"), Path(REPORTS_INSIDE)}
 """Directories that a container needs as its image has them."""
 
 

@@ -2,15 +2,24 @@
 versions in its labels and in the lock beside the settings."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from gpu_profile import process
 from gpu_profile.command import make_command
+from gpu_profile.image.dockerfile import LABEL_PREFIX
 from gpu_profile.lock import file as lock
 from gpu_profile.lock import installed as manifest
 from tests.image.checks import in_container
+
+
+def pinned_by_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the versions that the build was given, from the image's labels."""
+    prefix = f"{LABEL_PREFIX}."
+    own = {k.removeprefix(prefix): v for k, v in labels.items() if k.startswith(prefix)}
+    return {name.upper().replace("-", "_"): value for name, value in own.items()}
 
 
 def _installed(image: str) -> dict[str, str]:
@@ -21,7 +30,7 @@ def test_versions_are_those_of_the_labels(image: str) -> None:
     told = process.run(
         make_command("docker", "image", "inspect", "--format={{json .Config.Labels}}", image)
     )
-    pinned = manifest.pinned_by_labels(json.loads(told.stdout))
+    pinned = pinned_by_labels(json.loads(told.stdout))
     if pinned.get("NSYS_SOURCE") != "nvidia":
         pinned.pop("NSYS_VERSION", None)  # the version is NVIDIA's
     assert manifest.list_differences(_installed(image), pinned) == ()

@@ -196,7 +196,9 @@ def refused(tmp_path: Path) -> Refused:
         ref: ImageRef, where: registry_address.Registry, show: Callable[[LayerEvent], None] = print
     ) -> str:
         with pytest.raises(RegistryError) as caught:
-            push.publish_image(ref, where, records, show=show, sleep=lambda _: None)
+            push.publish_image(
+                ref, where, records, show=show, upload=push.Upload(sleep=lambda _: None)
+            )
         line = str(caught.value)
         assert caught.value.exit_code == 7
         assert "\n" not in line

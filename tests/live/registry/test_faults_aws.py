@@ -54,7 +54,7 @@ def test_tag_taken_and_mutable_is_moved(
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    first = push.push_image(ref, where, show=print, immutable=False)
+    first = push.push_image(ref, where, show=print, upload=push.Upload(immutable=False))
     tell_ecr(ecr, ref, first.digest)
     make_image(ref)
     second = push.push_image(ref, where, show=print)

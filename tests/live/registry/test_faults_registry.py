@@ -92,7 +92,7 @@ def test_a_push_goes_on_when_the_registry_comes_back(
         if len(waits) == 2:
             real_registry.start()
 
-    pushed = push.push_image(ref, where, show=print, sleep=sleep)
+    pushed = push.push_image(ref, where, show=print, upload=push.Upload(sleep=sleep))
     assert waits == [1.0, 2.0]
     assert stored_digest(real_registry, "gpu-profile") == pushed.digest
 

@@ -52,7 +52,7 @@ def test_repository_settings_and_a_repository_that_exists(
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    push.push_image(ref, where, show=quiet, immutable=False, scan=False)
+    push.push_image(ref, where, show=quiet, upload=push.Upload(immutable=False, scan=False))
     (found,) = ecr.describe_repositories(repositoryNames=["gpu-profile"])["repositories"]
     assert found["imageTagMutability"] == "MUTABLE"
     assert found["imageScanningConfiguration"] == {"scanOnPush": False}
@@ -77,7 +77,10 @@ def test_an_image_that_is_there_is_not_pushed_again(
     assert events == []
 
     make_image(ref)
-    assert push.push_image(ref, where, show=events.append, named_by_inputs=True) == first
+    assert (
+        push.push_image(ref, where, show=events.append, upload=push.Upload(named_by_inputs=True))
+        == first
+    )
     assert events == []
 
 
@@ -120,7 +123,10 @@ def test_another_registry_with_docker_logins_stored_credentials(
     make_image(ref)
     events: list[LayerEvent] = []
     where = registry_address.parse_registry(real_registry.address)
-    assert push.push_image(ref, where, show=events.append, named_by_inputs=True) == pushed
+    assert (
+        push.push_image(ref, where, show=events.append, upload=push.Upload(named_by_inputs=True))
+        == pushed
+    )
     assert events == []
 
 

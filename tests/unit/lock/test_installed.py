@@ -39,10 +39,9 @@ def test_what_is_not_pinned_may_be_any() -> None:
     )
 
 
-def test_pins_of_a_lock_and_of_labels_are_alike() -> None:
-    labels = {"io.github.gpu-profile.nsys-version": "2026.4.1", "other": "x"}
-    lock = {"nsys": LockPart(pinned={"NSYS_VERSION": "2026.4.1"})}
-    assert manifest.pinned_by_labels(labels) == manifest.pinned_by_lock(lock)
+def test_pins_of_a_lock() -> None:
+    lock = {"nsys": LockPart(pinned={"NSYS_VERSION": "2026.4.1"}), "base": LockPart()}
+    assert manifest.pinned_by_lock(lock) == {"NSYS_VERSION": "2026.4.1"}
 
 
 def test_components() -> None:
