@@ -5,6 +5,29 @@ from pathlib import Path
 import pytest
 from recorded_env import mask_stream, pair_streams, secret_names
 
+from gpu_profile.redact import is_secret
+
+SECRET_NAMES = (
+    *("ACCESSKEY", "ACCESS_TOKENS", "APIKEYS"),
+    *("API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    *("AZURE_STORAGE_KEY", "BASIC_AUTH", "CLIENT_SECRET"),
+    *("CREDS", "DB_CREDS", "DB_PASS"),
+    *("GH_PAT", "GOOGLE_APPLICATION_CREDENTIALS", "GPG_PASSPHRASE"),
+    *("HF_TOKEN", "HTTP_AUTHORIZATION", "JWT"),
+    *("MY_KEY", "NGC_API_KEY", "OPENAI_APIKEY"),
+    *("PGPASSWORD", "PRIVATEKEY", "REDIS_PW"),
+    *("SENTRY_DSN", "SESSION_COOKIE", "SLACK_WEBHOOK_URL"),
+    *("SSH_PRIVATE_KEY", "db_password", "wandb_api_key"),
+)
+HARMLESS_NAMES = (
+    *("AUTHOR", "BYPASS", "COMPASS"),
+    *("CUDA_VISIBLE_DEVICES", "HF_HOME", "HOME"),
+    *("KEYBOARD", "MONKEY", "NCCL_DEBUG"),
+    *("OLDPWD", "PATH", "PWD"),
+    *("PYTHONPATH", "RANK", "TOKENIZER"),
+    *("TOKENIZERS_PARALLELISM", "WORLD_SIZE"),
+)
+
 
 def length(number: int) -> bytes:
     """As protobuf writes it: 200 is two bytes."""
@@ -88,3 +111,11 @@ def test_windows_are_paired_in_their_order(tmp_path: Path) -> None:
     assert pair_streams(files, reports[1:]) == []
     for file in files:
         file.close()
+
+
+@pytest.mark.parametrize("name", [*SECRET_NAMES, *HARMLESS_NAMES])
+def test_the_agent_and_the_package_take_the_same_names_for_secrets(name: str) -> None:
+    """The agent imports nothing of the package, so it has a pattern of its own."""
+    value = "abcdefgh1234"
+    expected = name in SECRET_NAMES
+    assert (is_secret(name, value), secret_names({name: value}) == [name]) == (expected, expected)
