@@ -103,8 +103,7 @@ def test_a_kernel_without_its_namespace_is_looked_up_by_its_whole_name(tmp_path:
     rank.kernel(50, "void deep_ep::intranode::dispatch<(int)8>(int *)")
     rank.kernel(50, "void mine::dispatch<(int)8>(int *)")
     rows = recording.rows["CUPTI_ACTIVITY_KIND_KERNEL"]
-    short = recording.name("dispatch")
-    rows[-2:] = [(*row[:-2], short, row[-1]) for row in rows[-2:]]
+    rows[-2:] = [(*row[:-1], recording.name("dispatch")) for row in rows[-2:]]
     with Database.open(recording.save(tmp_path / "ep.sqlite")) as database:
         (activity,) = activities_of(database, Scope())
     found = [
