@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.activity.step_period import repeated_steps
 from gpu_profile.analysis.activity.step_ranges import FEWEST_STEPS, named_steps, number_steps
@@ -96,7 +97,7 @@ def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: Int
         busy[np.searchsorted(busy, complete_steps)]
     ]  # an empty step takes the first operation of the next step
     start = np.maximum.accumulate(ops.start[place])
-    last_end = max(int(ops.end[step == complete_steps[-1]].max()), int(start[-1]))
+    last_end = max(_find_last_end(activity, step == complete_steps[-1], start), int(start[-1]))
     return Steps(
         source,
         host_start[complete_steps],
@@ -104,6 +105,21 @@ def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: Int
         start,
         np.r_[start[1:], last_end],
     )
+
+
+def _find_last_end(activity: Activity, of_last: NDArray[np.bool_], start: IntArray) -> int:
+    """When the last step's operations ended on the GPU.
+
+    A collective can wait for a rank whose recording has ended, a receive for the next step's
+    message: one that lasts a step longer than all else is left out.
+    """
+    ops = activity.ops
+    end = int(ops.end[of_last].max())
+    works = of_last & (ops.kind != COMMUNICATION)
+    if len(start) < 2 or not works.any():
+        return end
+    quiet = int(ops.end[works].max())
+    return quiet if end - quiet > float(np.median(np.diff(start))) else end
 
 
 def step_of(time: IntArray, start: IntArray, end: IntArray) -> IntArray:

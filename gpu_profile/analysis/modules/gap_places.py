@@ -9,7 +9,7 @@ from gpu_profile.analysis.activity.idle import Gaps, ranges_at
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.modules.marks import DATA, fold_numbers
+from gpu_profile.analysis.modules.marks import DATA, fold_module
 from gpu_profile.analysis.modules.module_times import find_gap_owners
 from gpu_profile.analysis.modules.owners import NO_LAUNCH, NO_PHASE, UNATTRIBUTED, Owner
 
@@ -56,7 +56,7 @@ def _find_user_ranges(activity: Activity, gaps: Gaps) -> tuple[IntArray, tuple[G
 def _place_of(owner: Owner) -> GapPlace:
     name = owner.module.name
     if owner.module.is_real:
-        return GapPlace(fold_numbers(name), is_module=True)
+        return GapPlace(fold_module(owner.module), is_module=True)
     if owner.work == UNATTRIBUTED and name in (f"({NO_PHASE})", f"({NO_LAUNCH})"):
         return NOWHERE
     return GapPlace(name.strip("()"))

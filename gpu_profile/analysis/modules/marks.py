@@ -125,6 +125,14 @@ def fold_numbers(name: str) -> str:
     return _NUMBER.sub("*", name)
 
 
+def fold_module(module: Module) -> str:
+    """The name with layers folded. One of numbers alone, as in an nn.Sequential, has its class:
+    "* (Linear)".
+    """
+    name = fold_numbers(module.name)
+    return name if name.strip("*.") or not module.kind else f"{name} ({module.kind})"
+
+
 def cut_depth(module: Module, depth: int) -> str:
     """The name's first `depth` parts; the whole name for 0, and for what is no module."""
     return ".".join(module.name.split(".")[:depth]) if depth and module.is_real else module.name

@@ -13,7 +13,7 @@ from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.intervals import FOREVER, NEVER
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.modules.marks import FORWARD, Module, fold_numbers, load_marks
+from gpu_profile.analysis.modules.marks import FORWARD, Module, fold_module, load_marks
 from gpu_profile.analysis.modules.owners import (
     Owners,
     find_op_owners,
@@ -121,7 +121,7 @@ def sum_by_module(activity: Activity, rows: IntArray, value: IntArray) -> dict[s
     totals = _sum_by(owners.of_op[rows], value, len(owners.owners))
     for owner, total in zip(owners.owners, totals, strict=True):
         if owner.module.is_real and total:
-            name = fold_numbers(owner.module.name)
+            name = fold_module(owner.module)
             sums[name] = sums.get(name, 0) + total
     return sums
 

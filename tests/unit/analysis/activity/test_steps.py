@@ -167,3 +167,21 @@ def test_ranks_are_paired_by_the_numbers_of_their_steps(tmp_path: Path) -> None:
     assert common_steps([late, early]) == ((0, 6), (2, 8))
     plain = [replace(one, number=one.number[:0]) for one in (early, late)]
     assert common_steps(plain) == ((0, 8), (0, 8))
+
+
+def test_a_receive_for_a_step_that_was_not_recorded_is_none_of_the_last_step(
+    tmp_path: Path,
+) -> None:
+    """A pipeline's next message is awaited before the step's range ends; its sender may have ended
+    its recording.
+    """
+    (rank,) = ranks_of(1)
+    for number in range(4):
+        start = rank.now
+        rank.kernel(900)
+        rank.work(1000)
+        if number == 3:
+            rank.kernel(1_000_000, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)")
+        rank.mark("step", start, number)
+    steps = find_steps(first(rank.recording.save(tmp_path / "run.sqlite")))
+    assert max(steps.end - steps.start) < 2_000_000

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.modules.marks import FORWARD, Mark, Module, fold_numbers, parse_mark
+from gpu_profile.analysis.modules.marks import (
+    FORWARD,
+    Mark,
+    Module,
+    fold_module,
+    fold_numbers,
+    parse_mark,
+)
 from gpu_profile.analysis.modules.module_times import measure_modules
 from gpu_profile.analysis.modules.owners import UNATTRIBUTED, find_op_owners
 from gpu_profile.analysis.store.database import Database
@@ -86,3 +93,9 @@ def test_the_text_of_a_mark(text: str, mark: Mark) -> None:
 )
 def test_layers_fold_into_one_name(name: str, folded: str) -> None:
     assert fold_numbers(name) == folded
+
+
+def test_a_name_of_numbers_alone_has_its_class() -> None:
+    """In an nn.Sequential all names are numbers."""
+    assert fold_module(Module("12", "Linear")) == "* (Linear)"
+    assert fold_module(Module("h.12.fc", "Linear")) == "h.*.fc"
