@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT)]
 
 from gpu_profile import process  # noqa: E402
 from gpu_profile.command import Command, make_command  # noqa: E402
-from gpu_profile.image import auto as decide  # noqa: E402
+from gpu_profile.image import auto  # noqa: E402
 from gpu_profile.image import build as image  # noqa: E402
 from gpu_profile.image import downloads as machine  # noqa: E402
 from gpu_profile.image.auto import Decided  # noqa: E402
@@ -192,7 +192,7 @@ def main() -> None:
     chosen = settings.load_settings(
         Path("/nonexistent/.env"), {}, [*words, "IMAGE=image-bench", "VERSION=ours", *flags.set]
     )
-    base = process.drive(decide.with_base(process.drive(decide.decide_settings(chosen)))).settings
+    base = process.drive(auto.with_base(process.drive(auto.decide_settings(chosen)))).settings
     downloads = process.drive(machine.probe_downloads())
     with tempfile.TemporaryDirectory(prefix="image-bench-") as directory:
         root = Path(directory)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 from gpu_profile import process  # noqa: E402
 from gpu_profile.cli.table import VERBS  # noqa: E402
 from gpu_profile.command import Command  # noqa: E402
-from gpu_profile.runs import record as rundir  # noqa: E402
+from gpu_profile.runs import record  # noqa: E402
 
 INVOKE = (sys.executable, "-m", "invoke")
 BARE = "from invoke import task\n" + "\n".join(
@@ -92,12 +92,12 @@ def profiling(rounds: int, place: Path) -> tuple[float, float]:
     def ours() -> float:
         started = time.time()
         profile()
-        directory = rundir.find_run(place)
-        recorded = (directory / rundir.RUN_FILE).stat().st_mtime  # once they were counted
-        return recorded - started - rundir.load_run(directory).seconds["fetch and validate"]
+        directory = record.find_run(place)
+        recorded = (directory / record.RUN_FILE).stat().st_mtime  # once they were counted
+        return recorded - started - record.load_run(directory).seconds["fetch and validate"]
 
     ours()
-    raw = _raw_profile(rundir.load_run(rundir.find_run(place)))
+    raw = _raw_profile(record.load_run(record.find_run(place)))
     return pairs(rounds, ours, lambda: seconds(raw))
 
 
@@ -105,7 +105,7 @@ def profiling_and_reading(rounds: int, place: Path) -> tuple[float, float]:
     """To the tables on the screen, on the raw side by nsys' own --stats."""
     profile = _profile(place)
     profile()
-    raw = _raw_profile(rundir.load_run(rundir.find_run(place)), "--stats=true")
+    raw = _raw_profile(record.load_run(record.find_run(place)), "--stats=true")
     return pairs(rounds, profile, lambda: seconds(raw))
 
 
@@ -113,7 +113,7 @@ def _profile(place: Path) -> Callable[[], float]:
     return lambda: seconds((*INVOKE, "profile", "--ddp"), env={"REPORT_DIR": str(place)})
 
 
-def _raw_profile(run: rundir.RunRecord, *more: str) -> tuple[str, ...]:
+def _raw_profile(run: record.RunRecord, *more: str) -> tuple[str, ...]:
     """The options that ours chose; the reports stay in the container."""
     return (
         *("docker", "run", "--rm", "--shm-size=1g", run.image, "python3", "/profile.py"),

@@ -7,7 +7,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import Handle, LauncherName
 from gpu_profile.launcher import Launcher
 from gpu_profile.launchers.table import LAUNCHERS
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.settings import Settings
 
@@ -38,10 +38,10 @@ def run_at_home(job_text: str, chosen: Settings) -> tuple[Path, RunRecord] | Non
     if not job_text:
         return None
     try:
-        directory = rundir.find_run(chosen.report_dir, job_text)
+        directory = record.find_run(chosen.report_dir, job_text)
     except SettingsError:
         return None
-    run = rundir.load_run(directory)
+    run = record.load_run(directory)
     return (directory, run) if run.cleaned else None
 
 
@@ -50,6 +50,6 @@ def job_of(job_text: str, chosen: Settings) -> tuple[Launcher, str] | None:
     if not job_text:
         return None
     if "://" not in job_text:
-        job_text = rundir.load_run(rundir.find_run(chosen.report_dir, job_text)).handle
+        job_text = record.load_run(record.find_run(chosen.report_dir, job_text)).handle
     handle = Handle.parse(job_text)
     return launcher_of(handle.launcher, chosen), handle.id

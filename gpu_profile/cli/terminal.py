@@ -44,17 +44,17 @@ def print_tables(tables: Sequence[Table], form: str, names: str = "short") -> No
     With `names` "short", names of kernels are shortened to fit a line of text; with "full" they
     are not. CSV and JSON have full names. Raises SettingsError for other forms or names.
     """
-    from gpu_profile import table_formats as writers
+    from gpu_profile import table_formats
 
     if names not in ("short", "full"):
         raise SettingsError(f"--names {names!r} is not known", "Use short or full")
     if form == "json":
-        sys.stdout.write(writers.to_json(tables))
+        sys.stdout.write(table_formats.to_json(tables))
     elif form == "csv":
-        text = "\n".join(writers.to_csv(table) for table in tables)
+        text = "\n".join(table_formats.to_csv(table) for table in tables)
         sys.stdout.write(printable_lines(text) if sys.stdout.isatty() else text)
     elif form == "text":
         width = shutil.get_terminal_size((120, 40)).columns if names == "short" else sys.maxsize
-        sys.stdout.write("\n".join(writers.to_text(table, width) for table in tables))
+        sys.stdout.write("\n".join(table_formats.to_text(table, width) for table in tables))
     else:
         raise SettingsError(f"--format {form!r} is not known", "Use text, csv or json")

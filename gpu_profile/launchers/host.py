@@ -11,7 +11,7 @@ from gpu_profile.command import Command, Steps
 from gpu_profile.doctor.host import check_host, list_lacking
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobStatus
-from gpu_profile.launchers.agent import job_directory as jobdir
+from gpu_profile.launchers.agent import job_directory
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.remote_host import RemoteHost
 from gpu_profile.nsys import export as nsys_export
@@ -32,7 +32,9 @@ class HostLauncher(Scripted):
     report_dir: Path
     nsys: str = ""
     workdir: str = ""
-    agent: jobdir.Agent = field(default_factory=lambda: jobdir.Agent(python=sys.executable))
+    agent: job_directory.Agent = field(
+        default_factory=lambda: job_directory.Agent(python=sys.executable)
+    )
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "HostLauncher":
@@ -64,26 +66,28 @@ class HostLauncher(Scripted):
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         directory = str(self.report_dir / job.name)
-        spec = jobdir.render_spec(job, plan, directory, cwd=self.workdir, nsys=self.nsys, env=False)
+        spec = job_directory.render_spec(
+            job, plan, directory, cwd=self.workdir, nsys=self.nsys, env=False
+        )
         start = self.agent.call("job.py", "start", directory, stdin=spec)
         result = yield replace(start, env=job.env, secrets=frozenset(job.env))
-        jobdir.check_agent_result(result, f"starting {job.name}")
+        job_directory.check_agent_result(result, f"starting {job.name}")
         return directory
 
     def status(self, job_id: str) -> Steps[JobStatus]:
-        return jobdir.parse_status((yield self.agent.call("job.py", "status", job_id)))
+        return job_directory.parse_status((yield self.agent.call("job.py", "status", job_id)))
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         return self.agent.call("job.py", "logs", job_id, *(["--follow"] if follow else []))
 
     def stop(self, job_id: str) -> Steps[None]:
-        jobdir.check_agent_result(
+        job_directory.check_agent_result(
             (yield self.agent.call("job.py", "stop", job_id)), f"stopping {job_id}"
         )
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         copy = self.agent.call("job.py", "copy", job_id, str(to))
-        jobdir.check_agent_result((yield copy), f"copying the reports from {job_id}")
+        job_directory.check_agent_result((yield copy), f"copying the reports from {job_id}")
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         return self.find_nsys(*nsys_export.export_command((), report, output).argv)

@@ -15,7 +15,7 @@ from gpu_profile.doctor.host import check_host, list_lacking
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobState, JobStatus
-from gpu_profile.launchers.agent import job_directory as jobdir
+from gpu_profile.launchers.agent import job_directory
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.remote_host import RemoteHost, below_home
@@ -45,7 +45,9 @@ class SshLauncher(Scripted):
     sync: Path | None = None
     nsys: str = ""
     rsync: bool = True
-    agent: jobdir.Agent = field(default_factory=lambda: jobdir.Agent(python=sys.executable))
+    agent: job_directory.Agent = field(
+        default_factory=lambda: job_directory.Agent(python=sys.executable)
+    )
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "SshLauncher":
@@ -93,10 +95,10 @@ class SshLauncher(Scripted):
         if self.sync:
             yield from transfer.send(self.sync, workdir, archive)
         yield self.agent.call("job.py", "discard", str(archive))
-        spec = jobdir.render_spec(job, plan, ".", cwd=workdir, nsys=self.nsys)
+        spec = job_directory.render_spec(job, plan, ".", cwd=workdir, nsys=self.nsys)
         started = yield place.run("python3", f"{directory}/job.py", "start", directory, stdin=spec)
         place.reached(started, f"starting {job.name} on {self.address}")
-        jobdir.check_agent_result(started, f"starting {job.name} on {self.address}")
+        job_directory.check_agent_result(started, f"starting {job.name} on {self.address}")
         return f"{self.address}:{directory}"
 
     def status(self, job_id: str) -> Steps[JobStatus]:
@@ -109,7 +111,7 @@ class SshLauncher(Scripted):
         if place.away(result):
             return JobStatus(state=JobState.UNKNOWN, reason=f"{place.host}: {result.said}")
         place.reached(result, f"asking {place.host}")
-        return jobdir.parse_status(result)
+        return job_directory.parse_status(result)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         return self._verb(job_id, "logs", *(["--follow"] if follow else []))

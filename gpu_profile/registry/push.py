@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_profile.engine import api as engine_api
+from gpu_profile.engine import api
 from gpu_profile.engine.api import EngineRefusal, LayerEvent
 from gpu_profile.errors import RegistryError
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.registry import ecr as registry
+from gpu_profile.registry import ecr
 from gpu_profile.registry.address import Registry
 from gpu_profile.registry.digests import save_digest, with_digest
 
@@ -90,14 +90,14 @@ def push_image(
 
     Raises RegistryError, and records nothing then.
     """
-    local = engine_api.local_image(ref)
+    local = api.local_image(ref)
     if local is None:
         raise RegistryError(f"There is no image {ref} to push", "`invoke build` makes it")
     if where.is_ecr:
-        repository = registry.ensure_repository(
+        repository = ecr.ensure_repository(
             where, ref.name, immutable=upload.immutable, scan=upload.scan
         )
-        remote_digest = "" if repository.created else registry.tag_digest(where, ref.name, ref.tag)
+        remote_digest = "" if repository.created else ecr.tag_digest(where, ref.name, ref.tag)
         if remote_digest and (
             upload.named_by_inputs or f"{ref.repository}@{remote_digest}" in local.digests
         ):
@@ -110,7 +110,7 @@ def push_image(
     elif upload.named_by_inputs and (remote_digest := _fetch_remote_digest(ref)):
         return with_digest(ref, remote_digest)
     digest = _try_until_digest(
-        lambda: engine_api.push_layers(ref, registry.fetch_authorization(where)),
+        lambda: api.push_layers(ref, ecr.fetch_authorization(where)),
         ref,
         show,
         upload.sleep,
@@ -124,7 +124,7 @@ def _fetch_remote_digest(ref: ImageRef) -> str:
     For registries other than ECR. A refusal counts as none.
     """
     try:
-        return engine_api.remote_digest(ref, None)
+        return api.remote_digest(ref, None)
     except EngineRefusal:
         return ""
 
@@ -153,7 +153,7 @@ def pull_image(
     """Pull `ref` and return it with its digest. `where` None is the default registry."""
 
     def attempt() -> Iterator[LayerEvent]:
-        return engine_api.pull_layers(ref, registry.fetch_authorization(where) if where else None)
+        return api.pull_layers(ref, ecr.fetch_authorization(where) if where else None)
 
     return with_digest(ref, _try_until_digest(attempt, ref, show, sleep))
 

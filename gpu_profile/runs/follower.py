@@ -11,8 +11,7 @@ from gpu_profile.analysis.store import temporary
 from gpu_profile.errors import EngineAwayError, SettingsError
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.progress import Progress
-from gpu_profile.runs import job_note
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import job_note, record
 from gpu_profile.runs.job_note import JobNote
 from gpu_profile.runs.record import RunRecord
 
@@ -53,7 +52,7 @@ class Follower:
 
 def _is_cleaned(directory: Path) -> bool:
     try:
-        return rundir.load_run(directory).cleaned
+        return record.load_run(directory).cleaned
     except SettingsError:
         return False
 
@@ -96,14 +95,14 @@ def list_left(report_dir: Path) -> Iterator[str]:
             yield from _describe_left(directory)
     removed = temporary.sweep()
     with contextlib.suppress(OSError, SettingsError):  # no such REPORT_DIR
-        removed += sum(map(files.remove_drafts, (report_dir, *rundir.list_runs(report_dir))))
+        removed += sum(map(files.remove_drafts, (report_dir, *record.list_runs(report_dir))))
     if removed:
         yield f"removed {removed} temporary files and folders of processes that were killed"
 
 
 def _describe_left(directory: Path) -> Iterator[str]:
     try:
-        phase = rundir.load_run(directory).phase
+        phase = record.load_run(directory).phase
     except SettingsError:
         return
     if phase in _UNFINISHED:

@@ -9,7 +9,7 @@ from gpu_profile.command import Result
 from gpu_profile.errors import GpuProfileError, JobError
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
-from gpu_profile.runs import output_log as output
+from gpu_profile.runs import output_log
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 
 
@@ -56,7 +56,7 @@ def make_job_failure(status: JobStatus, directory: Path) -> GpuProfileError | No
     word = "was cancelled" if status.state is JobState.CANCELLED else status.state.value
     code = "" if status.exit_code is None else f" with exit code {status.exit_code}"
     reason = f": {status.reason}" if status.reason else ""
-    last = output.last_line(directory / OUTPUT_FILE)
+    last = output_log.last_line(directory / OUTPUT_FILE)
     news = last and not (status.reason and status.reason in last)
     return JobError(
         f"the job {word}{code}{reason}" + (f"; its last line: {last}" if news else ""),

@@ -21,8 +21,7 @@ from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.progress import Progress
-from gpu_profile.runs import output_log as output
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import output_log, record
 from gpu_profile.runs import reports as report
 from gpu_profile.runs.export_report import run_export
 from gpu_profile.runs.follower import Absence, Follower
@@ -69,7 +68,7 @@ class Runner:
         # A process that is killed meanwhile leaves the handle that the job will most likely have.
         handle = predict_handle(self.launcher, job, plan)
         run = make_record(job, self.launcher, plan, kinds, handle)
-        rundir.save_run(run, self.directory)
+        record.save_run(run, self.directory)
         self.follower.begin(handle)
         with self._followed(run), signals.hold_signals("SIGHUP"), self._recorded(run):
             job_id = process.drive(self.launcher.submit(job, plan))
@@ -86,7 +85,7 @@ class Runner:
         fresh = not self.follower.following
         self.follower.begin(run.handle)
         with self._followed(run):
-            run = rundir.load_run(self.directory) if fresh else run
+            run = record.load_run(self.directory) if fresh else run
             run = run if run.cleaned else self._finish(run)
         self.follower.end()
         return run
@@ -175,18 +174,18 @@ class Runner:
                 if status.state.finished:
                     break
                 if status.state is JobState.RUNNING and not following:
-                    output.make_way(log)
+                    output_log.make_way(log)
                     logs = self.launcher.logs(job_id, follow=True)
-                    copy = functools.partial(output.copy_redacted, secrets=self.secrets)
+                    copy = functools.partial(output_log.copy_redacted, secrets=self.secrets)
                     pause = follow.enter_context(process.in_background(logs, log, copy))
                     following = True
-                self.progress.show(format_phase(status), output.last_line(log))
+                self.progress.show(format_phase(status), output_log.last_line(log))
                 shortest = _RUNNING_S if following else _STARTING_S
                 pause(min(max((time.monotonic() - started) / 30, shortest), _LONG_S))
             else:
                 raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
         log_result = process.run(self.launcher.logs(job_id, follow=False))
-        output.complete_log(log, log_result, self.secrets)
+        output_log.complete_log(log, log_result, self.secrets)
         return status
 
     def _read(
@@ -239,18 +238,18 @@ class Runner:
         if is_whole_export(fetched_report.sqlite):
             return
         with files.new_folder(self.directory) as folder:
-            output = folder / fetched_report.sqlite.name
-            export = self.launcher.export(job_id, fetched_report.path, output)
+            output_log = folder / fetched_report.sqlite.name
+            export = self.launcher.export(job_id, fetched_report.path, output_log)
             if export is None:
                 nsys = _local_nsys(fetched_report, self.nsys)
-                export = nsys_export.export_command((nsys,), fetched_report.path, output)
+                export = nsys_export.export_command((nsys,), fetched_report.path, output_log)
             result = run_export(export)
-            if result.returncode or not is_whole_export(output):
+            if result.returncode or not is_whole_export(output_log):
                 reason = result.said if result.returncode else "its export is no whole SQLite file"
                 raise ReportError(
                     f"{fetched_report.path} cannot be read: {reason}", "The file is kept"
                 )
-            files.adopt(output, fetched_report.sqlite)
+            files.adopt(output_log, fetched_report.sqlite)
 
     def _seconds(self, run: RunRecord, phase: str) -> dict[str, float]:
         """Return the durations of the phases so far, including the one that just ended."""
@@ -259,7 +258,7 @@ class Runner:
 
     def _save(self, run: RunRecord, **changes: object) -> RunRecord:
         run = dataclasses.replace(run, **changes)  # type: ignore[arg-type]
-        rundir.save_run(run, self.directory)
+        record.save_run(run, self.directory)
         return run
 
     @contextlib.contextmanager

@@ -15,8 +15,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import make_command
 from gpu_profile.job import PRESETS, Preset, ProfileSpec
-from gpu_profile.nsys import export as options_export
-from gpu_profile.nsys import options
+from gpu_profile.nsys import export, options
 from gpu_profile.nsys.python_functions import Attributes, make_trace_file
 from gpu_profile.runs.export_report import run_export
 from tests.unit.agent.wrapper import Wrapper, python
@@ -40,7 +39,7 @@ def events(wrapper: Wrapper, table: str) -> int:
     """Rows of a table of the one report, exported by nsys itself."""
     (report,) = wrapper.out.glob("*.nsys-rep")
     output = report.with_suffix(".sqlite")
-    done = run_export(options_export.export_command((str(wrapper.nsys),), report, output))
+    done = run_export(export.export_command((str(wrapper.nsys),), report, output))
     assert done.returncode == 0, done.said
     with sqlite3.connect(output) as database:
         found = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()

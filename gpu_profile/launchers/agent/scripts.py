@@ -7,7 +7,7 @@ from typing import Any
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.job import Job
 from gpu_profile.launcher import LauncherDefaults, make_no_identity, read_answer
-from gpu_profile.launchers.agent import job_directory as jobdir
+from gpu_profile.launchers.agent import job_directory
 
 
 class Scripted(LauncherDefaults, ABC):
@@ -37,17 +37,17 @@ class Scripted(LauncherDefaults, ABC):
 
     def gpus(self) -> Steps[int | None]:
         result = yield self.script("machine_facts.py", "--gpus")
-        return int(jobdir.parse_answer(self.heard(result), "counting GPUs"))
+        return int(job_directory.parse_answer(self.heard(result), "counting GPUs"))
 
     def facts(self) -> Steps[Mapping[str, Any]]:
         """Return the JSON of machine_facts.py: GPUs, CPUs, free bytes, capabilities, …"""
         result = yield self.script("machine_facts.py", f"--directory={self.runs}")
-        return jobdir.parse_facts(self.heard(result), "looking at the machine")
+        return job_directory.parse_facts(self.heard(result), "looking at the machine")
 
     def copies(self) -> Steps[Mapping[str, Any]]:
         """Return `{"found": […], "chosen": PATH}`: the copies of nsys on that machine."""
         result = yield self.find_nsys("--json")
-        return jobdir.parse_facts(self.heard(result), "looking for nsys")
+        return job_directory.parse_facts(self.heard(result), "looking for nsys")
 
     def identity(self) -> Steps[str]:
         return make_no_identity()

@@ -13,8 +13,7 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
     split_id,
 )
-from gpu_profile.launchers.kubernetes import copy_reports as copying
-from gpu_profile.launchers.kubernetes import manifests
+from gpu_profile.launchers.kubernetes import copy_reports, manifests
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 
@@ -69,7 +68,7 @@ def collect_from_claim(
     is_new_pod = pod is None
     if pod is None:
         pod = yield from _start_reader(cluster, options, job_id, found, claim, directory)
-    problem = yield from copying.copy_reports(cluster, pod, directory, to)
+    problem = yield from copy_reports.copy_reports(cluster, pod, directory, to)
     if is_new_pod:
         yield cluster.kubectl(
             *("delete", "pod", pods.get_name(pod), "--wait=false"),

@@ -25,10 +25,13 @@ from gpu_profile.kubernetes.kubectl import (
     split_id,
 )
 from gpu_profile.launcher import ImageFrom, JobStatus, LauncherDefaults, make_no_identity
-from gpu_profile.launchers.kubernetes import claim_reader as reader
-from gpu_profile.launchers.kubernetes import copy_reports as copying
-from gpu_profile.launchers.kubernetes import manifests, state
-from gpu_profile.launchers.kubernetes import nsys_probe as probe
+from gpu_profile.launchers.kubernetes import (
+    claim_reader,
+    copy_reports,
+    manifests,
+    nsys_probe,
+    state,
+)
 from gpu_profile.launchers.kubernetes.check_cluster import check_cluster
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.node import STOP
@@ -150,7 +153,7 @@ class KubernetesJob(LauncherDefaults, ABC):
         """Return nsys' help text; with an injector a typical one, since it brings its own nsys."""
         if self.options.injector:
             return TYPICAL_HELP
-        return (yield from probe.ask_for_help(self.cluster, job, self.options))
+        return (yield from nsys_probe.ask_for_help(self.cluster, job, self.options))
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         manifests.refuse_mounts(job)
@@ -211,7 +214,9 @@ class KubernetesJob(LauncherDefaults, ABC):
             ]
             results = []
             for pod in running:
-                tell = copying.run_shell_in_pod(self.cluster, pod, self.stop_script(), directory)
+                tell = copy_reports.run_shell_in_pod(
+                    self.cluster, pod, self.stop_script(), directory
+                )
                 results.append((yield tell))
             for result in results:
                 check_kubectl_result(
@@ -244,10 +249,10 @@ class KubernetesJob(LauncherDefaults, ABC):
         if state.get_annotation(job, "claim"):
             lasting = not self.kind.holds
             where = (self.cluster, self.options, job_id, job, job_pods, to)
-            yield from reader.collect_from_claim(*where, lasting=lasting)
+            yield from claim_reader.collect_from_claim(*where, lasting=lasting)
         else:
             directory = state.get_annotation(job, "reports")
-            yield from copying.collect_from_pods(
+            yield from copy_reports.collect_from_pods(
                 self.cluster, job_pods, directory, to, missing_pods
             )
         yield from self.check(job, job_pods)

@@ -9,8 +9,7 @@ from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import Object, check_kubectl_result, quote_literal
-from gpu_profile.launchers.kubernetes import copy_reports as copying
-from gpu_profile.launchers.kubernetes import manifests
+from gpu_profile.launchers.kubernetes import copy_reports, manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.state import Kind, get_annotation, get_pods, list_conditions
@@ -96,7 +95,7 @@ class MpiJobLauncher(KubernetesJob):
             return
         directory, expected_pods, hosts = get_annotation(job, "reports"), self.expected(job), set()
         for pod in filter(pods.is_running, found):
-            marks = copying.ask_pod(self.cluster, pod, _MARKS, directory)
+            marks = copy_reports.ask_pod(self.cluster, pod, _MARKS, directory)
             listed = check_kubectl_result(
                 (yield from marks), f"counting the hosts of {job['metadata']['name']}"
             )

@@ -9,7 +9,7 @@ from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.remote_host import RemoteHost
-from gpu_profile.launchers.slurm import container as slurm_container
+from gpu_profile.launchers.slurm import container
 from gpu_profile.launchers.slurm import state as slurm_state
 from gpu_profile.launchers.slurm.sbatch import Script
 from gpu_profile.settings.settings import Settings
@@ -65,7 +65,7 @@ class SlurmCluster:
 
         Raises ToolError if it failed, with why its container did not start.
         """
-        why = slurm_container.find_container_error(result.stderr) if result.returncode else ""
+        why = container.find_container_error(result.stderr) if result.returncode else ""
         if why and self.script.container.image:
             raise ToolError(f"asking a node: {why}", f"The image is {self.script.container.image}")
         return self.place.checked(result, "asking a node")

@@ -18,10 +18,10 @@ from gpu_profile.doctor.host import check_host
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobState, JobStatus
-from gpu_profile.launchers.agent import job_directory as jobdir
+from gpu_profile.launchers.agent import job_directory
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
-from gpu_profile.launchers.slurm import state as slurm_state
+from gpu_profile.launchers.slurm import state
 from gpu_profile.launchers.slurm.commands import SlurmCluster, parse_job_number
 from gpu_profile.launchers.slurm.sbatch import COMMENT
 from gpu_profile.settings.settings import Settings
@@ -59,7 +59,9 @@ class SlurmLauncher(Scripted):
     report_dir: Path
     cluster: SlurmCluster = field(default_factory=SlurmCluster)
     rsync: bool = True
-    agent: jobdir.Agent = field(default_factory=lambda: jobdir.Agent(python=sys.executable))
+    agent: job_directory.Agent = field(
+        default_factory=lambda: job_directory.Agent(python=sys.executable)
+    )
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "SlurmLauncher":
@@ -161,10 +163,10 @@ class SlurmLauncher(Scripted):
             return status
         ended = yield self._shell(job_id, 'cat "$d/ended"')
         if status:
-            return slurm_state.apply_end_line(status, ended.stdout)
+            return state.apply_end_line(status, ended.stdout)
         if ended.returncode:
             raise SettingsError(f"Slurm knows no job {job_id}", f"It was below {self.directory}")
-        return slurm_state.from_ended(ended.stdout)
+        return state.from_ended(ended.stdout)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         show = "tail -n +1 -F" if follow else "cat"

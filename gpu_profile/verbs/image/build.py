@@ -11,18 +11,14 @@ from gpu_profile.cli.options.image import BuildOptions
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Command, Steps
 from gpu_profile.doctor import engine as engine_checks
-from gpu_profile.engine import image_programs
-from gpu_profile.engine import probe as engine
+from gpu_profile.engine import image_programs, probe
 from gpu_profile.errors import ToolError
-from gpu_profile.image import auto as decide
+from gpu_profile.image import auto, downloads, oci_layout
 from gpu_profile.image import build as image
-from gpu_profile.image import downloads as machine
-from gpu_profile.image import oci_layout as builder
 from gpu_profile.image.auto import Decided
 from gpu_profile.image.build import BuildxOptions
 from gpu_profile.image.build_log import BuildLog
-from gpu_profile.lock import distribution_packages
-from gpu_profile.lock import file as lock
+from gpu_profile.lock import distribution_packages, file
 from gpu_profile.lock.installed import PATH as MANIFEST
 from gpu_profile.progress import Progress
 from gpu_profile.settings.places import ROOT, cache_folder
@@ -60,7 +56,7 @@ def _check_packages(decided: Decided, name: str, inputs: str, options: BuildOpti
 
     An image that went to a registry or a file cannot be looked into here.
     """
-    written = lock.read_lock(PATH)
+    written = file.read_lock(PATH)
     if options.unlocked or distribution_packages.SECTION not in written:
         return
     if process.drive(image.is_built(name, inputs, decided.base_digest)):
@@ -71,10 +67,10 @@ def _check_packages(decided: Decided, name: str, inputs: str, options: BuildOpti
 def _decide_build(options: BuildOptions) -> Decided:
     """Return the settings to build, checked against the lock and the compatibility rules."""
     chosen = apply_lock_file(load_settings(options), unlocked=options.unlocked)
-    decided = process.drive(decide.decide_settings(chosen, anew=options.rebuild_base))
+    decided = process.drive(auto.decide_settings(chosen, anew=options.rebuild_base))
     check_rules(decided.settings)
     if not options.unlocked:
-        lock.refuse_unlocked(decided.settings)
+        file.refuse_unlocked(decided.settings)
     return decided
 
 
@@ -93,14 +89,14 @@ def _up_to_date(decided: Decided, name: str, inputs: str, options: BuildOptions)
 
 def _find_layout(decided: Decided) -> Path | None:
     """Return the path for the base's OCI layout if the builder sees no image of the engine."""
-    apart = process.drive(builder.sees_no_images(decided.settings))
+    apart = process.drive(oci_layout.sees_no_images(decided.settings))
     return (cache_folder() / "base").absolute() if apart else None
 
 
 def _with_base(decided: Decided, layout: Path | None) -> Steps[Decided]:
-    decided = yield from decide.with_base(decided)
+    decided = yield from auto.with_base(decided)
     if layout:
-        yield from builder.save_layout(decided.settings.base_image, layout)
+        yield from oci_layout.save_layout(decided.settings.base_image, layout)
     return decided
 
 
@@ -113,7 +109,7 @@ def _build_command(decided: Decided, options: BuildOptions, layout: Path | None)
         cache_to=options.cache_to,
         sbom=options.sbom,
     )
-    return image.make_build_command(decided, process.drive(machine.probe_downloads()), chosen)
+    return image.make_build_command(decided, process.drive(downloads.probe_downloads()), chosen)
 
 
 def _require_engine() -> None:
@@ -123,7 +119,7 @@ def _require_engine() -> None:
     except ToolError:
         version_result = None
     if version_result is None or version_result.returncode:
-        engine_checks.require_engine(process.drive(engine.probe_engine()))
+        engine_checks.require_engine(process.drive(probe.probe_engine()))
 
 
 def _has_display() -> bool:
@@ -141,7 +137,7 @@ def _run_build(build_command: Command) -> None:
         log,
     )
     if code:
-        engine_checks.require_engine(process.drive(engine.probe_engine()))
+        engine_checks.require_engine(process.drive(probe.probe_engine()))
         raise log.failure(code)
 
 

@@ -9,14 +9,11 @@ from gpu_profile.cli.options.image import LockOptions
 from gpu_profile.engine import image_programs
 from gpu_profile.errors import GateError, SettingsError, ToolError
 from gpu_profile.files import write_atomically
-from gpu_profile.image import auto as decide
-from gpu_profile.image import build as image
-from gpu_profile.image import compatibility as rules
+from gpu_profile.image import auto, build, compatibility
 from gpu_profile.image import downloads as machine
 from gpu_profile.image.base_name import distribution_of
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.lock import distribution_packages, installed
-from gpu_profile.lock import file as locks
+from gpu_profile.lock import distribution_packages, file, installed
 from gpu_profile.lock import http as download
 from gpu_profile.lock.charts import resolve_chart
 from gpu_profile.lock.distribution_packages import SECTION
@@ -27,15 +24,15 @@ from gpu_profile.progress import Progress
 from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import Settings
 
-PATH = Path(locks.NAME)
+PATH = Path(file.NAME)
 
 
 def lock(options: LockOptions) -> None:
     """Write gpu-profile.lock, or with --check compare it with the settings, or with the image."""
     chosen = load_settings(options)
     if options.check:
-        lock_file = locks.read_lock(PATH)
-        locks.check_lock(chosen, lock_file)
+        lock_file = file.read_lock(PATH)
+        file.check_lock(chosen, lock_file)
         if options.image:
             _check_image(str(apply_version(chosen).image_ref), lock_file)
         print(f"{PATH} is of these settings" + (" and of the image" if options.image else ""))
@@ -43,16 +40,16 @@ def lock(options: LockOptions) -> None:
     if options.image:
         raise SettingsError("--image is for --check", "Add --check")
     check_rules(chosen)
-    decided = process.drive(decide.decide_settings(chosen)).settings
+    decided = process.drive(auto.decide_settings(chosen)).settings
     check_rules(decided)
     tools = _make_tools(chosen, decided)
     new_lock = {
-        **locks.resolve_lock(chosen, decided, tools, _fetch_digest, Progress().say),
+        **file.resolve_lock(chosen, decided, tools, _fetch_digest, Progress().say),
         **resolve_chart(chosen, tools.fetch),
     }
     new_lock |= _record_packages(chosen, new_lock)
     before = PATH.read_text(encoding="utf-8") if PATH.exists() else ""
-    text = locks.render_lock(new_lock)
+    text = file.render_lock(new_lock)
     write_atomically(PATH, text)
     print(
         f"{PATH} {'is as it was' if text == before else 'is written'}: {_format_summary(new_lock)}"
@@ -64,13 +61,13 @@ def _record_packages(chosen: Settings, new_lock: Lock) -> Lock:
 
     Without such an image: those of the present lock, if it has the same pins.
     """
-    old_lock = locks.read_lock(PATH)
+    old_lock = file.read_lock(PATH)
     old_packages = {SECTION: old_lock[SECTION]} if SECTION in old_lock else {}
     try:
-        decided = process.drive(decide.decide_settings(locks.apply_lock(chosen, new_lock)))
-        inputs = image.inputs_hash(decided.settings, ROOT)
-        name = image.image_name(decided.settings, inputs)
-        if process.drive(image.is_built(name, inputs, decided.base_digest)):
+        decided = process.drive(auto.decide_settings(file.apply_lock(chosen, new_lock)))
+        inputs = build.inputs_hash(decided.settings, ROOT)
+        name = build.image_name(decided.settings, inputs)
+        if process.drive(build.is_built(name, inputs, decided.base_digest)):
             text = process.drive(image_programs.read_image_file(name, str(installed.PATH)))
             return distribution_packages.record_packages(text)
     except ToolError:  # no engine here
@@ -101,11 +98,11 @@ def apply_lock_file(chosen: Settings, *, unlocked: bool = False) -> Settings:
     A lock of other settings raises GateError, or is ignored with `unlocked`.
     """
     check_rules(chosen)
-    lock_file = locks.read_lock(PATH)
+    lock_file = file.read_lock(PATH)
     return (
         chosen
-        if unlocked and locks.list_drift(chosen, lock_file)
-        else locks.apply_lock(chosen, lock_file)
+        if unlocked and file.list_drift(chosen, lock_file)
+        else file.apply_lock(chosen, lock_file)
     )
 
 
@@ -113,9 +110,9 @@ def apply_version(chosen: Settings) -> Settings:
     """Return the settings with the tag that VERSION=auto stands for: the hash of the inputs."""
     if chosen.version != "auto":
         return chosen
-    decided = process.drive(decide.decide_settings(apply_lock_file(chosen, unlocked=True))).settings
-    inputs = image.inputs_hash(decided, ROOT)
-    tag = ImageRef.parse(image.image_name(decided, inputs)).tag
+    decided = process.drive(auto.decide_settings(apply_lock_file(chosen, unlocked=True))).settings
+    inputs = build.inputs_hash(decided, ROOT)
+    tag = ImageRef.parse(build.image_name(decided, inputs)).tag
     return dataclasses.replace(chosen, version=tag)
 
 
@@ -125,7 +122,9 @@ def check_rules(chosen: Settings) -> None:
     The launcher's manifest in k8s/ is checked too.
     """
     manifest = ROOT / "k8s" / f"{chosen.launcher}.yaml"
-    rules.check_compatibility(chosen, manifest=manifest.read_text() if manifest.exists() else "")
+    compatibility.check_compatibility(
+        chosen, manifest=manifest.read_text() if manifest.exists() else ""
+    )
 
 
 def _make_tools(chosen: Settings, decided: Settings) -> Tools:
@@ -144,11 +143,11 @@ def _make_tools(chosen: Settings, decided: Settings) -> Tools:
 
 
 def _fetch_digest(base: str) -> str:
-    from gpu_profile.engine import api as engine_api
+    from gpu_profile.engine import api
     from gpu_profile.registry import push  # imports the Docker SDK and boto3, which are slow
 
     ref = ImageRef.parse(base)
     try:
-        return engine_api.remote_digest(ref, None)
-    except engine_api.EngineRefusal as refusal:
+        return api.remote_digest(ref, None)
+    except api.EngineRefusal as refusal:
         raise push.explain_refusal(str(refusal), ref) from refusal

@@ -5,7 +5,7 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import LoginOptions
 from gpu_profile.cli.terminal import ask_user, run_or_raise
 from gpu_profile.errors import RegistryError, SettingsError
-from gpu_profile.registry import ecr as registry
+from gpu_profile.registry import ecr
 from gpu_profile.registry import login as logins
 from gpu_profile.verbs.image.registry_access import docker_config, parse_registry_setting
 
@@ -15,7 +15,7 @@ def login(options: LoginOptions) -> None:
     chosen = load_settings(options)
     where = parse_registry_setting(chosen)
     config = docker_config(options.environ)
-    auth = None if options.dry_run else registry.fetch_authorization(where)
+    auth = None if options.dry_run else ecr.fetch_authorization(where)
     plan = logins.plan_login(where, auth, config, process.find_program)
     print(f"This {plan.says}.")
     if options.dry_run:

@@ -2,7 +2,7 @@
 
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import PullOptions
-from gpu_profile.registry import push as registry_push
+from gpu_profile.registry import push
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.image.registry_access import LayerProgress, parse_registry_setting
 
@@ -13,4 +13,4 @@ def pull(options: PullOptions) -> None:
         print(f"docker pull {chosen.image_ref}")
         return
     where = parse_registry_setting(chosen) if chosen.registry else None
-    print(registry_push.pull_image(chosen.image_ref, where, show=LayerProgress()))
+    print(push.pull_image(chosen.image_ref, where, show=LayerProgress()))

@@ -10,9 +10,7 @@ from gpu_profile.command import Command
 from gpu_profile.engine.api import LayerEvent
 from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
-from gpu_profile.registry import address as registry_address
-from gpu_profile.registry import ecr as registry
-from gpu_profile.registry import login as logins
+from gpu_profile.registry import address, ecr, login
 from gpu_profile.registry.address import Registry
 from gpu_profile.settings.settings import Settings
 
@@ -31,9 +29,9 @@ def open_ecr_access(
     if where is None or not where.is_ecr or not any(where.host in word for word in words):
         yield command
         return
-    auth = registry.fetch_authorization(where)
+    auth = ecr.fetch_authorization(where)
     assert auth is not None
-    with logins.temporary_config(auth, docker_config(environ)) as env:
+    with login.temporary_config(auth, docker_config(environ)) as env:
         yield dataclasses.replace(command, env={**command.env, **env})
 
 
@@ -43,7 +41,7 @@ def docker_config(environ: Mapping[str, str]) -> Path:
 
 
 def parse_registry_setting(chosen: Settings) -> Registry:
-    where = registry_address.parse_registry(chosen.registry, chosen.ecr_registry)
+    where = address.parse_registry(chosen.registry, chosen.ecr_registry)
     if where.is_ecr and chosen.aws_region not in ("", where.region):
         raise SettingsError(
             f"AWS_REGION is {chosen.aws_region}, and REGISTRY is in {where.region}", "Mend one"

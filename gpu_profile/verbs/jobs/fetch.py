@@ -9,8 +9,7 @@ from gpu_profile.cli.options.jobs import FetchOptions
 from gpu_profile.errors import JobError, SettingsError
 from gpu_profile.job import Handle
 from gpu_profile.progress import Progress
-from gpu_profile.runs import baseline
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import baseline, record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
@@ -23,7 +22,7 @@ def fetch(options: FetchOptions) -> None:
     if not options.job:
         raise SettingsError("fetch needs a job", "Use --job HANDLE or --job RUN-ID")
     directory = _directory_of(options.job, chosen)
-    run = rundir.load_run(directory)
+    run = record.load_run(directory)
     if not run.cleaned:
         launcher = launcher_of(run.launcher, chosen)
         runner = Runner(
@@ -43,16 +42,16 @@ def fetch(options: FetchOptions) -> None:
 
 def _directory_of(run_name: str, chosen: Settings) -> Path:
     try:
-        return rundir.find_run(chosen.report_dir, run_name)
+        return record.find_run(chosen.report_dir, run_name)
     except SettingsError:
         if "://" not in run_name:
             raise
     handle = Handle.parse(run_name)
     # otherwise there is no job
     process.drive(launcher_of(handle.launcher, chosen).status(handle.id))
-    directory = rundir.create_run(chosen.report_dir, Path(handle.id).name)
-    record = RunRecord(
+    directory = record.create_run(chosen.report_dir, Path(handle.id).name)
+    new_run = RunRecord(
         id=directory.name, launcher=handle.launcher, command=(), handle=run_name, phase="running"
     )
-    rundir.save_run(record, directory)
+    record.save_run(new_run, directory)
     return directory

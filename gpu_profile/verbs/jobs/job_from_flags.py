@@ -31,8 +31,7 @@ from gpu_profile.nsys import options as nsys
 from gpu_profile.nsys.permissions import list_concerns, remove_lacking
 from gpu_profile.progress import Progress
 from gpu_profile.registry.digests import apply_digest
-from gpu_profile.runs import record as rundir
-from gpu_profile.runs import reports as report
+from gpu_profile.runs import record, reports
 from gpu_profile.settings.places import cache_folder
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs.mounts import find_workdir, parse_mount
@@ -47,7 +46,7 @@ def job_from(options: ProfileOptions, chosen: Settings, launcher: Launcher) -> J
     resources = _make_resources(options, launcher)
     now = datetime.now(timezone.utc)
     job = Job(
-        name=rundir.run_id(command, now, options.name),
+        name=record.run_id(command, now, options.name),
         command=tuple(command),
         image=image_of(options.image, chosen, launcher.images),
         profile=_profile_spec(options),
@@ -194,5 +193,5 @@ def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tup
     plan = NsysPlan(
         options=options, first=first, privileged=nsys.needs_privileges((*options, *first))
     )
-    kinds = nsys.expected_kinds(spec, options, gpus=gpus) & report.KINDS
+    kinds = nsys.expected_kinds(spec, options, gpus=gpus) & reports.KINDS
     return plan, tuple(sorted(kinds))

@@ -18,7 +18,7 @@ from gpu_profile.nccl.gate import draw_plot
 from gpu_profile.nccl.measurement import Measurement, make_table, parse_size, size_text
 from gpu_profile.nccl.suite import Suite, with_json, writes_json
 from gpu_profile.progress import Progress
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs.job_from_flags import image_of
@@ -34,7 +34,7 @@ def run_suite(chosen: Settings, options: TestOptions) -> None:
     refuse_ignored(options, launcher, image=options.image)
     resources = _make_resources(options, launcher)
     now = datetime.now(timezone.utc)
-    name = rundir.run_id(("nccl",), now, options.name)
+    name = record.run_id(("nccl",), now, options.name)
     image = image_of(options.image, chosen, launcher.images)
     jobs = nccl_suite.make_jobs(suite, name=name, image=image, resources=resources)
     if options.dry_run:
@@ -91,7 +91,7 @@ def _run_collective(
     The table counts even if the job failed: nccl-tests exits with 1 for wrong values, which the
     table shows in detail.
     """
-    directory = rundir.create_run(chosen.report_dir, job.name)
+    directory = record.create_run(chosen.report_dir, job.name)
     inside = launcher.reports_inside
     if inside and writes_json(str(chosen.component.get("NCCL_TESTS_VERSION"))):
         job = with_json(job, collective, f"{inside}/{directory.name}")
@@ -108,7 +108,7 @@ def _run_collective(
         measurement = nccl_suite.read_results(directory, collective)
     except ReportError as error:
         raise failure or error from error
-    log = files.read_text(directory / rundir.OUTPUT_FILE)
+    log = files.read_text(directory / record.OUTPUT_FILE)
     if failure and measurement.out_of_bounds == 0:
         raise failure
     return measurement, log

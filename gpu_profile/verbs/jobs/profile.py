@@ -13,8 +13,7 @@ from gpu_profile.job import Job, NsysPlan, ProfileSpec
 from gpu_profile.launcher import Launcher
 from gpu_profile.nsys.help import TYPICAL_HELP
 from gpu_profile.progress import Progress
-from gpu_profile.runs import baseline
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import baseline, record
 from gpu_profile.runs.follower import tell_left
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.runner import Runner
@@ -77,7 +76,7 @@ def _start_run(
     keep: bool = False,
 ) -> tuple[Runner, RunRecord]:
     """Submit the job into a run directory of its own."""
-    directory = rundir.create_run(chosen.report_dir, job.name)
+    directory = record.create_run(chosen.report_dir, job.name)
     progress = Progress()
     runner = Runner(
         launcher=launcher,
@@ -122,5 +121,5 @@ def _save_cost(runner: Runner, run: RunRecord, plain: tuple[list[str], float] | 
         plain[0], _read_output(runner.directory), plain[1], run.seconds["run"]
     )
     run = dataclasses.replace(run, baseline=cost)
-    rundir.save_run(run, runner.directory)
+    record.save_run(run, runner.directory)
     return run

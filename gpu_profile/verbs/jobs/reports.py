@@ -9,8 +9,7 @@ from gpu_profile.cli.options.jobs import ReportsOptions
 from gpu_profile.cli.terminal import ask_user, print_tables
 from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
-from gpu_profile.runs import owner, prune
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import owner, prune, record
 from gpu_profile.runs.follower import tell_left
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.table import Cell, Column, Table
@@ -27,7 +26,7 @@ def reports(options: ReportsOptions) -> None:
     if options.older or options.keep:
         raise SettingsError("--keep and --older choose what --prune removes", "Add --prune")
     tell_left(report_dir)
-    own, foreign = rundir.list_runs(report_dir), rundir.foreign_runs(report_dir)
+    own, foreign = record.list_runs(report_dir), record.foreign_runs(report_dir)
     if own or foreign or options.format != "text":
         print_tables([_make_table("runs", own, foreign)], options.format)
     else:
@@ -63,7 +62,7 @@ def _own_row(directory: Path) -> tuple[Cell, ...]:
     """Return the row of a run. A damaged record affects its own row only."""
     size = round(prune.measure_folder(directory) / 1e6, 1)
     try:
-        return _build_row(rundir.load_run(directory), size)
+        return _build_row(record.load_run(directory), size)
     except SettingsError as error:
         return (directory.name, "damaged", None, None, None, size, "", error.what)
 

@@ -6,7 +6,7 @@ from gpu_profile.cli.options.jobs import RunOptions
 from gpu_profile.cli.terminal import show_commands
 from gpu_profile.engine import container, image_programs
 from gpu_profile.errors import GpuProfileError
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 from gpu_profile.runs.job_note import JobNote, write_note
 from gpu_profile.verbs.image.lock import apply_version
 
@@ -20,7 +20,7 @@ def run(options: RunOptions) -> None:
         show_commands(process.plan(steps))
     else:
         directory = chosen.report_dir / chosen.container
-        rundir.make_private(directory)
+        record.make_private(directory)
         write_note(directory, JobNote(handle=""))  # a run.json in it names no job of ours
         print(process.drive(steps))
 

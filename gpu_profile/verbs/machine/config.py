@@ -8,8 +8,7 @@ from gpu_profile.cli.options.machine import ConfigOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
-from gpu_profile.settings import settings
-from gpu_profile.settings import template as settings_template
+from gpu_profile.settings import settings, template
 from gpu_profile.settings.lookup import HERE, SettingsFile, find_settings_file
 from gpu_profile.settings.settings import KEYS
 from gpu_profile.settings.update_file import update_file
@@ -25,7 +24,7 @@ def config(options: ConfigOptions) -> None:
         _update_file(options)
         return
     if options.format == "env":
-        sys.stdout.write(settings_template.render_template())
+        sys.stdout.write(template.render_template())
         return
     chosen = load_settings(options)
     _tell_file(find_settings_file(options.env_file, settings.NAMES))

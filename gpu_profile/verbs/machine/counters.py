@@ -7,7 +7,7 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of, name_launchers
 from gpu_profile.cli.options.machine import CountersOptions
 from gpu_profile.cli.terminal import ask_user
-from gpu_profile.doctor import gpu_counters as counter_access
+from gpu_profile.doctor import gpu_counters
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.launcher import ImageFrom
 
@@ -22,10 +22,8 @@ def counters(options: CountersOptions) -> None:
     if place is None:
         hosts = name_launchers(lambda other: other.possible_images == {ImageFrom.NOWHERE})
         raise SettingsError("counters are a host's", f"Use --on {hosts}")
-    root = (
-        _root_here(place.host) if options.dry_run else process.drive(counter_access.is_root(place))
-    )
-    change = counter_access.allow_counters if options.allow else counter_access.restrict_counters
+    root = _root_here(place.host) if options.dry_run else process.drive(gpu_counters.is_root(place))
+    change = gpu_counters.allow_counters if options.allow else gpu_counters.restrict_counters
     for command in process.plan(change(place, root=root)):
         print(f"  {command}" + (f"  <<< {command.stdin.strip()}" if command.stdin else ""))
     if options.dry_run:
@@ -33,7 +31,7 @@ def counters(options: CountersOptions) -> None:
     if not ask_user("Do this?", yes=options.yes):
         raise ToolError("nothing was changed", "`./inv counters … --yes` does it")
     process.drive(change(place, root=root))
-    print(f"{counter_access.AFTERWARDS}.")
+    print(f"{gpu_counters.AFTERWARDS}.")
 
 
 def _root_here(address: str) -> bool:

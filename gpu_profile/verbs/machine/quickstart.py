@@ -8,7 +8,7 @@ from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.options.machine import DoctorOptions, QuickstartOptions
 from gpu_profile.cli.options.shared import SettingsOptions
 from gpu_profile.cli.run_verb import run_verb
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 
 
 def quickstart(options: QuickstartOptions) -> None:
@@ -22,7 +22,7 @@ def quickstart(options: QuickstartOptions) -> None:
     for name, verb_options in verbs.items():
         print(f"\n== invoke {name}", flush=True)
         run_verb(name, _with_settings(verb_options, options))
-    directory = rundir.find_run(chosen.report_dir)
+    directory = record.find_run(chosen.report_dir)
     print(f"\nAll of it is in {directory}:")
     for path in sorted(directory.iterdir()):
         print(f"  {path}")

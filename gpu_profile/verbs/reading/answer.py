@@ -7,8 +7,7 @@ from pathlib import Path
 from gpu_profile.analysis.findings import diagnose
 from gpu_profile.analysis.findings.diagnose import Diagnosis
 from gpu_profile.cli.options.shared import AnswerOptions
-from gpu_profile.runs import baseline
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import baseline, record
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 from gpu_profile.verbs.reading.page_file import save_page
@@ -38,7 +37,7 @@ def _alone(choice: ReportChoice, chosen: Settings) -> Diagnosis:
     read = open_reading(choice, chosen)
     parts = [answer[0] for answer in read.of([diagnose.FINDINGS])]
     diagnosis = diagnose.judge_run(parts, read.run.alignment.residual_ns or 0)
-    return diagnosis.with_cost(baseline.describe_cost(rundir.load_run(Path(choice.run)).baseline))
+    return diagnosis.with_cost(baseline.describe_cost(record.load_run(Path(choice.run)).baseline))
 
 
 def _lines(diagnosis: Diagnosis, page: Path | None) -> list[str]:
@@ -47,7 +46,7 @@ def _lines(diagnosis: Diagnosis, page: Path | None) -> list[str]:
 
 
 def _document(diagnosis: Diagnosis, directory: Path, page: Path | None) -> dict[str, object]:
-    run, facts = rundir.load_run(directory), diagnosis.overview
+    run, facts = record.load_run(directory), diagnosis.overview
     return {
         "run": run.id,
         "start_up": asdict(facts.start_up) if facts.start_up else None,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpu_profile.analysis.compare import compare as comparison
-from gpu_profile.analysis.compare import formats as compare_text
+from gpu_profile.analysis.compare import formats
 from gpu_profile.analysis.compare.rank_sets import check_ranks
 from gpu_profile.analysis.compare.samples import Metric, make_sampler
 from gpu_profile.analysis.tables.analysis import Analysis
@@ -27,7 +27,7 @@ def compare(options: CompareOptions) -> None:
     if not options.base or not options.new:
         raise SettingsError("compare needs two runs", "Use --base RUN --new RUN")
     form = options.format
-    output = output_file(options.output, compare_text.file_name(form))
+    output = output_file(options.output, formats.file_name(form))
     metric = Metric.parse(options.metric)
     analysis = Analysis("samples", make_sampler(metric), _no_table)
     fail_over = comparison.parse_percent(options.fail_over)
@@ -38,7 +38,7 @@ def compare(options: CompareOptions) -> None:
         check_ranks(base[0].ranks, run.ranks)
     samples = [[run.samples(analysis) for run in side] for side in (base, new)]
     result = comparison.compare_samples(samples[0], samples[1], metric, fail_over, spread)
-    text = compare_text.write_comparison(result, form)
+    text = formats.write_comparison(result, form)
     if output:
         write_output(output, text)
     else:

@@ -9,7 +9,7 @@ from gpu_profile import files, process
 from gpu_profile.engine import image_programs
 from gpu_profile.errors import ReportError, ToolError
 from gpu_profile.job import Mount
-from gpu_profile.nsys import export as nsys_export
+from gpu_profile.nsys import export
 from gpu_profile.runs import owner
 from gpu_profile.runs.export_report import run_export
 from gpu_profile.runs.report_files import is_whole_export
@@ -36,7 +36,7 @@ def _exported_into(folder: Path, path: Path, chosen: Settings) -> Path:
     output = folder / path.with_suffix(".sqlite").name
     failures = []
     for prefix in _list_exporters(path, folder, chosen):
-        result = run_export(nsys_export.export_command(prefix, path.absolute(), output))
+        result = run_export(export.export_command(prefix, path.absolute(), output))
         if result.returncode == 0 and is_whole_export(output):
             return output
         failures.append(result.said)

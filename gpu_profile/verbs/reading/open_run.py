@@ -9,9 +9,7 @@ from gpu_profile.analysis.store.temporary import sweep
 from gpu_profile.cli.options.shared import ReadOptions, SchedulerOptions, WindowOptions
 from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
-from gpu_profile.runs import baseline, owner
-from gpu_profile.runs import record as rundir
-from gpu_profile.runs import report_files as sources
+from gpu_profile.runs import baseline, owner, record, report_files
 from gpu_profile.runs.open_reports import Reading, open_reports
 from gpu_profile.settings.settings import Settings
 
@@ -79,7 +77,7 @@ def _list_places(choice: ReportChoice, chosen: Settings) -> list[str]:
 def _describe_cost(place: Path) -> list[str]:
     """Return a line on the cost of profiling, if the run measured it."""
     try:
-        sentence = baseline.describe_cost(rundir.load_run(place).baseline)
+        sentence = baseline.describe_cost(record.load_run(place).baseline)
     except SettingsError:  # no run, or a damaged record: the reports can be read anyway
         return []
     return [sentence] if sentence else []
@@ -88,17 +86,17 @@ def _describe_cost(place: Path) -> list[str]:
 def find_report_files(choice: ReportChoice, chosen: Settings) -> tuple[Path, ...]:
     """Return the chosen report files."""
     if choice.report:
-        return sources.find_reports(choice.report)
-    return sources.find_reports([str(find_directory(choice.run, chosen))])
+        return report_files.find_reports(choice.report)
+    return report_files.find_reports([str(find_directory(choice.run, chosen))])
 
 
 def find_directory(run_text: str, chosen: Settings) -> Path:
     """Return the run's directory. A path may stand for its id, to read another user's run too."""
     run_name = Path(run_text)
-    if not run_text or not (run_name / rundir.RUN_FILE).is_file():
-        return rundir.find_run(chosen.report_dir, run_text)
-    if owner.is_own(run_name, run_name / rundir.RUN_FILE):
-        owner.warn_if_shared(run_name, run_name / rundir.RUN_FILE)
+    if not run_text or not (run_name / record.RUN_FILE).is_file():
+        return record.find_run(chosen.report_dir, run_text)
+    if owner.is_own(run_name, run_name / record.RUN_FILE):
+        owner.warn_if_shared(run_name, run_name / record.RUN_FILE)
     return run_name
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from gpu_profile.analysis.findings import diagnose as findings
+from gpu_profile.analysis.findings import diagnose
 from gpu_profile.progress import Progress
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Table
 from gpu_profile.verbs.reading.open_run import (
@@ -20,7 +20,7 @@ def save_page(
     choice: ReportChoice,
     chosen: Settings,
     output: Path,
-    tell_findings: Callable[[findings.Diagnosis], None] = lambda diagnosis: None,
+    tell_findings: Callable[[diagnose.Diagnosis], None] = lambda diagnosis: None,
 ) -> Table:
     """Read the chosen reports and write their page (see page.write_page)."""
     from gpu_profile.analysis.page import write_page  # slow import, only for the page
@@ -42,7 +42,7 @@ def save_page(
 
 def _read_run_facts(place: Path) -> dict[str, str]:
     """Return facts of run.json for the page, without the machine, its users and paths."""
-    run = rundir.load_run(place)
+    run = record.load_run(place)
     facts = {"run": run.id, "launcher": run.launcher, "command": " ".join(run.command)}
     facts |= {"nsys": " ".join(run.nsys), "started": run.started_at}
     cost = run.baseline.get("ratio")

@@ -5,8 +5,7 @@ from pathlib import Path
 from gpu_profile.cli.paths import output_file
 from gpu_profile.errors import SettingsError
 from gpu_profile.files import check_target
-from gpu_profile.runs import baseline, owner
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import baseline, owner, record
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.reading.open_run import ReportChoice, find_directory
 
@@ -22,7 +21,7 @@ def resolve_output(choice: ReportChoice, path_text: str, chosen: Settings, name:
     if choice.report:
         return Path(name)
     place = find_directory(choice.run, chosen)
-    if not owner.is_own(place, place / rundir.RUN_FILE):
+    if not owner.is_own(place, place / record.RUN_FILE):
         what = f"{place} is a run of {owner.owner_name(place)}, where nothing is written"
         raise SettingsError(what, "Name a place of yours by --output")
     return place / name
@@ -32,4 +31,4 @@ def describe_tracing_cost(choice: ReportChoice, chosen: Settings) -> str:
     """Return a line on what tracing cost the run, if --baseline measured it."""
     if choice.report:
         return ""
-    return baseline.describe_cost(rundir.load_run(find_directory(choice.run, chosen)).baseline)
+    return baseline.describe_cost(record.load_run(find_directory(choice.run, chosen)).baseline)

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from gpu_profile import process
-from gpu_profile.image import auto as decide
+from gpu_profile.image import auto, downloads
 from gpu_profile.image import build as image
-from gpu_profile.image import downloads as machine
 from gpu_profile.image.build_log import BuildLog
 from gpu_profile.settings.settings import load_settings
 
@@ -23,10 +22,10 @@ FULL = (
 def build(directory: Path, name: str, *overrides: str) -> BuildLog | None:
     """Build an image of that name: None where it was built, otherwise the log of the failure."""
     settings = load_settings(directory / ".env", {}, (*PLAIN, f"IMAGE={name}", *overrides))
-    decided = process.drive(decide.with_base(process.drive(decide.decide_settings(settings))))
+    decided = process.drive(auto.with_base(process.drive(auto.decide_settings(settings))))
     options = image.BuildxOptions(root=ROOT, plain=True)
     result = process.run(
-        image.make_build_command(decided, process.drive(machine.probe_downloads()), options)
+        image.make_build_command(decided, process.drive(downloads.probe_downloads()), options)
     )
     log = BuildLog()
     for line in result.stderr.splitlines():

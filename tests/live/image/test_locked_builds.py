@@ -15,11 +15,11 @@ from gpu_profile import process
 from gpu_profile.command import Command, make_command
 from gpu_profile.engine.image_programs import read_image_file
 from gpu_profile.errors import GateError
-from gpu_profile.image import auto as decide
+from gpu_profile.image import auto
 from gpu_profile.image import build as image
 from gpu_profile.image.build_log import BuildLog
 from gpu_profile.image.downloads import Downloads
-from gpu_profile.lock import file as lock
+from gpu_profile.lock import file
 from gpu_profile.lock.distribution_packages import check_packages, record_packages
 from gpu_profile.lock.installed import PATH as MANIFEST
 from gpu_profile.lock.python_index import find_target, make_index_environment
@@ -72,8 +72,8 @@ def settings_of(directory: Path, url: str) -> Settings:
     return load_settings(directory / ".env", {}, (*PLAIN, *words, options))
 
 
-def lock_settings(asked: Settings, downloads: Downloads) -> lock.Lock:
-    decided = process.drive(decide.decide_settings(asked)).settings
+def lock_settings(asked: Settings, downloads: Downloads) -> file.Lock:
+    decided = process.drive(auto.decide_settings(asked)).settings
 
     def no_web(url: str) -> None:
         raise AssertionError(url)
@@ -84,12 +84,12 @@ def lock_settings(asked: Settings, downloads: Downloads) -> lock.Lock:
         target=process.drive(find_target(decided.base_image, get_architecture())),
         index_environment=make_index_environment(downloads),
     )
-    return lock.resolve_lock(asked, decided, tools, lambda _: "")
+    return file.resolve_lock(asked, decided, tools, lambda _: "")
 
 
 def build_files(chosen: Settings, downloads: Downloads) -> dict[str, str]:
     """Build, and return the SHA-256 of each file that the stage installed."""
-    decided = process.drive(decide.with_base(process.drive(decide.decide_settings(chosen))))
+    decided = process.drive(auto.with_base(process.drive(auto.decide_settings(chosen))))
     options = image.BuildxOptions(root=ROOT, plain=True)
     result = process.run(image.make_build_command(decided, downloads, options))
     log = BuildLog()
@@ -107,9 +107,9 @@ def test_the_same_files_of_two_states(
     directory, url = index
     downloads = Downloads(pip_conf=f"[global]\nindex-url = {url}\n", ca_bundle="")
     asked = settings_of(tmp_path, url)
-    written = lock.parse_lock(lock.render_lock(lock_settings(asked, downloads)))
-    locked = lock.apply_lock(asked, written)
-    lock.refuse_unlocked(process.drive(decide.decide_settings(locked)).settings)
+    written = file.parse_lock(file.render_lock(lock_settings(asked, downloads)))
+    locked = file.apply_lock(asked, written)
+    file.refuse_unlocked(process.drive(auto.decide_settings(locked)).settings)
     first = build_files(locked, downloads)
     assert any("helper-1.0.dist-info" in path for path in first)
     move_on(directory)
@@ -124,10 +124,10 @@ def test_a_file_that_was_replaced_under_its_name_is_refused(
     directory, url = index
     downloads = Downloads(pip_conf=f"[global]\nindex-url = {url}\n", ca_bundle="")
     asked = settings_of(tmp_path, url)
-    locked = lock.apply_lock(asked, lock_settings(asked, downloads))
+    locked = file.apply_lock(asked, lock_settings(asked, downloads))
     shutil.rmtree(directory / "helper")
     add_package(directory, "helper", "1.0", content="somebody else's")
-    decided = process.drive(decide.with_base(process.drive(decide.decide_settings(locked))))
+    decided = process.drive(auto.with_base(process.drive(auto.decide_settings(locked))))
     options = image.BuildxOptions(root=ROOT, plain=True)
     result = process.run(image.make_build_command(decided, downloads, options))
     assert result.returncode != 0
@@ -159,7 +159,7 @@ def add_deb(mirror: Path, version: str) -> None:
 def build_on_mirror(directory: Path, url: str) -> str:
     """Build the smallest image on a base that has the mirror; return the image's manifest."""
     embedded = load_settings(directory / ".env", {}, ("BASE_IMAGE=embedded", *PLAIN[1:]))
-    base = process.drive(decide.with_base(process.drive(decide.decide_settings(embedded))))
+    base = process.drive(auto.with_base(process.drive(auto.decide_settings(embedded))))
     lines = (
         f"FROM {base.settings.base_image}\nRUN echo 'deb [trusted=yes] {url}/ ./' >"
         f"/etc/apt/sources.list.d/x.list && printf '{_NSYS}' >/usr/local/bin/nsys &&"

@@ -10,8 +10,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import make_command
 from gpu_profile.image.dockerfile import LABEL_PREFIX
-from gpu_profile.lock import file as lock
-from gpu_profile.lock import installed as manifest
+from gpu_profile.lock import file, installed
 from tests.image.checks import in_container
 
 
@@ -23,7 +22,7 @@ def pinned_by_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def _installed(image: str) -> dict[str, str]:
-    return manifest.parse_components(in_container(image, "cat", str(manifest.PATH)).stdout)
+    return installed.parse_components(in_container(image, "cat", str(installed.PATH)).stdout)
 
 
 def test_versions_are_those_of_the_labels(image: str) -> None:
@@ -33,11 +32,11 @@ def test_versions_are_those_of_the_labels(image: str) -> None:
     pinned = pinned_by_labels(json.loads(told.stdout))
     if pinned.get("NSYS_SOURCE") != "nvidia":
         pinned.pop("NSYS_VERSION", None)  # the version is NVIDIA's
-    assert manifest.list_differences(_installed(image), pinned) == ()
+    assert installed.list_differences(_installed(image), pinned) == ()
 
 
 def test_versions_are_those_of_the_lock(image: str) -> None:
-    pinned = manifest.pinned_by_lock(lock.read_lock(Path(lock.NAME)))
+    pinned = installed.pinned_by_lock(file.read_lock(Path(file.NAME)))
     if not pinned:
-        pytest.skip(f"there is no {lock.NAME} here")
-    assert manifest.list_differences(_installed(image), pinned) == ()
+        pytest.skip(f"there is no {file.NAME} here")
+    assert installed.list_differences(_installed(image), pinned) == ()

@@ -13,8 +13,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Command, make_command
-from gpu_profile.image import auto as decide
-from gpu_profile.image import build as image
+from gpu_profile.image import auto, build
 from gpu_profile.image.downloads import Downloads
 from gpu_profile.settings.settings import load_settings
 from tests.live.image import stand_in
@@ -59,9 +58,9 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 def build_with(directory: Path, downloads: Downloads, *words: str) -> tuple[Command, str]:
     """The build's command, and all that it printed."""
     chosen = load_settings(directory / ".env", {}, (*PLAIN, f"IMAGE={NAME}", *words))
-    decided = process.drive(decide.with_base(process.drive(decide.decide_settings(chosen))))
-    command = image.make_build_command(
-        decided, downloads, image.BuildxOptions(root=ROOT, plain=True)
+    decided = process.drive(auto.with_base(process.drive(auto.decide_settings(chosen))))
+    command = build.make_build_command(
+        decided, downloads, build.BuildxOptions(root=ROOT, plain=True)
     )
     done = process.run(command)
     assert done.returncode == 0, done.stderr[-2000:]

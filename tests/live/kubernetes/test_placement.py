@@ -11,7 +11,7 @@ from gpu_profile import process
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import NsysPlan
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 from tests.live.kubernetes.conftest import Cluster, kubectl, must
 from tests.unit.launchers.test_kubernetes_manifests import KINDS, cpu_job
 from tests.unit.settings_for import settings_for
@@ -99,7 +99,7 @@ def test_any_name_of_a_run_is_one_that_the_cluster_takes(
     namespace: str, launcher: str, name: str
 ) -> None:
     (kind,) = [kind for kind in KINDS if kind.name == launcher]
-    job = cpu_job(name=rundir.run_id(("true",), datetime.now(timezone.utc), name))
+    job = cpu_job(name=record.run_id(("true",), datetime.now(timezone.utc), name))
     launcher_of = kind.from_settings(settings_for(f"KUBE_NAMESPACE={namespace}"))
     (create,) = process.plan(launcher_of.submit(job, NsysPlan(options=())))
     dry = ("create", "--dry-run=server", "--validate=strict", "--filename=-")

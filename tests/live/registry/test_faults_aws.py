@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from gpu_profile.errors import RegistryError
-from gpu_profile.registry import address as registry_address
+from gpu_profile.registry import address, push
 from gpu_profile.registry import ecr as registry
-from gpu_profile.registry import push
 from tests.live.registry.conftest import (
     ACCOUNT,
     ECR,
@@ -29,7 +28,7 @@ pytestmark = [pytest.mark.registry, pytest.mark.docker]
 
 
 def test_tag_taken_and_immutable(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     ecr: Any,
@@ -47,7 +46,7 @@ def test_tag_taken_and_immutable(
 
 
 def test_tag_taken_and_mutable_is_moved(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     ecr: Any,
@@ -72,7 +71,7 @@ def test_region_without_ecr(
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    wrong = registry_address.parse_registry(
+    wrong = address.parse_registry(
         real_registry.address, ecr_registry=ECR.replace(REGION, "us-eats-1")
     )
     line = refused(ref, wrong)
@@ -81,7 +80,7 @@ def test_region_without_ecr(
 
 
 def test_another_region_has_its_own_repositories(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     refused: Refused,
@@ -91,7 +90,7 @@ def test_another_region_has_its_own_repositories(
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
     push.push_image(ref, where, show=print)
-    other = registry_address.parse_registry(
+    other = address.parse_registry(
         real_registry.address, ecr_registry=ECR.replace(REGION, "eu-west-1")
     )
     with pytest.raises(RegistryError, match=f"{ACCOUNT} in eu-west-1: .*gpu-profile.* not exist"):
@@ -152,7 +151,7 @@ def test_refusals(
     code: str,
     line: str,
     aws: list[Reply],
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     refused: Refused,
@@ -163,7 +162,7 @@ def test_refusals(
     assert refused(ref, where) == line
 
 
-def test_throttling_passes(aws: list[Reply], where: registry_address.Registry) -> None:
+def test_throttling_passes(aws: list[Reply], where: address.Registry) -> None:
     token = base64.b64encode(b"AWS:secret").decode()
     throttled: Reply = (400, {"__type": "ThrottlingException", "message": "Rate exceeded"})
     aws += [throttled, throttled, (200, {"authorizationData": [{"authorizationToken": token}]})]
@@ -174,14 +173,14 @@ def test_throttling_passes(aws: list[Reply], where: registry_address.Registry) -
 
 
 @pytest.mark.slow
-def test_throttling_that_stays(aws: list[Reply], where: registry_address.Registry) -> None:
+def test_throttling_that_stays(aws: list[Reply], where: address.Registry) -> None:
     aws.append((400, {"__type": "ThrottlingException", "message": "Rate exceeded"}))
     with pytest.raises(RegistryError, match="AWS throttles ecr:GetAuthorizationToken after 6"):
         registry.fetch_authorization(where)
 
 
 def test_no_credentials(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     refused: Refused,

@@ -7,22 +7,19 @@ import pytest
 
 from gpu_profile.engine.api import LayerEvent
 from gpu_profile.errors import RegistryError
-from gpu_profile.registry import address as registry_address
-from gpu_profile.registry import push
+from gpu_profile.registry import address, push
 from tests.live.registry.conftest import Refused, Registry, stored_digest
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]
 
 
-def test_no_such_image(
-    where: registry_address.Registry, real_registry: Registry, refused: Refused
-) -> None:
+def test_no_such_image(where: address.Registry, real_registry: Registry, refused: Refused) -> None:
     line = refused(real_registry.ref("never-built"), where)
     assert line.endswith("/never-built:v1 to push. `invoke build` makes it.")
 
 
 def test_expired_token_at_the_registry(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     refused: Refused,
@@ -36,7 +33,7 @@ def test_expired_token_at_the_registry(
 
 
 def test_registry_is_down(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     refused: Refused,
@@ -63,7 +60,7 @@ def _kill_once_uploading(server: Registry) -> Callable[[LayerEvent], None]:
 
 @pytest.mark.slow
 def test_registry_goes_down_in_the_middle_of_a_push(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     refused: Refused,
@@ -80,7 +77,7 @@ def test_registry_goes_down_in_the_middle_of_a_push(
 
 
 def test_a_push_goes_on_when_the_registry_comes_back(
-    where: registry_address.Registry, real_registry: Registry, make_image: Callable[..., None]
+    where: address.Registry, real_registry: Registry, make_image: Callable[..., None]
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
@@ -97,15 +94,13 @@ def test_a_push_goes_on_when_the_registry_comes_back(
     assert stored_digest(real_registry, "gpu-profile") == pushed.digest
 
 
-def test_pull_of_what_is_not_there(
-    where: registry_address.Registry, real_registry: Registry
-) -> None:
+def test_pull_of_what_is_not_there(where: address.Registry, real_registry: Registry) -> None:
     with pytest.raises(RegistryError, match=r"it has no such (image|repository)"):
         push.pull_image(real_registry.ref("nothing"), where, show=print)
 
 
 def test_the_image_stays_as_it_was(
-    where: registry_address.Registry, real_registry: Registry, make_image: Callable[..., None]
+    where: address.Registry, real_registry: Registry, make_image: Callable[..., None]
 ) -> None:
     """A push that fails leaves the local image and its names alone."""
     ref = real_registry.ref("gpu-profile")

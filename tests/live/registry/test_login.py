@@ -11,9 +11,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Command
 from gpu_profile.engine.api import Auth
-from gpu_profile.registry import address as registry_address
-from gpu_profile.registry import ecr as registry
-from gpu_profile.registry import login, push
+from gpu_profile.registry import address, ecr, login, push
 from gpu_profile.settings import settings
 from gpu_profile.verbs.image.registry_access import open_ecr_access
 from tests.live.registry.conftest import ECR, PASSWORD, Registry
@@ -22,11 +20,11 @@ pytestmark = [pytest.mark.registry, pytest.mark.docker]
 
 
 def test_docker_login_writes_what_the_plan_says(
-    where: registry_address.Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: address.Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     config = tmp_path / "config.json"
-    plan = login.plan_login(where, registry.fetch_authorization(where), config, lambda _: None)
+    plan = login.plan_login(where, ecr.fetch_authorization(where), config, lambda _: None)
     assert plan.writes_secret
     assert f"into {config}, in plain base64" in plan.says
     assert plan.command is not None
@@ -37,7 +35,7 @@ def test_docker_login_writes_what_the_plan_says(
 
 
 def test_a_configured_helper_keeps_the_token(
-    where: registry_address.Registry,
+    where: address.Registry,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fake_tool: Callable[..., Callable[[], list[list[str]]]],
@@ -47,7 +45,7 @@ def test_a_configured_helper_keeps_the_token(
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"credsStore": "house"}))
-    plan = login.plan_login(where, registry.fetch_authorization(where), config, lambda _: None)
+    plan = login.plan_login(where, ecr.fetch_authorization(where), config, lambda _: None)
     assert not plan.writes_secret
     assert plan.says.endswith("in the credential helper house")
     assert plan.command is not None
@@ -58,7 +56,7 @@ def test_a_configured_helper_keeps_the_token(
 
 
 def test_a_lent_configuration_serves_one_cli_and_is_gone(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     tmp_path: Path,
@@ -71,7 +69,7 @@ def test_a_lent_configuration_serves_one_cli_and_is_gone(
     process.run(remove)
     (tmp_path / "cli-plugins").mkdir()
     (tmp_path / "config.json").write_text(json.dumps({"credsStore": "none", "psFormat": "x"}))
-    auth = registry.fetch_authorization(where)
+    auth = ecr.fetch_authorization(where)
     assert auth is not None
     with login.temporary_config(auth, tmp_path / "config.json") as env:
         lent = Path(env["DOCKER_CONFIG"])
@@ -102,7 +100,7 @@ def test_a_lent_configuration_goes_when_the_body_fails(tmp_path: Path) -> None:
 
 
 def test_a_build_on_a_private_base_sees_the_token_and_leaves_none(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     tmp_path: Path,

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpu_profile.engine import api as engine_api
+from gpu_profile.engine import api
 from gpu_profile.engine.api import LayerEvent
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.registry import address as registry_address
-from gpu_profile.registry import digests, push
+from gpu_profile.registry import address, digests, push
 from gpu_profile.registry import ecr as registry
 from tests.live.registry.conftest import ECR, PASSWORD, Registry, stored_digest, tell_ecr
 
@@ -24,7 +23,7 @@ def quiet(event: LayerEvent) -> None:
 
 
 def test_push_creates_the_repository_and_gives_the_digest(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     ecr: Any,
@@ -45,7 +44,7 @@ def test_push_creates_the_repository_and_gives_the_digest(
 
 
 def test_repository_settings_and_a_repository_that_exists(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     ecr: Any,
@@ -63,7 +62,7 @@ def test_repository_settings_and_a_repository_that_exists(
 
 
 def test_an_image_that_is_there_is_not_pushed_again(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     ecr: Any,
@@ -85,18 +84,18 @@ def test_an_image_that_is_there_is_not_pushed_again(
 
 
 def test_pull_by_digest_and_by_tag(
-    where: registry_address.Registry, real_registry: Registry, make_image: Callable[..., None]
+    where: address.Registry, real_registry: Registry, make_image: Callable[..., None]
 ) -> None:
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
     pushed = push.push_image(ref, where, show=quiet)
     subprocess.run(("docker", "rmi", str(ref)), check=True, capture_output=True)
-    assert engine_api.local_image(ref) is None
+    assert api.local_image(ref) is None
     assert push.pull_image(ref, where, show=quiet) == pushed
     assert push.pull_image(pushed, where, show=quiet) == pushed
-    assert engine_api.local_image(pushed) is not None
+    assert api.local_image(pushed) is not None
     auth = registry.fetch_authorization(where)
-    assert engine_api.remote_digest(ref, auth) == pushed.digest
+    assert api.remote_digest(ref, auth) == pushed.digest
 
 
 def test_another_registry_with_docker_logins_stored_credentials(
@@ -114,15 +113,13 @@ def test_another_registry_with_docker_logins_stored_credentials(
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    pushed = push.push_image(
-        ref, registry_address.parse_registry(real_registry.address), show=quiet
-    )
+    pushed = push.push_image(ref, address.parse_registry(real_registry.address), show=quiet)
     assert pushed.digest == stored_digest(real_registry, "gpu-profile")
     assert calls() == [["get"]]
 
     make_image(ref)
     events: list[LayerEvent] = []
-    where = registry_address.parse_registry(real_registry.address)
+    where = address.parse_registry(real_registry.address)
     assert (
         push.push_image(ref, where, show=events.append, upload=push.Upload(named_by_inputs=True))
         == pushed
@@ -131,7 +128,7 @@ def test_another_registry_with_docker_logins_stored_credentials(
 
 
 def test_no_credential_is_on_disk_after_a_push(
-    where: registry_address.Registry,
+    where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     tmp_path: Path,
@@ -149,7 +146,7 @@ def test_no_credential_is_on_disk_after_a_push(
 
 
 def test_the_address_of_ecr_itself() -> None:
-    found = registry_address.parse_registry(f"{ECR}/team/")
+    found = address.parse_registry(f"{ECR}/team/")
     assert (found.host, found.path, found.region) == (ECR, "team", "us-east-1")
     assert found.repository("gpu-profile") == "team/gpu-profile"
     assert str(ImageRef.parse(f"{ECR}/team/gpu-profile:v1")) == f"{ECR}/team/gpu-profile:v1"

@@ -12,10 +12,8 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import make_command
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.lock import file as lock
-from gpu_profile.lock import installed as manifest
-from gpu_profile.registry import address as registry_address
-from gpu_profile.registry import push
+from gpu_profile.lock import file, installed
+from gpu_profile.registry import address, push
 from tests.image.checks import in_container
 from tests.invoked import INVOKE
 from tests.live.image.builds import FULL, PLAIN
@@ -27,7 +25,7 @@ Invoke = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def invoke(
-    where: registry_address.Registry, real_registry: Registry, tmp_path: Path
+    where: address.Registry, real_registry: Registry, tmp_path: Path
 ) -> Callable[..., "subprocess.CompletedProcess[str]"]:
     """Run `invoke WORDS` in a directory of its own, with these settings on top."""
     directory = tmp_path / "work"
@@ -74,10 +72,10 @@ def test_what_was_locked_is_built_and_pushed_once(
     built = invoke("build", *words, VERSION="auto")
     assert built.returncode == 0, built.stderr
     name, _, tag = built.stdout.partition(" ")[0].rpartition(":")
-    pinned = manifest.pinned_by_lock(lock.read_lock(tmp_path / "work" / lock.NAME))
+    pinned = installed.pinned_by_lock(file.read_lock(tmp_path / "work" / file.NAME))
     assert {"NCCL_VERSION", "NCCL_TESTS_VERSION"} <= set(pinned)
-    text = in_container(f"{name}:{tag}", "cat", str(manifest.PATH)).stdout
-    assert manifest.list_differences(manifest.parse_components(text), pinned) == ()
+    text = in_container(f"{name}:{tag}", "cat", str(installed.PATH)).stdout
+    assert installed.list_differences(installed.parse_components(text), pinned) == ()
 
     assert "is up to date" in invoke("build", *words, VERSION="auto").stdout
     pushed = invoke("push", *words, VERSION="auto")
@@ -140,7 +138,7 @@ def test_login_asks_before_it_writes(invoke: Invoke, tmp_path: Path) -> None:
 
 
 def test_lock_pins_the_base_by_the_digest_that_its_registry_has(
-    invoke: Invoke, where: registry_address.Registry, real_registry: Registry, tmp_path: Path,
+    invoke: Invoke, where: address.Registry, real_registry: Registry, tmp_path: Path,
     make_image: Callable[..., None],
 ) -> None:  # fmt: skip
     base = real_registry.ref("base")

@@ -8,7 +8,7 @@ import pytest
 from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.doctor import engine as engine_checks
 from gpu_profile.doctor import fix_engine
-from gpu_profile.engine import probe as engine
+from gpu_profile.engine import probe
 from gpu_profile.engine.distribution import (
     Distribution,
     find_security_mirror,
@@ -38,7 +38,7 @@ def test_what_an_engine_says() -> None:
     version = {"Client": {"Version": "28.2.2"}, "Server": {"Version": "26.1.5+dfsg1"}}
     info = {"Runtimes": {"runc": {}, "nvidia": {}}, "DockerRootDir": "/data"}
     found = _answers(
-        engine.probe_engine(),
+        probe.probe_engine(),
         Result(returncode=0, stdout=json.dumps(version)),
         Result(returncode=0, stdout="github.com/docker/buildx v0.13.1 abc\n"),
         Result(returncode=0, stdout=json.dumps(info)),
@@ -61,7 +61,7 @@ def test_what_an_engine_says() -> None:
 @pytest.mark.parametrize("words", ["", "null", "not json", "[]", '{"Server": null}'])
 def test_no_engine(words: str) -> None:
     refused = Result(returncode=1, stdout=words, stderr="Cannot connect to the Docker daemon")
-    found = _answers(engine.probe_engine(), *[refused] * 6)
+    found = _answers(probe.probe_engine(), *[refused] * 6)
     assert (found.server, found.problem) == ("", "Cannot connect to the Docker daemon")
     with pytest.raises(ToolError, match="doctor --fix"):
         engine_checks.require_engine(found)

@@ -8,8 +8,7 @@ import pytest
 
 from gpu_profile.command import Command, Result
 from gpu_profile.errors import SettingsError
-from gpu_profile.image import build as image
-from gpu_profile.image import dockerfile
+from gpu_profile.image import build, dockerfile
 from gpu_profile.image.auto import Decided
 from gpu_profile.image.build import BuildxOptions
 from gpu_profile.image.downloads import Downloads
@@ -25,7 +24,7 @@ def _decided(settings: Settings, **made: str) -> Decided:
 
 
 def _build(settings: Settings, downloads: Downloads | None = None) -> Command:
-    return image.make_build_command(_decided(settings), downloads or Downloads(), OPTIONS)
+    return build.make_build_command(_decided(settings), downloads or Downloads(), OPTIONS)
 
 
 def test_the_context_is_the_repository_and_the_result_is_loaded() -> None:
@@ -61,7 +60,7 @@ def test_no_secret_is_in_the_words(tmp_path: Path) -> None:
 
 def test_a_changed_password_builds_nothing_anew() -> None:
     inputs = {
-        image.inputs_hash(settings_for("INSTALL_EFA=true", f"EFA_URL=https://{login}@h/efa"), ROOT)
+        build.inputs_hash(settings_for("INSTALL_EFA=true", f"EFA_URL=https://{login}@h/efa"), ROOT)
         for login in ("me:one", "me:two", "you:three")
     }
     assert len(inputs) == 1
@@ -87,14 +86,14 @@ def test_options_of_the_user_are_words_and_may_push() -> None:
 
 def test_caches_and_attestations_when_asked() -> None:
     options = BuildxOptions(root=ROOT, cache_from="type=registry,ref=r", cache_to="x", sbom=True)
-    argv = image.make_build_command(_decided(settings_for()), Downloads(), options).argv
+    argv = build.make_build_command(_decided(settings_for()), Downloads(), options).argv
     assert {"--cache-from=type=registry,ref=r", "--cache-to=x", "--sbom=true"} <= set(argv)
     assert "--provenance=false" not in argv
 
 
 def test_decisions_are_recorded() -> None:
     decided = replace(_decided(settings_for(), NSYS_SOURCE="nvidia"), base_digest="sha256:1")
-    command = image.make_build_command(decided, Downloads(), OPTIONS)
+    command = build.make_build_command(decided, Downloads(), OPTIONS)
     assert "--label=org.opencontainers.image.base.digest=sha256:1" in command.argv
     assert '--label=io.github.gpu-profile.decided={"NSYS_SOURCE": "nvidia"}' in command.argv
 
@@ -106,7 +105,7 @@ def test_the_inputs_hash_sees_settings_options_content_and_mode(tmp_path: Path) 
     given = ("INSTALL_TESTS=true", f"NCCL_TESTS_URL={source}")
 
     def inputs(*words: str) -> str:
-        return image.inputs_hash(settings_for(*words), tmp_path)
+        return build.inputs_hash(settings_for(*words), tmp_path)
 
     hashes = [inputs(), inputs("INSTALL_MPI=false"), inputs("BUILD_OPTS=--pull"), inputs(*given)]
     (source / "main.cu").write_text("int main() {}")
@@ -131,7 +130,7 @@ def test_the_inputs_hash_sees_settings_options_content_and_mode(tmp_path: Path) 
     ],
 )
 def test_an_image_of_the_same_inputs_on_the_same_base(code: int, labels: str, same: bool) -> None:
-    steps = image.is_built("gpu-profile:latest", "hash", "sha256:1")
+    steps = build.is_built("gpu-profile:latest", "hash", "sha256:1")
     assert next(steps).argv[:3] == ("docker", "image", "inspect")
     with pytest.raises(StopIteration) as stop:
         steps.send(Result(returncode=code, stdout=labels))
@@ -139,8 +138,8 @@ def test_an_image_of_the_same_inputs_on_the_same_base(code: int, labels: str, sa
 
 
 def test_a_tag_of_the_inputs() -> None:
-    inputs = image.inputs_hash(settings_for(), ROOT)
-    name = image.image_name(settings_for("VERSION=auto", "REGISTRY=r.example:5000"), inputs)
+    inputs = build.inputs_hash(settings_for(), ROOT)
+    name = build.image_name(settings_for("VERSION=auto", "REGISTRY=r.example:5000"), inputs)
     assert name == f"r.example:5000/gpu-profile:{inputs[:16]}"
 
 

@@ -6,7 +6,7 @@ import pytest
 from packaging.version import Version
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.image import compatibility as rules
+from gpu_profile.image import compatibility
 from gpu_profile.image.base_name import cuda_of, distribution_of
 from gpu_profile.image.compatibility import collect_facts, parse_archs
 from gpu_profile.image.rule import Facts, Rule
@@ -46,9 +46,9 @@ HOLDING = (
 )
 
 
-@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: str(rule.name))
+@pytest.mark.parametrize("rule", compatibility.RULES, ids=lambda rule: str(rule.name))
 def test_each_rule_breaks_alone(rule: Rule) -> None:
-    ((broken, what),) = rules.list_broken(BROKEN[rule.name])
+    ((broken, what),) = compatibility.list_broken(BROKEN[rule.name])
     assert broken is rule
     assert what
     assert rule.reason
@@ -58,13 +58,15 @@ def test_each_rule_breaks_alone(rule: Rule) -> None:
 
 @pytest.mark.parametrize("found", HOLDING, ids=repr)
 def test_what_works_breaks_none(found: Facts) -> None:
-    assert rules.list_broken(found) == ()
+    assert compatibility.list_broken(found) == ()
 
 
 def test_our_own_manifest_serves_open_mpi_5() -> None:
     manifest = (Path(__file__).parents[3] / "k8s" / "mpijob.yaml").read_text()
     assert (
-        rules.list_broken(Facts(launcher="mpijob", versions=versions(mpi="5"), manifest=manifest))
+        compatibility.list_broken(
+            Facts(launcher="mpijob", versions=versions(mpi="5"), manifest=manifest)
+        )
         == ()
     )
 
@@ -99,7 +101,7 @@ def test_facts_of_the_embedded_base() -> None:
 def test_a_broken_rule_is_one_line_with_reason_source_and_way_out() -> None:
     old = load(BASE_IMAGE="nvidia/cuda:12.4.1-devel-ubuntu20.04", INSTALL_EFA="true")
     with pytest.raises(SettingsError) as caught:
-        rules.check_compatibility(old)
+        compatibility.check_compatibility(old)
     assert str(caught.value) == (
         "EFA installer 1.50.0 does not install on ubuntu20.04: the installer dropped it in 1.43 "
         "(docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html). "

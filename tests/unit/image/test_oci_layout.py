@@ -8,8 +8,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Command, Result, Steps, T
 from gpu_profile.errors import ToolError
-from gpu_profile.image import build as image
-from gpu_profile.image import oci_layout as builder
+from gpu_profile.image import build, oci_layout
 from gpu_profile.image.auto import Decided
 from gpu_profile.image.build import BuildxOptions
 from gpu_profile.image.downloads import Downloads
@@ -39,21 +38,21 @@ def answered(steps: Steps[T], answer: Callable[[Command], Result]) -> T:
     ],
 )
 def test_who_needs_it(base: str, said: str, apart: bool) -> None:
-    asked = builder.sees_no_images(settings_for(f"BASE_IMAGE={base}"))
+    asked = oci_layout.sees_no_images(settings_for(f"BASE_IMAGE={base}"))
     assert answered(asked, lambda _: Result(returncode=0, stdout=said)) is apart
 
 
 @pytest.mark.parametrize("named", ["--builder mine", "--builder=mine"])
 def test_the_builder_that_build_opts_name_is_asked_about(named: str) -> None:
     settings = settings_for(f"BASE_IMAGE={BASE}", f"BUILD_OPTS=--pull {named}")
-    (question,) = process.plan(builder.sees_no_images(settings))
+    (question,) = process.plan(oci_layout.sees_no_images(settings))
     assert question.argv[-2:] == ("inspect", "mine")
 
 
 def test_it_is_a_build_context_by_its_name() -> None:
     decided = Decided(settings=settings_for(f"BASE_IMAGE={BASE}"), made={})
     options = BuildxOptions(root=Path("/repository"), base=Path("/x/base"))
-    argv = image.make_build_command(decided, Downloads(), options).argv
+    argv = build.make_build_command(decided, Downloads(), options).argv
     assert f"--build-context={BASE}=oci-layout:///x/base" in argv
 
 
@@ -62,5 +61,5 @@ def test_an_engine_that_saves_no_layout_is_told(tmp_path: Path) -> None:
         return Result(returncode=1 if "oci-layout" in str(command) else 0)
 
     with pytest.raises(ToolError, match="cannot be handed") as error:
-        answered(builder.save_layout(BASE, tmp_path / "base"), engine_24)
+        answered(oci_layout.save_layout(BASE, tmp_path / "base"), engine_24)
     assert "docker buildx use default" in error.value.hint

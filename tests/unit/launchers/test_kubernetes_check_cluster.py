@@ -3,7 +3,7 @@
 from gpu_profile.check import Check
 from gpu_profile.command import Result
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
-from gpu_profile.launchers.kubernetes import check_cluster as kubernetes_doctor
+from gpu_profile.launchers.kubernetes import check_cluster
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from tests.unit.launchers.kubernetes_objects import answer, driven, items, refused
 
@@ -18,7 +18,7 @@ NAMESPACE = answer({"metadata": {"labels": {}}})
 
 
 def checks(*answers: Result) -> dict[str, Check]:
-    steps = kubernetes_doctor.check_cluster(KubernetesCluster(namespace="team"), KIND)
+    steps = check_cluster.check_cluster(KubernetesCluster(namespace="team"), KIND)
     found, _ = driven(steps, *answers)
     return {check.name: check for check in found}
 

@@ -10,8 +10,7 @@ from gpu_profile.errors import Interrupted, JobError, ReportError, SettingsError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
-from gpu_profile.launchers.kubernetes import copy_reports as copying
-from gpu_profile.launchers.kubernetes import nsys_probe as probe
+from gpu_profile.launchers.kubernetes import copy_reports, nsys_probe
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from tests.unit.launchers.kubernetes_objects import (
@@ -169,10 +168,10 @@ def test_a_job_whose_pods_never_ran_has_nothing_to_lose(pods: tuple[Any, ...]) -
 
 
 def test_cksum_of_a_path_with_spaces() -> None:
-    assert copying.parse_sums("12 34 a b.nsys-rep\ncksum: x: No such file\n") == {
+    assert copy_reports.parse_sums("12 34 a b.nsys-rep\ncksum: x: No such file\n") == {
         "a b.nsys-rep": "12 34"
     }
-    assert copying.parse_sums("12 34 /to/a.b\n", "/to/") == {"a.b": "12 34"}
+    assert copy_reports.parse_sums("12 34 /to/a.b\n", "/to/") == {"a.b": "12 34"}
 
 
 def test_a_pod_that_could_not_be_told_to_stop_is_said_after_the_others_were() -> None:
@@ -224,7 +223,7 @@ def test_a_job_that_does_not_go_is_said() -> None:
 
 def asked(*answers: Result) -> Any:
     job = Job(name="train-1", command=("true",))
-    return driven(probe.ask_for_help(KubernetesCluster(), job, OPTIONS), *answers)
+    return driven(nsys_probe.ask_for_help(KubernetesCluster(), job, OPTIONS), *answers)
 
 
 def test_nsys_is_asked_in_a_pod_that_goes_away() -> None:
@@ -256,7 +255,9 @@ def test_a_right_that_lacks_while_asking_is_said_and_the_pod_removed(denied: str
 
 
 def test_asking_that_is_interrupted_leaves_no_pod() -> None:
-    steps = probe.ask_for_help(KubernetesCluster(), Job(name="train-1", command=("true",)), OPTIONS)
+    steps = nsys_probe.ask_for_help(
+        KubernetesCluster(), Job(name="train-1", command=("true",)), OPTIONS
+    )
     next(steps)
     steps.send(said("team/train-1-probe-x7k2p"))
     remove = steps.throw(KeyboardInterrupt())

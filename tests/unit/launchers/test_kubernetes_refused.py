@@ -10,17 +10,17 @@ from gpu_profile.command import Result
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, Mount, NsysPlan, Resources
-from gpu_profile.kubernetes import kubectl as cluster
+from gpu_profile.kubernetes import kubectl
 from gpu_profile.kubernetes.ec2_instances import find_instance
-from gpu_profile.launchers.kubernetes import pod_options as options
+from gpu_profile.launchers.kubernetes import pod_options
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
 from tests.unit.launchers.kubernetes_objects import driven, refused
 
 POD = PodOptions(image=ImageRef(name="gpu-profile"))
-MPI = MpiJobLauncher(cluster=cluster.KubernetesCluster(), options=POD)
-TRAIN = TrainJobLauncher(cluster=cluster.KubernetesCluster(), options=POD)
+MPI = MpiJobLauncher(cluster=kubectl.KubernetesCluster(), options=POD)
+TRAIN = TrainJobLauncher(cluster=kubectl.KubernetesCluster(), options=POD)
 
 
 def job(name: str = "train-1", **changes: Any) -> Job:
@@ -30,20 +30,20 @@ def job(name: str = "train-1", **changes: Any) -> Job:
 @pytest.mark.parametrize(
     ("call", "line"),
     [
-        (lambda: options.parse_pvc("claim"), "is no claim and path. Use NAME:/path."),
-        (lambda: options.parse_pvc(":/wd"), "is no claim and path"),
-        (lambda: options.parse_pvc("claim:/"), "is no claim and path"),
-        (lambda: options.parse_selector("a"), "is no selector. Use key=value,…."),
-        (lambda: options.parse_selector("=b"), "is no selector"),
-        (lambda: options.parse_tolerations("a=b:Never"), "is no toleration"),
-        (lambda: options.parse_tolerations(":NoSchedule"), "is no toleration"),
-        (lambda: options.parse_affinity("{"), "KUBE_AFFINITY is no JSON"),
-        (lambda: options.parse_affinity("[]"), "KUBE_AFFINITY is no JSON object"),
-        (lambda: options.parse_count("KUBE_WAIT", "-1"), "KUBE_WAIT '-1' is not a number"),
+        (lambda: pod_options.parse_pvc("claim"), "is no claim and path. Use NAME:/path."),
+        (lambda: pod_options.parse_pvc(":/wd"), "is no claim and path"),
+        (lambda: pod_options.parse_pvc("claim:/"), "is no claim and path"),
+        (lambda: pod_options.parse_selector("a"), "is no selector. Use key=value,…."),
+        (lambda: pod_options.parse_selector("=b"), "is no selector"),
+        (lambda: pod_options.parse_tolerations("a=b:Never"), "is no toleration"),
+        (lambda: pod_options.parse_tolerations(":NoSchedule"), "is no toleration"),
+        (lambda: pod_options.parse_affinity("{"), "KUBE_AFFINITY is no JSON"),
+        (lambda: pod_options.parse_affinity("[]"), "KUBE_AFFINITY is no JSON object"),
+        (lambda: pod_options.parse_count("KUBE_WAIT", "-1"), "KUBE_WAIT '-1' is not a number"),
         (lambda: find_instance("p5.48xlrge"), "not in the table. Did you mean p5.48xlarge?"),
         (lambda: find_instance("q"), "not in the table. Known: p4d.24xlarge"),
-        (lambda: cluster.split_id("a/b/c"), "'a/b/c' is no job. Use namespace/name."),
-        (lambda: cluster.split_id("a/"), "'a/' is no job"),
+        (lambda: kubectl.split_id("a/b/c"), "'a/b/c' is no job. Use namespace/name."),
+        (lambda: kubectl.split_id("a/"), "'a/' is no job"),
     ],
 )
 def test_setting(call: Any, line: str) -> None:

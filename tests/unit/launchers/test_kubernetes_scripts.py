@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpu_profile.launchers.kubernetes import copy_reports as copying
-from gpu_profile.launchers.kubernetes import manifests, node
+from gpu_profile.launchers.kubernetes import copy_reports, manifests, node
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 
 
@@ -34,8 +33,8 @@ SCRIPTS = {
     "launcher": container("mpijob", "mpiReplicaSpecs", "Launcher"),
     "sshd": container("mpijob", "mpiReplicaSpecs", "Worker"),
     "node": MASTER,
-    "list": copying._LIST,
-    "export": copying._EXPORT,
+    "list": copy_reports._LIST,
+    "export": copy_reports._EXPORT,
     "stop": node.STOP,
 }
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from gpu_profile.command import Command, Result
 from gpu_profile.errors import ToolError
-from gpu_profile.lock import file as lock
+from gpu_profile.lock import file
 from gpu_profile.lock.file import Lock
 from gpu_profile.lock.python_packages import Target
 from gpu_profile.lock.resolvers import Tools
@@ -109,4 +109,4 @@ def load(**values: str) -> Settings:
 
 def resolve(asked: Settings, decided: Settings | None = None, **tools: Any) -> Lock:
     changed = dataclasses.replace(TOOLS, **tools)
-    return lock.resolve_lock(asked, decided or asked, changed, lambda _: DIGEST)
+    return file.resolve_lock(asked, decided or asked, changed, lambda _: DIGEST)

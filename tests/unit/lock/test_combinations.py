@@ -6,10 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.image import compatibility as rules
-from gpu_profile.image import dockerfile
+from gpu_profile.image import compatibility, dockerfile
 from gpu_profile.image.compatibility import collect_facts
-from gpu_profile.lock import file as lock
+from gpu_profile.lock import file
 from gpu_profile.settings.settings import Settings
 from tests.unit.lock.lock_web import load, resolve
 
@@ -46,7 +45,7 @@ def test_what_needs_mpi_is_refused_without(on: tuple[bool, ...]) -> None:
 
 @pytest.mark.parametrize("on", WORKING, ids=name_of)
 def test_lock(on: tuple[bool, ...], golden: Callable[[str, str], None]) -> None:
-    golden(f"lock.{name_of(on)}", lock.render_lock(resolve(settings_of(on))))
+    golden(f"lock.{name_of(on)}", file.render_lock(resolve(settings_of(on))))
 
 
 @pytest.mark.parametrize("on", WORKING, ids=name_of)
@@ -54,14 +53,14 @@ def test_locked_build(on: tuple[bool, ...]) -> None:
     """The Dockerfile is of the pins, all of them, and nothing in it is left to chance."""
     asked = settings_of(on)
     found = resolve(asked)
-    applied = lock.apply_lock(asked, found)
-    lock.refuse_unlocked(applied)
+    applied = file.apply_lock(asked, found)
+    file.refuse_unlocked(applied)
     text = dockerfile.render_dockerfile(applied)
     for part in found.values():
         for key, value in part.pinned.items():
             assert value in text, f"{key} is not in the Dockerfile"
     assert text == dockerfile.render_dockerfile(
-        lock.apply_lock(asked, lock.parse_lock(lock.render_lock(found)))
+        file.apply_lock(asked, file.parse_lock(file.render_lock(found)))
     )
 
 
@@ -77,6 +76,6 @@ def test_rules(on: tuple[bool, ...], golden: Callable[[str, str], None]) -> None
     for base, archs in bases.items():
         chosen = settings_of(on, BASE_IMAGE=base, CUDA_ARCHS=archs)
         lines.append(f"{base}, CUDA_ARCHS={archs}")
-        broken = rules.list_broken(collect_facts(chosen))
+        broken = compatibility.list_broken(collect_facts(chosen))
         lines += [f"  {what}: {rule.reason} ({rule.source})" for rule, what in broken]
     golden(f"rules.{name_of(on)}", "\n".join(lines) + "\n")

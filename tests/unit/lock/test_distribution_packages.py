@@ -5,8 +5,7 @@ import json
 import pytest
 
 from gpu_profile.errors import GateError, ReportError
-from gpu_profile.lock import distribution_packages as packages
-from gpu_profile.lock import file as lock
+from gpu_profile.lock import distribution_packages, file
 from tests.unit.lock.lock_web import load, resolve
 
 BEFORE = {"libssl3t64:amd64": "3.5.1-1", "tini": "0.19.0-3", "bsdutils": "1:2.41-5"}
@@ -17,32 +16,32 @@ def manifest(**changes: str) -> str:
     return json.dumps({"packages": {k: v for k, v in {**BEFORE, **names}.items() if v}})
 
 
-def recorded() -> lock.Lock:
+def recorded() -> file.Lock:
     """As a reader of the file gets it."""
-    written = {**resolve(load()), **packages.record_packages(manifest())}
-    return lock.parse_lock(lock.render_lock(written))
+    written = {**resolve(load()), **distribution_packages.record_packages(manifest())}
+    return file.parse_lock(file.render_lock(written))
 
 
 def test_the_lock_has_a_line_for_each_package() -> None:
-    text = lock.render_lock(recorded())
+    text = file.render_lock(recorded())
     assert "[distribution]\npinned DISTRIBUTION_PACKAGES =\n    bsdutils=1:2.41-5\n" in text
     assert "    libssl3t64:amd64=3.5.1-1\n" in text
 
 
 def test_the_record_is_no_setting_of_the_build() -> None:
-    assert lock.apply_lock(load(), recorded()) == lock.apply_lock(load(), resolve(load()))
-    assert lock.list_drift(load(), recorded()) == ()
+    assert file.apply_lock(load(), recorded()) == file.apply_lock(load(), resolve(load()))
+    assert file.list_drift(load(), recorded()) == ()
 
 
 def test_the_same_packages_pass() -> None:
-    packages.check_packages("x:latest", manifest(), recorded())
-    packages.check_packages("x:latest", manifest(tini="0.19.1"), resolve(load()))
+    distribution_packages.check_packages("x:latest", manifest(), recorded())
+    distribution_packages.check_packages("x:latest", manifest(tini="0.19.1"), resolve(load()))
 
 
 def test_another_state_of_the_mirror_is_named() -> None:
     changed = manifest(libssl3t64_amd64="3.5.2-1", tini="", curl="8.14")
     with pytest.raises(GateError) as caught:
-        packages.check_packages("x:latest", changed, recorded())
+        distribution_packages.check_packages("x:latest", changed, recorded())
     assert (
         "its packages are not those of gpu-profile.lock: curl is 8.14, was absent; "
         "libssl3t64:amd64 is 3.5.2-1, was 3.5.1-1; tini is absent, was 0.19.0-3."
@@ -53,4 +52,4 @@ def test_another_state_of_the_mirror_is_named() -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}"])
 def test_no_manifest(text: str) -> None:
     with pytest.raises(ReportError, match="no manifest"):
-        packages.record_packages(text)
+        distribution_packages.record_packages(text)

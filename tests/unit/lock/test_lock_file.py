@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.errors import GateError, SettingsError
-from gpu_profile.lock import file as lock
+from gpu_profile.lock import file
 from gpu_profile.lock.file import LockPart
 from tests.unit.lock.lock_web import BASE, DIGEST, load, resolve
 
 
 def test_text_is_sorted_and_reads_back() -> None:
     found = resolve(load(INSTALL_EFA="true"))
-    text = lock.render_lock(found)
-    assert lock.parse_lock(text) == found
-    assert lock.render_lock(lock.parse_lock(text)) == text
+    text = file.render_lock(found)
+    assert file.parse_lock(text) == found
+    assert file.render_lock(file.parse_lock(text)) == text
     sections = [line for line in text.splitlines() if line.startswith("[")]
     assert sections == sorted(sections)
     assert "pinned EFA_VERSION = 1.50.0\n" in text
@@ -24,11 +24,11 @@ def test_text_is_sorted_and_reads_back() -> None:
 
 def test_applied_in_place_of_what_was_asked() -> None:
     asked = load(NSYS_VERSION="latest")
-    applied = lock.apply_lock(asked, resolve(asked))
+    applied = file.apply_lock(asked, resolve(asked))
     assert applied.base_image == f"{BASE}@{DIGEST}"
     assert applied.component["NSYS_VERSION"] == "2026.10.1"
-    lock.refuse_unlocked(applied)
-    assert lock.apply_lock(asked, {}) == asked
+    file.refuse_unlocked(applied)
+    assert file.apply_lock(asked, {}) == asked
 
 
 def test_decisions_are_pinned_too() -> None:
@@ -39,7 +39,7 @@ def test_decisions_are_pinned_too() -> None:
     found = resolve(asked, decided)
     assert found["base"] == LockPart({"BASE_IMAGE": "auto"}, {"BASE_IMAGE": "embedded"})
     assert found["nsys"].pinned == {"NSYS_SOURCE": "debian"}
-    applied = lock.apply_lock(asked, found)
+    applied = file.apply_lock(asked, found)
     assert (applied.base_image, applied.component["INSTALL_TORCH"]) == ("embedded", "cpu")
 
 
@@ -54,25 +54,25 @@ def test_decisions_are_pinned_too() -> None:
 )
 def test_drift(change: dict[str, str], line: str) -> None:
     found = resolve(load())
-    lock.check_lock(load(), found)
+    file.check_lock(load(), found)
     with pytest.raises(GateError) as caught:
-        lock.check_lock(load(**change), found)
+        file.check_lock(load(**change), found)
     assert line in str(caught.value)
     assert caught.value.exit_code == 8
     with pytest.raises(GateError, match=r"gpu-profile\.lock is not of these settings"):
-        lock.apply_lock(load(**change), found)
+        file.apply_lock(load(**change), found)
 
 
 def test_less_is_no_drift() -> None:
     found = resolve(load(INSTALL_EFA="true"))
-    lock.check_lock(load(), found)
-    assert lock.apply_lock(load(), found).component["INSTALL_EFA"] is False
+    file.check_lock(load(), found)
+    assert file.apply_lock(load(), found).component["INSTALL_EFA"] is False
 
 
 def test_no_lock(tmp_path: Path) -> None:
-    assert lock.read_lock(tmp_path / "gpu-profile.lock") == {}
+    assert file.read_lock(tmp_path / "gpu-profile.lock") == {}
     with pytest.raises(GateError, match="There is no"):
-        lock.check_lock(load(), {})
+        file.check_lock(load(), {})
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_no_lock(tmp_path: Path) -> None:
 )
 def test_builds_refuse_unlocked_downloads(values: dict[str, str], said: str) -> None:
     with pytest.raises(SettingsError, match=said) as caught:
-        lock.refuse_unlocked(load(**values))
+        file.refuse_unlocked(load(**values))
     assert "`invoke lock` pins it; `build --unlocked`" in str(caught.value)
 
 
 def test_what_the_distribution_serves_needs_no_lock() -> None:
-    lock.refuse_unlocked(load(NSYS_SOURCE="debian", INSTALL_TORCH="cpu", TORCH_URL=""))
+    file.refuse_unlocked(load(NSYS_SOURCE="debian", INSTALL_TORCH="cpu", TORCH_URL=""))
 
 
 @pytest.mark.parametrize(
@@ -105,15 +105,15 @@ def test_what_the_distribution_serves_needs_no_lock() -> None:
 )
 def test_damaged_locks(text: str) -> None:
     with pytest.raises(SettingsError, match=r"gpu-profile\.lock:\d: .* is no line of a lock"):
-        lock.parse_lock(text)
+        file.parse_lock(text)
 
 
 def test_a_password_of_a_url_stays_out_of_the_lock_and_reaches_the_build() -> None:
     plain = load()
     asked = load(NSYS_URL=str(plain.component["NSYS_URL"]).replace("://", "://me:hunter2@"))
     written = resolve(plain)
-    text = lock.render_lock(written)
-    assert lock.list_drift(asked, written) == ()
-    assert lock.apply_lock(asked, written).component["NSYS_URL"] == asked.component["NSYS_URL"]
-    assert lock.render_lock(resolve(asked, plain)) == text
-    assert "hunter2" not in lock.render_lock(resolve(asked, plain))
+    text = file.render_lock(written)
+    assert file.list_drift(asked, written) == ()
+    assert file.apply_lock(asked, written).component["NSYS_URL"] == asked.component["NSYS_URL"]
+    assert file.render_lock(resolve(asked, plain)) == text
+    assert "hunter2" not in file.render_lock(resolve(asked, plain))

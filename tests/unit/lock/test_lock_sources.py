@@ -7,7 +7,7 @@ import pytest
 
 from gpu_profile.components.table import COMPONENTS
 from gpu_profile.errors import SettingsError
-from gpu_profile.lock import file as lock
+from gpu_profile.lock import file
 from tests.unit.lock.lock_web import BASE, DIGEST, load, resolve
 
 
@@ -71,9 +71,9 @@ def test_archives_and_checkouts(tmp_path: Path) -> None:
     others = {"NSYS_SOURCE": "base", "INSTALL_TORCH": "base"}
     nvcc = f"nvidia-cuda-nvcc==13.0.96 --hash=sha256:{'0' * 64}"
     local = {**values, **others, "NCCL_TESTS_URL": str(tmp_path)}
-    lock.refuse_unlocked(load(**local, NCCL_TESTS_PACKAGES=nvcc))
+    file.refuse_unlocked(load(**local, NCCL_TESTS_PACKAGES=nvcc))
     with pytest.raises(SettingsError, match="NCCL_TESTS_PACKAGES not exact"):
-        lock.refuse_unlocked(load(**local))
+        file.refuse_unlocked(load(**local))
 
 
 @pytest.mark.parametrize(

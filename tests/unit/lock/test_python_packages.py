@@ -10,8 +10,7 @@ from gpu_profile.components.kinds import fault
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.image.dockerfile import render_dockerfile
 from gpu_profile.image.downloads import Downloads
-from gpu_profile.lock import file as lock
-from gpu_profile.lock import python_packages
+from gpu_profile.lock import file, python_packages
 from gpu_profile.lock.python_index import find_target, make_index_environment
 from gpu_profile.lock.python_packages import Target
 from tests.unit.launchers.kubernetes_objects import driven
@@ -50,16 +49,16 @@ def test_nvidias_wheels_are_locked_by_hash(source: str) -> None:
 def test_a_build_without_hashes_is_refused(key: str) -> None:
     """As with a lock that an older gpu-profile wrote."""
     asked = load(NVTX_VERSION="0.2.10")
-    applied = lock.apply_lock(asked, resolve(asked))
-    lock.refuse_unlocked(applied)
+    applied = file.apply_lock(asked, resolve(asked))
+    file.refuse_unlocked(applied)
     older = dataclasses.replace(applied, component={**applied.component, key: ""})
     with pytest.raises(SettingsError, match=f"torch is not locked: {key} not exact"):
-        lock.refuse_unlocked(older)
+        file.refuse_unlocked(older)
 
 
 def test_nvtx_of_the_default_version_is_known_by_hash() -> None:
     plain = load(NSYS_SOURCE="debian", INSTALL_TORCH="base", NCCL_SOURCE="base")
-    lock.refuse_unlocked(plain)
+    file.refuse_unlocked(plain)
     assert 'ARG NVTX_PACKAGES="nvtx==0.2.11 --hash=sha256:' in render_dockerfile(plain)
     component = {**plain.component, "NVTX_VERSION": "0.2.10"}
     other = dataclasses.replace(plain, component=component)
@@ -67,7 +66,7 @@ def test_nvtx_of_the_default_version_is_known_by_hash() -> None:
 
 
 def test_a_lock_has_a_line_for_each_package() -> None:
-    text = lock.render_lock(resolve(load()))
+    text = file.render_lock(resolve(load()))
     line = f"    sympy==1.14.0 --hash=sha256:{wheel_hash('sympy', '1.14.0')}\n"
     assert "pinned TORCH_PACKAGES =\n    numpy==2.5.5 --hash=" in text
     assert line in text

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_profile.command import Result
 from gpu_profile.job import PRESETS, ProfileSpec
-from gpu_profile.nsys import export as nsys_export
+from gpu_profile.nsys import export
 from gpu_profile.nsys import options as nsys
 from gpu_profile.nsys.help import TYPICAL_HELP, list_values, parse_options
 
@@ -116,19 +116,17 @@ def test_events_asked_for_by_name_are_all_expected() -> None:
 
 def test_export_goes_where_it_is_told_to() -> None:
     output = Path("/r/.new-1/rank0.a.b.sqlite")
-    command = nsys_export.export_command(("nsys",), Path("/r/rank0.a.b.nsys-rep"), output)
+    command = export.export_command(("nsys",), Path("/r/rank0.a.b.nsys-rep"), output)
     assert command.argv[-2:] == (f"--output={output}", "/r/rank0.a.b.nsys-rep")
     assert "--include-blobs=true" in command.argv
 
 
 def test_an_nsys_without_payloads_exports_without_them() -> None:
-    command = nsys_export.export_command(
-        ("nsys",), Path("/r/rank0.a.b.nsys-rep"), Path("/r/x.sqlite")
-    )
+    command = export.export_command(("nsys",), Path("/r/rank0.a.b.nsys-rep"), Path("/r/x.sqlite"))
     refusal = Result(returncode=1, stderr="unrecognised option '--include-blobs=true'\n\nusage:")
-    plain = nsys_export.without_blobs(command, refusal)
+    plain = export.without_blobs(command, refusal)
     assert plain
     assert plain.argv == tuple(word for word in command.argv if "blobs" not in word)
     damaged = Result(returncode=1, stderr="The file is damaged")
-    assert nsys_export.without_blobs(command, damaged) is None
-    assert nsys_export.without_blobs(command, Result(returncode=0)) is None
+    assert export.without_blobs(command, damaged) is None
+    assert export.without_blobs(command, Result(returncode=0)) is None

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import ProfileSpec
-from gpu_profile.nsys import options as nsys
+from gpu_profile.nsys import options
 
 OLD = (Path(__file__).parents[2] / "data" / "nsys-help" / "2023.4.txt").read_text()
 BARE = "\t-o, --output=\n\t-t, --trace=\n\t   'cuda', 'nvtx'\n"
@@ -35,23 +35,23 @@ REFUSALS = {
 @pytest.mark.parametrize(("line", "spec"), REFUSALS.items(), ids=REFUSALS)
 def test_refused(line: str, spec: ProfileSpec) -> None:
     with pytest.raises(SettingsError) as refused:
-        nsys.profile_options(spec, OLD)
+        options.profile_options(spec, OLD)
     assert str(refused.value).startswith(line)
     assert refused.value.exit_code == 2
 
 
 def test_missing_option_that_was_asked_for() -> None:
     with pytest.raises(SettingsError, match="no --python-functions-trace"):
-        nsys.profile_options(ProfileSpec(python_functions_trace=Path("f.json")), BARE)
+        options.profile_options(ProfileSpec(python_functions_trace=Path("f.json")), BARE)
     with pytest.raises(SettingsError, match="no --gpu-metrics-devices"):
-        nsys.first_options(ProfileSpec(gpu_metrics=True), BARE)
+        options.first_options(ProfileSpec(gpu_metrics=True), BARE)
 
 
 def test_missing_option_that_only_the_preset_wants_is_left_out() -> None:
-    assert nsys.profile_options(ProfileSpec(), BARE) == ("--trace=cuda,nvtx",)
-    assert nsys.first_options(ProfileSpec(preset="full"), BARE) == ()
+    assert options.profile_options(ProfileSpec(), BARE) == ("--trace=cuda,nvtx",)
+    assert options.first_options(ProfileSpec(preset="full"), BARE) == ()
 
 
 def test_no_help_at_all() -> None:
     with pytest.raises(SettingsError, match=r"lists no options\. Check that NSYS names"):
-        nsys.profile_options(ProfileSpec(), "command not found\n")
+        options.profile_options(ProfileSpec(), "command not found\n")

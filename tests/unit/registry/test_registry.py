@@ -8,9 +8,7 @@ import pytest
 from gpu_profile.engine.api import Auth
 from gpu_profile.errors import RegistryError
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.registry import address as registry_address
-from gpu_profile.registry import digests, login, push
-from gpu_profile.registry import ecr as registry
+from gpu_profile.registry import address, digests, ecr, login, push
 from gpu_profile.registry.address import Registry
 
 ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
@@ -29,7 +27,7 @@ AUTH = Auth(username="AWS", password="hidden", server=ECR)
     ],
 )
 def test_ecr_says_its_account_and_region(text: str, region: str) -> None:
-    found = registry_address.parse_registry(text)
+    found = address.parse_registry(text)
     assert (found.account, found.region, found.path) == ("123456789012", region, "")
     assert found.is_ecr
 
@@ -45,13 +43,13 @@ def test_ecr_says_its_account_and_region(text: str, region: str) -> None:
     ],
 )
 def test_other_registries(text: str, host: str, path: str) -> None:
-    found = registry_address.parse_registry(text)
+    found = address.parse_registry(text)
     assert (found.host, found.path, found.is_ecr) == (host, path, False)
-    assert registry.fetch_authorization(found) is None
+    assert ecr.fetch_authorization(found) is None
 
 
 def test_ecr_behind_another_address() -> None:
-    found = registry_address.parse_registry("127.0.0.1:5000/team", ecr_registry=ECR)
+    found = address.parse_registry("127.0.0.1:5000/team", ecr_registry=ECR)
     assert (found.host, found.account, found.repository("x")) == (
         "127.0.0.1:5000",
         "123456789012",
@@ -111,7 +109,7 @@ def test_damaged_records(tmp_path: Path) -> None:
 
 def test_login_by_ecrs_own_helper_writes_no_secret(tmp_path: Path) -> None:
     path = tmp_path / ".docker" / "config.json"
-    where = registry_address.parse_registry(ECR)
+    where = address.parse_registry(ECR)
     plan = login.plan_login(where, AUTH, path, lambda program: f"/usr/bin/{program}")
     assert plan.command is None
     assert plan.config is not None
@@ -133,4 +131,4 @@ def test_a_damaged_docker_configuration(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text("{")
     with pytest.raises(RegistryError, match="cannot be read"):
-        login.plan_login(registry_address.parse_registry(ECR), AUTH, path, lambda _: None)
+        login.plan_login(address.parse_registry(ECR), AUTH, path, lambda _: None)

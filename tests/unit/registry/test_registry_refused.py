@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.registry import address as registry_address
+from gpu_profile.registry import address
 
 ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
 
@@ -11,7 +11,7 @@ ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com"
 @pytest.mark.parametrize("text", ["", "/", "  ", " / "])
 def test_empty(text: str) -> None:
     with pytest.raises(SettingsError, match="REGISTRY is empty") as caught:
-        registry_address.parse_registry(text)
+        address.parse_registry(text)
     assert str(caught.value) == f"REGISTRY is empty. Set it, as in {ECR}."
     assert caught.value.exit_code == 2
 
@@ -38,7 +38,7 @@ def test_empty(text: str) -> None:
 )
 def test_no_address(text: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        registry_address.parse_registry(text)
+        address.parse_registry(text)
     assert "is no address of a registry. Use HOST[:PORT][/PATH]" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -57,9 +57,9 @@ def test_no_address(text: str) -> None:
 def test_almost_ecr(text: str) -> None:
     """A token for ECR must not go to a host that only looks like it."""
     with pytest.raises(SettingsError, match="looks like ECR and is not"):
-        registry_address.parse_registry(text)
+        address.parse_registry(text)
 
 
 def test_what_is_behind_must_be_ecr() -> None:
     with pytest.raises(SettingsError, match="looks like ECR and is not"):
-        registry_address.parse_registry("127.0.0.1:5000", ecr_registry="example.com")
+        address.parse_registry("127.0.0.1:5000", ecr_registry="example.com")

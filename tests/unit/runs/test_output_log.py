@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.command import Result
-from gpu_profile.runs import output_log as output
+from gpu_profile.runs import output_log
 
 FAILED = """\
 {"step": 1, "step_ms": 10.2}
@@ -51,22 +51,22 @@ Generated:
 def test_the_last_line_is_the_jobs_own(tmp_path: Path, said: str, line: str) -> None:
     log = tmp_path / "output.log"
     log.write_text(said)
-    assert output.last_line(log) == line
+    assert output_log.last_line(log) == line
 
 
 def test_no_output_yet(tmp_path: Path) -> None:
-    assert output.last_line(tmp_path / "output.log") == ""
+    assert output_log.last_line(tmp_path / "output.log") == ""
 
 
 def test_the_longer_of_both_is_kept_without_credentials(tmp_path: Path) -> None:
     log = tmp_path / "output.log"
     log.write_text("followed\n")
-    output.complete_log(
+    output_log.complete_log(
         log, Result(returncode=0, stdout="followed\nhttps://me:abcdef@proxy.example/\n")
     )
     assert log.read_text().startswith("followed\nhttps://")
     assert "abcdef" not in log.read_text()
-    output.complete_log(log, Result(returncode=1, stdout="x" * 100))
+    output_log.complete_log(log, Result(returncode=1, stdout="x" * 100))
     assert "xxx" not in log.read_text()
 
 
@@ -75,5 +75,5 @@ def test_the_kept_log_is_the_followed_one_though_hidden_values_made_it_shorter(
 ) -> None:
     log = tmp_path / "output.log"
     log.write_text("b ***\na\n")
-    output.complete_log(log, Result(returncode=0, stdout="a\nb hunter2xyz\n"), ("hunter2xyz",))
+    output_log.complete_log(log, Result(returncode=0, stdout="a\nb hunter2xyz\n"), ("hunter2xyz",))
     assert log.read_text() == "b ***\na\n"

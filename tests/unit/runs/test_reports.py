@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.errors import ReportError
-from gpu_profile.runs import reports as report
+from gpu_profile.runs import reports
 from gpu_profile.runs.reports import Report
 
 REPORT = Report(path=Path("/r/rank0.host.nsys-rep"), rank=0, host="host")
@@ -14,7 +14,7 @@ REPORT = Report(path=Path("/r/rank0.host.nsys-rep"), rank=0, host="host")
 def test_reports_are_found_by_rank(tmp_path: Path) -> None:
     for name in ("rank10.a.nsys-rep", "rank2.b.c.nsys-rep", "rank1.a.sqlite", "x.nsys-rep"):
         (tmp_path / name).touch()
-    found = report.find_reports(tmp_path)
+    found = reports.find_reports(tmp_path)
     assert [(each.rank, each.host) for each in found] == [(2, "b.c"), (10, "a")]
     assert found[0].sqlite.name == "rank2.b.c.sqlite"
 
@@ -22,7 +22,7 @@ def test_reports_are_found_by_rank(tmp_path: Path) -> None:
 def test_a_windows_number_is_not_the_hosts(tmp_path: Path) -> None:
     for name in ("rank0.vm.2", "rank0.vm.1", "rank1.10.0.0.7", "rank2.10.0.0.7.1"):
         (tmp_path / f"{name}.nsys-rep").touch()
-    found = report.find_reports(tmp_path)
+    found = reports.find_reports(tmp_path)
     assert [(each.rank, each.host, each.window) for each in found] == [
         (0, "vm", 1),
         (0, "vm", 2),
@@ -33,25 +33,25 @@ def test_a_windows_number_is_not_the_hosts(tmp_path: Path) -> None:
 
 def test_events_are_counted_by_kind() -> None:
     rows = {"CUPTI_ACTIVITY_KIND_KERNEL": 3, "CUPTI_ACTIVITY_KIND_MEMCPY": 2, "NVTX_EVENTS": 1}
-    assert report.count_events(rows) == {"cuda": 5, "nvtx": 1, "osrt": 0, "mpi": 0}
+    assert reports.count_events(rows) == {"cuda": 5, "nvtx": 1, "osrt": 0, "mpi": 0}
 
 
 def test_a_job_that_never_started_cuda_is_told() -> None:
     with pytest.raises(ReportError, match="holds no cuda events") as said:
-        report.check_events(REPORT, {"cuda": 0, "nvtx": 5}, ["cuda"])
+        reports.check_events(REPORT, {"cuda": 0, "nvtx": 5}, ["cuda"])
     assert said.value.exit_code == 6
 
 
 def test_a_report_with_all_kinds_counts() -> None:
-    report.check_events(REPORT, {"cuda": 1, "nvtx": 5}, ["cuda", "nvtx"])
+    reports.check_events(REPORT, {"cuda": 1, "nvtx": 5}, ["cuda", "nvtx"])
 
 
 def test_a_rank_without_a_report_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="no report of rank 0, 3"):
-        report.check_ranks((), [0, 3], tmp_path)
+        reports.check_ranks((), [0, 3], tmp_path)
 
 
 def test_a_recording_without_its_import_is_named(tmp_path: Path) -> None:
     (tmp_path / "rank0.host.qdstrm").touch()
     with pytest.raises(ReportError, match=r"not imported: rank0\.host\.qdstrm. An nsys with"):
-        report.check_ranks((), [0], tmp_path)
+        reports.check_ranks((), [0], tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
 from tests.invoked import invoke
 
@@ -21,8 +21,8 @@ NOBODY = 65534
 def runs(tmp_path: Path) -> Path:
     """A REPORT_DIR with an own run `mine` and a later one, `theirs`, of another user."""
     for name in ("mine", "theirs"):
-        directory = rundir.create_run(tmp_path, name)
-        rundir.save_run(dataclasses.replace(RUN, id=name, handle=f"docker://{name}"), directory)
+        directory = record.create_run(tmp_path, name)
+        record.save_run(dataclasses.replace(RUN, id=name, handle=f"docker://{name}"), directory)
     try:
         for path in (tmp_path / "theirs" / "run.json", tmp_path / "theirs"):
             os.chown(path, NOBODY, NOBODY)
@@ -34,8 +34,8 @@ def runs(tmp_path: Path) -> Path:
 def test_a_run_is_its_users_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        directory = rundir.create_run(tmp_path, "train-1")
-        rundir.save_run(RUN, directory)
+        directory = record.create_run(tmp_path, "train-1")
+        record.save_run(RUN, directory)
     finally:
         os.umask(before)
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -43,21 +43,21 @@ def test_a_run_is_its_users_alone(tmp_path: Path) -> None:
 
 
 def test_another_users_run_is_never_the_latest_nor_obeyed(runs: Path) -> None:
-    assert rundir.find_run(runs) == runs / "mine"
-    assert [path.name for path in rundir.list_runs(runs)] == ["mine"]
+    assert record.find_run(runs) == runs / "mine"
+    assert [path.name for path in record.list_runs(runs)] == ["mine"]
     for wanted in ("theirs", "docker://theirs"):
         with pytest.raises(SettingsError, match=r"is a run of \w+, not yours|no run"):
-            rundir.find_run(runs, wanted)
+            record.find_run(runs, wanted)
 
 
 def test_a_record_of_another_user_makes_a_foreign_run(runs: Path) -> None:
     os.chown(runs / "mine" / "run.json", NOBODY, NOBODY)
-    assert rundir.list_runs(runs) == ()
+    assert record.list_runs(runs) == ()
 
 
 def test_a_link_to_another_users_run_is_foreign(runs: Path) -> None:
     (runs / "linked").symlink_to("theirs")
-    assert {path.name for path in rundir.foreign_runs(runs)} == {"linked", "theirs"}
+    assert {path.name for path in record.foreign_runs(runs)} == {"linked", "theirs"}
 
 
 def test_reports_lists_it_as_foreign_and_verbs_write_nothing_there(runs: Path) -> None:
@@ -78,8 +78,8 @@ def test_reports_lists_it_as_foreign_and_verbs_write_nothing_there(runs: Path) -
 
 
 def test_a_run_that_others_may_write_to_is_told_once(tmp_path: Path) -> None:
-    directory = rundir.create_run(tmp_path, "train-1")
-    rundir.save_run(dataclasses.replace(RUN, phase="done", cleaned=True), directory)
+    directory = record.create_run(tmp_path, "train-1")
+    record.save_run(dataclasses.replace(RUN, phase="done", cleaned=True), directory)
     directory.chmod(0o777)
     words = ("status", "--job=train-1", "--set", f"REPORT_DIR={tmp_path}")
     said = invoke(*words, directory=tmp_path)
@@ -102,12 +102,12 @@ BAD = {
 
 @pytest.fixture
 def with_bad_records(tmp_path: Path) -> Path:
-    rundir.save_run(RUN, rundir.create_run(tmp_path, "train-1"))
+    record.save_run(RUN, record.create_run(tmp_path, "train-1"))
     for number, text in enumerate(BAD.values()):
-        (rundir.create_run(tmp_path, f"bad-{number}") / "run.json").write_text(text)
-    os.mkfifo(rundir.create_run(tmp_path, "bad-fifo") / "run.json")
-    (rundir.create_run(tmp_path, "bad-zero") / "run.json").symlink_to("/dev/zero")
-    (rundir.create_run(tmp_path, "bad-link") / "run.json").symlink_to("nowhere")
+        (record.create_run(tmp_path, f"bad-{number}") / "run.json").write_text(text)
+    os.mkfifo(record.create_run(tmp_path, "bad-fifo") / "run.json")
+    (record.create_run(tmp_path, "bad-zero") / "run.json").symlink_to("/dev/zero")
+    (record.create_run(tmp_path, "bad-link") / "run.json").symlink_to("nowhere")
     return tmp_path
 
 
@@ -119,14 +119,14 @@ def test_each_bad_record_costs_one_row(with_bad_records: Path) -> None:
     assert rows.pop("train-1") == "submitting"
     assert set(rows.values()) == {"damaged"}
     assert len(rows) == len(BAD) + 3
-    assert rundir.find_run(with_bad_records, "docker://train-1").name == "train-1"
+    assert record.find_run(with_bad_records, "docker://train-1").name == "train-1"
 
 
 @pytest.mark.parametrize("text", BAD.values(), ids=BAD)
 def test_a_bad_record_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(SettingsError) as refused:
-        rundir.load_run(tmp_path)
+        record.load_run(tmp_path)
     assert "run.json" in str(refused.value)
 
 
@@ -160,4 +160,4 @@ def test_a_run_of_the_first_version_is_read(tmp_path: Path) -> None:
     }
     (directory / "run.json").write_text(json.dumps(old, indent=2) + "\n")
     (directory / "run.json").chmod(0o644)
-    assert rundir.load_run(rundir.find_run(tmp_path)).baseline["ratio"] == 1.1
+    assert record.load_run(record.find_run(tmp_path)).baseline["ratio"] == 1.1

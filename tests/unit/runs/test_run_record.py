@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 from gpu_profile.runs.record import ReportSummary, RunRecord
 
 NOW = datetime(2026, 11, 21, 3, 15, tzinfo=timezone.utc)
@@ -34,39 +34,39 @@ RUN = RunRecord(
     ],
 )
 def test_a_run_id_is_a_dns_label(command: tuple[str, ...], name: str, expected: str) -> None:
-    assert rundir.run_id(command, NOW, name) == expected
+    assert record.run_id(command, NOW, name) == expected
     assert len(expected) <= 63
 
 
 def test_two_runs_of_one_second_get_two_directories(tmp_path: Path) -> None:
-    assert [rundir.create_run(tmp_path, "a").name for _ in range(3)] == ["a", "a-2", "a-3"]
+    assert [record.create_run(tmp_path, "a").name for _ in range(3)] == ["a", "a-2", "a-3"]
 
 
 def test_a_directory_removed_meanwhile_is_named_with_the_way_on(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"gone is gone.*invoke fetch --job docker://train-1"):
-        rundir.save_run(RUN, tmp_path / "gone")
+        record.save_run(RUN, tmp_path / "gone")
 
 
 def test_a_record_survives_the_round_trip(tmp_path: Path) -> None:
-    rundir.save_run(RUN, tmp_path)
-    assert rundir.load_run(tmp_path) == RUN
+    record.save_run(RUN, tmp_path)
+    assert record.load_run(tmp_path) == RUN
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
 def test_a_name_means_its_latest_run(tmp_path: Path) -> None:
     for name in ("a-20261121-101500", "a-20261121-101501", "a-20261121-101501-2", "a-b-20261122-1"):
-        rundir.save_run(dataclasses.replace(RUN, id=name), rundir.create_run(tmp_path, name))
-    assert rundir.find_run(tmp_path, "a").name == "a-20261121-101501-2"
+        record.save_run(dataclasses.replace(RUN, id=name), record.create_run(tmp_path, name))
+    assert record.find_run(tmp_path, "a").name == "a-20261121-101501-2"
     for unknown in ("a-2026", ".", "b"):
         with pytest.raises(SettingsError, match="no run"):
-            rundir.find_run(tmp_path, unknown)
+            record.find_run(tmp_path, unknown)
 
 
 def test_a_run_is_found_by_id_by_handle_and_as_the_latest(tmp_path: Path) -> None:
-    directory = rundir.create_run(tmp_path, "train-1")
-    rundir.save_run(RUN, directory)
+    directory = record.create_run(tmp_path, "train-1")
+    record.save_run(RUN, directory)
     for wanted in ("train-1", "docker://train-1", "", "latest"):
-        assert rundir.find_run(tmp_path, wanted) == directory
+        assert record.find_run(tmp_path, wanted) == directory
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_a_run_is_found_by_id_by_handle_and_as_the_latest(tmp_path: Path) -> Non
 def test_a_foreign_record_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(SettingsError, match=said):
-        rundir.load_run(tmp_path)
+        record.load_run(tmp_path)
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="holds no runs"):
-        rundir.find_run(tmp_path)
+        record.find_run(tmp_path)
     with pytest.raises(SettingsError, match="does not exist"):
-        rundir.create_run(tmp_path / "none", "a")
+        record.create_run(tmp_path / "none", "a")
     with pytest.raises(SettingsError, match="holds no run"):
-        rundir.load_run(tmp_path)
+        record.load_run(tmp_path)

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.settings import settings
-from gpu_profile.settings import template as settings_template
+from gpu_profile.settings import settings, template
 
 
 def load(tmp_path: Path, text: str = "", *words: str, **environ: str) -> settings.Settings:
@@ -53,7 +52,7 @@ def test_the_shipped_file_documents_every_key_and_is_all_defaults(
     pytestconfig: pytest.Config,
 ) -> None:
     shipped = pytestconfig.rootpath / ".env"
-    assert shipped.read_text() == settings_template.render_template()
+    assert shipped.read_text() == template.render_template()
     assert settings.load_settings(shipped, {}) == settings.load_settings(Path("/nonexistent"), {})
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.command import Result
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 from gpu_profile.runs.record import ReportSummary, RunRecord
 from tests.invoked import invoke
 from tests.unit.analysis.scenarios import Training
@@ -38,7 +38,7 @@ WITHOUT_STEPS = Training(ranks=1, steps=2, step_range="", kernel_us=8, host_us=3
 def fetched(training: Training, folder: Path, *flags: str, run: RunRecord = RUN) -> Result:
     directory = folder / run.id
     directory.mkdir()
-    rundir.save_run(run, directory)
+    record.save_run(run, directory)
     training.record().save(directory / FILE)
     words = ("fetch", "--job", run.id, *flags)
     return invoke(*words, directory=folder, REPORT_DIR=str(folder))

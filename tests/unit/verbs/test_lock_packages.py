@@ -6,8 +6,7 @@ from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.command import Result
-from gpu_profile.image import auto as decide
-from gpu_profile.image import build as image
+from gpu_profile.image import auto, build
 from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import load_settings
 from tests.invoked import invoke
@@ -32,8 +31,8 @@ esac
 def make_engine(directory: Path, fake_tool: Callable[[str, str], object], **packages: str) -> None:
     """An engine whose image is of these settings and has these packages."""
     (directory / ".env").write_text(ENV)
-    settings = process.drive(decide.decide_settings(load_settings(directory / ".env", {}))).settings
-    (directory / "labels").write_text(f"{image.inputs_hash(settings, ROOT)} {DIGEST}\n")
+    settings = process.drive(auto.decide_settings(load_settings(directory / ".env", {}))).settings
+    (directory / "labels").write_text(f"{build.inputs_hash(settings, ROOT)} {DIGEST}\n")
     (directory / "manifest").write_text(json.dumps({"packages": packages}))
     fake_tool("docker", DOCKER)
 

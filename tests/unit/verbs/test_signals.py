@@ -17,7 +17,7 @@ from gpu_profile.image_ref import ImageRef
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.progress import Progress
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 from gpu_profile.runs.follower import Absence
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
@@ -62,7 +62,7 @@ def engine(tmp_path: Path, fake_tool: FakeTool) -> Path:
 def fetching(tmp_path: Path, engine: Path) -> Iterator["subprocess.Popen[str]"]:
     """`invoke fetch` of a running job, which follows its output."""
     reporting_here(tmp_path)
-    rundir.save_run(RUN, rundir.create_run(tmp_path, "train-1"))
+    record.save_run(RUN, record.create_run(tmp_path, "train-1"))
     child = subprocess.Popen(
         argv("fetch", "--job", "train-1", directory=tmp_path),
         stdout=subprocess.DEVNULL,
@@ -150,8 +150,8 @@ class LostEngine(DockerLauncher):
 
 
 def test_an_engine_that_stays_away_leaves_the_run_as_it_is(tmp_path: Path) -> None:
-    directory = rundir.create_run(tmp_path, "train-1")
-    rundir.save_run(RUN, directory)
+    directory = record.create_run(tmp_path, "train-1")
+    record.save_run(RUN, directory)
     launcher = LostEngine(image=ImageRef(name="x"), report_dir=tmp_path)
     runner = Runner(launcher=launcher, directory=directory, progress=Progress())
     with pytest.raises(EngineAwayError, match="docker://train-1 may run on: gone") as away:

@@ -13,7 +13,7 @@ from gpu_profile import process
 from gpu_profile.cli.table import VERBS
 from gpu_profile.cli.verb import Verb
 from gpu_profile.command import Command, Result
-from gpu_profile.runs import record as rundir
+from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.places import ROOT
 from tests.invoked import invoke
@@ -214,7 +214,7 @@ def test_a_trace_file_is_written_and_checked(tmp_path: Path) -> None:
 @pytest.fixture
 def run_that_is_over(tmp_path: Path) -> RunRecord:
     """A failed run whose engine has nothing left of it."""
-    directory = rundir.create_run(tmp_path, "train-1")
+    directory = record.create_run(tmp_path, "train-1")
     run = RunRecord(
         id="train-1",
         launcher="slurm",
@@ -226,8 +226,8 @@ def run_that_is_over(tmp_path: Path) -> RunRecord:
         baseline={"wall_s": 2.0, "profiled_wall_s": 3.0, "ratio": 1.5},
         cleaned=True,
     )
-    rundir.save_run(run, directory)
-    (directory / rundir.OUTPUT_FILE).write_text("its words\n")
+    record.save_run(run, directory)
+    (directory / record.OUTPUT_FILE).write_text("its words\n")
     return run
 
 

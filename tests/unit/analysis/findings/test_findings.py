@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings import diagnose as diagnosing
+from gpu_profile.analysis.findings import diagnose
 from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
@@ -72,11 +72,11 @@ def test_findings_are_ordered_by_what_could_be_won(one_report: Diagnosis) -> Non
 
 def test_a_part_is_small_and_pickles() -> None:
     with Database.open(DATA / "all-ranks-one-report.sqlite.gz") as database:
-        part = diagnosing.collect_report_facts(database, Scope())
+        part = diagnose.collect_report_facts(database, Scope())
     packed = pickle.dumps(part)
     assert len(packed) < 1_000_000
-    again = diagnosing.judge_run([pickle.loads(packed)])
-    assert again.to_json() == diagnosing.judge_run([part]).to_json()
+    again = diagnose.judge_run([pickle.loads(packed)])
+    assert again.to_json() == diagnose.judge_run([part]).to_json()
 
 
 def test_the_text_is_complete(one_report: Diagnosis) -> None:
