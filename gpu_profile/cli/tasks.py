@@ -23,14 +23,12 @@ from invoke.parser.argument import Argument
 from invoke.program import Program
 from invoke.tasks import Task
 
-from gpu_profile import __version__, signals
+from gpu_profile import __version__
 from gpu_profile.cli import usage
 from gpu_profile.cli.program import CLONE_ONLY, PROGRAM, name_program
-from gpu_profile.cli.run_verb import run_verb
 from gpu_profile.cli.table import VERBS
 from gpu_profile.cli.verb import Option, Verb, VerbOptions
 from gpu_profile.errors import GpuProfileError
-from gpu_profile.redact import hide_url_passwords
 
 _NUMBERED = "."
 _PLACES = {
@@ -130,6 +128,10 @@ def _make_options(verb: Verb, flags: Mapping[str, Any]) -> VerbOptions:
 
 def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
     def body(_context: Context, **flags: Any) -> None:  # noqa: ANN401
+        # imported here: `--list` takes hardly longer than a bare Invoke program's
+        from gpu_profile import signals
+        from gpu_profile.cli.run_verb import run_verb
+
         options = _make_options(verb, flags)
         signals.install_handlers()
         try:
@@ -180,6 +182,8 @@ def _one_line_errors() -> Iterator[None]:
 
 
 def _make_exit(error: GpuProfileError) -> Exit:
+    from gpu_profile.redact import hide_url_passwords  # slow, for errors only
+
     return Exit(f"error: {hide_url_passwords(name_program(str(error)))}", code=error.exit_code)
 
 

@@ -8,9 +8,10 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from keyword import iskeyword
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpu_profile.components.kinds import KeyKind
+if TYPE_CHECKING:  # its patterns take 5 ms to compile, which `--list` does not need
+    from gpu_profile.components.kinds import KeyKind
 
 T = TypeVar("T")
 V = TypeVar("V", bound="VerbOptions")
@@ -31,7 +32,7 @@ class Option:
     settings: tuple[str, ...] = ()
     positional: bool = False
     of: tuple[str, ...] = ()
-    kind: KeyKind = "str"
+    kind: "KeyKind" = "str"
     choices: tuple[str, ...] = ()
 
     @property
@@ -45,7 +46,7 @@ def make_flag(
     default: T,
     doc: str,
     *settings: str,
-    kind: KeyKind = "str",
+    kind: "KeyKind" = "str",
     choices: tuple[str, ...] = (),
     positional: bool = False,
 ) -> T:
