@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 _PROGRAMS = "Scripts" if os.name == "nt" else "bin"
+_LOCK_OF_INV = "requirements.txt"  # ./inv copies the lock file that it installed into its .venv
 
 
 def resolved(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -70,10 +71,14 @@ def program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
 
 
 def environments(cwd: Path, environ: Mapping[str, str]) -> list[str]:
-    """Return the folders of the active environments, otherwise of those in the job's directory."""
+    """Return the folders of the active environments, otherwise of those in the job's directory.
+
+    The one that ./inv made for gpu-profile itself, in its clone, holds no program's packages.
+    """
     active = [environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-    own = [str(cwd / name) for name in (".venv", "venv") if (cwd / name / "pyvenv.cfg").is_file()]
-    return [folder for folder in active if folder] or own
+    own = [cwd / name for name in (".venv", "venv") if (cwd / name / "pyvenv.cfg").is_file()]
+    others = [str(folder) for folder in own if not (folder / _LOCK_OF_INV).is_file()]
+    return [folder for folder in active if folder] or others
 
 
 def nsys_of(named: str) -> dict[str, str]:

@@ -47,8 +47,9 @@ command -v module >/dev/null || . /etc/profile
 module load {names} || exit 3
 """
 _OWN_PYTHON = """\
-# The virtual environment of this directory, unless one is active.
-[ -n "${VIRTUAL_ENV-}${CONDA_PREFIX-}" ] || [ ! -f .venv/pyvenv.cfg ] || PATH=$PWD/.venv/bin:$PATH
+# The virtual environment of this directory, unless one is active or ./inv made it for itself.
+[ -n "${VIRTUAL_ENV-}${CONDA_PREFIX-}" ] || [ ! -f .venv/pyvenv.cfg ] ||
+  [ -f .venv/requirements.txt ] || PATH=$PWD/.venv/bin:$PATH
 """
 _FINDING = """\
 nsys=$(python3 "$run/find_nsys.py"{named}) || exit 3

@@ -122,6 +122,25 @@ def test_the_environment_of_the_directory_is_used_unless_one_is_active(
     assert expected in agent("logs", str(job))[1]
 
 
+def test_the_environment_of_inv_is_not_the_programs(tmp_path: Path, nsys: Path) -> None:
+    python = tmp_path / ".venv" / "bin" / "python3"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho from the environment of inv\n")
+    python.chmod(0o755)
+    for name in ("pyvenv.cfg", "requirements.txt"):
+        (tmp_path / ".venv" / name).touch()
+    job = tmp_path / "job"
+    env = {"VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
+    text = json.loads(spec(nsys, "python3", "-c", "print('mine')", env=env)) | {
+        "cwd": str(tmp_path)
+    }
+    agent("start", str(job), stdin=json.dumps(text))
+    ended(job)
+    log = agent("logs", str(job))[1]
+    assert "mine" in log
+    assert "of inv" not in log
+
+
 @pytest.mark.parametrize(
     ("words", "more", "code", "said"),
     [
