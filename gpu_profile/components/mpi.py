@@ -26,7 +26,7 @@ def _operator_without_prte(facts: Facts) -> str:
     Our manifest sets the variables of Open MPI 4 and 5; a user's own manifest may not.
     """
     version = facts.versions.get("mpi")
-    applies = facts.launcher == "mpijob" and version and version.major >= 5 and facts.manifest
+    applies = "kind: MPIJob" in facts.manifest and version and version.major >= 5
     if not applies or PRTE_HOSTFILE in facts.manifest:
         return ""
     return f"Open MPI {version} does not see the MPI operator's host file"

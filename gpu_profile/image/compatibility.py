@@ -104,7 +104,6 @@ def collect_facts(settings: Settings, *, manifest: str = "") -> Facts:
         cuda=cuda_of(settings.base_image),
         archs=parse_archs(settings.cuda_archs),
         versions={name: version for name, version in versions.items() if version},
-        launcher=settings.launcher,
         manifest=manifest,
         compiles=any(component.compiles_cuda(values) for component in enabled),
     )

@@ -20,7 +20,6 @@ class Facts:
     cuda: Version | None = None
     archs: tuple[int, ...] = ()
     versions: Mapping[str, Version] = field(default_factory=dict)
-    launcher: str = ""
     manifest: str = ""
     compiles: bool = False
 

@@ -27,9 +27,7 @@ BROKEN = {
     "CUDA 13's new names": Facts(cuda=Version("13.0"), archs=(101,), compiles=True),
     "nsys and old GPUs": Facts(versions=versions(nsys="2025.4.1"), archs=(70,)),
     "nsys and new GPUs": Facts(versions=versions(nsys="2024.6.2"), archs=(100,)),
-    "Open MPI 5 under an operator": Facts(
-        launcher="mpijob", versions=versions(mpi="5"), manifest="kind: MPIJob"
-    ),
+    "Open MPI 5 under an operator": Facts(versions=versions(mpi="5"), manifest="kind: MPIJob"),
 }
 HOLDING = (
     Facts(),
@@ -41,8 +39,8 @@ HOLDING = (
     Facts(cuda=Version("12.9"), archs=(70, 90, 100, 103), compiles=True),
     Facts(versions=versions(nsys="2025.3.2"), archs=(70, 90, 100)),
     Facts(versions=versions(nsys="2026.4.1"), archs=(80, 90, 100)),
-    Facts(launcher="mpijob", versions=versions(mpi="4"), manifest="kind: MPIJob"),
-    Facts(launcher="docker", versions=versions(mpi="5"), manifest=""),
+    Facts(versions=versions(mpi="4"), manifest="kind: MPIJob"),
+    Facts(versions=versions(mpi="5"), manifest=""),
 )
 
 
@@ -63,12 +61,7 @@ def test_what_works_breaks_none(found: Facts) -> None:
 
 def test_our_own_manifest_serves_open_mpi_5() -> None:
     manifest = (Path(__file__).parents[3] / "k8s" / "mpijob.yaml").read_text()
-    assert (
-        compatibility.list_broken(
-            Facts(launcher="mpijob", versions=versions(mpi="5"), manifest=manifest)
-        )
-        == ()
-    )
+    assert compatibility.list_broken(Facts(versions=versions(mpi="5"), manifest=manifest)) == ()
 
 
 def load(**values: str) -> Settings:
