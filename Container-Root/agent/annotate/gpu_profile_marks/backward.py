@@ -1,0 +1,178 @@
+"""Marks of the backward pass by module, without a node more in autograd's graph.
+
+Python 3.8, stdlib only. autograd numbers nodes in the order of their making (sequence numbers, by
+thread), and runs the backward pass from high to low numbers. So the nodes that one module made
+between two calls of other modules run one after the other. A pre-hook on the first of them tells
+that the module's backward begins. The first one can only be a node that a node of another module
+uses: the walk below finds those from the module's outputs. Pre-hooks return None: gradients are as
+they were. Full backward hooks would insert nodes.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from bisect import bisect_right
+from typing import Any
+
+from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
+
+_MOST_DEPTH = 4  # of tuples and mappings in a module's output
+_COMPILED = "torch._dynamo.compiled_autograd"
+
+
+class _Span:
+    """The nodes [start, end) of a finished module, and the nodes of others that they use."""
+
+    __slots__ = ("end", "inputs", "start")
+
+    def __init__(self, start: int, end: int, inputs: list[Any]) -> None:
+        self.start, self.end, self.inputs = start, end, inputs
+
+
+class _Thread(threading.local):
+    """The modules whose forward runs in this thread, and the spans of those that have ended."""
+
+    def __init__(self) -> None:
+        self.entered: list[tuple[Any, int, str]] = []
+        self.spans: list[_Span] = []
+
+
+class Backward:
+    """Finds the nodes of each module at the end of its forward, and hooks the first ones."""
+
+    def __init__(self, torch: Any) -> None:  # noqa: ANN401 - torch
+        self._torch = torch
+        self._sequence = torch._C._autograd._get_sequence_nr
+        self._task = torch._C._current_graph_task_id
+        self._tensor = torch.Tensor
+        self._thread = _Thread()
+        self._begins: dict[str, Any] = {}
+
+    def enter(self, module: Any, text: str) -> None:  # noqa: ANN401 - a torch.nn.Module
+        self._thread.entered.append((module, self._sequence(), text))
+
+    def leave(self, module: Any, output: Any) -> None:  # noqa: ANN401 - torch
+        entered = self._thread.entered
+        while entered:
+            inner, start, text = entered.pop()
+            if inner is module:
+                end = self._sequence()
+                if end > start:
+                    self._hook_nodes(start, end, text, output)
+                return
+
+    def forget(self) -> None:
+        """Drop all nodes: they hold the graph, and the graph its saved tensors."""
+        self._thread.entered.clear()
+        self._thread.spans.clear()
+
+    def _hook_nodes(self, start: int, end: int, text: str, output: Any) -> None:  # noqa: ANN401 - torch
+        spans = self._thread.spans
+        inner: list[_Span] = []
+        while spans and spans[-1].start >= start:
+            inner.append(spans.pop())
+        inner.reverse()
+        roots = [tensor.grad_fn for tensor in self._tensors(output, 0)]
+        own, inputs = _walk([node for node in roots if node is not None], start, end, inner)
+        if own:
+            begin = self._begin_of(text)
+            for node in own:
+                node.register_prehook(begin)
+        spans.append(_Span(start, end, inputs))
+
+    def _tensors(self, value: Any, depth: int) -> list[Any]:  # noqa: ANN401 - torch
+        if isinstance(value, self._tensor):
+            return [value]
+        if depth < _MOST_DEPTH:
+            if isinstance(value, dict):
+                value = tuple(value.values())
+            if isinstance(value, (tuple, list)):
+                return [each for item in value for each in self._tensors(item, depth + 1)]
+        return []
+
+    def _begin_of(self, text: str) -> Any:  # noqa: ANN401 - a callable
+        begin = self._begins.get(text)
+        if begin is None:
+            begin = self._begins[text] = self._make_begin(text)
+        return begin
+
+    def _make_begin(self, text: str) -> Any:  # noqa: ANN401 - a callable
+        mark = make_mark(f"backward {text}")
+        torch, task_of = self._torch, self._task
+
+        def begin(_gradients: Any) -> None:  # noqa: ANN401 - torch
+            if not SWITCH.on:
+                return
+            try:
+                task = task_of()
+                open_ = RANGES.open
+                last = open_[-1] if open_ else None
+                if last is not None and type(last[0]) is _Task and last[0].number == task:
+                    if last[1] is mark:
+                        return
+                    key = last[0]
+                    RANGES.pop(key)
+                else:
+                    key = _Task(task)
+                    end = functools.partial(_end, key)
+                    torch.autograd.Variable._execution_engine.queue_callback(end)
+                RANGES.push(key, mark)
+            except Exception as error:
+                SWITCH.fail(error)
+
+        return begin
+
+
+class _Task:
+    """One backward pass in one thread: the key of its ranges."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _end(key: _Task) -> None:
+    """End the ranges of a backward pass, in the thread where it ends."""
+    RANGES.pop(key)
+
+
+def _walk(
+    roots: list[Any], start: int, end: int, inner: list[_Span]
+) -> tuple[list[Any], list[Any]]:
+    """Return a module's own nodes that others use, and the nodes of others that it uses.
+
+    `roots` are nodes of its outputs. Nodes of modules inside it are skipped as a whole: their
+    spans say what they use. Each node is visited once.
+    """
+    starts = [span.start for span in inner]
+    own: list[Any] = []
+    inputs: list[Any] = []
+    hooked: set[Any] = set()
+    seen: set[Any] = set()
+    passed: set[int] = set()
+    todo = [(root, True) for root in roots]
+    while todo:
+        node, from_other = todo.pop()
+        number = node._sequence_nr()
+        if number >= end:  # gradients of parameters have the highest number
+            continue
+        if number < start:
+            if node not in hooked:
+                hooked.add(node)
+                inputs.append(node)
+            continue
+        place = bisect_right(starts, number) - 1
+        if place >= 0 and number < inner[place].end:
+            if place not in passed:
+                passed.add(place)
+                todo += [(each, True) for each in inner[place].inputs]
+            continue
+        if from_other and node not in hooked:
+            hooked.add(node)
+            own.append(node)
+        if node not in seen:
+            seen.add(node)
+            todo += [(each, False) for each, _ in node.next_functions if each is not None]
+    return own, inputs

@@ -1,0 +1,99 @@
+"""Register the hooks in a torch that was just imported. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gpu_profile_marks import modules, nvtx
+from gpu_profile_marks.backward import Backward
+from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls
+from gpu_profile_marks.ranges import SWITCH, Ranges
+from gpu_profile_marks.steps import Steps
+from gpu_profile_marks.waiting import LEVEL
+from gpu_profile_marks.window import make_window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DOMAIN = "gpu-profile"
+_FILE_WORKER = "torch.utils.data._utils.worker"
+
+
+def install(torch: Any, environ: Mapping[str, str], domain: Any = None) -> bool:  # noqa: ANN401 - torch
+    """Mark steps, and modules at the level `modules` or `ops`. Returns whether it does.
+
+    Without a tool that listens, the program stays as it is.
+    """
+    try:
+        domain = domain if domain is not None else nvtx.open_domain(DOMAIN)
+        if domain is None or _is_data_worker():
+            return False
+        Ranges.domain = domain
+        SWITCH.on = True
+        _install(torch, environ)
+    except Exception as error:
+        SWITCH.on = True
+        SWITCH.fail(error)
+    return SWITCH.on
+
+
+def _install(torch: Any, environ: Mapping[str, str]) -> None:  # noqa: ANN401 - torch
+    import torch.optim.optimizer as optimizers
+    import torch.utils.data.dataloader as loaders
+
+    compiling = torch.compiler.is_compiling
+    steps = StepMarks(torch, Steps(), make_window(torch, environ))
+    level = environ.get(LEVEL, "")
+    marks = modules.ModuleMarks(steps.at_forward, every=level in ("modules", "ops"))
+    if level in ("modules", "ops"):
+        marks.backward = Backward(torch)
+    modules.set_marks(marks, compiling)
+    of_module = torch.nn.modules.module
+    of_module.register_module_forward_pre_hook(modules.before_forward)
+    of_module.register_module_forward_hook(modules.after_forward, always_call=True)
+    modules.mark_compiled(torch.nn.Module)
+    _hide_hooks_from_warning(of_module)
+    of_optimizer = OptimizerMarks(steps, compiling)
+    optimizers.register_optimizer_step_pre_hook(of_optimizer.before)
+    optimizers.register_optimizer_step_post_hook(of_optimizer.after)
+    of_optimizer.count_skipped(torch)
+    mark_calls(torch, loaders._BaseDataLoaderIter, "__next__", "data")
+    mark_calls(torch, torch.autograd, "backward", "backward")
+    atexit.register(_finish, steps, os.getpid())
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _hide_hooks_from_warning(of_module: Any) -> None:  # noqa: ANN401 - torch.nn.modules.module
+    """Leave our hooks out of the question whose only use is a warning of torch.compile.
+
+    It would be given for every compiled module, and raised under `-W error`.
+    """
+    if not hasattr(of_module, "_has_any_global_hook"):
+        return
+    of_module._has_any_global_hook = lambda: bool(
+        of_module._global_backward_pre_hooks
+        or of_module._global_backward_hooks
+        or len(of_module._global_forward_hooks) > 1
+        or len(of_module._global_forward_pre_hooks) > 1
+    )
+
+
+def _finish(steps: StepMarks, process: int) -> None:
+    if SWITCH.on and os.getpid() == process:
+        try:
+            steps.finish()
+        except Exception as error:
+            SWITCH.fail(error)
+
+
+def _is_data_worker() -> bool:
+    """Return whether this process was spawned as a worker of a DataLoader."""
+    return _FILE_WORKER in sys.modules and sys.modules[_FILE_WORKER].get_worker_info() is not None
+
+
+def _after_fork() -> None:
+    """Stay silent in a forked child: nsys records a child only from its exec on."""
+    SWITCH.on = False

@@ -1,0 +1,184 @@
+"""Marks of steps and their phases: data loading, backward, optimizer. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+from typing import TYPE_CHECKING, Any
+
+from gpu_profile_marks.nvtx import number
+from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpu_profile_marks.steps import Steps
+    from gpu_profile_marks.window import Window
+
+_STEP = object()
+
+
+class StepMarks:
+    """The range `step` of the thread that trains, and the window of steps to record."""
+
+    def __init__(self, torch: Any, steps: Steps, window: Window | None) -> None:  # noqa: ANN401 - torch
+        self.steps = steps
+        self._window = window
+        self._mark = make_mark("step")
+        self._thread = 0
+        self._torch = torch
+
+    def at_forward(self) -> None:
+        """Begin a step where this forward of the outermost module is the first of one.
+
+        Forwards in the backward pass (recomputation), inside another range (a transform in data
+        loading) and in other threads are none.
+        """
+        ranges, thread = RANGES.open, threading.get_ident()
+        inside = len(ranges) > 1 or (ranges and ranges[0][0] is not _STEP)
+        if self._torch._C._current_graph_task_id() != -1 or inside:
+            return
+        if self._thread in (0, thread) and self.steps.begins_at_forward():
+            self._thread = thread
+            self._begin()
+
+    def _begin(self) -> None:
+        RANGES.pop(_STEP)
+        now = self.steps.begin()
+        if self._window is not None:
+            if self._window.turn(now):
+                self.steps.leave_out()
+            self._window.save(self.steps)
+        if self._mark.attributes is not None:
+            number(self._mark.attributes, now)
+        RANGES.push(_STEP, self._mark)
+
+    def optimizer_called(self, optimizer: Any) -> None:  # noqa: ANN401 - a torch optimizer
+        self.steps.call(id(optimizer), functools.partial(_find_others, self._torch, optimizer))
+
+    def finish(self) -> None:
+        """End the last step, and the recording if the program ends inside the window."""
+        if threading.get_ident() == self._thread:
+            RANGES.pop(_STEP)
+        if self._window is not None:
+            self._window.stop(self.steps.made())
+            self._window.save(self.steps, now=True)
+
+
+def _find_others(torch: Any, optimizer: Any) -> set[int]:  # noqa: ANN401 - torch
+    """Return the optimizers that share no parameter with this one: they may take turns with it.
+
+    A wrapper of an optimizer shares its parameters. This looks at each object of the process,
+    once: some 50 ms.
+    """
+    own = _parameters(optimizer)
+    kind = torch.optim.Optimizer
+    every = [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    return {id(each) for each in every if each is not optimizer and _apart(each, own)}
+
+
+def _parameters(optimizer: Any) -> set[int]:  # noqa: ANN401 - a torch optimizer
+    return {id(each) for group in optimizer.param_groups for each in group["params"]}
+
+
+def _apart(optimizer: Any, own: set[int]) -> bool:  # noqa: ANN401 - a torch optimizer
+    others = _parameters(optimizer) if "param_groups" in vars(optimizer) else set()
+    return bool(others) and not others & own
+
+
+class OptimizerMarks:
+    """Global hooks around Optimizer.step, and the end of GradScaler.step."""
+
+    def __init__(self, marks: StepMarks, compiling: Callable[[], bool]) -> None:
+        self._marks = marks
+        self._compiling = compiling
+
+    def before(self, optimizer: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401 - torch
+        if self._compiling() or not SWITCH.on:
+            return None
+        try:
+            mark = make_mark(f"optimizer {type(optimizer).__name__}")
+            RANGES.push(optimizer, mark)
+            return self._with_closure(optimizer, mark, args, kwargs)
+        except Exception as error:
+            SWITCH.fail(error)
+            return None
+
+    def _with_closure(self, optimizer: Any, mark: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401 - torch
+        """Return the arguments with a closure that is outside the optimizer's range.
+
+        A closure runs forward and backward (LBFGS; Lightning always gives one).
+        """
+        if callable(kwargs.get("closure")):
+            closure = _outside(kwargs["closure"], optimizer, mark)
+            return args, {**kwargs, "closure": closure}
+        if len(args) > 1 and callable(args[1]):
+            return (args[0], _outside(args[1], optimizer, mark), *args[2:]), kwargs
+        return None
+
+    def after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401 - torch
+        if self._compiling() or not SWITCH.on:
+            return
+        try:
+            RANGES.pop(optimizer)
+            self._marks.optimizer_called(optimizer)
+        except Exception as error:
+            SWITCH.fail(error)
+
+    def count_skipped(self, torch: Any) -> None:  # noqa: ANN401 - torch
+        """Count a step that GradScaler skips: it then does not call the optimizer."""
+        scaler_class = torch.amp.GradScaler
+        step = scaler_class.step
+        tracing = torch._C._dynamo.eval_frame.get_eval_frame_callback
+
+        def counted(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            result = step(scaler, optimizer, *args, **kwargs)
+            if SWITCH.on and tracing() is None:
+                try:
+                    self._marks.optimizer_called(optimizer)
+                except Exception as error:
+                    SWITCH.fail(error)
+            return result
+
+        scaler_class.step = in_file_of(step, counted)
+
+
+def _outside(closure: Callable[..., Any], optimizer: Any, mark: Any) -> Callable[..., Any]:  # noqa: ANN401 - torch
+    @functools.wraps(closure)
+    def outside(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the user's
+        reopen = SWITCH.on and RANGES.pop(optimizer)
+        result = closure(*args, **kwargs)
+        if reopen and SWITCH.on:
+            RANGES.push(optimizer, mark)
+        return result
+
+    return outside
+
+
+def mark_calls(torch: Any, owner: Any, name: str, message: str) -> None:  # noqa: ANN401 - torch
+    """Replace the function `owner.name` by one that runs it inside a range."""
+    call = getattr(owner, name)
+    key, mark = object(), make_mark(message)
+    tracing = torch._C._dynamo.eval_frame.get_eval_frame_callback
+
+    def marked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - torch
+        if not SWITCH.on or tracing() is not None:
+            return call(*args, **kwargs)
+        RANGES.push(key, mark)
+        try:
+            return call(*args, **kwargs)
+        finally:
+            RANGES.pop(key)
+
+    setattr(owner, name, in_file_of(call, marked))
+
+
+def in_file_of(call: Any, wrapper: Any) -> Any:  # noqa: ANN401 - functions
+    """Return the wrapper under the name and in the file of the function of torch that it calls.
+
+    torch.compile leaves frames of torch's files alone. A frame of our file would be one more to
+    trace, and one more graph break.
+    """
+    wrapper.__code__ = wrapper.__code__.replace(co_filename=call.__code__.co_filename)
+    return functools.wraps(call)(wrapper)

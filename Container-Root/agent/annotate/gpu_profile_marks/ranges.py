@@ -1,0 +1,94 @@
+"""The open ranges of each thread, and the switch that ends all marking. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpu_profile_marks.nvtx import Attributes, Domain
+
+
+class Switch:
+    """Whether marks are made. An exception in our code turns it off, with one line."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.at_end: list[Callable[[], None]] = []
+
+    def fail(self, error: BaseException) -> None:
+        if self.on:
+            self.on = False
+            words = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            print(f"gpu-profile: marks are off, the job goes on: {words}", file=sys.stderr)
+
+
+SWITCH = Switch()
+
+
+class Mark:
+    """The name of a range, and the address of what NVTX gets for it; 0 without NVTX."""
+
+    __slots__ = ("address", "attributes", "message")
+
+    def __init__(self, message: str, attributes: Attributes | None) -> None:
+        self.message = message
+        self.attributes = attributes
+        self.address = ctypes.addressof(attributes) if attributes is not None else 0
+
+
+class Ranges(threading.local):
+    """The open ranges of this thread, the innermost last: pairs of key and mark.
+
+    A key finds a range again: NVTX pops the innermost range only, and a range that an exception
+    left open must not stay open.
+    """
+
+    domain: Domain | None = None
+
+    def __init__(self) -> None:
+        self.open: list[tuple[object, Mark]] = []
+
+    def push(self, key: object, mark: Mark) -> None:
+        self.open.append((key, mark))
+        if self.domain is not None:
+            self.domain.push(mark.address)
+
+    def pop(self, key: object) -> bool:
+        """End the innermost range of this key and all ranges inside it.
+
+        Returns False if there is none.
+        """
+        ranges = self.open
+        for place in range(len(ranges) - 1, -1, -1):
+            if ranges[place][0] is key:
+                self.cut(place)
+                return True
+        return False
+
+    def cut(self, length: int) -> None:
+        """End ranges until `length` of them are open."""
+        while len(self.open) > length:
+            self.open.pop()
+            if self.domain is not None:
+                self.domain.pop()
+
+
+RANGES = Ranges()
+
+
+def make_mark(message: str) -> Mark:
+    """Return the mark of a message. A message's string is registered with NVTX once."""
+    mark = _MARKS.get(message)
+    if mark is None:
+        domain = Ranges.domain
+        mark = Mark(message, domain.make(message) if domain is not None else None)
+        _MARKS[message] = mark
+    return mark
+
+
+_MARKS: dict[str, Mark] = {}

@@ -1,0 +1,553 @@
+#!/usr/bin/env python3
+"""Run small training programs with or without marks: cases.py MARKS LEVEL CASE...
+
+MARKS is the folder of gpu_profile_marks, LEVEL none, steps or modules. Prints one JSON line a case:
+{"case", "losses": [hex of each], "grads": hex, "counters": torch.compile's, "marks": [[depth, name,
+number], ...]}.
+"""
+
+import ctypes
+import json
+import sys
+import tempfile
+import threading
+import warnings
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+warnings.filterwarnings("error", message="Using `torch.compile")  # what our hooks would cause
+MARKS, LEVEL = sys.argv[1:3]
+STEPS = 3
+
+
+class Log:
+    """Stands for NVTX: keeps the ranges of each thread."""
+
+    def __init__(self):
+        self.names = {}
+        self.lines = []
+        self.depths = {}
+
+    def make(self, message):
+        from gpu_profile_marks.nvtx import Attributes
+
+        attributes = Attributes()
+        self.names[ctypes.addressof(attributes)] = (message, attributes)
+        return attributes
+
+    def push(self, address):
+        message, attributes = self.names[address]
+        thread = threading.get_ident()
+        depth = self.depths.get(thread, 0)
+        self.depths[thread] = depth + 1
+        number = attributes.payload if attributes.payload_type else None
+        self.lines.append([depth, message, number])
+
+    def pop(self):
+        thread = threading.get_ident()
+        self.depths[thread] -= 1
+        assert self.depths[thread] >= 0, "popped more than pushed"
+
+
+LOG = Log()
+if LEVEL != "none":
+    sys.path.insert(0, MARKS)
+    from gpu_profile_marks import install, ranges
+
+    assert install.install(torch, {"GPU_PROFILE_ANNOTATE": LEVEL}, LOG)
+
+
+class Block(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+
+
+class Net(nn.Module):
+    def __init__(self, blocks=2, width=8):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
+        self.head = nn.Linear(width, 4)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+class Breaking(Net):
+    def forward(self, x):
+        x = self.blocks[0](x)
+        torch._dynamo.graph_break()
+        return self.head(self.blocks[1](x))
+
+
+def batches(count=STEPS):
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(count):
+        yield torch.randn(6, 8, generator=generator)
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def train(model, call=None, optimizer=None):
+    losses = []
+    optimizer = optimizer or sgd(model)
+    for x in batches():
+        loss = (model if call is None else call)(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return losses
+
+
+def plain():
+    return train(Net())
+
+
+def adam():
+    model = Net()
+    return train(model, optimizer=torch.optim.AdamW(model.parameters()))
+
+
+def compiled():
+    model = Net()
+    return train(model, torch.compile(model, backend="aot_eager"))
+
+
+def compiled_in_place():
+    model = Net()
+    model.compile(backend="aot_eager")
+    return train(model)
+
+
+def compiled_blocks():
+    model = Net()
+    for block in model.blocks:
+        block.compile(backend="aot_eager", fullgraph=True)
+    return train(model)
+
+
+def compiled_children():
+    model = Net()
+    for name, block in model.blocks.named_children():
+        model.blocks.register_module(
+            name, torch.compile(block, backend="aot_eager", fullgraph=True)
+        )
+    return train(model)
+
+
+def compiled_break():
+    model = Breaking()
+    return train(model, torch.compile(model, backend="aot_eager"))
+
+
+def compiled_shapes():
+    """Recompilation for another shape."""
+    model = Net()
+    call = torch.compile(model, backend="aot_eager")
+    optimizer, losses = sgd(model), []
+    for rows in (6, 6, 7, 9):
+        loss = call(torch.ones(rows, 8)).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+def compiled_step():
+    """The whole step is compiled: backward breaks the graph."""
+    model = Net()
+    optimizer = sgd(model)
+
+    @torch.compile(backend="aot_eager")
+    def step(x):
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    return [step(x) for x in batches()]
+
+
+def compiled_optimizer():
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    @torch.compile(backend="aot_eager")
+    def update():
+        optimizer.step()
+
+    losses = []
+    for x in batches():
+        loss = model(x).square().mean()
+        loss.backward()
+        update()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return losses
+
+
+class Checkpointed(Net):
+    reentrant = False
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=self.reentrant)
+        return self.head(x)
+
+
+def checkpointed():
+    return train(Checkpointed())
+
+
+def checkpointed_reentrant():
+    model = Checkpointed()
+    model.reentrant = True
+    return train(model, lambda x: model(x.requires_grad_()))
+
+
+def compiled_checkpoint():
+    model = Checkpointed()
+    return train(model, torch.compile(model, backend="aot_eager"))
+
+
+def _group():
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        store = dist.FileStore(tempfile.mkdtemp() + "/store", 1)
+        dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+
+
+def ddp():
+    _group()
+    return train(nn.parallel.DistributedDataParallel(Net()))
+
+
+def ddp_static():
+    _group()
+    model = Checkpointed()
+    return train(nn.parallel.DistributedDataParallel(model, static_graph=True))
+
+
+def fsdp2():
+    from torch.distributed.device_mesh import init_device_mesh
+
+    try:
+        from torch.distributed.fsdp import fully_shard
+    except ImportError:
+        from torch.distributed._composable.fsdp import fully_shard
+    _group()
+    mesh = init_device_mesh("cpu", (1,))
+    model = Net()
+    for block in model.blocks:
+        block.compile(backend="aot_eager")
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return train(model)
+
+
+def accumulation():
+    model, losses = Net(), []
+    optimizer = sgd(model)
+    for number, x in enumerate(batches(8)):
+        loss = model(x).square().mean()
+        loss.backward()
+        if number % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.detach())
+    return losses
+
+
+def gan():
+    """Two optimizers take turns: an iteration is one step."""
+    maker, judge, losses = Net(), Net(), []
+    of_judge, of_maker = sgd(judge), sgd(maker)
+    for x in batches(4):
+        fake = nn.functional.pad(maker(x), (0, 4))
+        loss = judge(x).mean() - judge(fake.detach()).mean()
+        loss.backward()
+        of_judge.step()
+        of_maker.zero_grad()
+        loss = loss.detach() + judge(fake).square().mean()
+        loss.backward()
+        of_maker.step()
+        of_judge.zero_grad()
+        losses.append(loss.detach())
+    return losses
+
+
+def two_at_once():
+    model, losses = Net(), []
+    first = sgd(model.blocks)
+    second = torch.optim.Adam(model.head.parameters())
+    for x in batches():
+        loss = model(x).square().mean()
+        loss.backward()
+        first.step()
+        second.step()
+        model.zero_grad()
+        losses.append(loss.detach())
+    return losses
+
+
+def new_optimizer():
+    """A second phase with an optimizer of its own."""
+    model = Net()
+    return train(model) + train(model, optimizer=torch.optim.Adam(model.parameters()))
+
+
+def closure():
+    model, losses = Net(), []
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)
+    for x in batches():
+
+        def again(x=x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+
+        losses.append(optimizer.step(again).detach())
+    return losses
+
+
+def scaler():
+    """GradScaler skips a step whose gradients are infinite."""
+    model, losses = Net(), []
+    optimizer, scale = sgd(model), torch.amp.GradScaler("cpu", init_scale=2.0)
+    for number, x in enumerate(batches(4)):
+        loss = model(x).square().mean()
+        scale.scale(loss * (float("inf") if number == 1 else 1.0)).backward()
+        scale.step(optimizer)
+        scale.update()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return losses
+
+
+class Recursive(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x, again=2):
+        x = torch.tanh(self.layer(x))
+        return self(x, again - 1) if again else x
+
+
+def recursive():
+    return train(Recursive())
+
+
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Linear(8, 8)
+        self.two = self.one
+
+    def forward(self, x):
+        return self.two(torch.relu(self.one(x)))
+
+
+def shared():
+    return train(Shared())
+
+
+class Raising(Net):
+    def forward(self, x):
+        try:
+            self.head(x[:, :3])
+        except RuntimeError:
+            pass
+        return super().forward(x)
+
+
+def raising():
+    """An inner forward raises and is caught; then the outermost one raises."""
+    model = Raising()
+    losses = train(model)
+    try:
+        model(torch.zeros(2, 3))
+    except RuntimeError:
+        pass
+    return losses + train(model)
+
+
+class Lazy(Net):
+    def forward(self, x):
+        return self.parts(x)
+
+    def parts(self, x):
+        for block in self.blocks:
+            x = block(x)
+            yield x
+        yield self.head(x)
+
+
+def generators():
+    model = Lazy()
+    return train(model, lambda x: sum(part.mean() for part in model(x)))
+
+
+def threads():
+    """Two threads run forwards of their own while one trains."""
+    model, other = Net(), Net()
+    stop = threading.Event()
+
+    def run():
+        while not stop.is_set():
+            other(torch.ones(2, 8))
+
+    runners = [threading.Thread(target=run) for _ in range(2)]
+    for each in runners:
+        each.start()
+    losses = train(model)
+    stop.set()
+    for each in runners:
+        each.join()
+    return losses
+
+
+class Items(torch.utils.data.Dataset):
+    """A transform that is a module runs while data is loaded."""
+
+    def __init__(self):
+        self.transform = nn.Identity()
+
+    def __len__(self):
+        return 18
+
+    def __getitem__(self, index):
+        return self.transform(torch.full((8,), index / 10))
+
+
+def loaded(workers=0):
+    model, losses = Net(), []
+    optimizer = sgd(model)
+    for x in torch.utils.data.DataLoader(Items(), batch_size=6, num_workers=workers):
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+def workers():
+    return loaded(2)
+
+
+def evaluated():
+    """Evaluation after each step, without gradients."""
+    model, losses = Net(), []
+    optimizer = sgd(model)
+    for x in batches():
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        model.eval()
+        with torch.no_grad():
+            losses.append(model(x).mean())
+        model.train()
+    return losses
+
+
+def double():
+    """A gradient of gradients."""
+    model, losses = Net(), []
+    optimizer = sgd(model)
+    for x in batches():
+        x.requires_grad_()
+        (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        loss = slope.square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return losses
+
+
+def traced():
+    model = Net()
+    return train(model, torch.jit.trace(model, torch.zeros(6, 8)))
+
+
+def functional():
+    from torch.func import functional_call, grad, vmap
+
+    model = Net()
+    weights = {name: value.detach() for name, value in model.named_parameters()}
+
+    def loss(values, x):
+        return functional_call(model, values, (x,)).square().mean()
+
+    gradients = [vmap(grad(loss), in_dims=(None, 0))(weights, x) for x in batches()]
+    return [sum(each.sum() for each in values.values()) for values in gradients]
+
+
+def broken():
+    """An exception in our own code ends the marks, with one line, and not the program."""
+    if LEVEL != "none":
+        LOG.push = None
+    return train(Net())
+
+
+def fresh():
+    """Forget the steps of the case before."""
+    LOG.lines.clear()
+    if LEVEL != "none":
+        from gpu_profile_marks import modules, steps
+
+        ranges.RANGES.cut(0)
+        modules._marks._starts.__self__.steps = steps.Steps()
+
+
+def deterministic(case):
+    torch.manual_seed(3)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    fresh()
+    try:
+        losses = globals()[case]()
+    except Exception as error:
+        print(json.dumps({"case": case, "error": f"{type(error).__name__}: {error}"[:2000]}), flush=True)
+        return
+    counters = {
+        group: dict(values)
+        for group, values in torch._dynamo.utils.counters.items()
+        if group in ("graph_break", "stats", "recompiles")
+    }
+    print(
+        json.dumps(
+            {
+                "case": case,
+                "losses": [float(loss).hex() for loss in losses],
+                "counters": counters,
+                "marks": LOG.lines,
+                "on": LEVEL != "none" and ranges.SWITCH.on,
+            }
+        ),
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    import torch._dynamo.utils
+
+    torch.use_deterministic_algorithms(True)
+    for case in sys.argv[3:]:
+        deterministic(case)
