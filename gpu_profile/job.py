@@ -14,6 +14,9 @@ from gpu_profile.launchers.table import LAUNCHERS
 LauncherName: TypeAlias = str
 """The name of a row in launchers/table.py, such as `slurm`."""
 
+Annotate = Literal["none", "steps", "modules", "ops"]
+ANNOTATE_LEVELS: tuple[Annotate, ...] = get_args(Annotate)
+
 Preset = Literal["light", "comm", "full"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 
@@ -67,6 +70,10 @@ class ProfileSpec:
     export: str = ""
     ranks: frozenset[int] | None = None
     """The ranks to profile; None means all."""
+    annotate: Annotate = "none"
+    """What is marked in a PyTorch program, from outside."""
+    steps: tuple[int, int] | None = None
+    """Record the steps from the first number to before the second, as in (20, 40)."""
     nsys_args: tuple[str, ...] = ()
 
 
@@ -107,6 +114,16 @@ class Handle:
             f"{text!r} is not a job handle",
             f"Use LAUNCHER://ID with a launcher of {', '.join(LAUNCHERS)}",
         )
+
+
+def parse_steps(text: str) -> tuple[int, int] | None:
+    """Return (20, 40) of `20:40`, and None of "". Raises SettingsError."""
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text)
+    if match is None or int(match[1]) >= int(match[2]):
+        raise SettingsError(f"--steps {text!r} is no range of steps", "Use 20:40 for 20 to 39")
+    return int(match[1]), int(match[2])
 
 
 def parse_ranks(text: str) -> frozenset[int] | None:

@@ -22,7 +22,7 @@ from job_state import NO_LINK, WORK, RefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_RECORDINGS, _EXPORTS = (".nsys-rep", ".qdstrm"), (".sqlite",)
+_RECORDINGS, _EXPORTS = (".nsys-rep", ".qdstrm", ".steps.json"), (".sqlite",)
 # `rank0.host.nsys-rep`, `attempt-1/rank0.host.nsys-rep`. Refused: `..`, a hidden file, a control
 # character, and a leading `-`, which programs would read as an option.
 _NAME = re.compile(r"(attempt-\d{1,6}/)?[^/\x00-\x1f\x7f.-][^/\x00-\x1f\x7f]{0,240}")
@@ -49,7 +49,7 @@ def names(job: Path) -> list[str]:
         *job.iterdir(),
         *(p for d in job.glob("attempt-*") if _is_folder(d) for p in d.iterdir()),
     ]
-    found = [path.relative_to(job) for path in inside if path.suffix in _RECORDINGS]
+    found = [path.relative_to(job) for path in inside if path.name.endswith(_RECORDINGS)]
     regular = [path for path in found if stat.S_ISREG((job / path).lstat().st_mode)]
     return sorted(p.as_posix() for p in regular if p.parts[0] != WORK and is_expected(p.as_posix()))
 

@@ -2,7 +2,7 @@
 """Run a command, each chosen rank of it under Nsight Systems. Python 3.8, stdlib only.
 
     profile.py [--processes N] [--ranks all|0,3] [--output DIR] [--nsys PATH] [--first=OPTION]…
-               [--plain] [--shelter] [NSYS_OPTION…] -- COMMAND…
+               [--annotate LEVEL] [--steps A:B] [--plain] [--shelter] [NSYS_OPTION…] -- COMMAND…
 
 Starts N ranks on this node with --processes; otherwise it is one rank of torchrun, mpirun, srun
 or of its own --processes, and finds out which. A chosen rank's report is
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 # The sibling modules lie beside this file, also where it is a copy on another machine.
 import shelter
 import start_ranks
+from annotated_env import STEPS_FILE, describe_steps, marked_environment
 from masked_import import Recorded, has_report, import_stream
 from mpirun_watch import MpirunWatch, is_mpirun
 from rank_env import Place, place
@@ -61,6 +62,8 @@ class Call(NamedTuple):
             *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
             f"--mpirun-wait={ours.mpirun_wait}",
             *(f"--first={option}" for option in ours.first),
+            f"--annotate={ours.annotate}",
+            *([f"--steps={ours.steps}"] if ours.steps else []),
             *(["--plain"] if ours.plain else []),
             *(["--shelter"] if ours.shelter else []),
             *(*self.nsys_options, "--", *self.command),
@@ -82,6 +85,8 @@ def parse(argv: Sequence[str]) -> Call:
     parser.add_argument("--first", action="append", default=[])
     parser.add_argument("--grace", type=float, default=90.0)
     parser.add_argument("--mpirun-wait", type=float, default=180.0)
+    parser.add_argument("--annotate", default="none")
+    parser.add_argument("--steps", default="")
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--shelter", action="store_true")
     options, nsys_options = parser.parse_known_args(argv[:end])
@@ -146,6 +151,7 @@ class Recording:
         host = re.sub(r"[^\w.-]", "_", platform.node().partition(".")[0]) or "localhost"
         self.output = Path(call.options.output).absolute()
         self.name = f"rank{here.rank}.{host}"
+        self.steps_file = self.output / f"{self.name}{STEPS_FILE}"
 
     def run(self, command: Sequence[str], env: Mapping[str, str]) -> int:
         """Run the command under nsys, remove environments from the report, return the exit code."""
@@ -158,7 +164,7 @@ class Recording:
         started = time.time()
         sheltered = self.call.options.shelter
         argv = [*self.argv(nsys), *shelter.exposed(command, sheltered)]
-        recorded = Recorded(nsys, self.call.nsys_options, env)
+        recorded = Recorded(nsys, self.call.nsys_options, self.marked(env))
         with recorded.keeper:
             with shelter.blocked(sheltered):
                 child = Child(argv, recorded.environment, self.call.options.grace)
@@ -169,6 +175,13 @@ class Recording:
                 import_stream(stream, self.call.options.nsys)
         recorded.replace(self.files("nsys-rep"), self.here.rank)
         return self.judged(code, bool(child.stopper.signum), started)
+
+    def marked(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment, with marks if --annotate has a level."""
+        ours = self.call.options
+        return marked_environment(
+            env, ours.annotate, ours.steps, self.steps_file, self.call.nsys_options
+        )
 
     def argv(self, nsys: str) -> list[str]:
         first = self.call.options.first if self.here.local_rank == 0 else []
@@ -186,8 +199,13 @@ class Recording:
         reports = self.files("nsys-rep")
         for report in reports:
             report.chmod(0o600)
+        steps = self.call.options.steps
+        news = describe_steps(self.steps_file, steps) if steps else ""
+        if reports and news:
+            say(f"rank {self.here.rank}: --steps {steps}: {news}")
         if not reports:
             why = _left_behind(started) if stopped or code >= _BY_SIGNAL else ""
+            why = why or (f": --steps {steps}: {news}" if news else "")
             say(f"rank {self.here.rank}: nsys wrote no report{why or _NEVER}")
         if code in (143, 137) and reports and not stopped and self.nsys_ends_the_job():
             return 0

@@ -19,6 +19,8 @@ from gpu_profile.nsys.help import (
 )
 from gpu_profile.nsys.presets import _PRESETS, PYTHON_HZ, _Preset
 
+_STEPS_RANGE = "capture@gpu-profile"
+"""The range and domain of Container-Root/agent/annotate that surround the steps to record."""
 # The kind of events that a value of --trace records, for the check of reports.
 _PYTHON_STACKS = {"python-sampling": "true", "python-sampling-frequency": f"{PYTHON_HZ}"}
 _KINDS: Mapping[str, str] = {
@@ -74,6 +76,14 @@ def sample_window(spec: ProfileSpec, *, gpus: bool) -> ProfileSpec:
     """
     has_window = spec.capture_range or spec.delay_s is not None or spec.duration_s is not None
     return spec if has_window or not gpus else replace(spec, capture_range="cudaProfilerApi")
+
+
+def step_window(spec: ProfileSpec, *, gpus: bool) -> ProfileSpec:
+    """Return `spec` with the window that the marks of --steps start and stop.
+
+    Without CUDA there is no cudaProfilerStart: a range of ours starts nsys.
+    """
+    return replace(spec, capture_range="cudaProfilerApi" if gpus else "nvtx")
 
 
 def needs_privileges(options: Sequence[str]) -> bool:
@@ -180,6 +190,8 @@ def _asked_options(spec: ProfileSpec, has: Options) -> dict[str, str]:
         "nvtx-domain-include": spec.nvtx_domain_include,
         "nvtx-domain-exclude": spec.nvtx_domain_exclude,
         "cuda-graph-trace": spec.cuda_graph_trace,
+        "nvtx-capture": _STEPS_RANGE if spec.steps and spec.capture_range == "nvtx" else "",
+        "pytorch": "autograd-shapes-nvtx" if spec.annotate == "ops" else "",
         "export": check_value(has, "export", spec.export),
         "stats": "true" if spec.stats else "",
         **_list_function_options(spec, has),

@@ -1,6 +1,6 @@
 """The command line of profile.py, which runs ranks under nsys."""
 
-from gpu_profile.job import Job, NsysPlan
+from gpu_profile.job import Job, NsysPlan, ProfileSpec
 
 
 def rank_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
@@ -11,6 +11,7 @@ def rank_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
     return (
         f"--ranks={'all' if ranks is None else ','.join(map(str, sorted(ranks)))}",
         f"--output={output}",
+        *_list_marks(job.profile),
         *(f"--first={option}" for option in plan.first),
         *plan.options,
         "--",
@@ -22,3 +23,10 @@ def local_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]
     """Return the words after `profile.py` if it starts the node's ranks itself."""
     processes = (f"--processes={job.resources.tasks_per_node}",) if job.ddp else ()
     return (*processes, *rank_arguments(job, plan, output=output))
+
+
+def _list_marks(spec: ProfileSpec) -> tuple[str, ...]:
+    """Return profile.py's words for marks in the program, and for the steps to record."""
+    level = "steps" if spec.steps and spec.annotate == "none" else spec.annotate
+    window = (f"--steps={spec.steps[0]}:{spec.steps[1]}",) if spec.steps else ()
+    return (*((f"--annotate={level}",) if level != "none" else ()), *window)

@@ -12,7 +12,7 @@ from gpu_profile.components.kinds import KeyKind
 from gpu_profile.components.table import COMPONENTS, missing_requirements
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.image_ref import ImageRef
-from gpu_profile.job import LauncherName
+from gpu_profile.job import Annotate, LauncherName
 from gpu_profile.launchers.table import LAUNCHER_KEYS, LAUNCHERS
 from gpu_profile.settings import envfile
 from gpu_profile.settings.parse import parse_value
@@ -99,6 +99,9 @@ class Settings:
         "percent",
     )
 
+    annotate: Annotate = _make_key(
+        "none", "What profile marks in a PyTorch program: steps, also its modules, also operators"
+    )
     launcher: LauncherName = _make_key(
         "docker", "Where profile and test run when --on does not say it", "choice", tuple(LAUNCHERS)
     )

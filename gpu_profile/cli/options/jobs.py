@@ -29,6 +29,10 @@ class NsysOptions:
     sample: str = make_flag("", "nsys: CPU sampling")
     capture_range: str = make_flag("", "nsys: none, cudaProfilerApi or nvtx", choices=_RANGES)
     capture_range_end: str = make_flag("", "nsys: stop, stop-shutdown, repeat[:N], …")
+    annotate: str = make_flag(
+        "", "marks in a PyTorch program: none, steps, modules or ops", "ANNOTATE"
+    )
+    steps: str = make_flag("", "record steps 20 to 39 of a PyTorch program: 20:40")
     delay: float = make_flag(0.0, "nsys: seconds before recording", kind="number")
     duration: float = make_flag(0.0, "nsys: seconds of recording; the job goes on", kind="number")
     python_functions_trace: str = make_flag("", "nsys: JSON file of functions to trace")

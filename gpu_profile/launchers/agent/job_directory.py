@@ -21,8 +21,8 @@ SAMPLES = CONTAINER_ROOT / "samples"
 
 
 def list_scripts(folder: Path) -> tuple[str, ...]:
-    """Return the sorted names of a folder's Python files: `find_nsys.py`, `job.py`, …"""
-    return tuple(sorted(path.name for path in folder.glob("*.py")))
+    """Return the sorted paths of a folder's Python files in it: `annotate/…`, `job.py`, …"""
+    return tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py")))
 
 
 STATES: Mapping[str, JobState] = {

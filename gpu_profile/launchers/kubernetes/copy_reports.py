@@ -29,7 +29,7 @@ for _ in $(seq {_SETTLE_S}); do
   [ "$busy" ] || break
   sleep 1
 done
-cksum -- *.nsys-rep *.qdstrm 2>/dev/null
+cksum -- *.nsys-rep *.qdstrm *.steps.json 2>/dev/null
 true"""
 _EXPORT = """cd "$1" && for report in *.nsys-rep; do
   database=${report%.nsys-rep}.sqlite

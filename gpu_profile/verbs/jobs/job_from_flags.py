@@ -25,6 +25,7 @@ from gpu_profile.job import (
     ProfileSpec,
     Resources,
     parse_ranks,
+    parse_steps,
 )
 from gpu_profile.launcher import ImageFrom, Launcher
 from gpu_profile.nsys import options as nsys
@@ -49,7 +50,7 @@ def job_from(options: ProfileOptions, chosen: Settings, launcher: Launcher) -> J
         name=record.run_id(command, now, options.name),
         command=tuple(command),
         image=image_of(options.image, chosen, launcher.images),
-        profile=_profile_spec(options),
+        profile=_profile_spec(options, chosen),
         resources=resources,
         ddp=bool(options.ddp) or (resources.tasks_per_node or 1) > 1,
         env=_parse_environment(options),
@@ -70,7 +71,7 @@ def _check_ranks(job: Job) -> None:
         raise SettingsError(what, "Choose among them, or leave it out")
 
 
-def _profile_spec(options: ProfileOptions) -> ProfileSpec:
+def _profile_spec(options: ProfileOptions, chosen: Settings) -> ProfileSpec:
     functions = options.python_functions_trace
     return ProfileSpec(
         preset=_parse_preset(options.preset),
@@ -89,8 +90,19 @@ def _profile_spec(options: ProfileOptions) -> ProfileSpec:
         gpu_metrics=options.gpu_metrics or None,
         nic_metrics=options.nic_metrics or None,
         ranks=parse_ranks(options.ranks),
+        annotate=chosen.annotate,
+        steps=_parse_window(options),
         nsys_args=split_words("--nsys-args", options.nsys_args),
     )
+
+
+def _parse_window(options: ProfileOptions) -> tuple[int, int] | None:
+    """Return the steps to record. Raises SettingsError beside another window."""
+    steps = parse_steps(options.steps)
+    if steps and (options.capture_range or options.delay or options.duration):
+        others = "--capture-range, --delay and --duration"
+        raise SettingsError(f"--steps is a window, as are {others}", "Give one of them")
+    return steps
 
 
 def _parse_preset(text: str) -> Preset:
@@ -186,7 +198,9 @@ def _help_text(job: Job, launcher: Launcher) -> str:
 def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tuple[str, ...]]:
     """Return the nsys options for a help text, and the kinds of events they must record."""
     gpus = bool(job.resources.gpus_per_node)
-    if job.command[: len(SAMPLE)] == SAMPLE:
+    if spec.steps:
+        spec = nsys.step_window(spec, gpus=gpus)
+    elif job.command[: len(SAMPLE)] == SAMPLE:
         spec = nsys.sample_window(spec, gpus=gpus)
     options = nsys.profile_options(spec, help_text, gpus=gpus)
     first = nsys.first_options(spec, help_text, gpus=gpus, efa=bool(job.resources.efa_per_node))

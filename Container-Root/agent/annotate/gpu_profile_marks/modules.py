@@ -113,7 +113,7 @@ def after_forward(module: Any, _arguments: Any, output: Any) -> None:  # noqa: A
 
 def set_marks(marks: ModuleMarks | None, compiling: Callable[[], bool] = _never) -> None:
     """Set what the hooks call."""
-    global _marks, _compiling  # noqa: PLW0603 - see above
+    global _marks, _compiling
     _marks, _compiling = marks, compiling
 
 
@@ -125,7 +125,7 @@ def mark_compiled(module_class: Any) -> None:  # noqa: ANN401 - torch.nn.Module
     """Mark modules that are compiled in place, whose hooks run inside the compiled region only."""
     compile_in_place = module_class.compile
 
-    def compile(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: A001, ANN401 - torch's name
+    def compile(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - torch's name
         compile_in_place(self, *args, **kwargs)
         self._compiled_call_impl = _surround(self, self._compiled_call_impl)
 

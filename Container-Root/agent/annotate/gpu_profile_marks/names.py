@@ -1,4 +1,4 @@
-"""Names of modules: qualified name, class, and file and line of the class. Python 3.8, stdlib only."""
+"""Names of modules: qualified name, class, its file and line. Python 3.8, stdlib only."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ _kept: list[object] = []
 def open_domain(name: str) -> Domain | None:
     """Return the domain, or None if no tool listens."""
     path = os.environ.get("NVTX_INJECTION64_PATH", "")
-    if not path or ctypes.sizeof(ctypes.c_void_p) != 8:  # noqa: PLR2004 - bytes of a pointer
+    if not path or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     tables = _Tables()
     tool = ctypes.CDLL(path)

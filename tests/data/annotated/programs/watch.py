@@ -23,6 +23,8 @@ _profiler = None
 if os.environ.get("DETERMINISTIC"):
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
+    for backend in ("flash", "mem_efficient", "cudnn"):  # their backward adds in any order
+        getattr(torch.backends.cuda, f"enable_{backend}_sdp")(False)
 torch.manual_seed(7)
 
 
@@ -166,7 +168,8 @@ def _tell():
         counters["graph_break"] = sum(counters.pop("graph_break", {}).values())
     between = [1e3 * (b - a) for a, b in zip(_times, _times[1:])]
     after = WARM + TRACED
-    mean = 1e3 * (_times[-1] - _times[after - 1]) / max(len(_times) - after, 1)
+    timed = len(_times) - after
+    mean = 1e3 * (_times[-1] - _times[after - 1]) / timed if timed > 0 else 0.0
     facts = {
         "program": os.path.basename(sys.argv[0]),
         "rank": os.environ.get("RANK", "0"),

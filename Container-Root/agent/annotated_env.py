@@ -1,0 +1,54 @@
+"""The environment that marks a PyTorch program, and what the program tells of its steps.
+
+Python 3.8, stdlib only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_START_UP = Path(__file__).resolve().parent / "annotate"
+STEPS_FILE = ".steps.json"
+"""The ending of a rank's file of step times: `rank0.host.steps.json` beside its report."""
+
+
+def marked_environment(
+    environ: Mapping[str, str], level: str, steps: str, file: Path, nsys_options: Sequence[str]
+) -> dict[str, str]:
+    """Return the environment of a rank whose steps are marked, or are recorded in part.
+
+    `level`: none, steps, modules or ops. `steps`: "" or the window `20:40`. `file`: where the
+    program writes the times of its steps.
+    """
+    if level in ("", "none"):
+        return dict(environ)
+    paths = (str(_START_UP), environ.get("PYTHONPATH", ""))
+    marks = {
+        "GPU_PROFILE_ANNOTATE": level,
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+    }
+    if steps:
+        cuda = "--capture-range=cudaProfilerApi" in nsys_options
+        marks["GPU_PROFILE_STEPS"] = steps
+        marks["GPU_PROFILE_STEPS_START"] = "cuda" if cuda else "nvtx"
+        marks["GPU_PROFILE_STEPS_FILE"] = str(file)
+    return {**environ, **marks}
+
+
+def describe_steps(file: Path, steps: str) -> str:
+    """Return what to say of a window that the program did not reach to its end; otherwise ""."""
+    first, _, end = steps.partition(":")
+    try:
+        made = int(json.loads(file.read_text(encoding="utf-8"))["steps"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "it made no step of PyTorch that could be counted"
+    if made >= int(end):
+        return ""
+    told = f"it ended after {made} steps"
+    return f"{told}: steps {first} to {made - 1} are recorded" if made > int(first) else told
