@@ -127,7 +127,10 @@ class Launcher(Protocol):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Launcher":
-        """Return the launcher of these settings. Raises SettingsError for ones it cannot use."""
+        """Return the launcher of these settings: `SshLauncher(address="ubuntu@10.0.0.1")`.
+
+        Raises SettingsError for settings that it cannot use.
+        """
 
     @classmethod
     def with_image(cls, settings: Settings, image: str) -> Settings:
