@@ -47,9 +47,13 @@ class Result:
 
     @property
     def said(self) -> str:
-        """The last line of stderr or stdout, usually the reason of a failure."""
+        """The last line of stderr or stdout, usually the reason of a failure.
+
+        Advice such as "Run 'docker run --help' for more information" is no reason.
+        """
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
-        return lines[-1].strip() if lines else f"exit code {self.returncode}"
+        reasons = [line for line in lines if line.strip() and "--help" not in line] or lines
+        return reasons[-1].strip() if reasons else f"exit code {self.returncode}"
 
 
 Steps: TypeAlias = Generator[Command, Result, T]

@@ -27,7 +27,7 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{16}\.part|\.new-\w+")
 """Names of drafts and of folders for the output of other programs."""
 _YOUNGEST_S = 60.0  # younger drafts are not removed: the lock follows the file within 1 ms
-_MENDABLE = {errno.ENOSPC, errno.EDQUOT}
+FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 """Errors that are raised unchanged: a full disk, a full quota. tasks.py prints the next step."""
 
 
@@ -96,7 +96,7 @@ def _new_file(path: Path, mode: int | None) -> tuple[Path, int]:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
         return draft, os.open(draft, flags, mode)
     except OSError as error:
-        if error.errno in _MENDABLE:
+        if error.errno in FULL_DISK:
             raise
         what = f"{path} cannot be written: {error.strerror}"
         raise SettingsError(what, _ELSEWHERE) from error

@@ -65,7 +65,8 @@ SECRET_WORDS = (
 )
 """Parts of names of secrets, as a pattern to be used without regard to case."""
 _ASSIGNED = re.compile(
-    rf"(?i)([\w-]*{SECRET_WORDS}(?:[_-]?(?:id|key))?[\"']?\s*[=:]\s*[\"']?)"
+    # No `[\w-]*` before the word: a line of 8,000 dashes took 17 s.
+    rf"(?i)({SECRET_WORDS}(?:[_-]?(?:id|key))?[\"']?\s*[=:]\s*[\"']?)"
     r"(?![\d.]+(?:\D|$)|true|false|none|null|<|\*\*\*)([^\s\"',;}<]{6,})"
 )
 """Matches `api_key: abcdef` in free text. Numbers and short words there are rarely credentials."""

@@ -1,8 +1,16 @@
 """Run one export of a report."""
 
+import shutil
+from pathlib import Path
+
 from gpu_profile import process
 from gpu_profile.command import Command, Result
+from gpu_profile.errors import ReportError
 from gpu_profile.nsys.export import without_blobs
+from gpu_profile.runs.report_files import is_whole_export
+
+_FULL = ("No space left on device", "disk is full", "Disk quota exceeded")
+_LEAST_FREE = 1 << 20  # less free space than 1 MiB counts as a full disk
 
 
 def run_export(export: Command) -> Result:
@@ -10,3 +18,15 @@ def run_export(export: Command) -> Result:
     result = process.run(export)
     plain = without_blobs(export, result)
     return process.run(plain) if plain else result
+
+
+def check_export(report: Path, output: Path, result: Result) -> None:
+    """Raise ReportError, with the reason, unless `output` is a whole export of the report."""
+    if result.returncode == 0 and is_whole_export(output):
+        return
+    reason = result.said if result.returncode else "its export is no whole SQLite file"
+    text = result.stdout + result.stderr
+    if any(map(text.__contains__, _FULL)) or shutil.disk_usage(output.parent).free < _LEAST_FREE:
+        reason = f"the disk of {report.parent} is full"
+    again = f"The file is kept; `invoke fetch --job {report.parent.name}` tries again"
+    raise ReportError(f"{report} cannot be read: {reason}", again)

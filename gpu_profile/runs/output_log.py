@@ -22,9 +22,10 @@ _NSYS = re.compile(
 """Lines that nsys prints about the report that it writes."""
 _STARTER = re.compile(
     rf"{_FROM}(profile\.py: rank \d+ ended|gpu-profile: \S+ ended with \d+; )|srun: "
+    r"|unexpected EOF$|[Ee]rror from daemon in stream"
     r"|slurmstepd-(?!\S+ error: pyxis:\s+(\[ERROR\]|curl:|--container-))"
 )
-"""Lines of profile.py, a pod's script or Slurm, not the job's own. A container that did not
+"""Lines of profile.py, a pod's script, Slurm or docker, not the job's own. A container that did not
 start has no own lines: then the message of pyxis counts as one."""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_profile import files
 from gpu_profile.errors import ReportError
 from gpu_profile.runs.record import OUTPUT_FILE
 
@@ -12,6 +13,10 @@ from gpu_profile.runs.record import OUTPUT_FILE
 _FILE = re.compile(
     r"rank(?P<rank>\d+)\.(?P<host>\d+(?:\.\d+){3}|.+?)(?:\.(?P<window>\d+))?\.nsys-rep"
 )
+_FULL = "No space left on device"
+_RECORDING = re.compile(r"^\s*(/\S+\.qdstrm)\s*$", re.MULTILINE)
+"""A line of nsys behind `Generated:`, if its importer failed."""
+_TAIL = 1 << 16  # bytes at the end of output.log that are searched
 _KIND_TABLES: Mapping[str, tuple[str, ...]] = {
     "cuda": (
         "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -104,5 +109,20 @@ def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: P
             f"rank {ranks} left a recording that was not imported: {', '.join(unfinished)}",
             f"An nsys with its importer reads it: `nsys import` or QdstrmImporter, in {directory}",
         )
-    hint = f"See {directory / OUTPUT_FILE} for nsys' own words"
-    raise ReportError(f"no report of rank {ranks} in {directory}", hint)
+    what = f"no report of rank {ranks} in {directory}"
+    log = _read_tail(directory / OUTPUT_FILE)
+    if _FULL in log:
+        left = _RECORDING.findall(log)
+        where = f"; nsys left its recording in {left[-1]}, in the job, which is kept"
+        hint = f"Make room, and run it again{where if left else ''}"
+        raise ReportError(f"{what}: a disk was full ({_FULL})", hint)
+    raise ReportError(what, f"See {directory / OUTPUT_FILE} for nsys' own words")
+
+
+def _read_tail(log: Path) -> str:
+    try:
+        with files.open_regular(log) as file:
+            file.seek(max(0, file.seek(0, 2) - _TAIL))
+            return file.read().decode(errors="replace")
+    except (OSError, ReportError):
+        return ""

@@ -16,6 +16,7 @@ from gpu_profile.errors import (
     Interrupted,
     JobError,
     ReportError,
+    ToolError,
 )
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
@@ -23,7 +24,7 @@ from gpu_profile.nsys import export as nsys_export
 from gpu_profile.progress import Progress
 from gpu_profile.runs import output_log, record
 from gpu_profile.runs import reports as report
-from gpu_profile.runs.export_report import run_export
+from gpu_profile.runs.export_report import check_export, run_export
 from gpu_profile.runs.follower import Absence, Follower
 from gpu_profile.runs.outcome import (
     format_phase,
@@ -238,18 +239,13 @@ class Runner:
         if is_whole_export(fetched_report.sqlite):
             return
         with files.new_folder(self.directory) as folder:
-            output_log = folder / fetched_report.sqlite.name
-            export = self.launcher.export(job_id, fetched_report.path, output_log)
+            output = folder / fetched_report.sqlite.name
+            export = self.launcher.export(job_id, fetched_report.path, output)
             if export is None:
                 nsys = _local_nsys(fetched_report, self.nsys)
-                export = nsys_export.export_command((nsys,), fetched_report.path, output_log)
-            result = run_export(export)
-            if result.returncode or not is_whole_export(output_log):
-                reason = result.said if result.returncode else "its export is no whole SQLite file"
-                raise ReportError(
-                    f"{fetched_report.path} cannot be read: {reason}", "The file is kept"
-                )
-            files.adopt(output_log, fetched_report.sqlite)
+                export = nsys_export.export_command((nsys,), fetched_report.path, output)
+            check_export(fetched_report.path, output, run_export(export))
+            files.adopt(output, fetched_report.sqlite)
 
     def _seconds(self, run: RunRecord, phase: str) -> dict[str, float]:
         """Return the durations of the phases so far, including the one that just ended."""
@@ -269,6 +265,12 @@ class Runner:
         except signals.HungUp:
             again = f"`invoke fetch --job {run.id}` goes on"
             raise Interrupted(f"the terminal is gone; {run.id} is left as it is", again) from None
+        except OSError as error:
+            self.follower.end()
+            if error.errno not in files.FULL_DISK:
+                raise
+            what = f"{self.directory}: {error.strerror}; {run.id} is left as it is"
+            raise ToolError(what, f"Make room; `invoke fetch --job {run.id}` goes on") from error
         except BaseException:
             self.follower.end()
             raise
