@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from gpu_profile.printable import printable
+from gpu_profile.printable import name_program, printable
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class GpuProfileError(Exception):
     def __str__(self) -> str:
         """Return one printable line, whatever text of another program the message holds."""
         parts = (part.strip().rstrip(".") for part in (self.what, self.hint) if part.strip())
-        return printable(" ".join(". ".join(parts).split())) + "."
+        return printable(name_program(" ".join(". ".join(parts).split()))) + "."
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

@@ -172,6 +172,12 @@ class Launcher(Protocol):
     def probe(self, job: Job) -> Steps[str]:
         """Return the output of `nsys profile --help` from the job's nsys: `-t, --trace= …`."""
 
+    def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:
+        """Raise SettingsError or ToolError for a job that cannot work, before it has a directory.
+
+        Example: docker looks whether the container has the files that the command names.
+        """
+
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         """Start the job with each chosen rank under nsys. Return its id: `1234` in Slurm."""
 
@@ -226,6 +232,10 @@ class LauncherDefaults:
         """Return None: there is nothing that this machine could install."""
         yield from ()
         return None
+
+    def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:
+        """Raise nothing: what the job lacks shows when it starts."""
+        yield from ()
 
     def lacking(self) -> Steps[Mapping[str, str]]:
         """Return nothing: the job itself asks for the rights that it needs."""

@@ -1,7 +1,10 @@
 """Escape control characters in text of reports, jobs and files, for terminals, logs and XML."""
 
 import re
+import sys
 
+PROGRAM = "gpu-profile"
+"""The console command that a wheel installs; a clone has `invoke`."""
 # Every character that str.isprintable() refuses: ESC, BEL, CR, and C1 controls (\x9b begins an
 # escape sequence like ESC [).
 _KEPT = "\n\t"
@@ -38,3 +41,17 @@ def _json_escape(character: str) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def is_console() -> bool:
+    """Return whether the user has typed `gpu-profile`, and not `invoke`."""
+    return re.split(r"[/\\\\]", sys.argv[0])[-1].removesuffix(".exe") == PROGRAM
+
+
+def name_program(text: str) -> str:
+    """Return a message whose commands begin with what the user has typed.
+
+    `invoke build` becomes `gpu-profile build` for the console command. Only for our own messages:
+    text of jobs and reports stays as it is.
+    """
+    return re.sub(r"\binvoke (?=[a-z]|-)", f"{PROGRAM} ", text) if is_console() else text

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO, TextIO
 
-from gpu_profile.printable import printable, printable_lines
+from gpu_profile.printable import name_program, printable, printable_lines
 
 _QUIET_S = 15.0  # between two lines of one phase, elsewhere than on a terminal
 
@@ -25,7 +25,7 @@ class Progress:
     def say(self, line: str) -> None:
         """Print a line that stays."""
         self._close()
-        print(printable_lines(line), file=self.stream, flush=True)
+        print(printable_lines(name_program(line)), file=self.stream, flush=True)
 
     def show(self, phase: str, last_line: str = "") -> None:
         """Show the phase, the elapsed time and the job's last line.

@@ -23,6 +23,7 @@ PARTS = (
     "registry",
     "slurm",
     "sshd",
+    "wheel",
 )
 HOSTILE_NAMES = (
     "with space",

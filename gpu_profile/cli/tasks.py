@@ -25,10 +25,11 @@ from invoke.tasks import Task
 
 from gpu_profile import __version__
 from gpu_profile.cli import usage
-from gpu_profile.cli.program import CLONE_ONLY, PROGRAM, name_program
+from gpu_profile.cli.program import CLONE_ONLY
 from gpu_profile.cli.table import VERBS
 from gpu_profile.cli.verb import Option, Verb, VerbOptions
 from gpu_profile.errors import GpuProfileError
+from gpu_profile.printable import PROGRAM
 
 _NUMBERED = "."
 _PLACES = {
@@ -184,7 +185,7 @@ def _one_line_errors() -> Iterator[None]:
 def _make_exit(error: GpuProfileError) -> Exit:
     from gpu_profile.redact import hide_url_passwords  # slow, for errors only
 
-    return Exit(f"error: {hide_url_passwords(name_program(str(error)))}", code=error.exit_code)
+    return Exit(f"error: {hide_url_passwords(str(error))}", code=error.exit_code)
 
 
 def refuse_bad_command_line(verbs: Collection, argv: Sequence[str]) -> None:

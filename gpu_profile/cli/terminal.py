@@ -8,10 +8,15 @@ from collections.abc import Iterable, Sequence
 from gpu_profile import process
 from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.printable import printable_lines
+from gpu_profile.printable import name_program, printable_lines
 from gpu_profile.table import Table
 
 _INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
+
+
+def tell(message: str) -> None:
+    """Print one of our messages, with the program's name as the user typed it."""
+    print(name_program(message), flush=True)
 
 
 def show_commands(commands: Iterable[Command]) -> None:

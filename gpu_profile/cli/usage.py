@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 
-from gpu_profile.cli.program import CLONE_ONLY, is_console, program_name
+from gpu_profile.cli.program import CLONE_ONLY, program_name
 from gpu_profile.cli.table import VERBS
 from gpu_profile.errors import SettingsError, did_you_mean
+from gpu_profile.printable import is_console
 
 _UNKNOWN = re.compile(r"No idea what '(.*)' is!", re.DOTALL)
 _NO_VALUE = re.compile(r"Flag <Argument: ([\w-]+).* needed value")

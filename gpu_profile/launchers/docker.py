@@ -91,17 +91,16 @@ class DockerLauncher(LauncherDefaults):
         return ask_command(make_command(*self._program((), "nsys", "profile", "--help")))
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
-        if plan.privileged:
-            own_directory.refuse_privileges(job, self.owner)
-        yield from self._refuse_absent(job)
         rootless = bool(job.workdir and self.owner) and (yield from _is_rootless())
         words = self._run(job, plan, own_directory.list_user_options(job, self.owner, rootless))
         run = Command(argv=words, env=job.env, secrets=frozenset(job.env))
         yield from container.start_detached(run, job.name)
         return job.name
 
-    def _refuse_absent(self, job: Job) -> Steps[None]:
-        """Raise SettingsError if the command names a file of this machine that the job lacks."""
+    def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:
+        """Raise an error if the command names a file of this machine that the container lacks."""
+        if plan.privileged:
+            own_directory.refuse_privileges(job, self.owner)
         names = own_directory.find_local_paths(job)
         if not names:
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import BuildOptions
-from gpu_profile.cli.terminal import show_commands
+from gpu_profile.cli.terminal import show_commands, tell
 from gpu_profile.command import Command, Steps
 from gpu_profile.doctor import engine as engine_checks
 from gpu_profile.engine import image_programs, probe
@@ -48,7 +48,7 @@ def build(options: BuildOptions) -> None:
     with open_ecr_access(decided.settings, options.environ, build_command) as allowed:
         _run_build(allowed)
     _check_packages(decided, name, inputs, options)
-    print(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
+    tell(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
 
 
 def _check_packages(decided: Decided, name: str, inputs: str, options: BuildOptions) -> None:

@@ -42,6 +42,7 @@ def profile(options: ProfileOptions) -> None:
         return
     tell_left(chosen.report_dir)
     plan, kinds = nsys_plan(job, launcher, chosen, strict=options.strict)
+    process.drive(launcher.check_job(job, plan))
     secrets = redact.secret_values(options.environ)
     plain = _run_baseline(job, launcher, chosen, secrets) if options.baseline else None
     runner, run = _start_run(job, plan, kinds, launcher, chosen, secrets, keep=options.keep)

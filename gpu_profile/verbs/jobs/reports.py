@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.jobs import ReportsOptions
-from gpu_profile.cli.terminal import ask_user, print_tables
+from gpu_profile.cli.terminal import ask_user, print_tables, tell
 from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import owner, prune, record
@@ -30,7 +30,7 @@ def reports(options: ReportsOptions) -> None:
     if own or foreign or options.format != "text":
         print_tables([_make_table("runs", own, foreign)], options.format)
     else:
-        print(f"{report_dir} holds no runs; `invoke profile` makes one")
+        tell(f"{report_dir} holds no runs; `invoke profile` makes one")
 
 
 def prune_runs(report_dir: Path, options: ReportsOptions) -> None:

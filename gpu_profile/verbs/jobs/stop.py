@@ -4,6 +4,7 @@ from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import job_of, run_at_home
 from gpu_profile.cli.options.jobs import StopOptions
+from gpu_profile.cli.terminal import tell
 from gpu_profile.engine import container
 from gpu_profile.verbs.jobs.ended_run import describe_end
 
@@ -18,6 +19,6 @@ def stop(options: StopOptions) -> None:
     job = job_of(options.job, chosen)
     if job:
         process.drive(job[0].stop(job[1]))
-        print(f"{options.job} stopped; `invoke fetch --job {options.job}` brings its reports")
+        tell(f"{options.job} stopped; `invoke fetch --job {options.job}` brings its reports")
     else:
         print(process.drive(container.stop_container(chosen.container)))

@@ -12,6 +12,7 @@ from gpu_profile.cli.terminal import ask_user, print_tables, run_or_raise
 from gpu_profile.doctor import fix_engine
 from gpu_profile.errors import ToolError
 from gpu_profile.launcher import Launcher
+from gpu_profile.printable import name_program
 from gpu_profile.table import Column, Table
 
 
@@ -29,7 +30,12 @@ def doctor(options: DoctorOptions) -> None:
 
 def show_checks(checks: Iterable[Check], form: str) -> None:
     rows = tuple(
-        (check.name, "ok" if check.ok else "missing", check.found, "" if check.ok else check.advice)
+        (
+            check.name,
+            "ok" if check.ok else "missing",
+            check.found,
+            "" if check.ok else name_program(check.advice),
+        )
         for check in checks
     )
     columns = (Column("What"), Column("State"), Column("Found"), Column("What to do"))

@@ -8,6 +8,7 @@ from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.options.machine import DoctorOptions, QuickstartOptions
 from gpu_profile.cli.options.shared import SettingsOptions
 from gpu_profile.cli.run_verb import run_verb
+from gpu_profile.cli.terminal import tell
 from gpu_profile.runs import record
 
 
@@ -20,7 +21,7 @@ def quickstart(options: QuickstartOptions) -> None:
         "profile": ProfileOptions(ddp=True),
     }
     for name, verb_options in verbs.items():
-        print(f"\n== invoke {name}", flush=True)
+        tell(f"\n== invoke {name}")
         run_verb(name, _with_settings(verb_options, options))
     directory = record.find_run(chosen.report_dir)
     print(f"\nAll of it is in {directory}:")

@@ -276,7 +276,7 @@ def test_a_rootless_engine_s_root_is_the_user(tmp_path: Path) -> None:
 
 def test_options_that_need_root_are_refused_beside_the_user_s_uid(tmp_path: Path) -> None:
     launcher = dataclasses.replace(LAUNCHER, owner="1000:1001")
-    steps = launcher.submit(work_here(tmp_path, "x"), NsysPlan(options=(), privileged=True))
+    steps = launcher.check_job(work_here(tmp_path, "x"), NsysPlan(options=(), privileged=True))
     with pytest.raises(ToolError, match=f"Use --mount {tmp_path}:/code"):
         next(steps)
 
@@ -299,7 +299,7 @@ def test_a_path_that_the_container_lacks_is_named_with_the_flag(
         path.touch()
     monkeypatch.chdir(here)
     word = word.format(other=other)
-    steps = LAUNCHER.submit(job(command=("python3", word)), NsysPlan(options=()))
+    steps = LAUNCHER.check_job(job(command=("python3", word)), NsysPlan(options=()))
     asked = next(steps)
     name = word.partition("=")[2] or word
     assert asked.argv[-1] == name

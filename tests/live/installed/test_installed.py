@@ -1,0 +1,152 @@
+"""From a wheel to the answer, in a directory that holds another program's `.env`."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import Command, Result, make_command
+from gpu_profile.settings.places import ROOT
+
+PYTHONS = ("python3.10", "python3.11", "python3.12", "python3.13", "python3.14")
+IMAGE = "gpu-profile-installed-test"
+DJANGO = "DJANGO_SETTINGS_MODULE=site.settings\nSECRET_KEY='x$y'\nIMAGE=theirs\n"
+TRAIN = """\
+import os, time
+from layers import compute
+
+for step in range(20):
+    compute(20_000)
+    time.sleep(0.002)
+with open("result.txt", "w") as file:
+    file.write(f"{os.getuid()} {os.getcwd()}")
+"""
+LAYERS = "def compute(count):\n    return sum(number * number for number in range(count))\n"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The console command of a clean environment, and a user's directory and home."""
+
+    program: Path
+    home: Path
+    work: Path
+
+    def run(self, *words: str, env: Mapping[str, str] | None = None) -> Result:
+        """Run `gpu-profile WORDS` in the user's directory, with nothing of this repository."""
+        places = {"HOME": str(self.home), "REPORT_DIR": str(self.home / "runs"), "IMAGE": IMAGE}
+        unset = ("--unset=PYTHONPATH", "--unset=VIRTUAL_ENV", "--unset=XDG_CONFIG_HOME")
+        argv = ("env", *unset, f"--chdir={self.work}", str(self.program), *words)
+        return process.run(Command(argv=argv, env={**places, **(env or {})}))
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    words = (sys.executable, "-m", "hatchling", "build", "--target=wheel", f"--directory={folder}")
+    built = process.run(make_command("env", f"--chdir={ROOT}", *words))
+    assert built.returncode == 0, built.said
+    return next(folder.glob("*.whl"))
+
+
+def find_python(name: str) -> str | None:
+    """Return the path of `python3.12` that can make environments: on PATH, or one of pyenv's.
+
+    pyenv has a program of that name on PATH also where its version is not switched on.
+    """
+    versions = Path.home() / ".pyenv" / "versions"
+    others = versions.glob(f"{name.removeprefix('python')}.*/bin/{name}")
+    for path in (shutil.which(name), *map(str, others)):
+        if path and not process.run(make_command(path, "-c", "import ensurepip")).returncode:
+            return path
+    return None
+
+
+@pytest.fixture(scope="session", params=PYTHONS)
+def program(
+    request: pytest.FixtureRequest,
+    wheel: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    require: Callable[[str, object], None],
+) -> Path:
+    """`gpu-profile` in a clean environment of one Python, with the locked requirements."""
+    python = find_python(request.param)
+    if not python:
+        pytest.skip(f"{request.param} is not on this machine")
+    venv = tmp_path_factory.mktemp(request.param) / "venv"
+    made = process.run(make_command(str(python), "-m", "venv", str(venv)))
+    assert made.returncode == 0, made.said
+    pip = (str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet")
+    locked = ("--require-hashes", f"--requirement={ROOT / 'requirements.txt'}")
+    downloaded = process.run(make_command(*pip, *locked))
+    require("wheel", downloaded.returncode and f"no packages: {downloaded.said[-300:]}")
+    installed = process.run(make_command(*pip, "--no-deps", str(wheel)))
+    assert installed.returncode == 0, installed.said
+    return venv / "bin" / "gpu-profile"
+
+
+@pytest.fixture
+def installed(program: Path, tmp_path: Path) -> Installed:
+    (tmp_path / "home" / "runs").mkdir(parents=True)
+    work = tmp_path / "work"
+    work.mkdir()
+    files = {".env": DJANGO, "train.py": TRAIN, "layers.py": LAYERS}
+    for name, text in files.items():
+        (work / name).write_text(text)
+    return Installed(program, tmp_path / "home", work)
+
+
+@pytest.fixture(scope="module")
+def built_image(embedded: None) -> Iterator[None]:
+    """The image that the installed command builds under a name of its own."""
+    yield
+    process.run(make_command("docker", "image", "rm", "--force", f"{IMAGE}:latest"))
+
+
+def test_another_program_s_settings_are_left_alone(installed: Installed) -> None:
+    assert installed.run("--version").stdout.startswith("gpu-profile ")
+    shown = installed.run("config")
+    assert shown.returncode == 0, shown.said
+    assert ".env is not read: DJANGO_SETTINGS_MODULE is no setting" in shown.stderr
+    assert "theirs" not in shown.stdout
+    assert installed.run("check").returncode == 2
+
+
+def test_build_profile_and_answer(installed: Installed, built_image: None) -> None:
+    built = installed.run("build", "--unlocked")
+    assert built.returncode == 0, built.said[-2000:]
+    lost = installed.run("profile", "--", "python3", "train.py")
+    assert lost.returncode == 2
+    assert "train.py is here and not in the container. Use --mount ." in lost.stderr
+    assert not list((installed.home / "runs").iterdir())
+    done = installed.run("profile", "--mount", ".", "--name=own", "--", "python3", "train.py")
+    assert done.returncode == 0, done.said
+    (run,) = (installed.home / "runs").iterdir()
+    assert (run / "page.html").stat().st_size > 10_000
+    assert f"page: {run}/page.html" in done.stdout
+    answer = installed.run("diagnose", "--run=own", "--format=json")
+    assert answer.returncode == 0, answer.said
+    uid, folder = (installed.work / "result.txt").read_text().split()
+    assert (int(uid), folder) == (installed.work.stat().st_uid, str(installed.work))
+    checks = installed.run("test", "--", "-k", "manifest or requirements")
+    assert checks.returncode == 0, checks.said
+    assert "`gpu-profile test` checks it" in built.stdout
+
+
+def test_the_same_without_docker(installed: Installed, nsys: str) -> None:
+    """`.venv` here is an environment of the user's own, in which the program runs."""
+    python = installed.program.with_name("python")
+    own = process.run(make_command(str(python), "-m", "venv", str(installed.work / ".venv")))
+    assert own.returncode == 0, own.said
+    train = installed.work / "train.py"
+    train.write_text(f"{TRAIN}import sys\nprint('prefix', sys.prefix)\n")
+    words = ("profile", "--on=host", "--name=own", "--", "python", "train.py")
+    done = installed.run(*words, env={"NSYS": nsys})
+    assert done.returncode == 0, done.said
+    (run,) = (installed.home / "runs").iterdir()
+    assert (run / "page.html").exists()
+    assert f"prefix {installed.work}/.venv" in (run / "output.log").read_text()
