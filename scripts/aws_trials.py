@@ -1,0 +1,159 @@
+"""The trials of try_on_aws.py: their commands, what they prove and cost, and what removes them."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from gpu_profile.command import Command, make_command  # noqa: E402
+
+PREFIX = "gpu-profile-try"
+NVIDIA_BASE = "nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04"
+_DOWNLOADS = "nothing at AWS; some 10 GB of downloads"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What the trials may use. `suffix` makes our names ours: `gpu-profile-try-3f9a1c`."""
+
+    account: str
+    region: str
+    suffix: str
+    registry: str = ""
+    image: str = ""
+    context: str = ""
+    instance: str = ""
+    nodes: int = 2
+
+    @property
+    def name(self) -> str:
+        return f"{PREFIX}-{self.suffix}"
+
+    @property
+    def ecr(self) -> str:
+        return f"{self.account}.dkr.ecr.{self.region}.amazonaws.com"
+
+    @property
+    def cluster_image(self) -> str:
+        return f"{self.registry or self.ecr}/{self.name}-efa:try"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Commands that must succeed in order, what they prove and cost, and what removes their traces.
+
+    `needs`: a trial whose result this one uses. `missing`: why it cannot run here.
+    """
+
+    name: str
+    proves: str
+    cost: str
+    commands: tuple[Command, ...]
+    cleanup: tuple[Command, ...] = ()
+    repository: str = ""
+    needs: str = ""
+    missing: str = ""
+
+
+def make_verb(*words: str, **settings: str) -> Command:
+    """Return `invoke WORDS` of this clone, with `--set` for each setting."""
+    flags = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    at = words.index("--") if "--" in words else len(words)
+    program = (sys.executable, "-m", "invoke", "--search-root", str(ROOT))
+    return make_command(*program, *words[:at], *flags, *words[at:])
+
+
+def list_trials(place: Place) -> tuple[Trial, ...]:
+    """Return the trials in their order: a later one may use what an earlier one has made."""
+    return (*_list_image_trials(place), *_list_cluster_trials(place))
+
+
+def _list_image_trials(place: Place) -> Iterator[Trial]:
+    name = place.name
+    ecr = {"REGISTRY": place.registry or place.ecr, "ECR_REGISTRY": place.ecr, "VERSION": "try"}
+    target = f"{ecr['REGISTRY']}/{name}:try"
+    source = make_verb("build", "--unlocked", IMAGE=name, **ecr)
+    if place.image:
+        source = make_command("docker", "tag", place.image, target)
+    yield Trial(
+        name="ecr",
+        proves="push creates a repository, uploads, and the digest can be pulled",
+        cost="below 0.01 USD: the image stays for minutes, at 0.10 USD a GB and month",
+        commands=(
+            source,
+            make_verb("push", IMAGE=name, **ecr),
+            make_verb("pull", IMAGE=name, **ecr),
+        ),
+        cleanup=(make_command("docker", "image", "rm", "--force", target),),
+        repository=name,
+    )
+    nvidia = {"IMAGE": f"{name}-nvidia", "BASE_IMAGE": NVIDIA_BASE, "NSYS_SOURCE": "nvidia"}
+    yield Trial(
+        name="nvidia",
+        proves="NVIDIA's base image and apt repository build an image that passes its checks",
+        cost=_DOWNLOADS,
+        commands=(make_verb("build", "--unlocked", **nvidia), make_verb("test", **nvidia)),
+        cleanup=(make_command("docker", "image", "rm", "--force", f"{name}-nvidia:latest"),),
+    )
+    efa = {**ecr, "IMAGE": f"{name}-efa", "BASE_IMAGE": NVIDIA_BASE, "INSTALL_EFA": "true"}
+    efa |= {"EFA_SOURCE": "installer", "INSTALL_MPI": "true", "INSTALL_TESTS": "true"}
+    yield Trial(
+        name="efa",
+        proves="AWS's EFA installer works in the build; the image with nccl-tests is in ECR",
+        cost=f"{_DOWNLOADS}; below 0.02 USD for the image in ECR",
+        commands=tuple(
+            make_verb(*words, **efa) for words in (("build", "--unlocked"), ("test",), ("push",))
+        ),
+        cleanup=(make_command("docker", "image", "rm", "--force", place.cluster_image),),
+        repository=f"{name}-efa",
+        needs="ecr",
+    )
+
+
+def _list_cluster_trials(place: Place) -> Iterator[Trial]:
+    where = ("--on=mpijob", f"--context={place.context}", f"--namespace={place.name}")
+    shape = (f"--nodes={place.nodes}", "--gpus=all", f"--instance={place.instance}")
+    job = (*where, *shape, f"--image={place.cluster_image}")
+    missing = "" if place.context and place.instance else "no --context and --instance were given"
+    kubectl = ("kubectl", f"--context={place.context}")
+    make_namespace = make_command(*kubectl, "create", "namespace", place.name)
+    remove_namespace = make_command(*kubectl, "delete", "namespace", place.name)
+    nodes = f"the price of {place.nodes} nodes {place.instance}, which run anyway, for"
+    floor = f"--floor={place.instance}"
+    yield Trial(
+        name="eks",
+        proves="EFA devices reach the pods; NCCL's bandwidth between nodes is that of the floor",
+        cost=f"{nodes} some 10 minutes",
+        commands=(
+            make_namespace,
+            make_verb("doctor", *where),
+            make_verb("test", "--suite=nccl", *job, floor),
+        ),
+        cleanup=(remove_namespace,),
+        needs="efa",
+        missing=missing,
+    )
+    yield Trial(
+        name="multinode",
+        proves="a training over several nodes leaves a report of every rank, and an answer",
+        cost=f"{nodes} some 10 minutes",
+        commands=(make_verb("profile", "--ddp", *job, "--name=try-on-aws"),),
+        needs="eks",
+        missing=missing,
+    )
+    own = (f"--context={place.context}", f"--release-namespace={place.name}")
+    yield Trial(
+        name="injector",
+        proves="NVIDIA's injector chart installs, is seen, and is removed",
+        cost="nothing beside the nodes that run anyway",
+        commands=(
+            make_verb("k8s.injector", "install", "--unlocked", *own, "--", "python3", "/train.py"),
+            make_verb("k8s.injector", "status", *own),
+        ),
+        cleanup=(make_verb("k8s.injector", "uninstall", *own),),
+        needs="eks",
+        missing=missing,
+    )
