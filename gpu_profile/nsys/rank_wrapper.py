@@ -3,10 +3,10 @@
 from gpu_profile.job import Job, NsysPlan, ProfileSpec
 
 
-def rank_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
-    """Return the words after `profile.py` for a rank that mpirun, srun or torchrun starts."""
+def rank_options(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
+    """Return the options of `profile.py` for a rank that mpirun, srun or torchrun starts."""
     if job.profile is None:
-        return ("--plain", f"--output={output}", "--", *job.command)
+        return ("--plain", f"--output={output}")
     ranks = job.profile.ranks
     return (
         f"--ranks={'all' if ranks is None else ','.join(map(str, sorted(ranks)))}",
@@ -14,9 +14,12 @@ def rank_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
         *_list_marks(job.profile),
         *(f"--first={option}" for option in plan.first),
         *plan.options,
-        "--",
-        *job.command,
     )
+
+
+def rank_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
+    """Return all words after `profile.py` for such a rank: options, `--`, the job's command."""
+    return (*rank_options(job, plan, output=output), "--", *job.command)
 
 
 def local_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:

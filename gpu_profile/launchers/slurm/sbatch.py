@@ -11,7 +11,7 @@ from gpu_profile.launchers.agent.job_directory import SAMPLES, list_scripts
 from gpu_profile.launchers.remote_host import below_home
 from gpu_profile.launchers.slurm.container import Container, mount_itself
 from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
-from gpu_profile.nsys.rank_wrapper import rank_arguments
+from gpu_profile.nsys.rank_wrapper import rank_options
 from gpu_profile.settings.settings import Settings
 
 _PROBE_MINUTES = (5, 20)  # minutes without and with an image, which may have to be downloaded
@@ -212,12 +212,9 @@ class Script:
             yield _list_torchrun_words(job.resources.tasks_per_node or 1)
         nsys_words = ('--nsys="$nsys"',) if self._finds_nsys(job) else ()
         yield ("python3", '"$run/profile_ranks.py"', "--shelter", *nsys_words)
-        words = rank_arguments(job, plan, output="$run")
-        at = words.index("--")
-        yield tuple(
-            '--output="$run"' if w == "--output=$run" else shlex.quote(w) for w in words[:at]
-        )
-        yield ("--", *map(self._word, words[at + 1 :]))
+        options = rank_options(job, plan, output="$run")
+        yield tuple('--output="$run"' if w == "--output=$run" else shlex.quote(w) for w in options)
+        yield ("--", *map(self._word, job.command))
 
     def _word(self, word: str) -> str:
         """Return a quoted word. `/train.py` is in our image; without one it lies in `$run`."""

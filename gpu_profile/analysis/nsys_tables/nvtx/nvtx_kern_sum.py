@@ -8,7 +8,7 @@ import numpy as np
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.nsys_tables.shared.launches import load_launched
 from gpu_profile.analysis.nsys_tables.shared.projection import Contained, by_thread
-from gpu_profile.analysis.nsys_tables.shared.range_rows import STYLES, NvtxRanges, load_ranges
+from gpu_profile.analysis.nsys_tables.shared.range_rows import STYLES, NvtxRanges, load_range_rows
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, MISSING, pid_of, tid_of
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -39,7 +39,7 @@ class RangeKernelPart:
 
 
 def _load_part(database: Database, scope: Scope) -> RangeKernelPart:
-    ranges = load_ranges(database)
+    ranges = load_range_rows(database)
     ops = load_launched(database, (KERNEL,), ("demangledName",), unmatched=True)
     pairs = [_pair_kernels(contained, ranges) for contained in by_thread(ranges, ops)]
     lost = np.flatnonzero(ops["thread"] == MISSING)

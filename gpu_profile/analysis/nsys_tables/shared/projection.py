@@ -14,7 +14,7 @@ from gpu_profile.analysis.arrays.columns import is_rising, list_distinct
 from gpu_profile.analysis.arrays.nesting import nest_regular
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.nsys_tables.shared.launches import Calls, load_launching_calls
-from gpu_profile.analysis.nsys_tables.shared.range_rows import NvtxRanges, load_ranges
+from gpu_profile.analysis.nsys_tables.shared.range_rows import NvtxRanges, load_range_rows
 from gpu_profile.analysis.store.database import Columns, Database
 from gpu_profile.analysis.store.schema import MISSING
 
@@ -87,7 +87,7 @@ class Projected:
 
 def project_ranges(database: Database) -> tuple[NvtxRanges, Projected]:
     """All ranges of one report, and their projection."""
-    ranges = load_ranges(database)
+    ranges = load_range_rows(database)
     calls = load_launching_calls(database)
     parts = [_project_thread(ranges, calls, contained) for contained in by_thread(ranges, calls)]
     return ranges, _join_parts(ranges, parts)

@@ -46,7 +46,7 @@ class NvtxRanges:
     names: tuple[str, ...]
 
 
-def load_ranges(database: Database, styles: Iterable[int] = STYLES) -> NvtxRanges:
+def load_range_rows(database: Database, styles: Iterable[int] = STYLES) -> NvtxRanges:
     """The ranges of these styles, of all processes of the report."""
     columns = ("start", "end?", "eventType", "globalTid", "endGlobalTid?", "domainId?", "textId?")
     rows = database.load(NVTX, *columns, sort=False)
@@ -103,7 +103,7 @@ def domain_names(database: Database) -> dict[tuple[int, int], str]:
 def load_durations(with_style: bool, database: Database, scope: Scope) -> Grouped:
     """Durations by name, of push-pop ranges; `with_style` by style and name, of all ranges."""
     styles = STYLES if with_style else (NVTX_PUSH_POP,)
-    ranges = load_ranges(database, styles)
+    ranges = load_range_rows(database, styles)
     rows = {"globalTid": ranges.thread}
     label = partial(_label_rows, ranges.names, with_style)
     names = [ranges.style, ranges.name]
