@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMPUTE, Activity
-from gpu_profile.analysis.activity.start_up import steady_window
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.types import IntArray
@@ -24,6 +23,7 @@ from gpu_profile.analysis.modules.module_times import (
     count_steady_steps,
     find_host_window,
     find_steady_kernels,
+    find_steady_window,
 )
 from gpu_profile.analysis.modules.owners import UNATTRIBUTED, find_op_owners
 from gpu_profile.analysis.modules.peaks import find_format, find_peaks
@@ -98,7 +98,7 @@ def measure_flops(activity: Activity) -> RankFlops | None:
 
 def _measure_span(activity: Activity) -> int:
     """The time (ns) of the steady steps."""
-    steps, (first, last) = find_steps(activity), steady_window(activity)
+    steps, (first, last) = find_steps(activity), find_steady_window(activity)
     inside = (steps.start >= first) & (steps.start < last)
     return int((steps.end - steps.start)[inside].sum())
 

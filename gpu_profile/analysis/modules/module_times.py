@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
 from gpu_profile.analysis.activity.idle import LATENCY, QUEUED, Gaps, find_gaps
-from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
-from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.activity.steps import find_steps, first_steady
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.intervals import FOREVER, NEVER
 from gpu_profile.analysis.arrays.types import IntArray
@@ -89,9 +88,12 @@ def measure_modules(activity: Activity) -> RankModules | None:
 
 
 def find_steady_kernels(activity: Activity) -> IntArray:
-    """The rows of the kernels (collectives too) that began in the steady steps."""
-    ops, (first, last) = activity.ops, steady_window(activity)
-    kernel = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
+    """The rows of the kernels (collectives too) that began in the steady steps.
+
+    A collective that lasts beyond them is left out: it waits for what was not recorded.
+    """
+    ops, (first, last) = activity.ops, find_steady_window(activity)
+    kernel = (ops.kind == COMPUTE) | ((ops.kind == COMMUNICATION) & (ops.end <= last))
     return np.flatnonzero(kernel & (ops.start >= first) & (ops.start < last))
 
 
@@ -128,7 +130,7 @@ def sum_by_module(activity: Activity, rows: IntArray, value: IntArray) -> dict[s
 
 def _list_idle_times(activity: Activity) -> Iterator[tuple[Module, str, int]]:
     """(module, "idle", ns) of each gap's owner."""
-    gaps, (first, last) = find_gaps(activity), steady_window(activity)
+    gaps, (first, last) = find_gaps(activity), find_steady_window(activity)
     owners = find_gap_owners(activity, gaps)
     if owners is None:
         return
@@ -166,10 +168,20 @@ def _list_calls(activity: Activity) -> Iterator[tuple[Module, str, int]]:
             yield mark.module, "calls", count
 
 
+def find_steady_window(activity: Activity) -> tuple[int, int]:
+    """(start, end) in ns on the GPU of the steady steps, as step_sum counts them for one rank; the
+    whole recording without steps.
+    """
+    steps, drop, ops = find_steps(activity), _count_warm_up(activity), activity.ops
+    if not len(steps):
+        return int(ops.start.min(initial=0)), int(ops.end.max(initial=0)) + 1
+    return int(steps.start[drop]), int(steps.end[-1])
+
+
 def find_host_window(activity: Activity) -> tuple[int, int]:
-    """When the host issued the steady steps (ns); all time without a start-up."""
+    """When the host issued the steady steps (ns); all time without steps."""
     steps, drop = find_steps(activity), _count_warm_up(activity)
-    if find_start_up(activity) is None:
+    if not len(steps):
         return NEVER, FOREVER
     return int(steps.host_start[drop]), int(steps.host_end[-1])
 
@@ -180,8 +192,8 @@ def count_steady_steps(activity: Activity) -> int:
 
 
 def _count_warm_up(activity: Activity) -> int:
-    start_up = find_start_up(activity)
-    return start_up.first_steps if start_up else 0
+    steps = find_steps(activity)
+    return first_steady(steps.end - steps.start)
 
 
 def _sum_by(code: IntArray, value: IntArray | NDArray[np.int64], size: int) -> list[int]:

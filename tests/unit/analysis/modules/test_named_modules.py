@@ -130,3 +130,16 @@ def test_the_module_with_most_tiny_kernels_is_named(tmp_path: Path) -> None:
         findings = diagnose_reports(database).findings
     (tiny,) = [finding for finding in findings if finding.kind == "tiny_kernels"]
     assert "rank 0: 100 % of them in h.*.norm" in tiny.evidence
+
+
+def test_a_receive_for_a_step_that_was_not_recorded_counts_for_nobody(tmp_path: Path) -> None:
+    (rank,) = ranks_of(1)
+    for step in range(STEPS):
+        begin = rank.now
+        layer(rank, "h.0.mlp", 4, 30)
+        if step == STEPS - 1:
+            rank.kernel(10_000_000, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)")
+        rank.mark("step", begin, step)
+    with Database.open(rank.recording.save(tmp_path / "run.sqlite")) as database:
+        table = OURS["module_sum"].table(database)
+    assert "(send_recv)" not in table.column("Module")
