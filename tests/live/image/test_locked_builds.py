@@ -139,10 +139,10 @@ _NSYS = "#!/bin/sh\\necho NVIDIA Nsight Systems version 2025.1.1\\n"
 
 
 def add_deb(mirror: Path, version: str) -> None:
-    """A mirror with one package in one version, newer than the distribution's own."""
+    """A mirror with one package in one version. Epoch 9 is newer than the distribution's own."""
     tree = mirror.parent / f"deb-{version}"
     (tree / "DEBIAN").mkdir(parents=True)
-    control = f"Package: libcap2-bin\nVersion: {version}\nArchitecture: all\nMaintainer: test\n"
+    control = f"Package: libcap2-bin\nVersion: 9:{version}\nArchitecture: all\nMaintainer: test\n"
     control += "Description: stand-in\n"
     (tree / "DEBIAN/control").write_text(control)
     for old in mirror.glob("*.deb"):
@@ -182,9 +182,9 @@ def test_two_states_of_an_apt_mirror_are_told_apart(
     embedded: None, index: tuple[Path, str], tmp_path: Path
 ) -> None:
     directory, url = index
-    add_deb(directory / "apt", "9999.1")
+    add_deb(directory / "apt", "1")
     written = record_packages(build_on_mirror(tmp_path, f"{url}/apt"))
     check_packages(APT_NAME, build_on_mirror(tmp_path, f"{url}/apt"), written)
-    add_deb(directory / "apt", "9999.2")
-    with pytest.raises(GateError, match=r"libcap2-bin\S* is 9999\.2, was 9999\.1"):
+    add_deb(directory / "apt", "2")
+    with pytest.raises(GateError, match=r"libcap2-bin\S* is 9:2, was 9:1"):
         check_packages(APT_NAME, build_on_mirror(tmp_path, f"{url}/apt"), written)

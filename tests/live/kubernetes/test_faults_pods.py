@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.live.kubernetes.conftest import Cluster, kubectl, must
+from tests.live.kubernetes.conftest import CRDS, Cluster, kubectl, must
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 _STEADY = ("--", "sh", "-c", "echo started; sleep 30")
@@ -95,16 +95,44 @@ def test_a_quota_is_named(cluster: Cluster) -> None:
     assert "exceeded quota: small" in done.stderr
 
 
-def test_restricted_podsecurity_refuses_root_and_runs_another_user(cluster: Cluster) -> None:
+def test_restricted_podsecurity_refuses_root(cluster: Cluster) -> None:
     level = "pod-security.kubernetes.io/enforce=restricted"
     must(cluster.kubectl("label", "namespace", cluster.namespace, level))
     refused = cluster.profile("mpijob", "--", "true")
     assert refused.returncode != 0
     assert "violates PodSecurity" in refused.stderr
+
+
+_RIGHTS = """set -e
+test "$(id -u)" = 1000
+grep -q '^CapEff:.*0000000000000000$' /proc/self/status
+grep -q '^NoNewPrivs:.*1$' /proc/self/status
+grep -q '^Seccomp:.*2$' /proc/self/status
+"$@"
+sleep 1"""
+"""Fails in a rank that has more rights than these."""
+
+
+@pytest.mark.parametrize("launcher", sorted(CRDS))
+def test_ranks_that_are_not_root_have_no_right_and_fit_restricted(
+    cluster: Cluster, launcher: str
+) -> None:
+    """A TrainJob keeps its service account's token: a runtime patch has no field for it."""
+    level = "pod-security.kubernetes.io/enforce=restricted"
+    must(cluster.kubectl("label", "namespace", cluster.namespace, level))
+    no_token = ("test", "!", "-e", "/var/run/secrets/kubernetes.io/serviceaccount/token")
+    last = ("true",) if launcher == "trainjob" else no_token
     user = ("--set", "KUBE_RUN_AS_USER=1000")
-    done = cluster.profile("mpijob", *user, "--", "sh", "-c", "sleep 1")
+    done = cluster.profile(launcher, *user, "--", "sh", "-c", _RIGHTS, "sh", *last)
     assert done.returncode == 0, done.stderr
     assert len(cluster.reports()) == 2
+
+
+def test_a_root_sshd_works_with_the_capabilities_that_it_has(cluster: Cluster) -> None:
+    """An image of others keeps its user, root here; what sshd starts has its three at most."""
+    rights = "test $(id -u) = 0 && grep -q '^CapEff:.*00000400c0$' /proc/self/status && sleep 1"
+    done = cluster.profile("mpijob", "--", "sh", "-c", rights)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
