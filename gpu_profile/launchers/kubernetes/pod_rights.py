@@ -6,6 +6,9 @@ from gpu_profile.launchers.kubernetes.manifests import SSHD_NEEDS
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 
 _ROOT = "the image's own, root for most images"
+_OPERATORS: dict[str, str] = {
+    "pytorchjob": "; the operator's init container keeps the defaults: not for `restricted`"
+}
 _SAMPLING = "SYS_ADMIN and root are added for --preset full and CPU sampling only"
 
 
@@ -46,4 +49,4 @@ def _explain_capabilities(launcher: LauncherName, options: PodOptions) -> Check:
         needs = ", ".join(SSHD_NEEDS)
         advice = f"A root sshd needs them for its sandbox and its log-in. {_SAMPLING}"
         return Check(name=name, ok=False, found=f"{needs} in workers", advice=advice)
-    return Check(name=name, ok=True, found=f"none; {_SAMPLING}")
+    return Check(name=name, ok=True, found=f"none; {_SAMPLING}{_OPERATORS.get(launcher, '')}")

@@ -16,6 +16,8 @@ def explain(launcher: LauncherName, *settings: str) -> dict[str, Check]:
 
 def test_our_image_needs_no_right() -> None:
     assert all(check.ok for check in explain("mpijob").values())
+    assert "init container" not in explain("mpijob")["pods' capabilities"].found
+    assert "init container" in explain("pytorchjob")["pods' capabilities"].found
     assert explain("pytorchjob")["pods' user"].found == "1000, not root"
 
 
