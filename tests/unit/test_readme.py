@@ -145,10 +145,12 @@ def test_commands_in_the_pages_use_flags_of_their_verbs(page: Path) -> None:
 
 
 def list_commands(text: str) -> Iterator[str]:
-    """`VERB … -- WORD…` of each line and each piece of `code` that begins with ./inv or invoke."""
+    """`VERB … -- WORD…` of each line and each piece of `code` of ./inv, invoke or gpu-profile."""
     joined = text.replace("\\\n", " ")
     for code in re.findall(r"^[^`\n]+|`[^`\n]+`", joined, re.MULTILINE):
-        match = re.match(r"`?(?:\$ )?(?:\w+=\S* )?(?:\./inv|invoke) ([^`|#;]*)", code)
+        match = re.match(
+            r"`?(?:\$ )?(?:\w+=\S* )?(?:cd \S+ && )?(?:\./inv|invoke|gpu-profile) ([^`|#;]*)", code
+        )
         if match:
             yield match[1]
 
