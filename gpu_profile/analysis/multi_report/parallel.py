@@ -6,13 +6,20 @@ merged in the order of the reports, so that the output bytes are the same in all
 
 import ctypes
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import active_children, forkserver, get_all_start_methods, get_context
+from multiprocessing import (
+    active_children,
+    forkserver,
+    get_all_start_methods,
+    get_context,
+    parent_process,
+)
 from multiprocessing.context import BaseContext
 
 from gpu_profile.analysis.multi_report.work import Answer, ReportSource, Tell, Work
@@ -167,11 +174,20 @@ def _start_worker(workers: int) -> None:
     By default glibc returns large arrays to the kernel, which zeroes their pages again for the
     next array; that took a fifth of the time.
     """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     threads.restrict_to_share(workers)
     with suppress(OSError, AttributeError):  # not glibc
         library = ctypes.CDLL(None)
         library.mallopt(M_MMAP_THRESHOLD, 1 << 25)
         library.mallopt(M_TRIM_THRESHOLD, 1 << 30)
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it was killed: nobody reads its answer."""
+    parent = parent_process()
+    if parent:
+        parent.join()
+        os._exit(1)
 
 
 def _keep_finished(futures: Mapping[Future[Answer], int], answers: dict[int, Answer]) -> None:
