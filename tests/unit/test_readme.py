@@ -139,18 +139,23 @@ def test_commands_in_the_pages_use_flags_of_their_verbs(page: Path) -> None:
     flags = {verb.name: {f"--{option.name}" for option in verb.options} for verb in VERBS}
     for command in list_commands(page.read_text(encoding="utf-8")):
         words = command.partition(" -- ")[0].split()
-        verb_flags = {"--help"}.union(*(flags[word] for word in words if word in flags))
+        verb_flags = _CORE_FLAGS.union(*(flags[word] for word in words if word in flags))
         shown_flags = {word.partition("=")[0] for word in words if re.match(r"--\w", word)}
         assert shown_flags <= verb_flags, command
+
+
+_COMMAND = re.compile(
+    r"`?(?:\$ )?(?:\w+=\S* )?(?:cd \S+ && )?(?:\./inv|invoke|gpu-profile) ([^`|#;]*)"
+)
+_CORE_FLAGS = {"--help", "--print-completion-script"}
+"""Flags that Invoke itself has."""
 
 
 def list_commands(text: str) -> Iterator[str]:
     """`VERB … -- WORD…` of each line and each piece of `code` of ./inv, invoke or gpu-profile."""
     joined = text.replace("\\\n", " ")
     for code in re.findall(r"^[^`\n]+|`[^`\n]+`", joined, re.MULTILINE):
-        match = re.match(
-            r"`?(?:\$ )?(?:\w+=\S* )?(?:cd \S+ && )?(?:\./inv|invoke|gpu-profile) ([^`|#;]*)", code
-        )
+        match = _COMMAND.match(code)
         if match:
             yield match[1]
 
