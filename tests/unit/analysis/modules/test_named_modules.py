@@ -143,3 +143,24 @@ def test_a_receive_for_a_step_that_was_not_recorded_counts_for_nobody(tmp_path: 
     with Database.open(rank.recording.save(tmp_path / "run.sqlite")) as database:
         table = OURS["module_sum"].table(database)
     assert "(send_recv)" not in table.column("Module")
+
+
+def test_the_module_that_asks_for_values_is_named(tmp_path: Path) -> None:
+    """A router that calls .item() in each layer."""
+    (rank,) = ranks_of(1)
+    for step in range(STEPS):
+        begin = rank.now
+        rank.work(1)
+        for number in range(LAYERS):
+            layer(rank, f"h.{number}.mlp", 4, 60)
+            start = rank.now
+            rank.kernel(20)
+            rank.item()
+            rank.work(100)
+            rank.kernel(20)
+            rank.mark(f"forward h.{number}.router|Router|model.py:9", start)
+        rank.mark("step", begin, step)
+    with Database.open(rank.recording.save(tmp_path / "run.sqlite")) as database:
+        findings = diagnose_reports(database).findings
+    (sync,) = [finding for finding in findings if finding.kind == "synchronization"]
+    assert "rank 0: 100 % of it in h.*.router" in sync.evidence
