@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.engine.probe import SOCKET_ADVICE
-from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
+from gpu_profile.errors import EngineAwayError, GpuProfileError, JobError, SettingsError, ToolError
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import REPORTS_INSIDE, Mount
 from gpu_profile.settings.settings import Settings
@@ -42,8 +42,9 @@ _REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
 )
 
 
+_NO_ENGINE = "Cannot connect to the Docker daemon"
 _AWAY = (
-    "Cannot connect to the Docker daemon",
+    _NO_ENGINE,
     "error during connect",
     "connection refused",
     "connection reset by peer",
@@ -149,9 +150,15 @@ def is_ours(labels: Mapping[str, str], run_label: str) -> bool:
     return run_label in labels or any(name.startswith(f"{IMAGE_LABEL}.") for name in labels)
 
 
-def start_detached(run: Command, name: str) -> Steps[None]:
-    """Run a `docker run --detach`. A container that was created but did not start is removed."""
+def start_detached(run: Command, name: str, again: str) -> Steps[None]:
+    """Run a `docker run --detach`. A container that was created but did not start is removed.
+
+    Raises EngineAwayError, with the hint `again`, if the engine went away before it answered.
+    """
     result = yield run
+    if is_engine_away(result) and _NO_ENGINE not in result.stderr:
+        reason = _extract_reason(result)
+        raise EngineAwayError(f"{name} may run: its engine went away ({reason})", again)
     if result.returncode and "already in use by container" not in result.stderr:
         yield make_command("docker", "container", "rm", "--force", name)
     check_engine_result(result, f"starting {name}")
@@ -179,7 +186,7 @@ def start_container(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) 
         *shlex.split(settings.port_map),
         str(image),
     )
-    yield from start_detached(run, name)
+    yield from start_detached(run, name, "`invoke run` tries again")
     return f"{name} started from {image}"
 
 

@@ -94,7 +94,9 @@ class DockerLauncher(LauncherDefaults):
         rootless = bool(job.workdir and self.owner) and (yield from _is_rootless())
         words = self._run(job, plan, own_directory.list_user_options(job, self.owner, rootless))
         run = Command(argv=words, env=job.env, secrets=frozenset(job.env))
-        yield from container.start_detached(run, job.name)
+        yield from container.start_detached(
+            run, job.name, f"`invoke fetch --job {job.name}` goes on if it does"
+        )
         return job.name
 
     def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:

@@ -12,7 +12,13 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Result, Steps, make_command
 from gpu_profile.engine import container
-from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
+from gpu_profile.errors import (
+    EngineAwayError,
+    GpuProfileError,
+    JobError,
+    SettingsError,
+    ToolError,
+)
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
 from gpu_profile.launcher import JobState, JobStatus
@@ -328,3 +334,30 @@ def test_the_script_prints_what_is_absent(tmp_path: Path) -> None:
     assert process.run(make_command(*in_folder)).stdout.splitlines() == ["none.py", "/none/x"]
     in_root = ("env", "--chdir=/", "sh", "-c", LIST_ABSENT, "sh", "etc/passwd", "/etc/passwd")
     assert process.run(make_command(*in_root)).stdout.splitlines() == ["etc/passwd"]
+
+
+def test_an_engine_that_goes_away_while_it_starts_a_job_may_run_it() -> None:
+    cut = Result(returncode=125, stderr="docker: error during connect: Post: EOF\n")
+    steps = LAUNCHER.submit(job(), PLAN)
+    next(steps)
+    with pytest.raises(EngineAwayError, match="train-1 may run: its engine went away") as away:
+        steps.send(cut)
+    assert "`invoke fetch --job train-1` goes on if it does" in str(away.value)
+
+
+def test_an_engine_that_is_not_there_is_started_by_doctor() -> None:
+    none = Result(returncode=125, stderr="docker: Cannot connect to the Docker daemon at unix:x\n")
+    steps = LAUNCHER.submit(job(), PLAN)
+    next(steps)
+    steps.send(none)
+    with pytest.raises(ToolError, match="`invoke doctor --fix` starts one"):
+        steps.send(none)
+
+
+def test_a_question_is_asked_again_while_the_engine_restarts() -> None:
+    cut = Result(returncode=1, stderr="error during connect: EOF\n")
+    steps = LAUNCHER.stop("train-1")
+    asked = next(steps)
+    assert steps.send(cut).argv == ("sleep", "5")
+    assert steps.send(Result(returncode=0)) == asked
+    assert steps.send(inspected({"Status": "running"})).argv[:2] == ("docker", "stop")
