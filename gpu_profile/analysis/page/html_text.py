@@ -50,6 +50,9 @@ from gpu_profile.errors import GpuProfileError
 from gpu_profile.table import Table
 
 LONGEST_NAME = 2000
+# A report can hold a million names. The page shows 200 rows of a table, so of longer tables only
+# the first 1,000 are made readable, and the others keep their number.
+LONG_TABLE, READABLE_ROWS = 20_000, 1_000
 
 SHOWN = (
     *(TEMPORAL_BREAKDOWN, STEP_SUM, COMM_SUM, CUDA_GPU_KERN_SUM, CLASSES_BY_RANK),
@@ -132,7 +135,7 @@ def render_page(data: PageData) -> str:
 
 def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str, ...]:
     """The parts below the navigation, from the findings to the facts of the run."""
-    tables = {name: _redact_table(table, data.clean) for name, table in data.tables.items()}
+    tables = {name: redact_table(table, data.clean) for name, table in data.tables.items()}
     refused = [clean_text(str(error)) for error in data.refused]
     return (
         *(render_tag("p", render_text(line), class_="warn") for line in refused),
@@ -147,7 +150,7 @@ def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str
         gpu_memory(data.counters, tables["gpu_memory_sum"]),
         _render_timeline(data),
         render_kernels(tables["cuda_gpu_kern_sum"]),
-        render_collectives(tables["comm_sum"], _redact_table(data.sizes, data.clean)),
+        render_collectives(tables["comm_sum"], redact_table(data.sizes, data.clean)),
         table_list([(tables[one.name], what) for one, what in FOLDED]),
         render_section(
             "run",
@@ -197,7 +200,7 @@ def _render_timeline(data: PageData) -> str:
     return render_section("timeline", "Timeline", intro, drawing)
 
 
-def _redact_table(table: Table, clean: Redactor) -> Table:
+def redact_table(table: Table, clean: Redactor) -> Table:
     """The table with all texts redacted: a job controls the names of its kernels and ranges."""
     clean_texts: dict[str, str] = {}
 
@@ -206,9 +209,9 @@ def _redact_table(table: Table, clean: Redactor) -> Table:
             clean_texts[cell] = clean.text(shorten(cell))
         return clean_texts[cell]
 
-    return table.where(
-        [tuple(text_of(c) if isinstance(c, str) else c for c in row) for row in table.rows]
-    )
+    shown = table.rows[:READABLE_ROWS] if len(table.rows) > LONG_TABLE else table.rows
+    rows = [tuple(text_of(c) if isinstance(c, str) else c for c in row) for row in shown]
+    return table.where([*rows, *rows[-1:] * (len(table.rows) - len(rows))])
 
 
 def shorten(name: str) -> str:

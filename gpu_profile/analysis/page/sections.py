@@ -127,8 +127,9 @@ def render_breakdown(table: Table) -> str:
         )
     ]
     intro = (
-        "Every moment from a rank's first GPU operation to its last is counted once: "
-        "the parts of a bar are 100 % of the time at its end."
+        "Every moment of a rank's steady steps is counted once, without start-up; where none was "
+        "recorded, from its first GPU operation to its last. "
+        "The parts of a bar are 100 % of the time at its end."
     )
     numbers = render_folded("The same as a table", data_table(table, "Time by rank, in ns"))
     return render_section("breakdown", "Where the time went", intro, draw_stacked(bars), numbers)
