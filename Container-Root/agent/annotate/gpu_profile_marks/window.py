@@ -92,7 +92,9 @@ class Window:
             "ms": times,
         }
         draft = Path(f"{self._file}.{os.getpid()}")
-        draft.write_text(json.dumps(facts), encoding="utf-8")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+        with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
+            json.dump(facts, file)
         draft.replace(self._file)
 
 
