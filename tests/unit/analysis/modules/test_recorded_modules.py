@@ -5,16 +5,19 @@ record_function around each leaf's forward.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from gpu_profile.analysis.activity.activity import COMPUTE
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.modules.module_kernels import list_module_kernels
 from gpu_profile.analysis.modules.module_times import RankModules, measure_modules
+from gpu_profile.analysis.modules.owners import find_op_owners
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import OURS
@@ -138,3 +141,21 @@ def test_a_training_s_flops_are_those_of_the_formula() -> None:
     row = flops_of("small_ops")["(step, as recorded)"]
     total = float(row["Forward"] or 0) + float(row["Backward"] or 0)
     assert total == pytest.approx(steps * (linear + attention) / 1e12, rel=1e-6)
+
+
+def test_replayed_graphs_belong_to_the_modules_of_their_capture() -> None:
+    """A module of three parts is captured for 50 replays, and for 12 steps of a training, forward
+    and backward. No range is open at a replay.
+    """
+    with Database.open(DATA / "graphs" / "rank0.sqlite.gz") as database:
+        (activity,) = activities_of(database, Scope())
+        owners = find_op_owners(activity)
+    assert owners is not None
+    replayed = owners.of_op[(activity.ops.graph_node > 0) & (activity.ops.kind == COMPUTE)]
+    counts = Counter(
+        (owners.owners[code].work, owners.owners[code].module.name) for code in replayed
+    )
+    for name in ("first", "second", "last", "Net"):
+        assert counts.pop(("forward", name)) == 50 + 12
+        assert counts.pop(("backward", name)) % 12 == 0
+    assert counts == {}
