@@ -34,6 +34,11 @@ class ReportSummary:
     events: Mapping[str, int]
     window: int = 0
     """The window's number, from 1, with --capture-range-end=repeat:N; otherwise 0."""
+    recorded_steps: tuple[int, ...] = ()
+    """With --steps 20:40: 20 and 40, or fewer if the program ended earlier."""
+    first_step: int = 0
+    step_ms: tuple[float, ...] = ()
+    """With --steps, milliseconds of each step from `first_step` on, recorded or not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,11 @@ def run_id(command: tuple[str, ...], now: datetime, name: str = "") -> str:
     word = name or next((Path(w).stem for w in command if w.endswith(".py")), Path(command[0]).name)
     slug = re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")[:_NAME_LENGTH].strip("-")
     return f"{slug if slug[:1].isalpha() else f'run-{slug}'.strip('-')}-{now:%Y%m%d-%H%M%S}"
+
+
+def _parse_summary(facts: Mapping[str, Any]) -> ReportSummary:
+    lists = {name: tuple(facts.get(name, ())) for name in ("recorded_steps", "step_ms")}
+    return ReportSummary(**{**facts, **lists})
 
 
 def create_run(report_dir: Path, run_name: str) -> Path:
@@ -126,7 +136,7 @@ def load_run(directory: Path) -> RunRecord:
         data: dict[str, Any] = json.loads(files.read_text(path, _RECORD_BYTES))
         if data.pop("schema") != _SCHEMA or data["launcher"] not in LAUNCHERS:
             raise ValueError("another version's")
-        reports = tuple(ReportSummary(**facts) for facts in data.pop("reports"))
+        reports = tuple(map(_parse_summary, data.pop("reports")))
         data |= {key: tuple(data[key]) for key in ("command", "nsys", "ranks", "kinds")}
         run = RunRecord(**data, reports=reports)
         record_fields.check(run)

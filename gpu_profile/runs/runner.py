@@ -35,6 +35,7 @@ from gpu_profile.runs.outcome import (
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
 from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.runs.reports import Report
+from gpu_profile.runs.step_times import read_step_times
 
 # nsys may work 3600 s on a long recording. A second Ctrl-C leaves at once.
 _STOP_S = 3900.0
@@ -225,7 +226,11 @@ class Runner:
         self._export(job_id, fetched_report)
         with Database.open(fetched_report.sqlite) as database:
             events = report.count_events(database.event_counts())
+        times = read_step_times(fetched_report.path)
         return ReportSummary(
+            recorded_steps=times.recorded if times else (),
+            first_step=times.first if times else 0,
+            step_ms=times.ms if times else (),
             file=fetched_report.path.name,
             rank=fetched_report.rank,
             host=fetched_report.host,

@@ -6,7 +6,8 @@ from gpu_profile import process
 from gpu_profile.cli.options.jobs import FetchOptions, ProfileOptions
 from gpu_profile.cli.options.reading import StatsOptions
 from gpu_profile.cli.run_verb import run_verb
-from gpu_profile.runs.record import RunRecord
+from gpu_profile.runs.record import ReportSummary, RunRecord
+from gpu_profile.runs.step_times import StepTimes, describe_step_times
 from gpu_profile.settings.settings import Settings
 
 
@@ -52,3 +53,11 @@ def _print_summary(run: RunRecord, directory: Path) -> None:
     for facts in run.reports:
         kinds = ", ".join(f"{count} {kind}" for kind, count in facts.events.items() if count)
         print(f"{directory / facts.file}: {facts.bytes / 1e6:.1f} MB, {kinds} events")
+        if len(facts.recorded_steps) == 2 and (line := _describe_steps(facts)):
+            print(line)
+
+
+def _describe_steps(facts: ReportSummary) -> str:
+    begin, end = facts.recorded_steps
+    times = StepTimes(first=facts.first_step, recorded=(begin, end), ms=facts.step_ms)
+    return describe_step_times(facts.rank, times)

@@ -130,15 +130,18 @@ class OptimizerMarks:
         """Count a step that GradScaler skips: it then does not call the optimizer."""
         scaler_class = torch.amp.GradScaler
         step = scaler_class.step
-        tracing = torch._C._dynamo.eval_frame.get_eval_frame_callback
+        set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
 
         def counted(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             result = step(scaler, optimizer, *args, **kwargs)
-            if SWITCH.on and tracing() is None:
+            if SWITCH.on:
+                tracer = set_tracer(None)
                 try:
                     self._marks.optimizer_called(optimizer)
                 except Exception as error:
                     SWITCH.fail(error)
+                finally:
+                    set_tracer(tracer)
             return result
 
         scaler_class.step = in_file_of(step, counted)
@@ -160,16 +163,25 @@ def mark_calls(torch: Any, owner: Any, name: str, message: str) -> None:  # noqa
     """Replace the function `owner.name` by one that runs it inside a range."""
     call = getattr(owner, name)
     key, mark = object(), make_mark(message)
-    tracing = torch._C._dynamo.eval_frame.get_eval_frame_callback
+    # As torch.compiler.disable does it: our own frames are not for torch.compile to trace.
+    set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
 
     def marked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - torch
-        if not SWITCH.on or tracing() is not None:
+        if not SWITCH.on:
             return call(*args, **kwargs)
-        RANGES.push(key, mark)
+        tracer = set_tracer(None)
+        try:
+            RANGES.push(key, mark)
+        except Exception as error:
+            SWITCH.fail(error)
+        finally:
+            set_tracer(tracer)
         try:
             return call(*args, **kwargs)
         finally:
+            tracer = set_tracer(None)
             RANGES.pop(key)
+            set_tracer(tracer)
 
     setattr(owner, name, in_file_of(call, marked))
 

@@ -1,0 +1,56 @@
+"""--annotate and --steps: words for profile.py, options of nsys, refusals."""
+
+import pytest
+
+from gpu_profile.errors import SettingsError
+from gpu_profile.job import Job, NsysPlan, ProfileSpec, parse_steps
+from gpu_profile.nsys import options as nsys
+from gpu_profile.nsys.help import TYPICAL_HELP
+from gpu_profile.nsys.rank_wrapper import rank_arguments
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (ProfileSpec(), []),
+        (ProfileSpec(annotate="modules"), ["--annotate=modules"]),
+        (ProfileSpec(steps=(20, 40)), ["--annotate=steps", "--steps=20:40"]),
+        (ProfileSpec(annotate="ops", steps=(0, 1)), ["--annotate=ops", "--steps=0:1"]),
+    ],
+)
+def test_words_for_a_rank(spec: ProfileSpec, words: list[str]) -> None:
+    job = Job(name="x", command=("python3", "x.py"), profile=spec)
+    arguments = rank_arguments(job, NsysPlan(options=()), output="/out")
+    assert [word for word in arguments if word.startswith(("--annotate", "--steps"))] == words
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [
+        (True, ["--capture-range=cudaProfilerApi"]),
+        (False, ["--capture-range=nvtx", "--nvtx-capture=capture@gpu-profile"]),
+    ],
+)
+def test_the_window_of_steps(gpus: bool, expected: list[str]) -> None:
+    spec = nsys.step_window(ProfileSpec(steps=(20, 40)), gpus=gpus)
+    options = nsys.profile_options(spec, TYPICAL_HELP, gpus=gpus)
+    assert [each for each in options if "capture" in each and "end" not in each] == expected
+    assert {"--capture-range-end=stop", "--kill=none"} <= set(options)
+
+
+def test_operators_need_an_nsys_that_has_them() -> None:
+    spec = ProfileSpec(annotate="ops")
+    assert "--pytorch=autograd-shapes-nvtx" in nsys.profile_options(spec, TYPICAL_HELP)
+    with pytest.raises(SettingsError, match="this nsys has no --pytorch"):
+        nsys.profile_options(spec, TYPICAL_HELP.replace("--pytorch=", "--python="))
+
+
+def test_steps() -> None:
+    assert parse_steps("") is None
+    assert parse_steps("20:40") == (20, 40)
+
+
+@pytest.mark.parametrize("text", ["20", "40:20", "5:5", "a:b", ":", "-1:4", "1:2:3", "20-40"])
+def test_what_is_no_range_of_steps(text: str) -> None:
+    with pytest.raises(SettingsError, match="is no range of steps"):
+        parse_steps(text)
