@@ -50,6 +50,7 @@ class DockerLauncher(LauncherDefaults):
     report_dir: Path
     options: tuple[str, ...] = ()
     hostname: str = ""
+    umask: int = 0o022
     owner: str = ""
     """`uid:gid` that gets the reports, such as `1000:1000`; empty where root may keep them."""
 
@@ -62,6 +63,7 @@ class DockerLauncher(LauncherDefaults):
             options=container.list_placement_options(settings),
             hostname=platform.node().partition(".")[0] if own_name else "",
             owner=_get_owner(),
+            umask=_get_umask(),
         )
 
     def gpus(self) -> Steps[int | None]:
@@ -129,7 +131,7 @@ class DockerLauncher(LauncherDefaults):
             *container.gpu_options(job.resources.gpus_per_node),
             *(["--cap-add=SYS_ADMIN"] if plan.privileged else []),
             *(*user, *self.options, str(self.image), "python3", "/profile.py"),
-            *local_arguments(job, plan, output=_inside(job)),
+            *local_arguments(own_directory.with_umask(job, self.umask), plan, output=_inside(job)),
         )
 
     def status(self, job_id: str) -> Steps[JobStatus]:
@@ -204,6 +206,13 @@ def _is_rootless() -> Steps[bool]:
 
 def _inside(job: Job) -> str:
     return f"{REPORTS_INSIDE}/{job.name}"
+
+
+def _get_umask() -> int:
+    """Return this process's umask. The only portable way to read it is to set it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
 
 
 def _get_owner() -> str:

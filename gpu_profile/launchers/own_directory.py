@@ -2,12 +2,14 @@
 
 import getpass
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpu_profile.command import Result
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.job import Job
 
+_MPIRUN = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
 LIST_ABSENT = r"""for path; do
   case $path in /*) ;; *) [ "$PWD" != / ] || { printf '%s\n' "$path"; continue; } ;; esac
   [ -e "$path" ] || printf '%s\n' "$path"
@@ -16,6 +18,19 @@ done"""
 
 A relative path in a container that works in `/` is absent: `train.py` would be our sample there.
 """
+
+
+def with_umask(job: Job, umask: int) -> Job:
+    """Return a job in the user's directory whose program has the user's umask.
+
+    nsys starts programs with umask 0 (seen with 2023.4.4), so that every file that they make in the
+    user's directory could be changed by all users. An mpirun stays as it is: profile.py looks after
+    a command of that name.
+    """
+    if not job.workdir or Path(job.command[0]).name in _MPIRUN:
+        return job
+    shell = ("sh", "-c", f'umask {umask:04o} && exec "$@"', "sh")
+    return replace(job, command=(*shell, *job.command))
 
 
 def list_user_options(job: Job, owner: str, rootless: bool) -> tuple[str, ...]:

@@ -131,6 +131,7 @@ def test_build_profile_and_answer(installed: Installed, built_image: None) -> No
     answer = installed.run("diagnose", "--run=own", "--format=json")
     assert answer.returncode == 0, answer.said
     uid, folder = (installed.work / "result.txt").read_text().split()
+    assert (installed.work / "result.txt").stat().st_mode & 0o022 == 0
     assert (int(uid), folder) == (installed.work.stat().st_uid, str(installed.work))
     checks = installed.run("test", "--", "-k", "manifest or requirements")
     assert checks.returncode == 0, checks.said

@@ -361,3 +361,13 @@ def test_a_question_is_asked_again_while_the_engine_restarts() -> None:
     assert steps.send(cut).argv == ("sleep", "5")
     assert steps.send(Result(returncode=0)) == asked
     assert steps.send(inspected({"Status": "running"})).argv[:2] == ("docker", "stop")
+
+
+def test_a_program_in_the_user_s_directory_has_the_user_s_umask(tmp_path: Path) -> None:
+    """nsys starts programs with umask 0: what they write would be everybody's to change."""
+    line = submitted(work_here(tmp_path, "python3", "train.py"))
+    assert """-- sh -c 'umask 0022 && exec "$@"' sh python3 train.py""" in line
+    private = dataclasses.replace(LAUNCHER, umask=0o077)
+    assert "umask 0077" in submitted(work_here(tmp_path, "python3", "x.py"), launcher=private)
+    assert "umask" not in submitted(work_here(tmp_path, "/usr/bin/mpirun", "python3", "x.py"))
+    assert "umask" not in submitted(job())
