@@ -1,7 +1,10 @@
 """A component, a table and a finding are one file each: a toy one of each in a copy works."""
 
 import json
+import threading
+from collections.abc import Iterator
 from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -110,13 +113,35 @@ def test_a_component_is_a_stage_of_the_dockerfile(with_component: Path) -> None:
     assert "AS toy" not in run(with_component, "render", *make_flags("INSTALL_TOY=false"))
 
 
-def test_the_lock_has_the_checksum_of_a_component(with_component: Path) -> None:
-    archive = with_component / "toy.tar.gz"
-    archive.write_bytes(b"the toy's sources")
-    run(with_component, "lock", *make_flags(f"TOY_URL={archive}"))
+SOURCES = b"the toy's sources"
+
+
+class Archive(BaseHTTPRequestHandler):
+    """Serves the toy's sources under every name."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(SOURCES)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def archive_url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Archive) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/toy.tar.gz"
+        server.shutdown()
+
+
+def test_the_lock_has_the_checksum_of_a_component(with_component: Path, archive_url: str) -> None:
+    run(with_component, "lock", *make_flags(f"TOY_URL={archive_url}"))
     text = (with_component / "gpu-profile.lock").read_text()
     (with_component / "gpu-profile.lock").unlink()
-    assert f"pinned TOY_SHA256 = {sha256(archive.read_bytes()).hexdigest()}" in text
+    assert f"pinned TOY_SHA256 = {sha256(SOURCES).hexdigest()}" in text
 
 
 def test_a_component_refuses_what_it_does_not_work_with(with_component: Path) -> None:

@@ -15,7 +15,7 @@ class SetOptions(VerbOptions):
     set: tuple[str, ...] = make_flag(
         (), "KEY=value: a setting of .env for this call; may be given again"
     )
-    env_file: str = make_flag("", "file to read settings from, in place of .env")
+    env_file: str = make_flag("", "file to read settings from, in place of .env", kind="path")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class FormatOptions(VerbOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions(VerbOptions):
-    output: str = make_flag("", "file to write")
+    output: str = make_flag("", "file to write", kind="path")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -162,6 +162,7 @@ def test_the_verb_says_what_it_did(tmp_path: Path) -> None:
         (("--set", "IMAGE"), "is no setting"),
         (("--format", "json"), "--write prints no json"),
         (("--env-file", "missing"), "no such file"),
+        (("--env-file", "~nouser/x"), "is not understood"),
     ],
 )
 def test_refusals_write_nothing(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
