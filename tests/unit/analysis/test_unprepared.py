@@ -68,6 +68,15 @@ def test_steps_are_those_of_the_program(name: str) -> None:
                 assert np.quantile(shift, 0.9) <= 0.05, (report, np.round(shift, 3))
 
 
+def test_gpus_of_one_process_agree_on_the_boundaries() -> None:
+    """JAX launches for each GPU from a thread of its own, the second GPU's some us earlier."""
+    with open_reports("jax_data_parallel") as (database,):
+        first, second = (find_steps(one) for one in load_activities(database, Scope()))
+    assert len(first) == len(second)
+    apart = np.abs(first.start - second.start) / np.median(np.diff(first.start))
+    assert np.quantile(apart, 0.9) <= 0.05, np.round(apart, 3)
+
+
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_planted_cause_is_named(name: str) -> None:
     findings = {(finding.kind, finding.cause) for finding in diagnose_program(name).findings}
