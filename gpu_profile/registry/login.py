@@ -3,13 +3,12 @@
 import base64
 import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.command import Command
 from gpu_profile.engine.api import Auth
 from gpu_profile.errors import RegistryError
@@ -17,7 +16,6 @@ from gpu_profile.files import PRIVATE, write_atomically
 from gpu_profile.registry.address import Registry
 
 _ECR_HELPER = "ecr-login"
-_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +91,7 @@ def temporary_config(auth: Auth, user_config: Path) -> Iterator[dict[str, str]]:
 
     It also has the user's plug-ins, contexts and builders. It is removed when the body ends.
     """
-    memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="gpu-profile-", dir=memory) as directory:
+    with TemporaryFolder(memory=True) as directory:
         config = read_config(user_config)
         word = base64.b64encode(f"{auth.username}:{auth.password}".encode()).decode()
         auths = {**config.get("auths", {}), auth.server: {"auth": word}}

@@ -8,7 +8,6 @@ import gzip
 import re
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -28,8 +27,9 @@ from gpu_profile.analysis.scrub.second_search import search_copy
 from gpu_profile.analysis.scrub.verify import verify_copy
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES, extract_gzip
 from gpu_profile.analysis.store.sqlite import check_file, make_damaged_error
+from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.files import check_target
+from gpu_profile.files import check_target, new_folder
 from gpu_profile.table import Cell, Column, Table
 
 _COLUMNS = (
@@ -150,8 +150,8 @@ def _scrub_one(
     most_bytes: int,
 ) -> tuple[Cell, ...]:
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".scrub-", dir=target.parent) as folder:
-        copy = Path(folder) / "copy.sqlite"
+    with new_folder(target.parent) as folder:
+        copy = folder / "copy.sqlite"
         with _open_plain(report, most_bytes) as plain:
             copied = _copy_report(report, plain, copy, wish, clean)
         if what := verify_copy(copy, clean) or search_copy(copy, names):
@@ -184,7 +184,7 @@ def _open_plain(report: Path, most_bytes: int) -> Iterator[Path]:
         check_file(report, report)
         yield report
         return
-    with tempfile.TemporaryDirectory(prefix="gpu-profile-") as folder:
+    with TemporaryFolder() as folder:
         plain = extract_gzip(report, Path(folder), most_bytes)
         check_file(plain, report)
         yield plain

@@ -1,4 +1,4 @@
-"""Temporary folders for unpacked reports, and removal of those left by killed processes.
+"""Temporary folders for unpacked reports and credentials; those of killed processes are removed.
 
 A process that is killed (out of memory, kill -9) leaves its folder, perhaps with a report that was
 to be scrubbed. Each process holds a lock (flock) on its folders, which the kernel releases when
@@ -15,14 +15,20 @@ from contextlib import suppress
 from pathlib import Path
 
 PREFIX = "gpu-profile-report-"
+MEMORY = "/dev/shm"
+"""A file system in memory, on Linux."""
 YOUNGEST_S = 60.0  # younger folders are not removed: the lock follows the folder within 1 ms
 
 
 class TemporaryFolder(tempfile.TemporaryDirectory[str]):
-    """A folder of this process with mode 0700, removed when it is closed or garbage-collected."""
+    """A folder of this process with mode 0700, removed when it is closed or garbage-collected.
 
-    def __init__(self) -> None:
-        super().__init__(prefix=PREFIX)
+    `memory`: in /dev/shm where there is one, for credentials.
+    """
+
+    def __init__(self, *, memory: bool = False) -> None:
+        here = memory and os.access(MEMORY, os.W_OK)
+        super().__init__(prefix=PREFIX, dir=MEMORY if here else None)
         self._lock = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY)
         with suppress(OSError):  # a file system without locks: sweep() leaves such folders
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -37,9 +43,10 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
 def sweep() -> int:
     """Remove the folders of this user's killed processes; return how many."""
     removed = 0
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            removed += _sweep_one(folder)
+    for place in (tempfile.gettempdir(), MEMORY):
+        for folder in Path(place).glob(f"{PREFIX}*"):
+            with suppress(OSError):
+                removed += _sweep_one(folder)
     return removed
 
 

@@ -1,11 +1,10 @@
 """Export a report with an nsys of this machine or of the image."""
 
 import atexit
-import shutil
-import tempfile
 from pathlib import Path
 
 from gpu_profile import files, process
+from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.engine import image_programs
 from gpu_profile.errors import ReportError, ToolError
 from gpu_profile.job import Mount
@@ -23,9 +22,9 @@ def export_report(path: Path, chosen: Settings) -> Path:
     end.
     """
     if not owner.is_writable(path.parent):
-        folder = Path(tempfile.mkdtemp(prefix="gpu-profile-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return _exported_into(folder, path, chosen)
+        temporary = TemporaryFolder()
+        atexit.register(temporary.cleanup)
+        return _exported_into(Path(temporary.name), path, chosen)
     with files.new_folder(path.parent.absolute()) as folder:
         output = _exported_into(folder, path, chosen)
         files.adopt(output, target := path.with_suffix(".sqlite"))

@@ -91,3 +91,17 @@ def test_a_size_is_a_number(folder: Path) -> None:
     refused = invoke("stats", report, "--set=UNPACK_LIMIT_GB=-1", directory=folder)
     assert refused.returncode == 2
     assert "UNPACK_LIMIT_GB" in refused.stderr
+
+
+def test_a_folder_with_credentials_lies_in_memory_and_is_swept() -> None:
+    """After kill -9 of a build, /dev/shm held the registry's password for good."""
+    if not os.access(temporary.MEMORY, os.W_OK):
+        pytest.skip("no /dev/shm")
+    code = "import os; from gpu_profile.analysis.store.temporary import TemporaryFolder as F;"
+    code += "f = F(memory=True); print(f.name, flush=True); os.kill(os.getpid(), 9)"
+    killed = process.run(Command(argv=(sys.executable, "-c", code)))
+    folder = Path(killed.stdout.strip())
+    assert str(folder.parent) == temporary.MEMORY
+    os.utime(folder, (1, 1))
+    temporary.sweep()
+    assert not folder.exists()
