@@ -127,11 +127,12 @@ def _tail(launches: Launches, last: IntArray, size: int) -> int:
     window = rows[:, None] + 1 + np.arange(width)
     total = float(launches.gpu[rows[0] : rows[-1]].sum()) / max(1, len(rows) - 1)
     spent = np.cumsum(np.median(launches.gpu[window], axis=0))
-    allowed = np.r_[0.0, spent[:-1]] <= TAIL_TIME * total
+    before = np.r_[0.0, spent[:-1]]
+    allowed = before <= TAIL_TIME * total
     fetched = np.flatnonzero(allowed & _mostly(launches.to_host[window]))
     low = min(int(fetched[-1]) + 1, width - 1) if len(fetched) else 0
     sent = _group(_mostly(launches.to_device[rows[:, None] + 1 + np.arange(size)]))
-    if sent is not None and low <= sent[0] < width and spent[sent[0]] <= ZEROING_TIME * total:
+    if sent is not None and low <= sent[0] < width and before[sent[0]] <= ZEROING_TIME * total:
         low = sent[0]
     pauses = _median_pauses(launches, rows, size)
     allowed[low] = True

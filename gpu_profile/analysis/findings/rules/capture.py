@@ -105,7 +105,8 @@ def _edge(views: Sequence[View], most: int) -> float:
     if all(view.facts.states.start_up for view in views):
         return max(1, WHOLE_EDGE * most)
     launches = max(view.mean(view.facts.kernel_count) for view in views if view.has_steps)
-    return max(1, WINDOW_EDGE * most, QUEUE_DEPTH / max(launches, 1))
+    # Each of the two edges cuts a step as well.
+    return max(1, WINDOW_EDGE * most, 2 + QUEUE_DEPTH / max(launches, 1))
 
 
 def _find_overhead(views: Sequence[View]) -> list[Finding]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
 from gpu_profile.analysis.findings.finding import (
     Finding,
     FindingRow,
@@ -23,17 +24,38 @@ COMM_ADVICE = (
 
 def judge_exposed_communication(views: Sequence[View]) -> Judgement:
     """Find communication that moves data without concurrent compute; waiting is not counted."""
-    exposed_views = [view for view in views if view.share("transfer") >= EXPOSED_SHARE]
-    unsplit = [view for view in views if view.share("unsplit") >= EXPOSED_SHARE]
+    doubtful = [view for view in views if _may_wait_for_another_host(view, views)]
+    exposed_views = [
+        view for view in views if view.share("transfer") >= EXPOSED_SHARE and view not in doubtful
+    ]
+    unsplit = [
+        view
+        for view in views
+        if view.share("unsplit", *(["transfer"] if view in doubtful else [])) >= EXPOSED_SHARE
+    ]
     notes: tuple[str, ...] = ()
     if unsplit:
-        ms = float(np.mean([view.ms("unsplit") for view in unsplit]))
+        states = [("unsplit", "transfer") if view in doubtful else ("unsplit",) for view in unsplit]
+        ms = float(np.mean([v.ms(*own) for v, own in zip(unsplit, states, strict=True)]))
         who = format_ranks(view.rank for view in unsplit)
         notes = (
             f"exposed communication of {who} ({ms:.2f} ms a step): without the other ranks' "
             "reports on one clock, waiting and transfer cannot be told apart",
         )
     return Judgement((_judge_communication(exposed_views),) if exposed_views else (), notes)
+
+
+def _may_wait_for_another_host(view: View, views: Sequence[View]) -> bool:
+    """Whether the collectives of a rank were matched on its own host only, of several hosts, and
+    NCCL does not say who takes part.
+
+    Ranks of another host, on an unknown clock, may be the ones that it waits for.
+    """
+    collectives, group = view.facts.states.collectives, view.split.arrivals.group
+    numbers = np.unique(group[group != UNMATCHED])
+    partners = {v.facts.host for v in views if np.isin(v.split.arrivals.group, numbers).any()}
+    several = len({v.facts.host for v in views}) > 1
+    return several and len(partners) < 2 and not np.any(collectives.communicator)
 
 
 def _judge_communication(views: Sequence[View]) -> Finding:

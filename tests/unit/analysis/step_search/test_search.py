@@ -150,7 +150,16 @@ def works_before_each_launch(program: Program, _number: int) -> None:
     program.launch([OPTIMIZER] * 2)
 
 
+def fills_before_the_batch(program: Program, _number: int) -> None:
+    """Zeroing takes 9 % of the step's time before the batch's copy, and the host never pauses."""
+    program.step(10)
+    program.launch([TO_DEVICE])
+    program.launch([LAYER + layer % 7 for layer in range(18)])
+    program.launch([OPTIMIZER, HEAD + 50, HEAD + 51])
+
+
 PROGRAMS = (
+    fills_before_the_batch,
     works_before_each_launch,
     plain,
     accumulates,
