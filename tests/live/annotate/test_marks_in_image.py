@@ -1,0 +1,99 @@
+"""Marks in the image's PyTorch: results and torch.compile's work are as without them."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_profile.launchers.agent.job_directory import AGENT
+
+DATA = Path(__file__).parents[2] / "data" / "annotated"
+COMPILED = (
+    *("compiled", "compiled_in_place", "compiled_blocks", "compiled_children", "compiled_break"),
+    *("compiled_shapes", "compiled_step", "compiled_optimizer", "compiled_checkpoint"),
+)
+STEPS = {
+    **dict.fromkeys(("plain", "adam", "two_at_once", "closure", "recursive", "shared"), 3),
+    **dict.fromkeys(("generators", "threads", "loaded", "workers", "double", "traced"), 3),
+    **dict.fromkeys(("checkpointed", "checkpointed_reentrant", "ddp", "ddp_static"), 3),
+    **dict.fromkeys(COMPILED[:5], 3),
+    **{"accumulation": 2, "gan": 4, "scaler": 4, "evaluated": 4, "compiled_shapes": 4},
+}
+"""Steps that begin: evaluation behind the last optimizer call begins one more."""
+pytestmark = [pytest.mark.docker, pytest.mark.image]
+Lines = Mapping[str, Mapping[str, Any]]
+
+
+def run(image: str, level: str) -> Lines:
+    """Run all cases in one container, without network."""
+    cases = [*STEPS, *(case for case in COMPILED if case not in STEPS), "raising", "functional"]
+    done = subprocess.run(
+        [
+            *("docker", "run", "--rm", "--network=none", f"--volume={AGENT / 'annotate'}:/m:ro"),
+            *(f"--volume={DATA}:/x/cases:ro", image, "python3", "/x/cases/cases.py", "/m", level),
+            *(*cases, "broken"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = map(json.loads, done.stdout.splitlines())
+    return {line["case"]: line for line in lines} | {"stderr": {"text": done.stderr}}
+
+
+@pytest.fixture(scope="module")
+def plain(image: str) -> Lines:
+    return run(image, "none")
+
+
+@pytest.fixture(scope="module")
+def marked(image: str) -> Lines:
+    return run(image, "modules")
+
+
+def test_results_are_equal_bit_by_bit(plain: Lines, marked: Lines) -> None:
+    assert all("error" not in line for line in (*plain.values(), *marked.values()))
+    losses = {case: line["losses"] for case, line in plain.items() if case != "stderr"}
+    assert {case: marked[case]["losses"] for case in losses} == losses
+
+
+def test_no_graph_break_and_no_recompilation_is_added(plain: Lines, marked: Lines) -> None:
+    for case in COMPILED:
+        before, after = plain[case]["counters"], marked[case]["counters"]
+        assert after["stats"] == before["stats"], case
+        breaks = before.get("graph_break", {})
+        assert all(breaks.get(why, 0) >= n for why, n in after.get("graph_break", {}).items()), case
+
+
+def test_steps_are_counted(marked: Lines) -> None:
+    begun = {
+        case: len([mark for mark in marked[case]["marks"] if mark[1] == "step"]) for case in STEPS
+    }
+    assert begun == STEPS
+
+
+def test_backward_is_marked_by_module(marked: Lines) -> None:
+    names = [mark[1].partition("|")[0] for mark in marked["plain"]["marks"]]
+    first = names[names.index("backward") + 1 : names.index("optimizer SGD")]
+    assert first == [
+        "backward head",
+        *("backward blocks.1", "backward blocks.1.down", "backward blocks.1"),
+        *("backward blocks.1.up", "backward blocks.1.norm"),
+        *("backward blocks.0", "backward blocks.0.down", "backward blocks.0"),
+        *("backward blocks.0.up", "backward blocks.0.norm"),
+    ]
+
+
+def test_a_compiled_module_is_one_range_each_way(marked: Lines) -> None:
+    names = [mark[1].partition("|")[0] for mark in marked["compiled_blocks"]["marks"]]
+    assert names.count("forward blocks.0") == names.count("backward blocks.0") == 3
+    assert not any("blocks.0.up" in name for name in names)
+
+
+def test_an_error_of_ours_is_one_line_and_ends_the_marks(marked: Lines) -> None:
+    assert not marked["broken"]["on"]
+    said = str(marked["stderr"]["text"])
+    assert said.count("gpu-profile: marks are off, the job goes on: ") == 1
