@@ -13,7 +13,6 @@ from gpu_profile.settings.template import format_setting, list_groups, quote_val
 
 _LIMIT = 1 << 20
 _SECTION = re.compile(r"^# --- (.*?)\s*$", re.MULTILINE)
-_FILLED_LINE = re.compile(r"[^\n]*\S[^\n]*\n")
 _LINE = re.compile(
     r"""(?P<key>\s*[\w.]+[ \t]*=[ \t]*)"""
     r"""(?P<value>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|.*?)"""
@@ -53,8 +52,8 @@ def update_file(path: Path, values: Mapping[str, str]) -> FileUpdate:
 def update_text(text: str, values: Mapping[str, str], path: Path = Path(".env")) -> FileUpdate:
     """Return the text with every setting. Comments, order, values and unknown keys are kept.
 
-    A new setting comes last in its section ("# --- Launcher slurm"); a new section comes last in
-    the file. Raises SettingsError for lines that are no settings.
+    A new setting comes behind its neighbour in its section ("# --- Launcher slurm"); a new section
+    comes last in the file. Raises SettingsError for lines that are no settings.
     """
     entries = {entry.key: entry.value for entry in parse_entries(path, text)}
     keys = {key.name: (title, key) for title, keys in list_groups() for key in keys}
@@ -84,11 +83,19 @@ def _insert_setting(text: str, title: str, key: Key, value: str | None) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     setting = newline.join([*format_setting(key, value), ""])
     text = text if not text or text.endswith("\n") else text + newline
-    starts = [(match[1], match.start()) for match in _SECTION.finditer(text)]
-    titles = [name for name, _ in starts]
-    if title not in titles:
+    head = next((match for match in _SECTION.finditer(text) if match[1] == title), None)
+    if head is None:
         return f"{text}{newline}# --- {title}{newline}{setting}"
-    following = starts[titles.index(title) + 1 :]
-    end = following[0][1] if following else len(text)
-    *_, last = _FILLED_LINE.finditer(text, 0, end)
-    return f"{text[: last.end()]}{setting}{text[last.end() :]}"
+    place = _find_place(text, title, key) or text.index("\n", head.start()) + 1
+    return f"{text[:place]}{setting}{text[place:]}"
+
+
+def _find_place(text: str, title: str, key: Key) -> int:
+    """Return where the settings that stand before this one in its section end; 0 without any."""
+    keys = dict(list_groups())[title]
+    before = {other.name for other in keys[: keys.index(key)]}
+    place = end = 0
+    for binding in list_bindings(text):
+        end += len(binding.original.string)
+        place = end if binding.key in before else place
+    return place

@@ -44,6 +44,11 @@ def test_a_new_setting_comes_last_in_its_section_with_its_comment() -> None:
     assert update.text == render_template().replace("IMAGE=gpu-profile", "IMAGE=mine # !")
 
 
+def test_a_new_setting_comes_behind_its_neighbour() -> None:
+    old = without(render_template(), "VERSION", "INSTALL_TORCH", "KUBE_WAIT")
+    assert update_text(old, {}).text == render_template()
+
+
 def test_a_new_section_comes_last() -> None:
     text = "# mine\nIMAGE=mine\n"
     update = update_text(text, {})
