@@ -205,7 +205,8 @@ def test_a_job_that_fails_is_one_line(
 
 def test_words_reach_the_job_unchanged(invoke: Invoke, tmp_path: Path, hostile_name: str) -> None:
     script = "import sys; print(ascii(sys.argv[1]))"
-    done = invoke("profile", "--name", hostile_name, "--", "python3", "-c", script, hostile_name)
+    name = hostile_name.replace("\n", " ")  # --name is one line
+    done = invoke("profile", "--name", name, "--", "python3", "-c", script, hostile_name)
     (output,) = tmp_path.glob("*/output.log")
     assert ascii(hostile_name) in output.read_text(), done.stderr
 
