@@ -1,7 +1,7 @@
 """The errors of this project: one line on what happened, a next step, and an exit code."""
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gpu_profile.printable import name_program, printable
 
@@ -94,3 +94,28 @@ class Interrupted(GpuProfileError):
     """Ctrl-C, SIGTERM or SIGHUP ended the verb. What the run had recorded was fetched before."""
 
     exit_code = 130
+
+
+class Refusal(NamedTuple):
+    """A part of what a tool prints when it refuses, with the error and the hint that it means.
+
+    Example: `Refusal("port is already allocated", SettingsError, "Set another PORT_MAP")`.
+    """
+
+    text: str
+    kind: type[GpuProfileError]
+    hint: str
+
+
+def explain_refusal(
+    refusals: Iterable[Refusal], message: str, what: str, otherwise: GpuProfileError
+) -> GpuProfileError:
+    """Return the error of the first refusal whose text is in the message, about `what`.
+
+    Upper and lower case count as one, because tools change it between versions.
+    """
+    lowered = message.lower()
+    for refusal in refusals:
+        if refusal.text.lower() in lowered:
+            return refusal.kind(what, refusal.hint)
+    return otherwise

@@ -9,7 +9,15 @@ from typing import Any
 
 from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.engine.probe import SOCKET_ADVICE
-from gpu_profile.errors import EngineAwayError, GpuProfileError, JobError, SettingsError, ToolError
+from gpu_profile.errors import (
+    EngineAwayError,
+    GpuProfileError,
+    JobError,
+    Refusal,
+    SettingsError,
+    ToolError,
+    explain_refusal,
+)
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import REPORTS_INSIDE, Mount
 from gpu_profile.settings.settings import Settings
@@ -17,28 +25,27 @@ from gpu_profile.settings.settings import Settings
 RUN_LABEL, CONTAINER_LABEL = "gpu-profile.run", "gpu-profile.container"
 IMAGE_LABEL = "io.github.gpu-profile"
 """The prefix of our image's labels. A container inherits the labels of its image."""
-_REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
-    (
+_REFUSALS = (
+    Refusal(
         "is already in use by container",
         SettingsError,
         "`invoke stop` it, set another CONTAINER, or give a job another --name",
     ),
-    ("port is already allocated", SettingsError, "Set another PORT_MAP"),
-    ("address already in use", SettingsError, "Set another PORT_MAP"),
-    ("No such image", ToolError, "`invoke build` makes it, `invoke pull` fetches it"),
-    ("no such image", ToolError, "`invoke build` makes it, `invoke pull` fetches it"),
-    ("Cannot connect to the Docker daemon", ToolError, "`invoke doctor --fix` starts one"),
-    ("permission denied while trying to connect", ToolError, SOCKET_ADVICE),
-    (
+    Refusal("port is already allocated", SettingsError, "Set another PORT_MAP"),
+    Refusal("address already in use", SettingsError, "Set another PORT_MAP"),
+    Refusal("No such image", ToolError, "`invoke build` makes it, `invoke pull` fetches it"),
+    Refusal("Cannot connect to the Docker daemon", ToolError, "`invoke doctor --fix` starts one"),
+    Refusal("permission denied while trying to connect", ToolError, SOCKET_ADVICE),
+    Refusal(
         "could not select device driver",
         ToolError,
         "Install NVIDIA's container toolkit, or use --gpus 0",
     ),
-    ("executable file not found", JobError, "Name a program that is in the image"),
-    ("No such container", SettingsError, "`invoke run` starts it"),
-    ("is not running", SettingsError, "`invoke run` starts it"),
-    ("error setting rlimit", ToolError, "The engine's host allows no such --ulimit"),
-    ("No space left on device", ToolError, "`docker system df` shows what may go"),
+    Refusal("executable file not found", JobError, "Name a program that is in the image"),
+    Refusal("No such container", SettingsError, "`invoke run` starts it"),
+    Refusal("is not running", SettingsError, "`invoke run` starts it"),
+    Refusal("error setting rlimit", ToolError, "The engine's host allows no such --ulimit"),
+    Refusal("No space left on device", ToolError, "`docker system df` shows what may go"),
 )
 
 
@@ -82,10 +89,9 @@ def ask_patiently(command: Command) -> Steps[Result]:
 
 def make_engine_error(result: Result, doing: str) -> GpuProfileError:
     """Return the error that an engine's message means, with what to do."""
-    for words, kind, hint in _REFUSALS:
-        if words in result.stderr:
-            return kind(f"{doing}: {_extract_reason(result)}", hint)
-    return JobError(f"{doing}: {_extract_reason(result)}", "See the engine's message")
+    what = f"{doing}: {_extract_reason(result)}"
+    unknown = JobError(what, "See the engine's message")
+    return explain_refusal(_REFUSALS, result.stderr, what, unknown)
 
 
 def _extract_reason(result: Result) -> str:

@@ -9,7 +9,14 @@ from typing import Any
 import yaml
 
 from gpu_profile.command import Command, Result
-from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
+from gpu_profile.errors import (
+    GpuProfileError,
+    JobError,
+    Refusal,
+    SettingsError,
+    ToolError,
+    explain_refusal,
+)
 
 Object = Mapping[str, Any]
 """One API object, as `kubectl -o json` prints it."""
@@ -18,37 +25,47 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_LENGTH = 63  # the length of a DNS label (RFC 1123)
 
 _ROLE = "Ask for a role that allows it; `invoke doctor --on mpijob` lists what is needed"
-_REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
-    (
+_REFUSALS = (
+    Refusal(
         "must be created before the TrainJob",
         ToolError,
         "Apply Trainer's runtimes, torch-distributed",
     ),
-    ("failed calling webhook", ToolError, "Its operator does not run: see `invoke doctor --on`"),
-    ("error sending request", ToolError, "A node does not answer: see `kubectl get nodes`"),
-    ("error dialing backend", ToolError, "A node does not answer: see `kubectl get nodes`"),
-    ("no PriorityClass", SettingsError, "Set KUBE_PRIORITY_CLASS to one that the cluster has"),
-    ("looking up service account", SettingsError, "Create it, or set KUBE_SERVICE_ACCOUNT"),
-    ("exceeded quota", JobError, "Ask for fewer nodes or GPUs, or have the quota raised"),
-    ("violates PodSecurity", JobError, "Set KUBE_RUN_AS_USER, or use a namespace that allows it"),
-    ("is forbidden: User", ToolError, _ROLE),
-    ("(Forbidden)", ToolError, _ROLE),
-    ("Unauthorized", ToolError, "Log in to the cluster again"),
-    ("You must be logged in", ToolError, "Log in to the cluster again"),
-    ("doesn't have a resource type", ToolError, "`invoke k8s.install-operator` installs it"),
-    ("find the requested resource", ToolError, "`invoke k8s.install-operator` installs it"),
-    ("no matches for kind", ToolError, "`invoke k8s.install-operator` installs it"),
-    ("AlreadyExists", SettingsError, "Give the run another --name, or delete that job"),
-    ("namespaces ", SettingsError, "Create the namespace, or set KUBE_NAMESPACE"),
-    ("(NotFound)", SettingsError, "`kubectl get` shows the jobs; it may have been deleted"),
-    ("is invalid", SettingsError, "Change the setting that the message names"),
-    ("context was not found", SettingsError, "`kubectl config get-contexts` lists them"),
-    ("context ", SettingsError, "`kubectl config get-contexts` lists them"),
-    ("onnection refused", ToolError, "Check the kubeconfig's server, the VPN and the cluster"),
-    ("Unable to connect", ToolError, "Check the kubeconfig's server, the VPN and the cluster"),
-    ("was refused", ToolError, "Check the kubeconfig's server, the VPN and the cluster"),
-    ("no such host", ToolError, "Check the kubeconfig's server, the VPN and the cluster"),
-    ("timeout", ToolError, "Check the kubeconfig's server, the VPN and the cluster"),
+    Refusal(
+        "failed calling webhook", ToolError, "Its operator does not run: see `invoke doctor --on`"
+    ),
+    Refusal("error sending request", ToolError, "A node does not answer: see `kubectl get nodes`"),
+    Refusal("error dialing backend", ToolError, "A node does not answer: see `kubectl get nodes`"),
+    Refusal(
+        "no PriorityClass", SettingsError, "Set KUBE_PRIORITY_CLASS to one that the cluster has"
+    ),
+    Refusal("looking up service account", SettingsError, "Create it, or set KUBE_SERVICE_ACCOUNT"),
+    Refusal("exceeded quota", JobError, "Ask for fewer nodes or GPUs, or have the quota raised"),
+    Refusal(
+        "violates PodSecurity", JobError, "Set KUBE_RUN_AS_USER, or use a namespace that allows it"
+    ),
+    Refusal("is forbidden: User", ToolError, _ROLE),
+    Refusal("(Forbidden)", ToolError, _ROLE),
+    Refusal("Unauthorized", ToolError, "Log in to the cluster again"),
+    Refusal("You must be logged in", ToolError, "Log in to the cluster again"),
+    Refusal("doesn't have a resource type", ToolError, "`invoke k8s.install-operator` installs it"),
+    Refusal("find the requested resource", ToolError, "`invoke k8s.install-operator` installs it"),
+    Refusal("no matches for kind", ToolError, "`invoke k8s.install-operator` installs it"),
+    Refusal("AlreadyExists", SettingsError, "Give the run another --name, or delete that job"),
+    Refusal("namespaces ", SettingsError, "Create the namespace, or set KUBE_NAMESPACE"),
+    Refusal("(NotFound)", SettingsError, "`kubectl get` shows the jobs; it may have been deleted"),
+    Refusal("is invalid", SettingsError, "Change the setting that the message names"),
+    Refusal("context was not found", SettingsError, "`kubectl config get-contexts` lists them"),
+    Refusal("context ", SettingsError, "`kubectl config get-contexts` lists them"),
+    Refusal(
+        "connection refused", ToolError, "Check the kubeconfig's server, the VPN and the cluster"
+    ),
+    Refusal(
+        "Unable to connect", ToolError, "Check the kubeconfig's server, the VPN and the cluster"
+    ),
+    Refusal("was refused", ToolError, "Check the kubeconfig's server, the VPN and the cluster"),
+    Refusal("no such host", ToolError, "Check the kubeconfig's server, the VPN and the cluster"),
+    Refusal("timeout", ToolError, "Check the kubeconfig's server, the VPN and the cluster"),
 )
 
 
@@ -145,10 +162,8 @@ def strip_address(result: Result) -> str:
 def make_kubectl_error(result: Result, doing: str) -> GpuProfileError:
     """Return the error that kubectl's message means, with what to do."""
     message = strip_address(result).removeprefix("error: ").removeprefix("Error from server: ")
-    for words, kind, hint in _REFUSALS:
-        if words in result.stderr:
-            return kind(f"{doing}: {message}", hint)
-    return JobError(f"{doing}: {message}", "See kubectl's message")
+    what = f"{doing}: {message}"
+    return explain_refusal(_REFUSALS, result.stderr, what, JobError(what, "See kubectl's message"))
 
 
 def check_kubectl_result(result: Result, doing: str) -> Result:

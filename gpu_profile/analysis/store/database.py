@@ -14,12 +14,12 @@ import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 
 from gpu_profile.analysis.arrays.columns import list_distinct, time_order
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.closing import Closing
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.parquet import ParquetStore
 from gpu_profile.analysis.store.protocol import Store
@@ -37,7 +37,7 @@ MANY_NAMES = 100_000  # a model has some 100 kernels and 1,000 ranges
 OLD_OR_NEW = "Export it with an nsys from 2023.2 to 2026.5, or update gpu-profile"
 
 
-class Database:
+class Database(Closing):
     """Reads one report and never writes. Every error is a ReportError that names the file."""
 
     def __init__(self, store: Store) -> None:
@@ -61,17 +61,6 @@ class Database:
             store.close()
             raise
         return database
-
-    def __enter__(self) -> "Database":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Release the file (and the unpacked copy of a .gz)."""

@@ -10,13 +10,13 @@ are packets, cut to their length.
 import gzip
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.closing import Closing
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 NO_FLOW = 0
@@ -44,7 +44,7 @@ class Events:
     value: NDArray[np.float64] | None = None
 
 
-class TraceWriter:
+class TraceWriter(Closing):
     """Write a gzipped trace to a binary file; equal calls give equal bytes.
 
     Tracks and names are numbered in the order of calls. Use it in a `with` statement, which leaves
@@ -58,15 +58,8 @@ class TraceWriter:
         cleared = _encode_number_field(13, 1)  # sequence_flags: the interned names start here
         self._file.write(_encode_message(1, _SEQUENCE + cleared))
 
-    def __enter__(self) -> "TraceWriter":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the compressed trace; the binary file stays open."""
         self._file.close()
 
     def process(self, name: str) -> int:

@@ -4,7 +4,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpu_profile.errors import GpuProfileError, JobError, SettingsError, ToolError
+from gpu_profile.errors import (
+    GpuProfileError,
+    JobError,
+    Refusal,
+    SettingsError,
+    ToolError,
+    explain_refusal,
+)
 from gpu_profile.launcher import JobState, JobStatus
 
 STATES: Mapping[str, JobState] = {
@@ -36,26 +43,23 @@ _ENDED: Mapping[str, tuple[JobState, str]] = {
 }
 _EXIT = re.compile(r"exit code (?P<code>\d+)(?: of (?P<tasks>.+))?")
 """The line that our script writes at the end of a job that nobody stopped."""
-_REFUSALS: tuple[tuple[str, type[GpuProfileError], str], ...] = (
-    ("partition", SettingsError, "`sinfo` lists the partitions: --partition"),
-    ("time limit", SettingsError, "Ask for less by --time"),
-    ("account", SettingsError, "Set SLURM_ACCOUNT to one of yours"),
-    ("nrecognized option", SettingsError, "Check --sbatch-args and `sbatch --version`"),
-    ("nvalid option", SettingsError, "Check --sbatch-args and `sbatch --version`"),
-    ("node configuration", SettingsError, "`sinfo --Node --long` lists what nodes have"),
-    ("node count", SettingsError, "`sinfo` lists how many nodes there are"),
-    ("Unable to contact", ToolError, "`scontrol ping` says whether the controller is up"),
+_REFUSALS = (
+    Refusal("partition", SettingsError, "`sinfo` lists the partitions: --partition"),
+    Refusal("time limit", SettingsError, "Ask for less by --time"),
+    Refusal("account", SettingsError, "Set SLURM_ACCOUNT to one of yours"),
+    Refusal("unrecognized option", SettingsError, "Check --sbatch-args and `sbatch --version`"),
+    Refusal("invalid option", SettingsError, "Check --sbatch-args and `sbatch --version`"),
+    Refusal("node configuration", SettingsError, "`sinfo --Node --long` lists what nodes have"),
+    Refusal("node count", SettingsError, "`sinfo` lists how many nodes there are"),
+    Refusal("Unable to contact", ToolError, "`scontrol ping` says whether the controller is up"),
 )
 
 
 def make_sbatch_error(message: str) -> GpuProfileError:
     """Return the error that sbatch's message means, with what to do."""
-    for words, kind, hint in _REFUSALS:
-        if words.lower() in message.lower():
-            return kind(f"Slurm refused the job: {message}", hint)
-    return JobError(
-        f"Slurm refused the job: {message}", "--dry-run shows the script that it refused"
-    )
+    what = f"Slurm refused the job: {message}"
+    unknown = JobError(what, "--dry-run shows the script that it refused")
+    return explain_refusal(_REFUSALS, message, what, unknown)
 
 
 def parse_scontrol(line: str) -> JobStatus:
