@@ -135,7 +135,8 @@ def test_build_profile_and_answer(installed: Installed, built_image: None) -> No
     assert (int(uid), folder) == (installed.work.stat().st_uid, str(installed.work))
     checks = installed.run("test", "--", "-k", "manifest or requirements")
     assert checks.returncode == 0, checks.said
-    assert "`gpu-profile test` checks it" in built.stdout
+    # The first Python builds the image; the others have nothing to do.
+    assert "`gpu-profile test` checks it" in built.stdout or "is up to date" in built.stdout
 
 
 def test_the_same_without_docker(installed: Installed, nsys: str) -> None:
