@@ -163,7 +163,7 @@ def expected(path: Path, table: str) -> list[tuple[object, ...]] | str:
         with closing(sqlite3.connect(uri, uri=True)) as database:
             database.text_factory = bytes
             return database.execute(f"SELECT {names} FROM {table} ORDER BY rowid").fetchall()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: its text quotes bytes
         return f"sqlite3: {error}"
 
 

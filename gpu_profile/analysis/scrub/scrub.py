@@ -26,7 +26,7 @@ from gpu_profile.analysis.scrub.rules import (
 from gpu_profile.analysis.scrub.second_search import search_copy
 from gpu_profile.analysis.scrub.verify import verify_copy
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES, extract_gzip
-from gpu_profile.analysis.store.sqlite import check_file, make_damaged_error
+from gpu_profile.analysis.store.sqlite import SQLITE_ERRORS, check_file, make_damaged_error
 from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.files import check_target, new_folder
@@ -97,7 +97,7 @@ def _read_description(report: Path, most_bytes: int) -> ReportNames:
     with _open_plain(report, most_bytes) as plain, closing(_open_reader(plain)) as source:
         try:
             return collect_names(source)
-        except sqlite3.DatabaseError as error:
+        except SQLITE_ERRORS as error:
             raise make_damaged_error(report, error) from error
 
 
@@ -170,7 +170,7 @@ def _copy_report(report: Path, plain: Path, copy: Path, wish: Wish, clean: Redac
     try:
         with closing(open_pair(plain, copy)) as pair:
             return copy_tables(pair, wish, clean)
-    except sqlite3.DatabaseError as error:
+    except SQLITE_ERRORS as error:
         raise make_damaged_error(report, error) from error
 
 

@@ -28,6 +28,9 @@ SCHEMA_ROOT = 1  # the first page of sqlite_master
 BATCH = 20_000  # rows fetched as Python objects at one time
 WITHOUT_ROWID = re.compile(r"\)[^)]*\bWITHOUT\s+ROWID\b[^)]*$", re.IGNORECASE)
 
+SQLITE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""The second is how Python raises an error of SQLite whose text quotes damaged bytes."""
+
 
 @dataclass(frozen=True)
 class TableInfo:
@@ -58,7 +61,7 @@ class SqliteStore:
             self._pages = PageReader(plain, int(self._one("PRAGMA page_count")[0]))
             self._pages.count(SCHEMA_ROOT)
             self._infos = self._probe()
-        except (sqlite3.DatabaseError, Damaged, Unsupported, RecursionError) as error:
+        except (*SQLITE_ERRORS, Damaged, Unsupported, RecursionError) as error:
             self._drop_temporary()
             raise make_damaged_error(path, error) from error
         except ReportError:
@@ -198,7 +201,7 @@ class SqliteStore:
             cursor = self._connection.execute(f"{query} ORDER BY rowid")
             while rows := cursor.fetchmany(BATCH):
                 yield rows
-        except sqlite3.DatabaseError as error:
+        except SQLITE_ERRORS as error:
             raise make_damaged_error(self.path, error) from error
 
     def _check_pages(self, table: str) -> None:

@@ -41,6 +41,12 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object]]] = {
     "zeroed": ("zeroed header", lambda path: path.write_bytes(bytes(100) + report(path)[100:])),
     "text": ("is no SQLite file", lambda path: path.write_text("<html>not found</html>" * 99)),
     "short": ("is truncated", lambda path: path.write_bytes(report(path)[:60])),
+    "schema": (
+        "is damaged",
+        lambda path: path.write_bytes(
+            report(path).replace(b"TABLE StringIds", b"TABL\xbe StringIds")
+        ),
+    ),
     "half": ("is truncated", lambda path: path.write_bytes(report(path)[:40_000])),
     "foreign": ("was not written by nsys", foreign),
     "next major": ("schema 4.0.0, unknown here", lambda path: report(path, "4.0.0")),
