@@ -19,9 +19,16 @@ def _output(*argv: str) -> str:
 
 
 def _version(command: str) -> str:
-    """The first version number that a line of sh prints, as in `nsys --version`; "" for none."""
-    match = re.search(r"\d+(?:\.\d+)+\S*", _output("sh", "-c", command))
-    return match[0].rstrip(",)") if match else ""
+    """The first version number that a line of sh prints, as in `nsys --version`; "" for none.
+
+    A single word without a number is the version too: a branch such as `master`.
+    """
+    text = _output("sh", "-c", command)
+    match = re.search(r"\d+(?:\.\d+)+\S*", text)
+    if match:
+        return match[0].rstrip(",)")
+    words = text.split()
+    return words[0] if len(words) == 1 else ""
 
 
 def _os_release() -> dict[str, str]:
