@@ -7,7 +7,6 @@ from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.analysis.multi_report.work import ReportSource
-from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.open_report import is_url
 from gpu_profile.api.run import Run
 from gpu_profile.runs.open_reports import open_reports
@@ -33,19 +32,22 @@ def open_run(
     directory or of reports, a URL such as "s3://bucket/rank0.sqlite", several of those, or "" for
     the latest run. `window` selects one of several windows, from 1. `workers` is the number of
     processes that read; more than one needs the guard `if __name__ == "__main__"` in a script, as
-    multiprocessing does. Reports that cannot be read are left out with a warning.
+    multiprocessing does. The setting UNPACK_LIMIT_GB bounds what a .gz unpacks to. Reports that
+    cannot be read are left out with a warning.
 
     Raises ReportError if there is no readable report, and SettingsError for an unknown run.
     """
     names = [run] if isinstance(run, str | os.PathLike) else list(run)
     places = list(_list_places([os.fspath(name) for name in names], report_dir))
+    limit = int(_load_settings().unpack_limit_gb) * 10**9
     reading = open_reports(
-        [ReportSource(place, most_bytes=MOST_BYTES) for place in places],
+        [ReportSource(place, most_bytes=limit) for place in places],
         tell=_warn,
         window=window,
         workers=workers,
     )
-    return Run(places=tuple(places), reading=reading)
+    is_file = len(names) == 1 and Path(names[0]).is_file()
+    return Run(places=tuple(places), reading=reading, is_file=is_file)
 
 
 def _list_places(names: list[str], report_dir: Place | None) -> Iterable[str]:

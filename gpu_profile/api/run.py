@@ -1,16 +1,15 @@
 """Run, an opened run: its tables, findings, steps and comparisons."""
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu_profile.analysis.compare.compare import compare_samples
 from gpu_profile.analysis.compare.rank_sets import check_ranks
-from gpu_profile.analysis.compare.samples import Metric, make_sampler
+from gpu_profile.analysis.compare.samples import Metric
+from gpu_profile.analysis.compare.significance import ASSUMED_SPREAD
 from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_run
 from gpu_profile.analysis.tables import views
-from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.api.html import describe_html
 from gpu_profile.api.results import RunComparison, RunFindings, RunTable
@@ -18,7 +17,7 @@ from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.runs.baseline import describe_cost
 from gpu_profile.runs.open_reports import Reading
 from gpu_profile.runs.record import load_run
-from gpu_profile.table import Column, Table
+from gpu_profile.table import Column
 from gpu_profile.verbs.reading.compared_run import ComparedRun, make_compared_run
 
 
@@ -26,11 +25,15 @@ from gpu_profile.verbs.reading.compared_run import ComparedRun, make_compared_ru
 class Run:
     """The reports of one run. `places` are their paths and URLs.
 
+    `is_file`: one report was named by its file. A comparison then does not ask for the other ranks
+    of its run.
+
     Nothing is read until a method needs it, and each method reads anew.
     """
 
     places: tuple[str, ...]
     reading: Reading
+    is_file: bool = False
 
     @functools.cached_property
     def ranks(self) -> tuple[int, ...]:
@@ -73,7 +76,11 @@ class Run:
         return self.table("step_trace")
 
     def compare(
-        self, *runs: "Run", metric: str = "step", fail_over: float = 0.05, spread: float = 0.03
+        self,
+        *runs: "Run",
+        metric: str = "step",
+        fail_over: float = 0.05,
+        spread: float = ASSUMED_SPREAD,
     ) -> RunComparison:
         """Compare this run, the base, with one or more runs of the new program.
 
@@ -88,16 +95,14 @@ class Run:
             raise SettingsError("compare needs another run", "Use base.compare(new)")
         for run in new:
             check_ranks(base.ranks, run.ranks)
-        sampler = Analysis("samples", make_sampler(parsed), _merge_no_table)
-        samples = [run.samples(sampler) for run in new]
+        samples = [run.samples(parsed) for run in new]
         return RunComparison.of(
-            compare_samples([base.samples(sampler)], samples, parsed, fail_over, spread)
+            compare_samples([base.samples(parsed)], samples, parsed, fail_over, spread)
         )
 
     def _as_compared(self, side: str) -> ComparedRun:
         path = Path(self.places[0])
-        is_file = len(self.places) == 1
-        return make_compared_run(side, self.reading, path if is_file else path.parent)
+        return make_compared_run(side, self.reading, path if self.is_file else path.parent)
 
     def _grouped(self, by: str) -> Reading:
         """Return the reading whose tables are grouped by rank, device or stream."""
@@ -131,7 +136,3 @@ def _list_reports(reading: Reading) -> RunTable:
         for rank in sorted(source.scope.ranks.values())
     ]
     return RunTable("reports", columns, tuple(sorted(rows)))
-
-
-def _merge_no_table(_parts: Sequence[object]) -> Table:
-    return Table("samples", (), ())

@@ -8,15 +8,13 @@ from pathlib import Path
 from gpu_profile.analysis.compare import compare as comparison
 from gpu_profile.analysis.compare import formats
 from gpu_profile.analysis.compare.rank_sets import check_ranks
-from gpu_profile.analysis.compare.samples import Metric, make_sampler
-from gpu_profile.analysis.tables.analysis import Analysis
+from gpu_profile.analysis.compare.samples import Metric
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import CompareOptions
 from gpu_profile.cli.paths import output_file
 from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.files import write_output
 from gpu_profile.settings.settings import Settings
-from gpu_profile.table import Table
 from gpu_profile.verbs.reading.compared_run import ComparedRun, make_compared_run
 from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 
@@ -29,14 +27,13 @@ def compare(options: CompareOptions) -> None:
     form = options.format
     output = output_file(options.output, formats.file_name(form))
     metric = Metric.parse(options.metric)
-    analysis = Analysis("samples", make_sampler(metric), _no_table)
     fail_over = comparison.parse_percent(options.fail_over)
     spread = comparison.parse_percent(options.spread or chosen.compare_spread, "--spread")
     base = _open_runs("base", options.base, _choose(options, options.base_window), chosen)
     new = _open_runs("new", options.new, _choose(options, options.new_window), chosen)
     for run in (*base[1:], *new):
         check_ranks(base[0].ranks, run.ranks)
-    samples = [[run.samples(analysis) for run in side] for side in (base, new)]
+    samples = [[run.samples(metric) for run in side] for side in (base, new)]
     result = comparison.compare_samples(samples[0], samples[1], metric, fail_over, spread)
     text = formats.write_comparison(result, form)
     if output:
@@ -68,7 +65,3 @@ def _open_run(side: str, run_name: str, choice: ReportChoice, chosen: Settings) 
     choice = replace(choice, report=(run_name,)) if path.exists() else replace(choice, run=run_name)
     reports = open_reading(choice, chosen, complete=True)
     return make_compared_run(side, reports, path)
-
-
-def _no_table(_parts: object) -> Table:
-    return Table("samples", (), ())

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu_profile.analysis.compare.rank_sets import SideRanks
-from gpu_profile.analysis.compare.samples import RankSamples
+from gpu_profile.analysis.compare.samples import Metric, RankSamples, make_sampler
 from gpu_profile.analysis.multi_report.ranks import FILE_RANK
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import ReportError
 from gpu_profile.runs import record
 from gpu_profile.runs.open_reports import Reading
+from gpu_profile.table import Table
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,14 @@ class ComparedRun:
     reports: Reading
     ranks: SideRanks
 
-    def samples(self, analysis: Analysis) -> list[RankSamples]:
+    def samples(self, metric: Metric) -> list[RankSamples]:
         """Return the samples of each rank. Raises the error of the first unreadable report."""
+        analysis = Analysis("samples", make_sampler(metric), _merge_no_table)
         return [rank for answer in self.reports.of([analysis]) for rank in answer[0]]
+
+
+def _merge_no_table(_parts: object) -> Table:
+    return Table("samples", (), ())
 
 
 def make_compared_run(side: str, reports: Reading, path: Path) -> ComparedRun:

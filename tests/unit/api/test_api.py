@@ -11,6 +11,7 @@ import pytest
 import gpu_profile
 from gpu_profile.api.results import RunTable
 from gpu_profile.errors import ReportError, SettingsError
+from gpu_profile.runs.record import RunRecord
 from tests.invoked import invoke
 
 DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
@@ -81,6 +82,26 @@ def test_a_rank_that_cannot_be_read_is_a_warning_and_fails_a_comparison(
     assert damaged.ranks == (0, 1, 3)
     with pytest.raises(ReportError, match="1 of 4 reports of the new run cannot be read"):
         run.compare(damaged)
+
+
+def test_a_directory_with_one_of_two_ranks_fails_a_comparison(
+    run: gpu_profile.Run, tmp_path: Path
+) -> None:
+    shutil.copy(RANKS[0], tmp_path)
+    record = RunRecord(id="train-1", launcher="docker", command=("python",), ranks=(0, 1))
+    (tmp_path / "run.json").write_text(record.to_json())
+    with pytest.raises(ReportError, match="no report of rank 1"):
+        gpu_profile.open(tmp_path).compare(run)
+    alone = gpu_profile.open(RANKS[0])
+    assert alone.compare(alone).verdict == "pass"
+
+
+def test_a_packed_report_is_unpacked_to_the_limit_of_the_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("UNPACK_LIMIT_GB", "0")
+    with pytest.raises(ReportError, match="unpacks to more than 0 GB"):
+        gpu_profile.open(RANKS[0])
 
 
 def test_a_run_is_found_by_its_name(tmp_path: Path) -> None:
