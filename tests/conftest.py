@@ -21,6 +21,7 @@ PARTS = (
     "mpi",
     "nsys",
     "registry",
+    "shells",
     "slurm",
     "sshd",
     "wheel",

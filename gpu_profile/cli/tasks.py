@@ -10,10 +10,11 @@ tasks.py takes the verbs as `gp.build`, `gp.profile`, …:
 
 import contextlib
 import errno
+import functools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from invoke.collection import Collection
 from invoke.context import Context
@@ -206,12 +207,35 @@ def _refuse_unknown_help(verb: object, verbs: Collection) -> None:
         raise _make_exit(usage.unknown_verb(verb))
 
 
+def _answer_shell(shell: str | None) -> NoReturn:
+    """Print the completion script of a shell, or the candidates for the words behind `--`.
+
+    Invoke's own completion has no values of flags, and offers verbs among the words of a job.
+    """
+    from gpu_profile.cli import complete  # slow, for the shell only
+
+    if shell:
+        try:
+            print(complete.read_script(shell), end="")
+        except GpuProfileError as error:
+            raise _make_exit(error) from None
+    else:
+        verbs = [verb for verb in VERBS if verb.name not in CLONE_ONLY]
+        run_ids = functools.partial(complete.list_run_ids, os.environ)
+        for each in complete.list_candidates(_words()[1:], verbs, run_ids):
+            print(f"{each.word}\t{each.doc}" if each.doc else each.word)
+    raise Exit
+
+
 class Console(Program):
     """Invoke's program with the verbs as its tasks, and our one line for a wrong command line."""
 
     def parse_core_args(self) -> None:
         with _one_line_errors():
             super().parse_core_args()
+        shell = self.args["print-completion-script"].value
+        if shell or self.args.complete.value:
+            _answer_shell(shell)
 
     def parse_tasks(self) -> None:
         with _one_line_errors():

@@ -14,6 +14,7 @@ from gpu_profile.cli.options.shared import (
     YesOptions,
 )
 from gpu_profile.cli.verb import make_flag
+from gpu_profile.job import PRESETS
 from gpu_profile.nccl.floors import PLATFORMS
 
 _RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
@@ -24,7 +25,7 @@ class NsysOptions:
     """What nsys records, and in which ranks."""
 
     ranks: str = make_flag("all", "ranks to profile: all, 0,3 or 0-3", kind="ranks")
-    preset: str = make_flag("light", "light, comm or full")
+    preset: str = make_flag("light", "light, comm or full", choices=PRESETS)
     trace: str = make_flag("", "nsys: what to trace")
     sample: str = make_flag("", "nsys: CPU sampling")
     capture_range: str = make_flag("", "nsys: none, cudaProfilerApi or nvtx", choices=_RANGES)

@@ -84,14 +84,17 @@ def test_a_wrong_command_line_is_one_line(
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
-def test_a_shell_completes_verbs_and_flags(shell: str, tmp_path: Path) -> None:
+def test_a_shell_gets_its_script_and_the_candidates(shell: str, tmp_path: Path) -> None:
     script = run_console(f"--print-completion-script={shell}", directory=tmp_path).stdout
-    assert "--complete -- " in script
-    assert "gpu-profile" in script
-    verbs = run_console("--complete", "--", "gpu-profile", "pro", directory=tmp_path).stdout
-    assert {"profile", "k8s.injector"} <= set(verbs.split())
-    words = ("--complete", "--", "gpu-profile", "profile", "--")
-    assert {"--dry-run", "--mount"} <= set(run_console(*words, directory=tmp_path).stdout.split())
+    assert "gpu-profile --complete -- " in script
+    words = ("--complete", "--", "gpu-profile", "profile", "--on", "s")
+    assert run_console(*words, directory=tmp_path).stdout == "ssh\nslurm\n"
+
+
+def test_another_shell_is_refused(tmp_path: Path) -> None:
+    refused = run_console("--print-completion-script=tcsh", directory=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr == "error: there is no completion for 'tcsh'. Use bash, fish, zsh.\n"
 
 
 def test_another_tasks_file_takes_the_verbs(tmp_path: Path) -> None:
