@@ -1,5 +1,6 @@
 """Hide credentials in text that is shown or stored."""
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -159,8 +160,7 @@ def redact_argv(words: tuple[str, ...]) -> tuple[str, ...]:
     `--password x`, `-p x`, `-u user:pass`, `DB_PASS=x`, and the same inside a word that is a
     command itself: `bash -c 'export KEY=x'`.
     """
-    before = ("", *words[:-1])
-    return tuple(_word(word, flag) for flag, word in zip(before, words, strict=True))
+    return tuple(_word(word, flag) for flag, word in itertools.pairwise(("", *words)))
 
 
 def _word(word: str, flag: str) -> str:

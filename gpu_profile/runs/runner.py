@@ -24,7 +24,7 @@ from gpu_profile.nsys import export as nsys_export
 from gpu_profile.progress import Progress
 from gpu_profile.runs import output_log, record
 from gpu_profile.runs import reports as report
-from gpu_profile.runs.export_report import check_export, run_export
+from gpu_profile.runs.export_report import check_export, require_local_nsys, run_export
 from gpu_profile.runs.follower import Absence, Follower
 from gpu_profile.runs.outcome import (
     format_phase,
@@ -60,6 +60,8 @@ class Runner:
     PATH."""
     _since: float = field(default_factory=time.monotonic)
     follower: Follower = field(init=False)
+    _held_signals: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """Ctrl-C and SIGTERM, held back from the submission until `finish` can stop the job."""
 
     def __post_init__(self) -> None:
         self.follower = Follower(self.directory, self.progress)
@@ -74,9 +76,15 @@ class Runner:
         self.follower.begin(handle)
         with self._followed(run), signals.hold_signals("SIGHUP"), self._recorded(run):
             job_id = process.drive(self.launcher.submit(job, plan))
+            self._held_signals.enter_context(signals.hold_signals("SIGINT", "SIGTERM"))
             handle = str(Handle(launcher=self.launcher.name, id=job_id))
             self.follower.begin(handle)
             return self._save(run, phase="running", handle=handle)
+
+    def detach(self) -> None:
+        """Leave the submitted job to another process: `fetch --job ID` goes on."""
+        self.follower.end()
+        self._held_signals.close()
 
     def finish(self, run: RunRecord) -> RunRecord:
         """Wait, fetch, validate and clean up. Raises the run's error after recording it.
@@ -96,6 +104,7 @@ class Runner:
         job_id = Handle.parse(run.handle).id
         with self._recorded(run):
             try:
+                self._held_signals.close()
                 status = self._wait(job_id, run)
             except KeyboardInterrupt:
                 return self._interrupted(job_id, run)
@@ -247,7 +256,7 @@ class Runner:
             output = folder / fetched_report.sqlite.name
             export = self.launcher.export(job_id, fetched_report.path, output)
             if export is None:
-                nsys = _local_nsys(fetched_report, self.nsys)
+                nsys = require_local_nsys(fetched_report.path, self.nsys)
                 export = nsys_export.export_command((nsys,), fetched_report.path, output)
             check_export(fetched_report.path, output, run_export(export))
             files.adopt(output, fetched_report.sqlite)
@@ -271,13 +280,13 @@ class Runner:
             again = f"`invoke fetch --job {run.id}` goes on"
             raise Interrupted(f"the terminal is gone; {run.id} is left as it is", again) from None
         except OSError as error:
-            self.follower.end()
+            self.detach()
             if error.errno not in files.FULL_DISK:
                 raise
             what = f"{self.directory}: {error.strerror}; {run.id} is left as it is"
             raise ToolError(what, f"Make room; `invoke fetch --job {run.id}` goes on") from error
         except BaseException:
-            self.follower.end()
+            self.detach()
             raise
 
     @contextlib.contextmanager
@@ -289,11 +298,3 @@ class Runner:
             if not isinstance(error, (Interrupted, EngineAwayError)):
                 self._save(run, phase="failed", error=str(error))
             raise
-
-
-def _local_nsys(fetched_report: Report, named: str) -> str:
-    nsys = named or "nsys"
-    if process.find_program(nsys) is None:
-        what = f"{fetched_report.path} was fetched, not read: no {nsys} here"
-        raise ReportError(what, "Set NSYS to one of this machine, and fetch again")
-    return nsys

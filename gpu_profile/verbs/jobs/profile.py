@@ -47,7 +47,7 @@ def profile(options: ProfileOptions) -> None:
     plain = _run_baseline(job, launcher, chosen, secrets) if options.baseline else None
     runner, run = _start_run(job, plan, kinds, launcher, chosen, secrets, keep=options.keep)
     if options.detach:
-        runner.follower.end()
+        runner.detach()
         runner.progress.say(f"`invoke fetch --job {run.id}` waits for it and brings its reports")
         print(run.handle)
         return

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile import signals
 from gpu_profile.command import Steps
-from gpu_profile.errors import EngineAwayError
+from gpu_profile.errors import EngineAwayError, Interrupted
 from gpu_profile.image_ref import ImageRef
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.progress import Progress
@@ -108,6 +110,29 @@ def test_sigterm_stops_the_job_and_fetches(
     assert (engine / "stopped").exists()
     assert _phase(tmp_path) == "interrupted"
     assert not _is_alive(_follower(engine))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_right_after_the_submission_stops_the_job(
+    tmp_path: Path, engine: Path, number: signal.Signals
+) -> None:
+    directory = record.create_run(tmp_path, "train-1")
+    launcher = DockerLauncher(image=ImageRef(name="x"), report_dir=tmp_path)
+    runner = Runner(launcher=launcher, directory=directory, progress=Progress())
+    job = Job(command=("x",), name="train-1")
+    handlers = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGHUP)}
+    signals.install_handlers()
+    try:
+        run = runner.start(job, NsysPlan(options=()), ())
+        os.kill(os.getpid(), number)
+        with pytest.raises(Interrupted, match="the run was interrupted"):
+            runner.finish(run)
+    finally:
+        for name, handler in handlers.items():
+            signal.signal(name, handler)
+    assert (engine / "stopped").exists()
+    assert _phase(tmp_path) == "interrupted"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_sighup_ends_the_follower_and_leaves_the_job(
