@@ -62,6 +62,8 @@ def _open_client() -> Iterator[Any]:
         client = docker.APIClient(timeout=_TIMEOUT_S, use_ssh_client=True, **_address())
     except docker.errors.DockerException as error:
         raise _no_engine(error) from error
+    responses: list[Any] = []
+    client.hooks["response"].append(lambda response, **_: responses.append(response))
     try:
         yield client
     except docker.errors.APIError as error:
@@ -71,6 +73,9 @@ def _open_client() -> Iterator[Any]:
     except requests.exceptions.RequestException as error:
         raise _no_engine(error) from error
     finally:
+        # The SDK leaves the socket of a stream open that was not read to its end.
+        for response in responses:
+            response.close()
         client.close()
 
 
