@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,6 +10,9 @@ import pytest
 
 from gpu_profile.analysis.compare.compare import Comparison, Spread
 from gpu_profile.analysis.compare.formats import write_comparison
+from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.page.parts import data_table
 from gpu_profile.errors import ReportError
 from gpu_profile.printable import printable, printable_json, printable_lines
 from gpu_profile.progress import Progress
@@ -65,3 +69,21 @@ def test_progress_leaves_plain_lines_as_they_are(tmp_path: Path) -> None:
     stream = io.StringIO()
     Progress(stream).say("note: 1 of 4 reports left out")
     assert stream.getvalue() == "note: 1 of 4 reports left out\n"
+
+
+def make_findings(count: int) -> Diagnosis:
+    findings = tuple(Finding("idle", (rank,), "host", 1.0, (), "") for rank in range(count))
+    return Diagnosis(findings, ())
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [("/usr/bin/gpu-profile", "gpu-profile"), ("invoke", "invoke")]
+)
+def test_hints_of_findings_and_pages_name_the_command_that_was_typed(
+    program: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [program, "diagnose"])
+    *_, more = make_findings(4).to_blocks(most=3)
+    assert more == f"1 more: {name} diagnose"
+    table = Table("step_sum", (Column("Rank"),), ((0,), (1,)))
+    assert f"{name} stats --table step_sum prints all" in data_table(table, "Steps", most=1)

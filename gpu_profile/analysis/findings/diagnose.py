@@ -19,7 +19,7 @@ from gpu_profile.analysis.host.work import load_host_record
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
-from gpu_profile.printable import printable
+from gpu_profile.printable import name_program, printable
 from gpu_profile.table import Column, Table
 
 COLUMNS = (
@@ -72,7 +72,7 @@ class Diagnosis:
         if not self.findings and not any(text.startswith("anything") for text in self.unjudged):
             yield "Nothing found that is worth the time."
         if more_count := len(self.findings) - len(shown):
-            yield f"{more_count} more: invoke diagnose"
+            yield name_program(f"{more_count} more: invoke diagnose")
         yield from (printable(f"Could not judge {text}.") for text in self.unjudged)
 
     def to_table(self) -> Table:
@@ -137,7 +137,8 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
     facts_of_run = overview(views, list(chain.from_iterable(part.hosts for part in parts)))
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     ordered = sorted(findings, key=_sort_key)
-    return Diagnosis(tuple(ordered), tuple(dict.fromkeys(notes)), facts_of_run)
+    named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
+    return Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run)
 
 
 def _of_recording(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from gpu_profile.printable import name_program
 from gpu_profile.table import Cell, Column, Table
 from gpu_profile.table_formats import format_cell
 
@@ -84,7 +85,7 @@ def data_table(table: Table, caption: str, most: int = MOST_ROWS) -> str:
     body = "".join(_render_row(row, table.columns, numeric) for row in table.rows[:most])
     note = ""
     if len(table.rows) > most:
-        note = (
+        note = name_program(
             f"The first {most} of {len(table.rows):,} rows; "
             f"invoke stats --table {table.title} prints all."
         )

@@ -12,6 +12,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.page.events import LANES, Marks, RankPicture
 from gpu_profile.analysis.page.pack import Packer
 from gpu_profile.analysis.page.parts import render_legend, render_tag
+from gpu_profile.printable import name_program
 
 _RANKS_AT_ONCE = 32
 
@@ -164,7 +165,8 @@ def _format_note(ranks: Sequence[RankPicture]) -> str:
         sentence += ", in the framed stretch; elsewhere their time is summed in bins"
     if left_out:
         sentence += f"; {left_out:,} short or deeply nested NVTX ranges are left out"
-    return render_tag("p", sentence + ". All of them: invoke timeline.", class_="note")
+    note = name_program(f"{sentence}. All of them: invoke timeline.")
+    return render_tag("p", note, class_="note")
 
 
 _LEGEND = (

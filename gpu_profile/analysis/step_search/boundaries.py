@@ -22,16 +22,22 @@ OPENINGS = (8, 4, 2)
 # between others. A first step that autotunes or allocates the optimizer's state is nearer.
 FAR, SHORT = 1.0, 0.7
 # After the optimizer, launches that take less than 3 % of the step's GPU time can still belong to
-# the step: the copy of a loss for a log, an average of the weights.
+# the step: an average of the weights, the batches' copies and the counts of their tokens (HF
+# Trainer: 6 launches for each batch of the accumulation). The copy of a loss for a log is one of
+# the first 24 launches; later ones are of the forward pass.
 TAIL_TIME, TAIL_LAUNCHES = 0.03, 24
 # Zeroing the gradients between the optimizer and the batch's copy may take up to 10 %.
 ZEROING_TIME = 0.1
 # Of the host's pauses the first one counts that is at least half as long as the longest.
 LONG_PAUSE = 0.5
-# A pause after the batch's copies tells that the batch was fetched a step ahead if it is 3 times
-# as long as 90 % of the step's pauses (measured: 13 to 70 times). A host that works before every
-# launch pauses there as anywhere.
+# A pause after the batch's copies tells that a framework works there (callbacks of Lightning, HF
+# Trainer) if it is 3 times as long as 90 % of the step's pauses (measured: 6 to 70 times). A host
+# that works before every launch pauses there as anywhere.
 LONGER, MOST_PAUSES = 3.0, 0.9
+# Directly after the copies it must also be the longest pause of the rest of the step by 20 %: 1.5
+# to 1.65 times the next longest in Lightning, 0.2 to 0.94 times in plain loops, whose model does
+# some work of its own before its first kernel (DDP: 0.3 ms).
+LONGEST = 1.2
 # An operation belongs to the loop if it is in 60 % of the steps.
 MOSTLY = 0.6
 # Copies are one group if 75 % of the cycle is free of them.
@@ -120,35 +126,57 @@ def _tail(launches: Launches, last: IntArray, size: int) -> int:
     device if they are one group, or after them if the host pauses longer there (a trainer that
     fetches its batches one step ahead). Otherwise it begins at the host's first long pause.
     """
-    width = max(1, min(TAIL_LAUNCHES, size // 4))
+    width = max(1, size // 4)
     rows = last[last + max(width, size) < len(launches)]
     if len(rows) < 2:
         return 0
-    window = rows[:, None] + 1 + np.arange(width)
+    window = rows[:, None] + 1 + np.arange(size)
     total = float(launches.gpu[rows[0] : rows[-1]].sum()) / max(1, len(rows) - 1)
-    spent = np.cumsum(np.median(launches.gpu[window], axis=0))
+    spent = np.cumsum(np.median(launches.gpu[window[:, :width]], axis=0))
     before = np.r_[0.0, spent[:-1]]
     allowed = before <= TAIL_TIME * total
-    fetched = np.flatnonzero(allowed & _mostly(launches.to_host[window]))
-    low = min(int(fetched[-1]) + 1, width - 1) if len(fetched) else 0
-    sent = _group(_mostly(launches.to_device[rows[:, None] + 1 + np.arange(size)]))
-    if sent is not None and low <= sent[0] < width and before[sent[0]] <= ZEROING_TIME * total:
-        low = sent[0]
-    pauses = _median_pauses(launches, rows, size)
+    low = _behind_log(allowed & _mostly(launches.to_host[window[:, :width]]))
+    pauses = np.median(launches.pause[window], axis=0)
     allowed[low] = True
-    pause = np.where(allowed & (np.arange(width) >= low), pauses[:width], 0)
-    if sent is None or low != sent[0]:
+    sent = _mostly(launches.to_device[window])
+    copy = _first_copy(sent, low)
+    if copy is None or copy >= width or before[copy] > ZEROING_TIME * total:
+        few = min(width, TAIL_LAUNCHES)
+        pause = np.where(allowed[:few] & (np.arange(few) >= low), pauses[:few], 0)
         return int(np.argmax(pause >= LONG_PAUSE * pause.max()))
-    ahead = pause.max() >= LONGER * np.quantile(pauses, MOST_PAUSES)
-    return int(np.argmax(pause)) if ahead else low
+    return _behind_fetch(pauses, sent, copy, int(np.flatnonzero(allowed)[-1]))
 
 
-def _median_pauses(launches: Launches, rows: IntArray, size: int) -> NDArray[np.float64]:
-    """The host's pause (ns) before each of the `size` launches after `rows`, a median over them."""
-    window = rows[:, None] + 1 + np.arange(size)
-    return np.asarray(
-        np.median(launches.asked[window] - launches.returned[window - 1], axis=0), np.float64
-    )
+def _behind_log(fetched: Flags) -> int:
+    """The offset after the last copy to the host, e.g. of the loss for a log."""
+    place = np.flatnonzero(fetched[:TAIL_LAUNCHES])
+    return min(int(place[-1]) + 1, len(fetched) - 1) if len(place) else 0
+
+
+def _first_copy(sent: Flags, low: int) -> int | None:
+    """The offset of the batch's first copy to the device, at `low` or later; None unless the
+    copies of a step are one group.
+    """
+    place = np.flatnonzero(sent[low:])
+    return low + int(place[0]) if len(place) and _group(sent) is not None else None
+
+
+def _behind_fetch(pauses: NDArray[np.float64], sent: Flags, copy: int, last: int) -> int:
+    """The offset of a step's first launch: `copy`, the first of the batch's copies `sent`, or a
+    later launch up to `last` before which a framework works.
+
+    A pause after launches that follow the copies (HF Trainer counts the batch's tokens) tells if
+    it is longer than the wait for the batch.
+    """
+    if last <= copy:
+        return copy
+    later = copy + 1 + int(np.argmax(pauses[copy + 1 : last + 1]))
+    if sent[copy:later].all():
+        longest = pauses[later] >= LONGEST * pauses[later + 1 :].max()
+    else:
+        longest = pauses[later] >= pauses[copy]
+    works = pauses[later] >= LONGER * np.quantile(pauses, MOST_PAUSES)
+    return later if works and longest else copy
 
 
 def _mostly(window: Flags) -> Flags:
@@ -185,8 +213,7 @@ def _phase(launches: Launches, rows: IntArray, size: int, cycles: Cycles) -> int
     fetched = _group(_mostly(launches.to_host[window]))
     if fetched is not None:
         return (fetched[1] + 1) % size
-    before = np.maximum(window - 1, 0)
-    pause = np.median(launches.asked[window] - launches.returned[before], axis=0)
+    pause = np.median(launches.pause[window], axis=0)
     begin, end = _edges(launches, int(rows[len(rows) // 2]), size, cycles)
     # If the repetition begins and ends at the same offset, the recording holds whole steps of a
     # loop. A recording window cuts its first and last step at different offsets.

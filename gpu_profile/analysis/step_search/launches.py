@@ -18,7 +18,8 @@ class Launches:
     """Launches in order, in arrays of one length; times in ns.
 
     `token`: a number for each full name. `kind`: a coarser number, for names without digits and
-    template arguments. `asked`, `returned`: start and end of the host's call. `gpu`: time on the
+    template arguments. `asked`, `returned`: start and end of the host's call. `pause`: how long the
+    host worked between the call before and this one, without blocking calls. `gpu`: time on the
     GPU, 0 for communication, because it waits. The flags `to_device`, `to_host`, `graph`,
     `communication` and `optimizer` tell what the operation is.
     """
@@ -27,6 +28,7 @@ class Launches:
     kind: IntArray
     asked: IntArray
     returned: IntArray
+    pause: IntArray
     gpu: IntArray
     graph: Flags
     communication: Flags

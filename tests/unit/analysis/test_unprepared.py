@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.load import load_activities
+from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
 from gpu_profile.analysis.store.database import Database
@@ -53,6 +55,12 @@ def read_truth(name: str) -> dict[str, np.ndarray]:
     return {report: np.array(steps) for report, steps in truth.items()}
 
 
+def step_ranges(times: np.ndarray) -> Ranges:
+    """NVTX ranges called step, one for each [begin, end]."""
+    none = np.zeros(len(times), np.int64)
+    return Ranges(times[:, 0], times[:, 1], none, none, none, ("step",), none)
+
+
 @pytest.mark.parametrize("name", TRAINING)
 def test_steps_are_those_of_the_program(name: str) -> None:
     for report, truth in read_truth(name).items():
@@ -66,6 +74,21 @@ def test_steps_are_those_of_the_program(name: str) -> None:
                 typical = np.median(np.diff(begins))
                 shift = [np.abs(steps.host_start - begin).min() / typical for begin in begins]
                 assert np.quantile(shift, 0.9) <= 0.05, (report, np.round(shift, 3))
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINING if name != "single_eval"])
+def test_steps_begin_on_the_gpu_where_those_of_a_marked_twin_do(name: str) -> None:
+    """The twin has an NVTX range "step" where the program logged its steps."""
+    for report, truth in read_truth(name).items():
+        with Database.open(DATA / name / f"{report}.sqlite.gz") as database:
+            for activity in load_activities(database, Scope()):
+                twin = find_steps(replace(activity, ranges=step_ranges(truth)))
+                assert twin.source == "range step"
+                begins = twin.start[WARM_UP:]
+                typical = np.median(np.diff(begins))
+                starts = find_steps(activity).start
+                shift = [np.abs(starts - begin).min() / typical for begin in begins]
+                assert np.quantile(shift, 0.9) <= 0.01, (report, np.round(shift, 3))
 
 
 def test_gpus_of_one_process_agree_on_the_boundaries() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.activity import COPY, Activity
 from gpu_profile.analysis.activity.load import load_activities
 from gpu_profile.analysis.activity.steps import (
     NO_STEPS,
@@ -185,3 +185,22 @@ def test_a_receive_for_a_step_that_was_not_recorded_is_none_of_the_last_step(
         rank.mark("step", start, number)
     steps = find_steps(first(rank.recording.save(tmp_path / "run.sqlite")))
     assert max(steps.end - steps.start) < 2_000_000
+
+
+def test_a_wait_for_the_gpu_after_the_batchs_copy_is_no_work_of_the_host(tmp_path: Path) -> None:
+    """The copy from pageable memory waits for what the step before left, such as a late rank."""
+    (rank,) = ranks_of(1)
+    for _ in range(12):
+        rank.work(200)
+        rank.copy(0.5)
+        rank.synchronize()
+        rank.work(300)
+        for layer in range(40):
+            rank.kernel(200 + layer % 3, f"gemm{layer % 7}")
+        rank.work(400)
+        rank.kernel(200, "adam")
+    activity = first(rank.recording.save(tmp_path / "copies.sqlite"))
+    steps = find_steps(activity)
+    starts = activity.ops.start[activity.ops.kind == COPY]
+    assert np.isin(steps.start, starts).all()
+    assert abs(len(steps) - 12) <= 1

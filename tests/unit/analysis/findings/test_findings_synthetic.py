@@ -1,6 +1,7 @@
 """One thing wrong at a time: what diagnose says, and that it says nothing else."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,15 @@ def test_all_reduces_far_under_nvlink(megabytes: float, slow: bool, tmp_path: Pa
     training = Training(transfer_us=2000, after=lambda rank: rank.copy_on_device(megabytes))
     kinds = {(f.kind, f.cause) for f in diagnosed(training, tmp_path).findings}
     assert (("low_bandwidth", "links") in kinds) is slow
+
+
+def test_an_advice_names_the_command_that_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/gpu-profile", "diagnose"])
+    findings = diagnosed(Training(transfer_us=2000), tmp_path).findings
+    (advice,) = (one.advice for one in findings if one.kind == "exposed_communication")
+    assert "(gpu-profile test --suite nccl)" in advice
 
 
 def test_one_rank_with_a_slow_link(tmp_path: Path) -> None:

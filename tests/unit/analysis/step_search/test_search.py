@@ -51,6 +51,7 @@ class Program:
             kind=token,
             asked=asked,
             returned=asked + 4000,
+            pause=np.diff(asked, prepend=asked[:1]) - 4000,
             gpu=np.where(kernel, 20_000, 1_000),
             graph=token == GRAPH,
             communication=token == ALL_REDUCE,
@@ -158,7 +159,43 @@ def fills_before_the_batch(program: Program, _number: int) -> None:
     program.launch([OPTIMIZER, HEAD + 50, HEAD + 51])
 
 
+def counts_tokens_before_its_body(program: Program, _number: int) -> None:
+    """HF Trainer: the copies of four batches, six kernels for each, the callbacks, the step."""
+    program.step_pause(300)
+    program.launch([TO_DEVICE, TO_DEVICE] * 4)
+    program.launch(range(HEAD + 60, HEAD + 84))
+    program.step(600)
+    program.launch([HEAD + 90])
+    for _ in range(4):
+        program.network(12)
+    program.launch([OPTIMIZER] * 4)
+
+
+def calls_back_before_its_body(program: Program, number: int) -> None:
+    """Lightning with a slow loader: a flag is read, each third batch is late, then callbacks."""
+    program.launch([TO_DEVICE, ALL_REDUCE, TO_HOST])
+    program.step_pause(9000 if number % 3 == 0 else 900)
+    program.launch([TO_DEVICE, TO_DEVICE])
+    program.step(700)
+    program.network()
+    program.step_pause(400)
+    program.launch([OPTIMIZER] * 4)
+
+
+def works_before_its_first_kernel(program: Program, _number: int) -> None:
+    """DDP in a plain loop: the model works after the copy, the optimizer longer."""
+    program.step(90)
+    program.launch([TO_DEVICE])
+    program.step_pause(300)
+    program.network()
+    program.step_pause(400)
+    program.launch([OPTIMIZER] * 4)
+
+
 PROGRAMS = (
+    counts_tokens_before_its_body,
+    calls_back_before_its_body,
+    works_before_its_first_kernel,
     fills_before_the_batch,
     works_before_each_launch,
     plain,
