@@ -109,7 +109,7 @@ def _pauses(activity: Activity, asked: IntArray, returned: IntArray) -> IntArray
     waited = np.r_[0, np.cumsum(calls.end[waits] - calls.start[waits])]
     since = np.r_[asked[:1], returned[:-1]]
     first, last = (np.searchsorted(calls.start[waits], time) for time in (since, asked))
-    return np.maximum(asked - since - (waited[last] - waited[first]), 0)
+    return np.asarray(np.maximum(asked - since - (waited[last] - waited[first]), 0), np.int64)
 
 
 def _tokens(activity: Activity, rows: IntArray) -> tuple[IntArray, list[str], list[str]]:
