@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -37,6 +39,22 @@ class Recorded:
             name_as_nsys()
         self.keeper = recorded_env.StreamKeeper(watch=not self._discards)
 
+    def rescue(self, target: Path) -> None:
+        """Move the recording of an nsys that ended before its import to `target`, a .qdstrm.
+
+        nsys leaves it as /tmp/nsys-report-1a2b.qdstrm then. With windows it is the last one's.
+        """
+        if not self.keeper.streams:
+            return
+        stream = self.keeper.streams[-1]
+        left = os.readlink(f"/proc/self/fd/{stream.fileno()}")  # noqa: PTH115 - of Python 3.9
+        copy = os.open(str(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(copy, "wb") as file:
+            stream.seek(0)
+            shutil.copyfileobj(stream, file)
+        with suppress(OSError):  # the name ends with ` (deleted)` if nsys removed it
+            Path(left).unlink()
+
     def mask(self, left: Sequence[Path]) -> None:
         """Overwrite the variables in the kept streams, and in the .qdstrm files `left`.
 
@@ -65,6 +83,24 @@ class Recorded:
                 f"rank {rank}: this nsys records environments, and the report holds"
                 f" {', '.join(names)}: give others the copy that `invoke scrub` makes"
             )
+
+    def import_left(self, streams: Sequence[Path]) -> None:
+        """Make a report of each .qdstrm without one, with the importer of any nsys here."""
+        own = {"LD_LIBRARY_PATH": self.keeper.library_path} if self.keeper.library_path else {}
+        for stream in streams:
+            if not has_report(stream) and not self._import_file(stream, {**self._environ, **own}):
+                say(
+                    f"{stream} is a recording that no importer here reads:"
+                    " `QdstrmImporter --input-file` does"
+                )
+
+    def _import_file(self, stream: Path, environ: Mapping[str, str]) -> bool:
+        for importer in dict.fromkeys([*self._importers(), *_importers(self._nsys)]):
+            done = _run([importer, "--input-file", str(stream)], environ)
+            if done and stream.with_suffix(".nsys-rep").exists():
+                stream.unlink()
+                return True
+        return False
 
     def _import(self, stream: IO[bytes], report: Path) -> bool:
         """Import a masked stream and replace nsys' own report by the result. Returns success."""
@@ -108,16 +144,6 @@ def has_report(stream: Path) -> bool:
         return stream.with_suffix(".nsys-rep").stat().st_size > 0
     except OSError:
         return False
-
-
-def import_stream(stream: Path, nsys: str) -> None:
-    """Make a report of a .qdstrm file with the importer of another copy of nsys on this machine."""
-    for importer in _importers(nsys):
-        done = _run([importer, "--input-file", str(stream)])
-        if done and stream.with_suffix(".nsys-rep").exists():
-            stream.unlink()
-            return
-    say(f"{stream} is a recording that no importer here reads: `QdstrmImporter --input-file` does")
 
 
 def _importers(nsys: str) -> list[str]:

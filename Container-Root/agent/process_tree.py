@@ -25,6 +25,7 @@ _LOOK_S = 5.0
 _WORKS = 0.02  # share of one processor
 LONGEST_S = 3600.0
 _NSYS = ("nsys", "Qdstrm")
+_LAUNCHER = "nsys-launcher"
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
@@ -129,8 +130,21 @@ def recorded() -> list[Process]:
     itself works only until it has begun to complete the report; after that it drops the report.
     """
     below = descendants()
-    own = {process.pid for process in below if process.name.startswith("nsys")}
-    return [p for p in below if p.parent in own and not p.name.startswith(_NSYS) and not p.ended]
+    launchers = {process.pid for process in below if process.name == _LAUNCHER}
+    own = launchers or {process.pid for process in below if process.name.startswith("nsys")}
+    return [p for p in below if p.parent in own and not p.ended and not _is_nsys(p)]
+
+
+def _is_nsys(process: Process) -> bool:
+    """Return whether a process is nsys' own, by its name or its program.
+
+    A child that nsys' agent has just forked, to start QdstrmImporter, has the name of a thread
+    (`*3AnalysisServi`). A signal to it ends the agent too, and the report is lost.
+    """
+    with contextlib.suppress(OSError):
+        program = os.readlink(f"/proc/{process.pid}/exe")  # noqa: PTH115 - of Python 3.9
+        return process.name.startswith(_NSYS) or Path(program).name.startswith(_NSYS)
+    return process.name.startswith(_NSYS)
 
 
 def nsys_awaited(until: float) -> bool:
@@ -139,5 +153,5 @@ def nsys_awaited(until: float) -> bool:
     `until`: the time.monotonic() up to which nsys may start it.
     """
     below = [process for process in descendants() if process.name.startswith("nsys")]
-    finalises = any(process.ended and process.name == "nsys-launcher" for process in below)
+    finalises = any(process.ended and process.name == _LAUNCHER for process in below)
     return finalises or (bool(below) and time.monotonic() < until)

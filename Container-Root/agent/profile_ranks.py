@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import shelter
 import start_ranks
 from annotated_env import STEPS_FILE, describe_steps, marked_environment
-from masked_import import Recorded, has_report, import_stream
+from masked_import import Recorded
 from mpirun_watch import MpirunWatch, is_mpirun
 from rank_env import Place, place
 from rank_processes import Child, exit_code, say
@@ -169,10 +169,10 @@ class Recording:
             with shelter.blocked(sheltered):
                 child = Child(argv, recorded.environment, self.call.options.grace)
             code = _wait(child, self.call)
+        if not self.files("nsys-rep") and not self.files("qdstrm"):
+            recorded.rescue(self.output / f"{self.name}.qdstrm")
         recorded.mask(self.files("qdstrm"))
-        for stream in self.files("qdstrm"):
-            if not has_report(stream):
-                import_stream(stream, self.call.options.nsys)
+        recorded.import_left(self.files("qdstrm"))
         recorded.replace(self.files("nsys-rep"), self.here.rank)
         return self.judged(code, bool(child.stopper.signum), started)
 

@@ -14,6 +14,21 @@ import time
 from pathlib import Path
 
 
+HOLD = (
+    "import sys, time; file = open(sys.argv[2], 'wb', 0); file.write(b'recorded'); time.sleep(60)"
+)
+
+
+def lose_agent(stream: Path) -> None:
+    """An agent that ends before it made a report of its stream, which profile.py has seen."""
+    agent = subprocess.Popen([sys.executable, "-c", HOLD, "--start-agent", str(stream)])
+    seen = Path(f"/proc/{os.getppid()}/fd")
+    while str(stream) not in [os.readlink(link) for link in seen.iterdir() if link.is_symlink()]:
+        time.sleep(0.05)
+    agent.kill()
+    agent.wait()
+
+
 def main(words: list[str]) -> int:
     if words == ["--version"]:
         print("NVIDIA Nsight Systems version 2099.1.0")
@@ -21,6 +36,8 @@ def main(words: list[str]) -> int:
     assert words[0] == "profile", words
     count = next(n for n, word in enumerate(words[1:], 1) if not word.startswith("-"))
     options = dict(word.partition("=")[::2] for word in words[1:count])
+    if options.get("--fake") == "lost":
+        lose_agent(Path(options["--output"]).parent / "nsys-report-1a2b.qdstrm")
     target = subprocess.Popen(words[count:], start_new_session=True)
     signals = 0
 

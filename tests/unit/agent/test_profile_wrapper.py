@@ -67,6 +67,15 @@ def test_a_stream_without_importer_is_kept_and_named(wrapper: Wrapper) -> None:
     assert f"{stream} is a recording that no importer here reads" in done.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="streams are seen in /proc")
+def test_the_stream_of_an_agent_that_ended_early_is_kept_and_named(wrapper: Wrapper) -> None:
+    done = wrapper.run("--fake=lost", "--", *python("pass"), PATH="/usr/bin:/bin")
+    (stream,) = wrapper.out.glob("*.qdstrm")
+    assert stream.name.startswith("rank0.")
+    assert stream.read_bytes() == b"recorded"
+    assert f"{stream} is a recording that no importer here reads" in done.stderr
+
+
 def test_a_stream_beside_its_report_is_no_loss(wrapper: Wrapper) -> None:
     """nsys 2025.3.1 leaves the .qdstrm of a JAX program beside its report."""
     done = wrapper.run("--fake=both", "--", *python("pass"), PATH="/usr/bin:/bin")
