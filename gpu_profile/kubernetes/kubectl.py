@@ -111,14 +111,17 @@ class KubernetesCluster:
         return Command(argv=("sleep", str(seconds)))
 
     def create(self, *manifests: Object) -> Command:
-        """Return the command that creates objects from stdin and prints their namespace/name."""
+        """Return the command that creates objects from stdin.
+
+        It prints each one's namespace/name and uid: `team/train-1 0f3c…`.
+        """
         document: Object = manifests[0]
         if len(manifests) > 1:
             document = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
         return self.kubectl(
             "create",
             "--filename=-",
-            "--output=jsonpath={.metadata.namespace}/{.metadata.name}",
+            "--output=jsonpath={.metadata.namespace}/{.metadata.name} {.metadata.uid}",
             stdin=yaml.dump(document, Dumper=_Readable, sort_keys=False, width=100),
         )
 

@@ -1,5 +1,6 @@
 """Read pods and events: why a job waits, and why it ended."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ _HOPELESS = (
     "CreateContainerError",
     "RunContainerError",
 )
+# A job's Secret is created just after the job. The kubelet looks for it again every few seconds.
+_COMING = re.compile(r'secret "\S+-env" not found')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +85,11 @@ def find_trouble(pod: Object) -> Trouble | None:
         waiting = status.get("state", {}).get("waiting") or {}
         reason = waiting.get("reason", "")
         if reason and reason not in ("ContainerCreating", "PodInitializing"):
+            message = str(waiting.get("message", ""))
             return Trouble(
                 pod=get_name(pod),
-                reason=_join_words(reason, waiting.get("message")),
-                hopeless=reason in _HOPELESS,
+                reason=_join_words(reason, message),
+                hopeless=reason in _HOPELESS and not _COMING.search(message),
             )
     unscheduled = _find_condition(pod, "PodScheduled", "False")
     if unscheduled:

@@ -43,6 +43,7 @@ def check_cluster(cluster: KubernetesCluster, kind: Kind) -> Steps[tuple[Check, 
     results += yield from _check_operator(cluster, kind)
     results += yield from _check_nodes(cluster)
     results += yield from _check_rights(cluster, kind)
+    results += yield from _check_secrets(cluster)
     results += yield from _check_security(cluster)
     results += yield from _check_collectors(cluster)
     return tuple(results)
@@ -114,6 +115,13 @@ def _check_rights(cluster: KubernetesCluster, kind: Kind) -> Steps[list[Check]]:
     advice = f"Ask for a role that allows: {', '.join(denied)}"
     observation = f"{len(rights) - len(denied)} of {len(rights)} verbs"
     return [Check(name="rights", ok=not denied, found=observation, advice=advice)]
+
+
+def _check_secrets(cluster: KubernetesCluster) -> Steps[list[Check]]:
+    denied = (yield cluster.kubectl("auth", "can-i", "create", "secrets")).returncode
+    advice = "--env needs it, nothing else. Ask for a role that allows: create secrets"
+    observation = "" if denied else "create secrets"
+    return [Check(name="right for --env", ok=not denied, found=observation, advice=advice)]
 
 
 def _check_security(cluster: KubernetesCluster) -> Steps[list[Check]]:

@@ -33,6 +33,7 @@ from gpu_profile.launchers.kubernetes import (
     state,
 )
 from gpu_profile.launchers.kubernetes.check_cluster import check_cluster
+from gpu_profile.launchers.kubernetes.job_secret import create_secret
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import AUTO, PodOptions
@@ -157,14 +158,16 @@ class KubernetesJob(LauncherDefaults, ABC):
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         manifests.refuse_mounts(job)
-        create = self.cluster.create(self.manifest(job, plan))
+        manifest = self.manifest(job, plan)
         try:
-            created_name = check_kubectl_result(
-                (yield create), f"starting {job.name}"
-            ).stdout.strip()
+            created = yield self.cluster.create(manifest)
         except KeyboardInterrupt:
             shown = f"`kubectl get {self.kind.resource} {job.name}` says whether it was made"
             raise Interrupted(f"interrupted while {job.name} was submitted", shown) from None
+        check_kubectl_result(created, f"starting {job.name}")
+        created_name, _, uid = created.stdout.strip().partition(" ")
+        if job.env:
+            yield from create_secret(self.cluster, self.kind.resource, job, manifest, uid or "UID")
         return created_name or f"{self.cluster.namespace}/{job.name}".lstrip("/")
 
     def status(self, job_id: str) -> Steps[JobStatus]:

@@ -74,10 +74,28 @@ def set_env(container: Manifest, values: Mapping[str, str]) -> None:
     container["env"] = list(merged.values())
 
 
-def place_pod(spec: Manifest, options: PodOptions, *, mounts_token: bool = False) -> None:
+def name_secret(job_name: str) -> str:
+    """Return the name of the Secret with the job's variables, such as `train-1-env`."""
+    return f"{job_name}-env"
+
+
+def refer_to_secret(container: Manifest, job: Job) -> None:
+    """Set the job's variables of a container by reference to the job's Secret.
+
+    Whoever may get the job or its pods would read them in these objects otherwise.
+    """
+    merged = {entry["name"]: entry for entry in container.get("env", ())}
+    for name in job.env:
+        reference = {"name": name_secret(job.name), "key": name}
+        merged[name] = {"name": name, "valueFrom": {"secretKeyRef": reference}}
+    container["env"] = list(merged.values())
+
+
+def place_pod(spec: Manifest, options: PodOptions, *, is_patch: bool = False) -> None:
     """Set where a pod may run, its priority and its rights.
 
-    `mounts_token=True` leaves out automountServiceAccountToken, which a runtime patch lacks.
+    `is_patch`: the spec patches a TrainJob's runtime, and has no automountServiceAccountToken
+    there; k8s/trainjob.yaml mounts an empty directory in the token's place.
     """
     if options.node_selector:
         spec["nodeSelector"] = dict(options.node_selector)
@@ -88,7 +106,7 @@ def place_pod(spec: Manifest, options: PodOptions, *, mounts_token: bool = False
         spec["priorityClassName"] = options.priority_class
     if options.service_account:
         spec["serviceAccountName"] = options.service_account
-    if not mounts_token:
+    if not is_patch:
         spec["automountServiceAccountToken"] = False
     spec["securityContext"] = pod_security(options)
 

@@ -74,7 +74,8 @@ class MpiJobLauncher(KubernetesJob):
             "REPORTS": output,
             "EXPORT": manifests.list_exported(job.env),
         }
-        manifests.set_env(container, {**job.env, **needed})
+        manifests.refer_to_secret(container, job)
+        manifests.set_env(container, needed)
         words = ("python3", "/profile.py", *rank_arguments(job, plan, output=output))
         container["args"] = [job.name, *quote_literal(words)]
 

@@ -18,17 +18,17 @@ the reports."""
 
 def edit_node(container: Manifest, job: Job, plan: NsysPlan, options: PodOptions) -> None:
     """Set the variables and the arguments of the container that starts a node's ranks."""
+    manifests.refer_to_secret(container, job)
     manifests.set_env(container, node_env(job, options))
     container["args"] = [job.name, *quote_literal(node_words(job, plan, options))]
 
 
 def node_env(job: Job, options: PodOptions) -> dict[str, str]:
-    """Return the variables of a node's pod.
+    """Return our own variables of a node's pod.
 
     SHARED=1 with a claim: reports outlive the pods there, so pods end once all have written.
     """
     return {
-        **job.env,
         "REPORTS": options.directory(job.name),
         "HOLD_SECONDS": str(options.hold_s),
         **({"SHARED": "1"} if options.pvc else {}),

@@ -50,7 +50,7 @@ def ask_for_help(cluster: KubernetesCluster, job: Job, options: PodOptions) -> S
     """Return the output of `nsys profile --help`. Raises JobError if the pod does not run."""
     asking = f"asking {job.image or options.image} for its nsys"
     create = check_kubectl_result((yield cluster.create(make_probe_manifest(job, options))), asking)
-    name = create.stdout.strip().rpartition("/")[2] or f"{job.name}-probe"
+    name = create.stdout.partition(" ")[0].rpartition("/")[2] or f"{job.name}-probe"
     remove = cluster.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
     try:
         reason = yield from _wait_for_pod(cluster, name, options.wait_s)

@@ -14,17 +14,14 @@ _SAMPLING = "SYS_ADMIN and root are added for --preset full and CPU sampling onl
 
 def explain_rights(launcher: LauncherName, options: PodOptions) -> tuple[Check, ...]:
     """Return a check for each right of the pods. `ok` is False for one that stays, with why."""
-    account = options.service_account or "default"
     return (
         _explain_user(options),
         _explain_capabilities(launcher, options),
         Check(name="pods' seccomp", ok=True, found="RuntimeDefault"),
         Check(
             name="pods' API token",
-            ok=launcher != "trainjob",
-            found="as the service account has it" if launcher == "trainjob" else "not mounted",
-            advice="A TrainJob's runtime patch cannot switch it off: `kubectl patch serviceaccount"
-            f""" {account} --patch '{{"automountServiceAccountToken": false}}'` does""",
+            ok=True,
+            found="not mounted",
         ),
     )
 

@@ -55,7 +55,7 @@ class TrainJobLauncher(KubernetesJob):
             raise SettingsError("a TrainJob cannot set KUBE_PRIORITY_CLASS", hint)
 
     def _edit_patch(self, spec: Manifest, job: Job) -> None:
-        manifests.place_pod(spec, self.options, mounts_token=True)
+        manifests.place_pod(spec, self.options, is_patch=True)
         spec["containers"][0]["securityContext"] = manifests.container_security(self.options)
         manifests.edit_mounts(spec["containers"][0], self.options, job)
         manifests.edit_volumes(spec, self.options)

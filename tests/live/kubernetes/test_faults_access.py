@@ -21,6 +21,7 @@ RULES = (
     ("", "pods/log", ("get",)),
     ("", "pods/exec", ("create",)),
     ("", "events", ("list",)),
+    ("", "secrets", ("create",)),
 )
 
 
@@ -76,6 +77,7 @@ LACKING: dict[tuple[str, str], tuple[int, bool, str]] = {
     ("get", "pods/log"): (3, False, "for its nsys"),
     ("delete", "pods"): (3, False, "is left there"),
     ("create", "mpijobs"): (3, False, "starting sh-"),
+    ("create", "secrets"): (3, False, "handing the variables of --env to sh-"),
     ("get", "mpijobs"): (3, True, "asking for "),
     ("list", "pods"): (3, True, "asking for the pods of "),
     ("create", "pods/exec"): (6, True, "cannot be read"),
@@ -99,7 +101,9 @@ def test_a_right_that_lacks_is_named(cluster: Cluster, lacking: tuple[str, str])
     code, kept, line = LACKING[lacking]
     role(cluster, lacking)
     where = ("--on=mpijob", "--nodes=2", "--gpus=0", f"--image={cluster.image}")
-    done = as_user(cluster, "profile", *where, "--", "sh", "-c", "sleep 1")
+    variable = "--env=HF_TOKEN=planted"
+    done = as_user(cluster, "profile", *where, variable, "--", "sh", "-c", "sleep 1")
+    assert "planted" not in done.stderr
     assert done.returncode == code, done.stderr
     assert not code or ("forbidden" in done.stderr.lower() and line in done.stderr)
     if code == 0 or lacking == ("delete", "mpijobs"):

@@ -1,11 +1,13 @@
 """The whole path on a real cluster: two workers on two nodes, reports fetched and validated."""
 
 import json
+import subprocess
 
 import pytest
 
+from tests.live.hosts import await_true
 from tests.live.kubernetes.conftest import Cluster, must
-from tests.live.planted import PLANTED, PROGRAM, assert_hidden
+from tests.live.planted import PLANTED, PROGRAM, SECRETS, assert_hidden
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
 
@@ -63,9 +65,25 @@ def test_words_reach_the_rank_as_they_are(cluster: Cluster, launcher: str) -> No
     assert json.loads(first[first.index('["a') :]) == words
 
 
+def output(cluster: Cluster) -> str:
+    return "".join(path.read_text() for path in cluster.directory.glob("*/output.log"))
+
+
 def test_secrets_reach_the_program_and_no_report(cluster: Cluster, launcher: str) -> None:
+    """Nor an object that is no Secret; the Secret goes with the job."""
     extra = tuple(f"--env={name}={value}" for name, value in PLANTED.items())
-    done = cluster.profile(launcher, *extra, "--", "python3", "-c", PROGRAM, "1")
-    assert done.returncode == 0, done.stderr
+    where = (f"--on={launcher}", "--nodes=2", "--gpus=0", f"--image={cluster.image}")
+    words = cluster.argv("profile", *where, *extra, "--", "python3", "-c", PROGRAM, "4")
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as child:
+        await_true(lambda: output(cluster).count("got all") == 2 or child.poll() is not None)
+        kinds = f"{launcher}s,pods,configmaps,events"
+        objects = must(cluster.kubectl("get", kinds, "--output=json"))
+        _, said = child.communicate(timeout=300)
+    assert child.returncode == 0, said
+    assert '"secretKeyRef"' in objects
+    assert [name for name, text in SECRETS.items() if text in objects] == []
+    ours = ("--selector=app.kubernetes.io/managed-by=gpu-profile", "--output=name")
+    must(cluster.kubectl("wait", "secrets", *ours, "--for=delete", "--timeout=60s"))
+    assert must(cluster.kubectl("get", "secrets", *ours)) == ""
     (record,) = cluster.directory.glob("*/run.json")
     assert_hidden(record.parent)

@@ -5,6 +5,7 @@ SIGINT or SIGTERM on to it, gives its report up at the second, and exits with it
 The report here is JSON: its own words and the environment. `--fake=WORD` asks for a fault.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -12,7 +13,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-
 
 HOLD = (
     "import sys, time; file = open(sys.argv[2], 'wb', 0); file.write(b'recorded'); time.sleep(60)"
@@ -22,11 +22,18 @@ HOLD = (
 def lose_agent(stream: Path) -> None:
     """An agent that ends before it made a report of its stream, which profile.py has seen."""
     agent = subprocess.Popen([sys.executable, "-c", HOLD, "--start-agent", str(stream)])
-    seen = Path(f"/proc/{os.getppid()}/fd")
-    while str(stream) not in [os.readlink(link) for link in seen.iterdir() if link.is_symlink()]:
+    while not is_open(os.getppid(), stream):
         time.sleep(0.05)
     agent.kill()
     agent.wait()
+
+
+def is_open(pid: int, path: Path) -> bool:
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if link.readlink() == path:
+                return True
+    return False
 
 
 def main(words: list[str]) -> int:

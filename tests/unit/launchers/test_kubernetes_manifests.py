@@ -62,9 +62,14 @@ def cpu_job(**changes: Any) -> Job:
 
 
 def submitted(kind: type[KubernetesJob], options: PodOptions, job: Job) -> Any:
-    (create,) = process.plan(kind(cluster=CLUSTER, options=options).submit(job, PLAN))
+    create, _ = process.plan(kind(cluster=CLUSTER, options=options).submit(job, PLAN))
     assert create.argv[:4] == ("kubectl", "--context=gpus", "--namespace=team", "create")
     return yaml.safe_load(create.stdin)
+
+
+def objects(launcher: KubernetesJob, job: Job) -> str:
+    """What is created, the job and its Secret, as one YAML file."""
+    return "---\n".join(command.stdin for command in process.plan(launcher.submit(job, PLAN)))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -76,8 +81,7 @@ def test_rendering(
     golden: Callable[[str, str], None],
 ) -> None:
     wanted = job() if name == "full" else cpu_job()
-    (create,) = process.plan(kind(cluster=CLUSTER, options=options).submit(wanted, PLAN))
-    golden(f"{kind.name}-{name}.yaml", create.stdin)
+    golden(f"{kind.name}-{name}.yaml", objects(kind(cluster=CLUSTER, options=options), wanted))
 
 
 SETTINGS = (
@@ -101,8 +105,7 @@ def placed(kind: type[KubernetesJob]) -> KubernetesJob:
 def test_rendering_of_settings(
     kind: type[KubernetesJob], golden: Callable[[str, str], None]
 ) -> None:
-    (create,) = process.plan(placed(kind).submit(cpu_job(image=IMAGE), PLAN))
-    golden(f"{kind.name}-settings.yaml", create.stdin)
+    golden(f"{kind.name}-settings.yaml", objects(placed(kind), cpu_job(image=IMAGE)))
 
 
 def test_a_trainjob_refuses_a_priority_class() -> None:
@@ -171,6 +174,10 @@ def test_every_pod_has_a_seccomp_profile_no_token_and_no_capability(
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         of_runtime = "restartPolicy" not in pod and kind is TrainJobLauncher
         assert of_runtime or pod["automountServiceAccountToken"] is False
+        for container in pod["containers"]:
+            mounts = [mount["mountPath"] for mount in container.get("volumeMounts", ())]
+            # Kubernetes mounts no token over another mount.
+            assert not of_runtime or "/var/run/secrets/kubernetes.io/serviceaccount" in mounts
         for container in pod["containers"]:
             assert container["securityContext"]["allowPrivilegeEscalation"] is False
             assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]

@@ -1,0 +1,54 @@
+"""The Secret of a job: it holds the values of --env, and the job object refers to it."""
+
+from gpu_profile.command import Steps
+from gpu_profile.errors import GpuProfileError, Interrupted
+from gpu_profile.job import Job
+from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, check_kubectl_result
+from gpu_profile.launchers.kubernetes.manifests import (
+    MANAGED_BY,
+    MANAGER,
+    PREFIX,
+    Manifest,
+    name_secret,
+)
+
+
+def make_secret_manifest(job: Job, owner: Object, uid: str) -> Manifest:
+    """Return the Secret with the job's variables, owned by the job object.
+
+    Kubernetes deletes it with its owner, whoever deletes that and whenever.
+    """
+    facts = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": job.name}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name_secret(job.name),
+            "labels": {MANAGED_BY: MANAGER, f"{PREFIX}/job": job.name},
+            "ownerReferences": [{**facts, "uid": uid}],
+        },
+        "immutable": True,
+        "stringData": dict(job.env),
+    }
+
+
+def create_secret(
+    cluster: KubernetesCluster, resource: str, job: Job, owner: Object, uid: str
+) -> Steps[None]:
+    """Create the Secret of a job object that was just created; without it, delete the job again.
+
+    The job comes first because an owner's uid is known then, and so no Secret can be left without
+    one. Pods that are faster wait: the kubelet asks again. Raises Interrupted or what kubectl's
+    message means, such as ToolError for a role that may not create secrets.
+    """
+    doing = f"handing the variables of --env to {job.name}"
+    try:
+        created = yield cluster.create(make_secret_manifest(job, owner, uid))
+        check_kubectl_result(created, doing)
+    except (GpuProfileError, KeyboardInterrupt) as error:
+        words = ("--ignore-not-found", "--cascade=foreground", "--wait=false")
+        deleted = yield cluster.kubectl("delete", resource, job.name, *words)
+        left = f"; {job.name} is left there: {deleted.said}" if deleted.returncode else ""
+        if not isinstance(error, GpuProfileError):
+            raise Interrupted(f"interrupted while {doing}; the job was deleted{left}") from None
+        raise type(error)(f"{error.what}{left}", error.hint) from error

@@ -1,0 +1,140 @@
+"""The values of --env stand in the job's Secret alone, and go with the job on every path."""
+
+import json
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_profile import process
+from gpu_profile.command import Command, Result
+from gpu_profile.errors import GpuProfileError, Interrupted, SettingsError, ToolError
+from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes.kubectl import KubernetesCluster
+from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from tests.unit.launchers.kubernetes_objects import driven, refused, waiting
+from tests.unit.launchers.test_kubernetes_manifests import KINDS, PLAIN
+
+JOB = Job(
+    name="train-1",
+    command=("true",),
+    resources=Resources(nodes=2, gpus_per_node=0, tasks_per_node=1),
+    env={"HF_TOKEN": "planted: |\n$(HOME)", "REPORTS": "/mine"},
+)
+CREATED = Result(returncode=0, stdout="team/train-1 0f3c-77\n")
+FORBIDDEN = refused('Error from server (Forbidden): secrets is forbidden: User "x" cannot create')
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+def launcher(kind: type[KubernetesJob]) -> KubernetesJob:
+    return kind(cluster=KubernetesCluster(namespace="team"), options=PLAIN)
+
+
+def submit(kind: type[KubernetesJob], *answers: Result) -> tuple[Any, list[Command]]:
+    value: tuple[Any, list[Command]] = driven(
+        launcher(kind).submit(JOB, NsysPlan(options=())), CREATED, *answers
+    )
+    return value
+
+
+@every_kind
+def test_the_secret_has_the_values_and_the_job_owns_it(kind: type[KubernetesJob]) -> None:
+    job_id, (create, secret) = submit(kind, Result(returncode=0))
+    assert job_id == "team/train-1"
+    assert "planted" not in json.dumps([create.stdin, create.argv, secret.argv])
+    found = yaml.safe_load(secret.stdin)
+    assert found["stringData"] == JOB.env
+    assert found["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "gpu-profile"
+    (owner,) = found["metadata"]["ownerReferences"]
+    made = yaml.safe_load(create.stdin)
+    assert owner == {
+        "apiVersion": made["apiVersion"],
+        "kind": made["kind"],
+        "name": "train-1",
+        "uid": "0f3c-77",
+    }
+
+
+@every_kind
+def test_containers_refer_to_the_secret_and_our_own_variables_win(
+    kind: type[KubernetesJob],
+) -> None:
+    _, (create, _) = submit(kind, Result(returncode=0))
+    entries = []
+
+    def look(node: Any) -> None:
+        for value in node.values() if isinstance(node, dict) else node:
+            if isinstance(value, (dict, list)):
+                look(value)
+        if isinstance(node, dict) and node.get("name") in JOB.env:
+            entries.append(node)
+
+    look(yaml.safe_load(create.stdin))
+    reference = {"secretKeyRef": {"name": "train-1-env", "key": "HF_TOKEN"}}
+    tokens = [entry for entry in entries if entry["name"] == "HF_TOKEN"]
+    assert tokens
+    assert all(entry == {"name": "HF_TOKEN", "valueFrom": reference} for entry in tokens)
+    reports = [entry for entry in entries if entry["name"] == "REPORTS"]
+    assert all(entry["value"] == "/wd/train-1" for entry in reports)
+
+
+@every_kind
+def test_without_env_no_right_for_secrets_is_needed(kind: type[KubernetesJob]) -> None:
+    plain = Job(name="train-1", command=("true",), resources=JOB.resources)
+    (create,) = process.plan(launcher(kind).submit(plain, NsysPlan(options=())))
+    assert "Secret" not in create.stdin
+
+
+def test_a_secret_that_is_refused_takes_the_job_away_again() -> None:
+    kind = KINDS[0]
+    steps = launcher(kind).submit(JOB, NsysPlan(options=()))
+    commands = raised_after(steps, CREATED, FORBIDDEN, Result(returncode=0), kind=ToolError)
+    assert commands[-1].argv[2:5] == ("delete", "mpijobs.v2beta1.kubeflow.org", "train-1")
+    with pytest.raises(ToolError, match=r"handing the variables of --env to train-1: .*secrets"):
+        submit(kind, FORBIDDEN, Result(returncode=0))
+
+
+def test_a_job_that_cannot_be_taken_away_is_named() -> None:
+    denied = refused("Error from server (Forbidden): mpijobs is forbidden")
+    with pytest.raises(ToolError, match=r"; train-1 is left there: .*mpijobs is forbidden"):
+        submit(KINDS[0], FORBIDDEN, denied)
+
+
+def test_a_secret_of_that_name_is_left_alone() -> None:
+    there = refused('Error from server (AlreadyExists): secrets "train-1-env" already exists')
+    with pytest.raises(SettingsError, match="--name"):
+        submit(KINDS[0], there, Result(returncode=0))
+
+
+def test_an_interrupt_meanwhile_takes_the_job_away_again() -> None:
+    steps = launcher(KINDS[0]).submit(JOB, NsysPlan(options=()))
+    next(steps)
+    steps.send(CREATED)
+    delete = steps.throw(KeyboardInterrupt())
+    assert "delete" in delete.argv
+    with pytest.raises(Interrupted, match="the job was deleted"):
+        steps.send(Result(returncode=0))
+
+
+def raised_after(
+    steps: Generator[Command, Result, Any], *answers: Result, kind: type[GpuProfileError]
+) -> list[Command]:
+    """The commands of steps that raise this error behind the last answer."""
+    commands = [next(steps)]
+    for answer in answers[:-1]:
+        commands.append(steps.send(answer))
+    with pytest.raises(kind):
+        steps.send(answers[-1])
+    return commands
+
+
+def test_a_pod_that_is_faster_than_its_secret_is_waited_for() -> None:
+    error = "CreateContainerConfigError"
+    early = pods.find_trouble(waiting("train-1-worker-0", error, 'secret "train-1-env" not found'))
+    assert early
+    assert not early.hopeless
+    never = pods.find_trouble(waiting("train-1-worker-0", error, 'secret "of-others" not found'))
+    assert never
+    assert never.hopeless
