@@ -163,9 +163,9 @@ class Recording:
             raise RefusedError(f"{self.output / self.name}.nsys-rep exists: name another --output")
         started = time.time()
         sheltered = self.call.options.shelter
-        argv = [*self.argv(nsys), *shelter.exposed(command, sheltered)]
         recorded = Recorded(nsys, self.call.nsys_options, self.marked(env))
-        with recorded.keeper:
+        with recorded.keeper, shelter.restored(command, sheltered) as words:
+            argv = [*self.argv(nsys), *words]
             with shelter.blocked(sheltered):
                 child = Child(argv, recorded.environment, self.call.options.grace)
             code = _wait(child, self.call)

@@ -1,4 +1,7 @@
-"""Block stop signals in nsys and unblock them in its program. Python 3.8, stdlib only.
+"""Keep nsys' umask 0 and blocked signals from its program. Python 3.8, stdlib only.
+
+nsys 2023.4.4 and 2025.3.1 start programs with umask 0, so that all users could change the files
+that the program makes.
 
 Slurm signals every process of a step: the program, which should end, and nsys, which drops its
 report at the second signal. The first signal comes from `invoke stop` or the time limit, the
@@ -11,17 +14,18 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mpirun_watch import is_mpirun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _NUMBERS = [getattr(signal, n) for n in ("SIGHUP", "SIGINT", "SIGTERM") if os.name == "posix"]
-_EXPOSE = (
-    "import os, signal, sys;"
-    f" signal.pthread_sigmask(signal.SIG_UNBLOCK, {[int(n) for n in _NUMBERS]});"
-    " os.execv(sys.argv[1], sys.argv[1:])"
-)
+_FOLDER = "gpu-profile-report-"  # `invoke` sweeps folders of this name that kill -9 left
+_START = Path(__file__).resolve().with_name("start_program.py")
 
 
 @contextlib.contextmanager
@@ -37,8 +41,29 @@ def blocked(wanted: bool) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def exposed(command: Sequence[str], wanted: bool) -> Sequence[str]:
-    """Return the command behind a Python call that unblocks the signals and then executes it."""
-    if not wanted or not _NUMBERS:
-        return command
-    return [sys.executable, "-I", "-S", "-c", _EXPOSE, *command]
+@contextlib.contextmanager
+def restored(command: Sequence[str], unblock: bool) -> Iterator[Sequence[str]]:
+    """Yield the command behind start_program.py, which restores umask and signals and executes it.
+
+    The report has the name of the file that nsys starts, so that file is a link to Python with the
+    program's name. An mpirun stays as it is.
+    """
+    if not _NUMBERS or is_mpirun(command):
+        yield command
+        return
+    with contextlib.ExitStack() as folders:
+        python = sys.executable
+        with contextlib.suppress(OSError):  # no room or right in TMPDIR: the name is python3
+            folder = folders.enter_context(tempfile.TemporaryDirectory(prefix=_FOLDER))
+            link = Path(folder) / Path(command[0]).name
+            link.symlink_to(sys.executable)
+            python = str(link)
+        numbers = " ".join(str(int(number)) for number in _NUMBERS if unblock)
+        yield [python, "-I", "-S", str(_START), f"{_umask():04o}", numbers, *command]
+
+
+def _umask() -> int:
+    """Return this process's umask. The only portable way to read it is to set it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask

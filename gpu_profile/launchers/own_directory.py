@@ -23,9 +23,9 @@ A relative path in a container that works in `/` is absent: `train.py` would be 
 def with_umask(job: Job, umask: int) -> Job:
     """Return a job in the user's directory whose program has the user's umask.
 
-    nsys starts programs with umask 0 (seen with 2023.4.4), so that every file that they make in the
-    user's directory could be changed by all users. An mpirun stays as it is: profile.py looks after
-    a command of that name.
+    profile.py gives the program its own umask, which is 0022 in a container, whatever the user has.
+    An older image's profile.py leaves it nsys' umask 0, with which all users could change what the
+    program makes. An mpirun stays as it is: profile.py looks after a command of that name.
     """
     if not job.workdir or Path(job.command[0]).name in _MPIRUN:
         return job

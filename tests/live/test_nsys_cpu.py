@@ -109,11 +109,11 @@ def test_a_signal_costs_no_report(
         next(ready)
     time.sleep(1)
     process_.send_signal(signum)
-    process_.stdout.read()
+    said = process_.stdout.read()
     process_.stdout.close()
     expected = signal.SIGINT if signum == signal.SIGINT else signal.SIGTERM
-    assert process_.wait(60) == 128 + expected
-    assert wrapper.reports() == ["rank0.nsys-rep", "rank1.nsys-rep"][:ranks]
+    assert process_.wait(60) == 128 + expected, said
+    assert wrapper.reports() == ["rank0.nsys-rep", "rank1.nsys-rep"][:ranks], said
 
 
 def test_a_signal_while_nsys_starts_costs_no_report(wrapper: Wrapper) -> None:
@@ -209,6 +209,27 @@ def test_no_environment_is_in_the_report(wrapper: Wrapper) -> None:
     with closing(sqlite3.connect(exported)) as database:
         query = "SELECT value FROM META_DATA_CAPTURE WHERE name LIKE '%ENVIRONMENT_VARIABLE'"
         assert 'RANK="0"' in {value for (value,) in database.execute(query)}
+
+
+def test_a_program_has_our_umask_and_its_own_name_in_the_report(
+    wrapper: Wrapper, annotated: str
+) -> None:
+    """Between nsys and the program stands start_program.py, which the report does not show."""
+    program = wrapper.directory / "train"
+    code = "import nvtx, os\nfor _ in range(10):\n    with nvtx.annotate('r'): pass\n"
+    code += "print(f'umask {os.umask(0):o}')"
+    program.write_text(f"#!{annotated}\n{code}\n")
+    program.chmod(0o755)
+    done = wrapper.run("--trace=nvtx", *QUIET[1:], "--export=sqlite", "--", str(program))
+    ours = os.umask(0o022)
+    os.umask(ours)
+    assert f"umask {ours:o}" in done.stdout.splitlines()
+    (exported,) = wrapper.out.glob("*.sqlite")
+    ranges = "SELECT globalTid >> 24 << 24 FROM NVTX_EVENTS WHERE eventType = 59"
+    with closing(sqlite3.connect(exported)) as database:
+        processes = [pid for (pid,) in database.execute(ranges)]
+        names = dict(database.execute("SELECT globalPid, name FROM PROCESSES"))
+    assert [Path(names[pid]).name for pid in processes] == ["train"] * 10
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """What profile.py sees of nsys, as real ones were seen to behave (tests/live/test_nsys_cpu.py).
 
-`nsys profile --name=value… COMMAND…` runs the command in a session of its own, hands the first
-SIGINT or SIGTERM on to it, gives its report up at the second, and exits with its exit code.
-The report here is JSON: its own words and the environment. `--fake=WORD` asks for a fault.
+`nsys profile --name=value… COMMAND…` runs the command in a session of its own with umask 0, hands
+the first SIGINT or SIGTERM on to it, gives its report up at the second, and exits with its exit
+code. The report here is JSON: its own words and the environment. `--fake=WORD` asks for a fault.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
     options = dict(word.partition("=")[::2] for word in words[1:count])
     if options.get("--fake") == "lost":
         lose_agent(Path(options["--output"]).parent / "nsys-report-1a2b.qdstrm")
-    target = subprocess.Popen(words[count:], start_new_session=True)
+    target = subprocess.Popen(words[count:], start_new_session=True, umask=0)
     signals = 0
 
     def hand_on(signum: int, _frame: object) -> None:

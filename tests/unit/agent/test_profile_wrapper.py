@@ -1,12 +1,13 @@
 """profile.py as one rank: its report's name, nsys' words, exit codes, refusals."""
 
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.unit.agent.wrapper import Wrapper, python, wrapper_in
+from tests.unit.agent.wrapper import PROFILE, Wrapper, python, wrapper_in
 
 
 @pytest.fixture
@@ -24,7 +25,40 @@ def test_one_report_and_the_words_untouched(wrapper: Wrapper) -> None:
     words = wrapper.recorded()["words"]
     assert words[:2] == ["profile", "--trace=nvtx"]
     assert words[2].startswith(f"--output={wrapper.out}/rank0.")
-    assert words[3:] == [sys.executable, "-c", "pass", *hostile]
+    assert words[-8:] == [sys.executable, "-c", "pass", *hostile]
+    assert Path(words[3]).name == Path(sys.executable).name  # the process' name in the report
+
+
+def test_the_program_has_our_umask_and_python_s_signals_are_not_ignored(wrapper: Wrapper) -> None:
+    """nsys starts programs with umask 0: what they write would be everybody's to change."""
+    argv = wrapper.argv("--", "grep", "-E", "^(Umask|SigIgn|SigBlk)", "/proc/self/status")
+    done = subprocess.run(argv, umask=0o027, capture_output=True, text=True, check=True)
+    facts = dict(line.split(":\t") for line in done.stdout.splitlines())
+    assert facts["Umask"] == "0027"
+    assert int(facts["SigIgn"], 16) & 1 << (signal.SIGPIPE - 1) == 0
+    assert int(facts["SigBlk"], 16) == 0
+
+
+def test_every_variable_reaches_the_program() -> None:
+    """A shell would drop one whose name is no shell's name."""
+    start = PROFILE.with_name("start_program.py")
+    argv = (sys.executable, "-I", "-S", str(start), "0022", "", "/usr/bin/env")
+    done = subprocess.run(argv, env={"A.B": "1"}, capture_output=True, text=True, check=True)
+    assert "A.B=1" in done.stdout.splitlines()
+
+
+def test_a_program_is_started_without_room_for_its_name(wrapper: Wrapper) -> None:
+    """The report then has Python's name for the process."""
+    place = "import os; print('%o' % os.umask(0))"
+    done = wrapper.run("--", *python(place), TMPDIR="/proc", TEMP="/proc", TMP="/proc")
+    assert (done.returncode, done.stdout) == (0, "22\n")
+
+
+def test_a_file_that_is_no_program(wrapper: Wrapper) -> None:
+    (wrapper.directory / "data").write_bytes(b"\0\1")
+    (wrapper.directory / "data").chmod(0o755)
+    done = wrapper.run("--", "./data")
+    assert (done.returncode, done.stderr) == (126, "profile.py: ./data: Exec format error\n")
 
 
 @pytest.mark.parametrize(
