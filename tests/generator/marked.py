@@ -92,10 +92,21 @@ class MarkedRun:
         start = rank.now
         rank.work(0.1)
         self._kernels(rank, (part.name, "backward"))
+        if self.draw.random() < 0.5:
+            self._accumulate(rank, part)
+            self._kernels(rank, (part.name, "backward"))
         rank.work(0.1)
         rank.mark(f"backward {part.text}", start)
         rank.work(0.5)
         self._kernels(rank, ("", "unattributed"), 1)
+
+    def _accumulate(self, rank: Rank, part: Part) -> None:
+        rank.work(0.1)
+        start = rank.now
+        rank.work(0.1)
+        self._kernels(rank, (part.name, "accumulate"))
+        rank.work(0.1)
+        rank.mark(f"accumulate {part.text}", start)
 
     def _capture(self, rank: Rank) -> tuple[int, ...]:
         """Make nodes under the marks of a module, and their clones."""

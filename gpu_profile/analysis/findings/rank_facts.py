@@ -77,7 +77,8 @@ class RankFacts:
     cause launch or latency. `host_active`: ns of a step in which the host was not blocked.
     `sync_cost`: idle ns that synchronisation causes. `host_work`: by cause. `module_times`: ns a
     step of kernels without concurrent communication by module, layers folded ("h.*.attn");
-    `tiny_modules`: launches of tiny kernels by module.
+    `tiny_modules`: launches of tiny kernels by module. `exposed_modules`: ns of communication with
+    no compute beside it by module, "" for what no module is known to own.
     """
 
     report: str
@@ -99,6 +100,7 @@ class RankFacts:
     gpu_use: GpuUse = NO_USE
     module_times: Mapping[str, int] = field(default_factory=dict)
     tiny_modules: Mapping[str, int] = field(default_factory=dict)
+    exposed_modules: Mapping[str, int] = field(default_factory=dict)
 
 
 def rank_facts(
@@ -129,6 +131,7 @@ def rank_facts(
         host_work=host_work(activity, record),
         module_times=_sum_module_times(activity),
         tiny_modules=_count_tiny_kernels(activity, tiny),
+        exposed_modules=_sum_exposed(activity),
     )
 
 
@@ -188,6 +191,15 @@ def _sum_module_times(activity: Activity) -> dict[str, int]:
 def _count_tiny_kernels(activity: Activity, tiny: IntArray) -> dict[str, int]:
     rows = tiny[_is_steady(activity, activity.ops.start[tiny])]
     return sum_by_module(activity, rows, np.ones(len(rows), np.int64))
+
+
+def _sum_exposed(activity: Activity) -> dict[str, int]:
+    ops = activity.ops
+    rows = np.flatnonzero((ops.kind == COMMUNICATION) & _is_steady(activity, ops.start))
+    start, end = ops.start[rows], ops.end[rows]
+    exposed = end - start - ops.union(COMPUTE).within(start, end)
+    sums = sum_by_module(activity, rows, exposed)
+    return {**sums, "": int(exposed.sum()) - sum(sums.values())}
 
 
 def _sum_copies(activity: Activity, windows: Windows) -> dict[Key, CopyTime]:

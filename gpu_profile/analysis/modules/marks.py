@@ -2,7 +2,8 @@
 
 They are push/pop ranges of the domain `gpu-profile`. A phase is `step`, `data`, `forward`,
 `backward`, or `optimizer AdamW`. A module is `forward transformer.h.3.attn|Attention|model.py:123`
-(its name, class, and the place of its class), and `backward …` around its nodes of autograd.
+(its name, class, and the place of its class), `backward …` around its nodes of autograd, and
+`accumulate …` around the accumulation of its parameters' gradients.
 """
 
 import re
@@ -15,7 +16,9 @@ from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 
 STEP, DATA, FORWARD, BACKWARD, OPTIMIZER = "step", "data", "forward", "backward", "optimizer"
-PHASES = (STEP, DATA, FORWARD, BACKWARD, OPTIMIZER)
+ACCUMULATE = "accumulate"
+PHASES = (STEP, DATA, FORWARD, BACKWARD, ACCUMULATE, OPTIMIZER)
+OF_MODULES = (FORWARD, BACKWARD, ACCUMULATE)
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
@@ -78,7 +81,7 @@ def parse_mark(text: str) -> Mark:
         return Mark("")
     if phase == OPTIMIZER:
         return Mark(phase, Module(f"({text})", rest.split(" ")[0]))
-    if not rest or phase not in (FORWARD, BACKWARD):
+    if not rest or phase not in OF_MODULES:
         return Mark(phase)
     name, kind, place = (*rest.split("|"), "", "")[:3]
     return Mark(phase, Module(name or kind, kind, place))

@@ -24,8 +24,9 @@ from gpu_profile.analysis.modules.owners import (
 class ModuleTime:
     """The sums of one module; times in ns.
 
-    `calls` counts its forwards. The time of its kernels is in `forward`, `backward`, `optimizer`,
-    `communication` or `unattributed`; a kernel is in one of them. `exposed` is communication
+    `calls` counts its forwards. The time of its kernels is in `forward`, `backward`, `accumulate`
+    (of its parameters' gradients), `optimizer`, `communication` or `unattributed`; a kernel is in
+    one of them. `exposed` is communication
     without compute at the same time, `idle` the GPU's idle time while the host was in the module.
     """
 
@@ -33,6 +34,7 @@ class ModuleTime:
     calls: int = 0
     forward: int = 0
     backward: int = 0
+    accumulate: int = 0
     optimizer: int = 0
     communication: int = 0
     unattributed: int = 0
@@ -41,8 +43,8 @@ class ModuleTime:
 
     @property
     def kernel_time(self) -> int:
-        works = (self.forward, self.backward, self.optimizer, self.communication)
-        return sum(works) + self.unattributed
+        works = (self.forward, self.backward, self.accumulate, self.optimizer)
+        return sum(works) + self.communication + self.unattributed
 
     @property
     def is_worth_a_row(self) -> bool:

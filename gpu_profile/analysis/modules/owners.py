@@ -14,7 +14,9 @@ from gpu_profile.analysis.activity.graph_captures import NO_NODE
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_own_innermost
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.modules.bucket_owners import find_bucket_owners
 from gpu_profile.analysis.modules.marks import (
+    ACCUMULATE,
     BACKWARD,
     FORWARD,
     OPTIMIZER,
@@ -36,8 +38,10 @@ from gpu_profile.analysis.tables.comm_kernels import (
 from gpu_profile.analysis.tables.statistics import encode_rows
 
 COLLECTIVE, UNATTRIBUTED = "communication", "unattributed"
-WORKS = (FORWARD, BACKWARD, OPTIMIZER, COLLECTIVE, UNATTRIBUTED)
-SYNCHRONISE = frozenset((ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE))
+WORKS = (FORWARD, BACKWARD, ACCUMULATE, OPTIMIZER, COLLECTIVE, UNATTRIBUTED)
+REDUCING = frozenset((ALL_REDUCE, REDUCE_SCATTER, REDUCE))
+"""Kinds of collectives that synchronise gradients."""
+SYNCHRONISE = REDUCING | {ALL_GATHER, BROADCAST}
 """Kinds of collectives that synchronise gradients and parameters."""
 GRAPH, NO_PHASE, NO_LAUNCH = "graph", "outside of phases", "no launch recorded"
 
@@ -74,7 +78,7 @@ def find_op_owners(activity: Activity) -> Owners | None:
     codes = mark_code[_name_of_ranges(marks, activity.launcher, activity.launched)]
     codes[activity.ops.call == NO_CALL] = book.code(_unattributed(NO_LAUNCH))
     _set_graph_owners(activity, marks, mark_code, codes, book)
-    _set_collectives(activity, codes, book)
+    _set_collectives(activity, marks, codes, book)
     return Owners(book.owners, codes)
 
 
@@ -164,23 +168,39 @@ def _owned(book: _Book) -> IntArray:
     return np.array([owner.work != UNATTRIBUTED for owner in book.owners], bool)
 
 
-def _set_collectives(activity: Activity, codes: IntArray, book: _Book) -> None:
+def _set_collectives(activity: Activity, marks: Marks, codes: IntArray, book: _Book) -> None:
     """Make communication that of its module, else a collective of its kind.
 
     What synchronises gradients in the backward pass is launched in whatever module's backward
-    runs then: DDP's buckets hold gradients of several modules, and FSDP fetches parameters ahead.
-    So its owner is not known.
+    runs then: it belongs to the module whose gradients are in it, where the marks tell that. FSDP
+    fetches parameters ahead: their owner is not known.
     """
     rows = np.flatnonzero(activity.ops.kind == COMMUNICATION)
+    if not len(rows):
+        return
     owners, comm = book.owners, activity.comm
     kind = comm.kind.astype(np.int64) if comm else np.full(len(rows), KINDS.index(OTHER))
     of_owner, combinations = encode_rows(codes[rows], kind)
     collectives = []
     for code, number in combinations:
         owner, name = owners[code], KINDS[number]
-        synchronises = owner.work == BACKWARD and name in SYNCHRONISE
+        synchronises = owner.work in (BACKWARD, ACCUMULATE) and name in SYNCHRONISE
         known = owner.work != UNATTRIBUTED and not synchronises
         module = owner.module if known else Module(f"({name})", COLLECTIVE)
         collectives.append(book.code(Owner(COLLECTIVE, module)))
-    if len(rows):
-        codes[rows] = np.array(collectives, np.int64)[of_owner]
+    codes[rows] = np.array(collectives, np.int64)[of_owner]
+    reducing = np.isin(kind, [KINDS.index(name) for name in REDUCING])
+    _set_reduced(activity, marks, rows[reducing], codes, book)
+
+
+def _set_reduced(
+    activity: Activity, marks: Marks, rows: IntArray, codes: IntArray, book: _Book
+) -> None:
+    """Set the owners of the collectives (rows of operations) that reduce a module's gradients."""
+    launched = activity.launched[rows]
+    rows = rows[np.argsort(launched, kind="stable")]
+    launched = activity.launched[rows]
+    names = _open_on_thread(marks.ranges, activity.launcher[rows], launched)
+    for row, module in zip(rows, find_bucket_owners(marks, names, launched), strict=True):
+        if module is not None:
+            codes[row] = book.code(Owner(COLLECTIVE, module))

@@ -16,8 +16,8 @@ REST = f"({UNATTRIBUTED})"
 HINT = "the report has no modules: record with --annotate modules"
 TIMES = (
     Column("Calls"),
-    *(Column(name, "ns") for name in ("GPU Time", "Forward", "Backward", "Optimizer")),
-    *(Column(name, "ns") for name in ("Communication", "Exposed Comm", "Idle")),
+    *(Column(name, "ns") for name in ("GPU Time", "Forward", "Backward", "Accumulate")),
+    *(Column(name, "ns") for name in ("Optimizer", "Communication", "Exposed Comm", "Idle")),
     Column("Share", "%"),
 )
 HEADS: Mapping[str, tuple[Column, ...]] = {
@@ -73,8 +73,8 @@ def _cells(sums: ModuleTime, total: int) -> tuple[Cell, ...]:
     return (
         sums.calls or None,
         sums.kernel_time,
-        *(value or None for value in (sums.forward, sums.backward, sums.optimizer)),
-        *(value or None for value in (sums.communication, sums.exposed, sums.idle)),
+        *(value or None for value in (sums.forward, sums.backward, sums.accumulate)),
+        *(value or None for value in (sums.optimizer, sums.communication, sums.exposed, sums.idle)),
         compute_share(sums.kernel_time, total),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.modules.marks import BACKWARD
+from gpu_profile.analysis.modules.marks import ACCUMULATE, BACKWARD
 from gpu_profile.analysis.modules.module_kernels import ModuleKernel, list_module_kernels
 from gpu_profile.analysis.modules.owners import UNATTRIBUTED
 from gpu_profile.analysis.page.parts import (
@@ -41,7 +41,7 @@ class _Node:
 
     def add(self, one: ModuleKernel) -> None:
         self.time += one.time
-        self.backward += one.time if one.work == BACKWARD else 0
+        self.backward += one.time if one.work in (BACKWARD, ACCUMULATE) else 0
 
     def add_own(self, one: ModuleKernel) -> None:
         self.kernels[one.kernel, one.work] += one.time

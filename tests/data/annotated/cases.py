@@ -2,8 +2,9 @@
 """Run small training programs with or without marks: cases.py MARKS LEVEL CASE...
 
 MARKS is the folder of gpu_profile_marks, LEVEL none, steps or modules. Prints one JSON line a case:
-{"case", "losses": [hex of each], "grads": hex, "counters": torch.compile's, "marks": [[depth, name,
-number], ...]}.
+{"case", "losses": [hex of each], "counters": torch.compile's, "marks": [[depth, name, number],
+...], "nodes": [[what a node of autograd belongs to, the range that is open when it runs], ...],
+"operators": {name: calls}}.
 """
 
 import ctypes
@@ -28,7 +29,7 @@ class Log:
     def __init__(self):
         self.names = {}
         self.lines = []
-        self.depths = {}
+        self.stacks = {}
 
     def make(self, message):
         from gpu_profile_marks.nvtx import Attributes
@@ -40,18 +41,22 @@ class Log:
     def push(self, address):
         message, attributes = self.names[address]
         thread = threading.get_ident()
-        depth = self.depths.get(thread, 0)
-        self.depths[thread] = depth + 1
+        stack = self.stacks.setdefault(thread, [])
         number = attributes.payload if attributes.payload_type else None
-        self.lines.append([depth, message, number])
+        self.lines.append([len(stack), message, number])
+        stack.append(message)
 
     def pop(self):
-        thread = threading.get_ident()
-        self.depths[thread] -= 1
-        assert self.depths[thread] >= 0, "popped more than pushed"
+        self.stacks[threading.get_ident()].pop()
+
+    def open(self):
+        stack = self.stacks.get(threading.get_ident())
+        return stack[-1].partition("|")[0] if stack else ""
 
 
 LOG = Log()
+NODES = []
+OPERATORS = {}
 if LEVEL != "none":
     sys.path.insert(0, MARKS)
     from gpu_profile_marks import install, ranges
@@ -499,6 +504,76 @@ def functional():
     return [sum(each.sum() for each in values.values()) for values in gradients]
 
 
+class Truth:
+    """Whose each node of the backward pass is: of the leaf whose forward made it, or, where it
+    accumulates a gradient, of the leaf that has the parameter."""
+
+    def __init__(self, model):
+        self.spans, self.owners = [], {}
+        number = torch._C._autograd._get_sequence_nr
+        for name, leaf in model.named_modules():
+            if not list(leaf.children()):
+                leaf.register_forward_pre_hook(lambda *_: self.spans.append([number()]))
+                leaf.register_forward_hook(lambda *_, name=name: self.spans[-1].extend((number(), name)))
+                self.owners.update((id(each), name) for each in leaf.parameters())
+
+    def watch(self, loss):
+        todo, seen = [loss.grad_fn], set()
+        while todo:
+            node = todo.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            owner = self.owner(node)
+            if owner:
+                node.register_prehook(lambda _, owner=owner: NODES.append([owner, LOG.open()]))
+            todo += [each for each, _ in node.next_functions]
+
+    def owner(self, node):
+        if node.name().endswith("AccumulateGrad"):
+            return f"accumulate {self.owners[id(node.variable)]}"
+        number = node._sequence_nr()
+        return next((f"backward {name}" for start, end, name in self.spans if start <= number < end), "")
+
+
+def _microbatches(model, call):
+    """Forwards of four microbatches under one autocast, which casts a parameter once for all."""
+    truth, optimizer, losses = Truth(model), sgd(model), []
+    for x in batches():
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            parts = [call(part).float().square().mean() for part in x.chunk(3)]
+        for part in parts:
+            truth.watch(part)
+            part.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(sum(part.detach() for part in parts))
+    return losses
+
+
+def microbatches():
+    model = Net()
+    return _microbatches(model, model)
+
+
+def accumulated_ddp():
+    """DDP keeps each AccumulateGrad for all steps, and reduces a bucket behind the last of it."""
+    _group()
+    model = Net()
+    return _microbatches(model, nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.0001))
+
+
+def operators():
+    """What the backward pass calls: a copy more would be seen."""
+    model = Net()
+    loss = model(next(batches())).square().mean()
+    with torch.profiler.profile() as profiler:
+        loss.backward()
+    for event in profiler.events():
+        OPERATORS[event.name] = OPERATORS.get(event.name, 0) + 1
+    return [loss.detach(), *(each.grad.sum() for each in model.parameters())]
+
+
 def broken():
     """An exception in our own code ends the marks, with one line, and not the program."""
     if LEVEL != "none":
@@ -508,7 +583,8 @@ def broken():
 
 def fresh():
     """Forget the steps of the case before."""
-    LOG.lines.clear()
+    for facts in (LOG.lines, NODES, OPERATORS):
+        facts.clear()
     if LEVEL != "none":
         from gpu_profile_marks import modules, steps
 
@@ -538,6 +614,8 @@ def deterministic(case):
                 "losses": [float(loss).hex() for loss in losses],
                 "counters": counters,
                 "marks": LOG.lines,
+                "nodes": NODES,
+                "operators": OPERATORS,
                 "on": LEVEL != "none" and ranges.SWITCH.on,
             }
         ),

@@ -23,13 +23,14 @@ STEPS = {
     **{"accumulation": 2, "gan": 4, "scaler": 4, "evaluated": 4, "compiled_shapes": 4},
 }
 """Steps that begin: evaluation behind the last optimizer call begins one more."""
+OTHERS = ("raising", "functional", "microbatches", "accumulated_ddp", "operators")
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 Lines = Mapping[str, Mapping[str, Any]]
 
 
 def run(image: str, level: str) -> Lines:
     """Run all cases in one container, without network."""
-    cases = [*STEPS, *(case for case in COMPILED if case not in STEPS), "raising", "functional"]
+    cases = [*STEPS, *(case for case in COMPILED if case not in STEPS), *OTHERS]
     done = subprocess.run(
         [
             *("docker", "run", "--rm", "--network=none", f"--volume={AGENT / 'annotate'}:/m:ro"),
@@ -76,7 +77,8 @@ def test_steps_are_counted(marked: Lines) -> None:
 
 
 def test_backward_is_marked_by_module(marked: Lines) -> None:
-    names = [mark[1].partition("|")[0] for mark in marked["plain"]["marks"]]
+    marks = [mark[1].partition("|")[0] for mark in marked["plain"]["marks"]]
+    names = [name for name in marks if not name.startswith("accumulate ")]
     first = names[names.index("backward") + 1 : names.index("optimizer SGD")]
     assert first == [
         "backward head",
@@ -85,6 +87,21 @@ def test_backward_is_marked_by_module(marked: Lines) -> None:
         *("backward blocks.0", "backward blocks.0.down", "backward blocks.0"),
         *("backward blocks.0.up", "backward blocks.0.norm"),
     ]
+
+
+@pytest.mark.parametrize("case", ["microbatches", "accumulated_ddp"])
+def test_each_node_of_the_backward_pass_runs_in_its_leaf_s_range(marked: Lines, case: str) -> None:
+    """Also the casts that autocast keeps for all microbatches, and the gradients' accumulation."""
+    nodes = marked[case]["nodes"]
+    assert [node for node in nodes if node[0] != node[1]] == []
+    owners = {owner for owner, _ in nodes}
+    assert {"backward blocks.1.up", "accumulate blocks.1.up", "accumulate head"} < owners
+
+
+def test_the_backward_pass_calls_the_same_operators(plain: Lines, marked: Lines) -> None:
+    """A hook that kept a gradient alive would make autograd copy it."""
+    assert plain["operators"]["operators"]["AddmmBackward0"] > 0
+    assert marked["operators"]["operators"] == plain["operators"]["operators"]
 
 
 def test_a_compiled_module_is_one_range_each_way(marked: Lines) -> None:

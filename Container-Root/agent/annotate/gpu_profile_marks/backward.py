@@ -18,7 +18,9 @@ from typing import Any
 from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
 
 _MOST_DEPTH = 4  # of tuples and mappings in a module's output
-_COMPILED = "torch._dynamo.compiled_autograd"
+_OF_PARAMETER = 2**64 - 1  # the number of an AccumulateGrad, UINT64_MAX: torch/csrc/autograd/node.h
+_HOOKED = "gpu-profile"  # in the metadata of an AccumulateGrad, which DDP keeps for all steps
+_GRADIENT = object()
 
 
 class _Span:
@@ -36,6 +38,7 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         self.entered: list[tuple[Any, int, str]] = []
         self.spans: list[_Span] = []
+        self.first = 0  # of the nodes of the outermost forward
 
 
 class Backward:
@@ -48,9 +51,13 @@ class Backward:
         self._tensor = torch.Tensor
         self._thread = _Thread()
         self._begins: dict[str, Any] = {}
+        self._accumulates: dict[str, Any] = {}
 
     def enter(self, module: Any, text: str) -> None:  # noqa: ANN401 - a torch.nn.Module
-        self._thread.entered.append((module, self._sequence(), text))
+        thread, number = self._thread, self._sequence()
+        if not thread.entered:
+            thread.first = number
+        thread.entered.append((module, number, text))
 
     def leave(self, module: Any, output: Any) -> None:  # noqa: ANN401 - torch
         entered = self._thread.entered
@@ -74,12 +81,26 @@ class Backward:
             inner.append(spans.pop())
         inner.reverse()
         roots = [tensor.grad_fn for tensor in self._tensors(output, 0)]
-        own, inputs = _walk([node for node in roots if node is not None], start, end, inner)
-        if own:
+        own, inputs, gradients = _walk(
+            [node for node in roots if node is not None], start, end, inner
+        )
+        casts = [node for node in inputs if _is_kept_cast(node, self._thread.first)]
+        if own or casts:
             begin = self._begin_of(text)
-            for node in own:
+            for node in (*own, *casts):
                 node.register_prehook(begin)
-        spans.append(_Span(start, end, inputs))
+        gradients += [each for node in casts for each, _ in node.next_functions]
+        self._hook_gradients(gradients, text)
+        spans.append(_Span(start, end, [node for node in inputs if node not in casts]))
+
+    def _hook_gradients(self, nodes: list[Any], text: str) -> None:
+        """Surround the AccumulateGrad of each parameter, and what DDP launches behind it."""
+        for node in nodes:
+            facts = node.metadata
+            if _HOOKED not in facts:
+                facts[_HOOKED] = text
+                node.register_prehook(self._accumulate_of(text))
+                node.register_hook(_end_accumulate)
 
     def _tensors(self, value: Any, depth: int) -> list[Any]:  # noqa: ANN401 - torch
         if isinstance(value, self._tensor):
@@ -95,6 +116,12 @@ class Backward:
         begin = self._begins.get(text)
         if begin is None:
             begin = self._begins[text] = self._make_begin(text)
+        return begin
+
+    def _accumulate_of(self, text: str) -> Any:  # noqa: ANN401 - a callable
+        begin = self._accumulates.get(text)
+        if begin is None:
+            begin = self._accumulates[text] = _make_accumulate(text)
         return begin
 
     def _make_begin(self, text: str) -> Any:  # noqa: ANN401 - a callable
@@ -138,10 +165,44 @@ def _end(key: _Task) -> None:
     RANGES.pop(key)
 
 
+def _make_accumulate(text: str) -> Any:  # noqa: ANN401 - a callable
+    """Return the pre-hook of a parameter's AccumulateGrad. Outside of a module's backward (a loss
+    with parameters of its own) it marks nothing."""
+    mark = make_mark(f"accumulate {text}")
+
+    def begin(_gradients: Any) -> None:  # noqa: ANN401 - torch
+        try:
+            open_ = RANGES.open
+            if SWITCH.on and open_ and type(open_[-1][0]) is _Task:
+                RANGES.push(_GRADIENT, mark)
+        except Exception as error:
+            SWITCH.fail(error)
+
+    return begin
+
+
+def _end_accumulate(_inputs: Any, _outputs: Any) -> None:  # noqa: ANN401 - torch
+    try:
+        RANGES.pop(_GRADIENT)
+    except Exception as error:
+        SWITCH.fail(error)
+
+
+def _is_kept_cast(node: Any, first: int) -> bool:  # noqa: ANN401 - a node of autograd
+    """Return whether an earlier forward made this node of parameters alone."""
+    used = node.next_functions
+    return bool(
+        node._sequence_nr() < first
+        and used
+        and all(each is not None and each._sequence_nr() == _OF_PARAMETER for each, _ in used)
+    )
+
+
 def _walk(
     roots: list[Any], start: int, end: int, inner: list[_Span]
-) -> tuple[list[Any], list[Any]]:
-    """Return a module's own nodes that others use, and the nodes of others that it uses.
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return a module's own nodes that others use, the nodes of others that it uses, and the
+    AccumulateGrad of each parameter that its own nodes use.
 
     `roots` are nodes of its outputs. Nodes of modules inside it are skipped as a whole: their
     spans say what they use. Each node is visited once.
@@ -149,6 +210,7 @@ def _walk(
     starts = [span.start for span in inner]
     own: list[Any] = []
     inputs: list[Any] = []
+    gradients: list[Any] = []
     hooked: set[Any] = set()
     seen: set[Any] = set()
     passed: set[int] = set()
@@ -156,7 +218,10 @@ def _walk(
     while todo:
         node, from_other = todo.pop()
         number = node._sequence_nr()
-        if number >= end:  # gradients of parameters have the highest number
+        if number >= end:
+            if number == _OF_PARAMETER and node not in seen:
+                seen.add(node)
+                gradients.append(node)
             continue
         if number < start:
             if node not in hooked:
@@ -175,4 +240,4 @@ def _walk(
         if node not in seen:
             seen.add(node)
             todo += [(each, False) for each, _ in node.next_functions if each is not None]
-    return own, inputs
+    return own, inputs, gradients

@@ -71,8 +71,20 @@ def _judge_communication(views: Sequence[View]) -> Finding:
         f"{format_ranks(ranks)}: {gain:.2f} of {step:.2f} ms a step move data between ranks with "
         f"no compute beside (waiting for late ranks, {wait:.2f} ms, not counted)",
         f"rank {worst.rank}: compute hides {hidden:.0f} % of its communication",
+        *_list_modules(worst),
     )
     return Finding("exposed_communication", ranks, "transfer", gain, evidence, COMM_ADVICE)
+
+
+def _list_modules(view: View) -> list[str]:
+    """Evidence which module owns most of what a rank's exposed communication moves."""
+    times = view.facts.exposed_modules
+    owned = {name: ns for name, ns in times.items() if name and ns > 0}
+    if not owned:
+        return []
+    name = max(sorted(owned), key=lambda name: owned[name])
+    share = 100 * owned[name] / sum(times.values())
+    return [f"rank {view.rank}: {share:.0f} % of it is of {name}"]
 
 
 RULE = FindingRule(

@@ -96,6 +96,100 @@ def test_gradients_are_synchronised_by_no_module(phase: str, owner: str, tmp_pat
     assert {name: time is not None for name, time in times.items()} == {owner: True}
 
 
+AUTOGRAD = 7
+
+
+def collectives(path: Path) -> dict[str, int]:
+    """ns of communication by module."""
+    with Database.open(path) as database:
+        table = OURS["module_sum"].table(database)
+    times = zip(table.column("Module"), table.column("Communication"), strict=True)
+    return {str(name): int(time) for name, time in times if time}
+
+
+def backward_of(ranks: list[Rank], layers: str, reduced_in: dict[str, str]) -> None:
+    """A backward pass over modules ("b1 a1 …"), each of which accumulates its gradient.
+
+    `reduced_in`: the phase, by module, in whose range a collective is launched.
+    """
+    starts = [rank.now for rank in ranks]
+    for rank in ranks:
+        rank.lane = AUTOGRAD
+    for name in layers.split():
+        text = f"{name}|Linear|m.py:1"
+        begins = [rank.now for rank in ranks]
+        for rank in ranks:
+            rank.work(1)
+            rank.kernel(10)
+        inner = [rank.now for rank in ranks]
+        for rank in ranks:
+            rank.work(1)
+        if reduced_in.get(name) == "accumulate":
+            all_reduce(ranks, 20)
+        for rank, start in zip(ranks, inner, strict=True):
+            rank.mark(f"accumulate {text}", start)
+        if reduced_in.get(name) == "backward":
+            all_reduce(ranks, 20)
+        for rank, start in zip(ranks, begins, strict=True):
+            rank.mark(f"backward {text}", start)
+    for rank, start in zip(ranks, starts, strict=True):
+        rank.lane = 0
+        rank.mark("backward", start)
+
+
+@pytest.mark.parametrize(
+    ("layers", "reduced_in", "owners"),
+    [
+        # DDP: a bucket of one module, one of two modules in h.1, one of two layers.
+        ("h.2.up", {"h.2.up": "accumulate"}, {"h.2.up"}),
+        ("h.1.up h.1.down", {"h.1.down": "accumulate"}, {"h.1"}),
+        ("h.2.up h.1.down", {"h.1.down": "accumulate"}, {"h"}),
+        ("head h.1.down", {"h.1.down": "accumulate"}, {"(all_reduce)"}),
+        ("head h.1.up", {"head": "accumulate", "h.1.up": "accumulate"}, {"head", "h.1.up"}),
+        # FSDP2: h.1 reduces its own; the last one of a pass takes the head's as well.
+        ("head h.1 h.0", {"h.1": "backward", "h.0": "backward"}, {"h.1", "(all_reduce)"}),
+        ("h.1 h.0", {"h.1": "backward", "h.0": "backward"}, {"h.1", "h.0"}),
+    ],
+)
+def test_a_collective_belongs_to_the_module_whose_gradients_it_reduces(
+    layers: str, reduced_in: dict[str, str], owners: set[str], tmp_path: Path
+) -> None:
+    ranks = ranks_of(2)
+    for _ in range(2):
+        backward_of(ranks, layers, reduced_in)
+    assert set(collectives(ranks[0].recording.save(tmp_path / "run.sqlite"))) == owners
+
+
+def test_a_reduction_before_any_gradient_has_no_owner(tmp_path: Path) -> None:
+    """Tensor parallelism reduces an activation's gradient in a module's backward."""
+    ranks = ranks_of(2)
+    starts = [rank.now for rank in ranks]
+    all_reduce(ranks, 20)
+    for rank, start in zip(ranks, starts, strict=True):
+        rank.mark("backward h.0|Linear|m.py:1", start)
+        rank.mark("backward", start)
+    backward_of(ranks, "h.0", {})
+    path = ranks[0].recording.save(tmp_path / "run.sqlite")
+    assert set(collectives(path)) == {"(all_reduce)"}
+
+
+def test_exposed_communication_names_its_modules(tmp_path: Path) -> None:
+    ranks = ranks_of(2)
+    for step in range(STEPS):
+        begins = [rank.now for rank in ranks]
+        for rank in ranks:
+            rank.work(1)
+            layer(rank, "h.0.mlp", 4, 30)
+        backward_of(ranks, "h.1.up h.0.up", {"h.1.up": "accumulate", "h.0.up": "accumulate"})
+        for rank, begin in zip(ranks, begins, strict=True):
+            rank.work(1)
+            rank.mark("step", begin, step)
+    with Database.open(ranks[0].recording.save(tmp_path / "run.sqlite")) as database:
+        findings = diagnose_reports(database).findings
+    (exposed,) = [one for one in findings if one.kind == "exposed_communication"]
+    assert "rank 0: 100 % of it is of h.*.up" in exposed.evidence
+
+
 def test_a_straggler_s_module_is_named(tmp_path: Path) -> None:
     """Rank 1 computes longer, in one of two modules of each layer."""
     ranks = ranks_of(4)
