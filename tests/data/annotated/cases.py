@@ -204,6 +204,56 @@ def compiled_optimizer():
     return losses
 
 
+def compiled_method():
+    """The optimizer's own step is compiled, and its schedule wraps it."""
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    optimizer.step = torch.compile(optimizer.step, backend="aot_eager")
+    losses = train(model, optimizer=optimizer)
+    schedule.step()
+    return losses
+
+
+def _two_groups(model):
+    groups = [{"params": model.blocks.parameters()}, {"params": model.head.parameters(), "lr": 0.1}]
+    return torch.optim.AdamW(groups, lr=0.01)
+
+
+def groups():
+    """Two groups of parameters, and a step that fails between them once."""
+    model = Net()
+    optimizer = _two_groups(model)
+    losses = train(model, optimizer=optimizer)
+    optimizer.param_groups[1]["params"], kept = None, optimizer.param_groups[1]["params"]
+    try:
+        optimizer.step()
+    except TypeError:
+        pass
+    optimizer.param_groups[1]["params"] = kept
+    return losses + train(model, optimizer=optimizer)
+
+
+def compiled_groups():
+    """torch.compile leaves the frame of `step` and compiles what is inside."""
+    model = Net()
+    optimizer = _two_groups(model)
+
+    @torch.compile(backend="aot_eager")
+    def update():
+        torch._dynamo.graph_break()
+        optimizer.step()
+
+    losses = []
+    for x in batches():
+        loss = model(x).square().mean()
+        loss.backward()
+        update()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return losses
+
+
 class Checkpointed(Net):
     reentrant = False
 

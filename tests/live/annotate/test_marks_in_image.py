@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,18 @@ DATA = Path(__file__).parents[2] / "data" / "annotated"
 COMPILED = (
     *("compiled", "compiled_in_place", "compiled_blocks", "compiled_children", "compiled_break"),
     *("compiled_shapes", "compiled_step", "compiled_optimizer", "compiled_checkpoint"),
+    *("compiled_method", "compiled_groups"),
 )
 STEPS = {
     **dict.fromkeys(("plain", "adam", "two_at_once", "closure", "recursive", "shared"), 3),
     **dict.fromkeys(("generators", "threads", "loaded", "workers", "double", "traced"), 3),
     **dict.fromkeys(("checkpointed", "checkpointed_reentrant", "ddp", "ddp_static"), 3),
     **dict.fromkeys(COMPILED[:5], 3),
+    **dict.fromkeys(("compiled_optimizer", "compiled_method", "compiled_groups"), 3),
     **{"accumulation": 2, "gan": 4, "scaler": 4, "evaluated": 4, "compiled_shapes": 4},
 }
 """Steps that begin: evaluation behind the last optimizer call begins one more."""
-OTHERS = ("raising", "functional", "microbatches", "accumulated_ddp", "operators")
+OTHERS = ("raising", "functional", "groups", "microbatches", "accumulated_ddp", "operators")
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 Lines = Mapping[str, Mapping[str, Any]]
 
@@ -108,6 +111,20 @@ def test_a_compiled_module_is_one_range_each_way(marked: Lines) -> None:
     names = [mark[1].partition("|")[0] for mark in marked["compiled_blocks"]["marks"]]
     assert names.count("forward blocks.0") == names.count("backward blocks.0") == 3
     assert not any("blocks.0.up" in name for name in names)
+
+
+@pytest.mark.parametrize("case", ["compiled_optimizer", "compiled_method"])
+def test_a_compiled_step_belongs_to_its_optimizer(marked: Lines, case: str) -> None:
+    """The optimizer's hooks may run only while torch.compile traces them."""
+    marks = [mark[1] for mark in marked[case]["marks"] if "|" not in mark[1]]
+    phases = [name for before, name in pairwise(["", *marks]) if name != before]
+    assert phases == 3 * ["step", "forward", "backward", "optimizer Adam"]
+
+
+def test_each_group_of_parameters_has_a_range(marked: Lines) -> None:
+    marks = [mark[:2] for mark in marked["groups"]["marks"] if mark[1].startswith("optimizer")]
+    inner = [[2, f"optimizer AdamW group {number}"] for number in (0, 1)]
+    assert marks[:9] == 3 * [[1, "optimizer AdamW"], *inner]
 
 
 def test_an_error_of_ours_is_one_line_and_ends_the_marks(marked: Lines) -> None:

@@ -162,7 +162,10 @@ class _Task:
 
 def _end(key: _Task) -> None:
     """End the ranges of a backward pass, in the thread where it ends."""
-    RANGES.pop(key)
+    try:
+        RANGES.pop(key)
+    except Exception as error:
+        SWITCH.fail(error)
 
 
 def _make_accumulate(text: str) -> Any:  # noqa: ANN401 - a callable
@@ -208,10 +211,9 @@ def _walk(
     spans say what they use. Each node is visited once.
     """
     starts = [span.start for span in inner]
-    own: list[Any] = []
-    inputs: list[Any] = []
-    gradients: list[Any] = []
-    hooked: set[Any] = set()
+    own: dict[Any, None] = {}  # as ordered sets
+    inputs: dict[Any, None] = {}
+    gradients: dict[Any, None] = {}
     seen: set[Any] = set()
     passed: set[int] = set()
     todo = [(root, True) for root in roots]
@@ -219,14 +221,11 @@ def _walk(
         node, from_other = todo.pop()
         number = node._sequence_nr()
         if number >= end:
-            if number == _OF_PARAMETER and node not in seen:
-                seen.add(node)
-                gradients.append(node)
+            if number == _OF_PARAMETER:
+                gradients[node] = None
             continue
         if number < start:
-            if node not in hooked:
-                hooked.add(node)
-                inputs.append(node)
+            inputs[node] = None
             continue
         place = bisect_right(starts, number) - 1
         if place >= 0 and number < inner[place].end:
@@ -234,10 +233,9 @@ def _walk(
                 passed.add(place)
                 todo += [(each, True) for each in inner[place].inputs]
             continue
-        if from_other and node not in hooked:
-            hooked.add(node)
-            own.append(node)
+        if from_other:
+            own[node] = None
         if node not in seen:
             seen.add(node)
             todo += [(each, False) for each, _ in node.next_functions if each is not None]
-    return own, inputs, gradients
+    return list(own), list(inputs), list(gradients)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_profile_marks import modules, nvtx
 from gpu_profile_marks.backward import Backward
+from gpu_profile_marks.compiled import mark_compiled_steps
 from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls
 from gpu_profile_marks.ranges import SWITCH, Ranges
 from gpu_profile_marks.steps import Steps
@@ -62,6 +63,7 @@ def _install(torch: Any, environ: Mapping[str, str]) -> None:  # noqa: ANN401 - 
     of_optimizer.count_skipped(torch)
     mark_calls(torch, loaders._BaseDataLoaderIter, "__next__", "data")
     mark_calls(torch, torch.autograd, "backward", "backward")
+    mark_compiled_steps(torch, steps)
     atexit.register(_finish, steps, os.getpid())
     os.register_at_fork(after_in_child=_after_fork)
 

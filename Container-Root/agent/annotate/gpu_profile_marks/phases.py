@@ -7,6 +7,7 @@ import gc
 import threading
 from typing import TYPE_CHECKING, Any
 
+from gpu_profile_marks.groups import close_groups, open_groups
 from gpu_profile_marks.nvtx import number
 from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
 
@@ -100,6 +101,7 @@ class OptimizerMarks:
         try:
             mark = make_mark(f"optimizer {type(optimizer).__name__}")
             RANGES.push(optimizer, mark)
+            open_groups(optimizer)
             return self._with_closure(optimizer, mark, args, kwargs)
         except Exception as error:
             SWITCH.fail(error)
@@ -118,9 +120,12 @@ class OptimizerMarks:
         return None
 
     def after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401 - torch
-        if self._compiling() or not SWITCH.on:
+        if self._compiling():
             return
         try:
+            close_groups(optimizer)
+            if not SWITCH.on:
+                return
             RANGES.pop(optimizer)
             self._marks.optimizer_called(optimizer)
         except Exception as error:
@@ -150,18 +155,37 @@ class OptimizerMarks:
 def _outside(closure: Callable[..., Any], optimizer: Any, mark: Any) -> Callable[..., Any]:  # noqa: ANN401 - torch
     @functools.wraps(closure)
     def outside(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the user's
-        reopen = SWITCH.on and RANGES.pop(optimizer)
+        reopen = SWITCH.on and _guarded(RANGES.pop, optimizer)
         result = closure(*args, **kwargs)
         if reopen and SWITCH.on:
-            RANGES.push(optimizer, mark)
+            _guarded(RANGES.push, optimizer, mark)
         return result
 
     return outside
 
 
+def _guarded(call: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - any result
+    """Return what the call returns; an exception switches the marks off, and gives None."""
+    try:
+        return call(*args)
+    except Exception as error:
+        SWITCH.fail(error)
+        return None
+
+
 def mark_calls(torch: Any, owner: Any, name: str, message: str) -> None:  # noqa: ANN401 - torch
     """Replace the function `owner.name` by one that runs it inside a range."""
     call = getattr(owner, name)
+    setattr(owner, name, in_file_of(call, surround(torch, call, message)))
+
+
+def surround(
+    torch: Any,  # noqa: ANN401 - torch
+    call: Callable[..., Any],
+    message: str,
+    at_end: Callable[[], None] | None = None,
+) -> Callable[..., Any]:
+    """Return a function that runs `call` inside a range, and then `at_end`."""
     key, mark = object(), make_mark(message)
     # As torch.compiler.disable does it: our own frames are not for torch.compile to trace.
     set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
@@ -180,10 +204,16 @@ def mark_calls(torch: Any, owner: Any, name: str, message: str) -> None:  # noqa
             return call(*args, **kwargs)
         finally:
             tracer = set_tracer(None)
-            RANGES.pop(key)
-            set_tracer(tracer)
+            try:
+                RANGES.pop(key)
+                if at_end is not None and SWITCH.on:
+                    at_end()
+            except Exception as error:
+                SWITCH.fail(error)
+            finally:
+                set_tracer(tracer)
 
-    setattr(owner, name, in_file_of(call, marked))
+    return marked
 
 
 def in_file_of(call: Any, wrapper: Any) -> Any:  # noqa: ANN401 - functions
