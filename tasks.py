@@ -1,7 +1,12 @@
 """Invoke's way to the verbs in a clone: `invoke VERB`, or `./inv VERB`."""
+# ruff: noqa: E402 - the later imports take 0.1 s, in which a signal would find no handler
 
 import sys
 from pathlib import Path
+
+from gpu_profile.cli.early_signals import install_early_handlers
+
+install_early_handlers()
 
 from gpu_profile.cli.table import VERBS
 from gpu_profile.cli.tasks import make_collection, refuse_bad_command_line

@@ -27,15 +27,20 @@ class HungUp(BaseException):
     """SIGHUP: the terminal or the ssh session is gone. It ends the verb, and never a job."""
 
 
-def install_handlers() -> None:
+def install_handlers(replaced: object = signal.SIG_DFL) -> None:
     """Raise Terminated for SIGTERM and HungUp for SIGHUP, as Python raises KeyboardInterrupt.
 
-    A signal that the caller ignores stays ignored: nohup ignores SIGHUP.
+    A signal that the caller ignores stays ignored: nohup ignores SIGHUP. `replaced` is the handler
+    of the time before, such as that of a program that still imports its modules.
     """
-    handlers = {"SIGTERM": _raise_terminated, "SIGHUP": _raise_hung_up}  # Windows has no SIGHUP
+    handlers = {
+        "SIGINT": signal.default_int_handler,
+        "SIGTERM": _raise_terminated,
+        "SIGHUP": _raise_hung_up,  # Windows has none
+    }
     for name, handler in handlers.items():
         number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+        if number is not None and signal.getsignal(number) in (signal.SIG_DFL, replaced):
             signal.signal(number, handler)
 
 

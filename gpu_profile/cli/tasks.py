@@ -26,6 +26,7 @@ from invoke.tasks import Task
 
 from gpu_profile import __version__
 from gpu_profile.cli import usage
+from gpu_profile.cli.early_signals import end_early
 from gpu_profile.cli.program import CLONE_ONLY
 from gpu_profile.cli.table import VERBS
 from gpu_profile.cli.verb import Option, Verb, VerbOptions
@@ -135,7 +136,7 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
         from gpu_profile.cli.run_verb import run_verb
 
         options = _make_options(verb, flags)
-        signals.install_handlers()
+        signals.install_handlers(replaced=end_early)
         try:
             run_verb(verb.name, options)
         except GpuProfileError as error:

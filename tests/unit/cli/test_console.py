@@ -27,7 +27,7 @@ namespace.add_collection(gp, name="gp")
 def run_console(*words: str, directory: Path) -> Result:
     """Run what a wheel installs as `gpu-profile`."""
     script = directory / "gpu-profile"
-    script.write_text("from gpu_profile.cli.tasks import main\nmain()\n")
+    script.write_text("from gpu_profile.cli.start import main\nmain()\n")
     argv = ("env", f"--chdir={directory}", sys.executable, str(script), *words)
     return process.run(Command(argv=argv, env=make_environment(directory)))
 
