@@ -14,6 +14,7 @@ from gpu_profile.launcher import ImageFrom, JobStatus
 from gpu_profile.launchers.agent import job_directory
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.remote_host import RemoteHost
+from gpu_profile.launchers.ssh_settings import SshSettings
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.settings.settings import Settings
 
@@ -41,7 +42,7 @@ class HostLauncher(Scripted):
         return cls(
             report_dir=settings.report_dir.absolute(),
             nsys=settings.nsys,
-            workdir=settings.ssh_workdir,
+            workdir=settings.of(SshSettings).workdir,
         )
 
     @property

@@ -19,6 +19,7 @@ from gpu_profile.launchers.agent import job_directory
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.remote_host import RemoteHost, below_home
+from gpu_profile.launchers.ssh_settings import SshSettings
 from gpu_profile.settings.settings import Settings
 
 _JOB_ID = re.compile(r"(?P<host>(?:[^\[\]:]*@)?(?:\[[^\]]+\]|[^:]+)):(?P<directory>.+)", re.DOTALL)
@@ -51,13 +52,14 @@ class SshLauncher(Scripted):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "SshLauncher":
+        ssh = settings.of(SshSettings)
         return cls(
-            address=settings.ssh_host,
+            address=ssh.host,
             report_dir=settings.report_dir.absolute(),
-            options=tuple(shlex.split(settings.ssh_args)),
-            directory=below_home(settings.ssh_dir),
-            workdir=below_home(settings.ssh_workdir),
-            sync=_directory_here(settings.ssh_sync),
+            options=tuple(shlex.split(ssh.args)),
+            directory=below_home(ssh.dir),
+            workdir=below_home(ssh.workdir),
+            sync=_directory_here(ssh.sync),
             nsys=settings.nsys,
             rsync=shutil.which("rsync") is not None,
         )

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_profile.components.key import Key
+from gpu_profile.kubernetes.settings import KubernetesSettings
+from gpu_profile.launchers.slurm.settings import SlurmSettings
+from gpu_profile.launchers.ssh_settings import SshSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +32,8 @@ class LauncherRow:
     """A launcher's name in --on and handles, its class, its flags and its own settings.
 
     `family` is the word before the help of its flags, by default its name. `keys` are read as
-    `settings.launcher_values["TOY_SHELL"]`; those of ssh, slurm and Kubernetes are fields of
-    Settings, because other parts read them too.
+    `settings.launcher_values["TOY_SHELL"]`, or as fields of a class that lists them:
+    `settings.of(SlurmSettings).partition`.
     """
 
     name: str
@@ -63,7 +66,13 @@ _KUBERNETES = (
 
 
 def _make_kubernetes_row(name: str, path: str) -> LauncherRow:
-    return LauncherRow(name=name, path=f"kubernetes.{path}", family="Kubernetes", flags=_KUBERNETES)
+    return LauncherRow(
+        name=name,
+        path=f"kubernetes.{path}",
+        family="Kubernetes",
+        flags=_KUBERNETES,
+        keys=KubernetesSettings.make_keys(),
+    )
 
 
 ROWS: tuple[LauncherRow, ...] = (
@@ -77,6 +86,7 @@ ROWS: tuple[LauncherRow, ...] = (
             _make_workdir("SSH_WORKDIR"),
             _make_flag("sync", "directory to copy there first", "SSH_SYNC"),
         ),
+        keys=SshSettings.make_keys(),
     ),
     LauncherRow(
         name="slurm",
@@ -89,6 +99,7 @@ ROWS: tuple[LauncherRow, ...] = (
             _make_flag("modules", "modules to load", "SLURM_MODULES"),
             _make_flag("sbatch-args", "more options for sbatch", "SLURM_ARGS"),
         ),
+        keys=SlurmSettings.make_keys(),
     ),
     _make_kubernetes_row("mpijob", "mpijob.MpiJobLauncher"),
     _make_kubernetes_row("pytorchjob", "pytorchjob.PyTorchJobLauncher"),
@@ -96,7 +107,8 @@ ROWS: tuple[LauncherRow, ...] = (
 )
 
 LAUNCHERS: Mapping[str, LauncherRow] = {row.name: row for row in ROWS}
-LAUNCHER_KEYS = tuple(key for row in ROWS for key in row.keys)
+LAUNCHER_KEYS = tuple(dict.fromkeys(key for row in ROWS for key in row.keys))
+"""The settings of all launchers. Rows of one family, such as Kubernetes, share theirs."""
 
 
 def find_flags() -> dict[str, tuple[LauncherRow, ...]]:

@@ -1,6 +1,7 @@
 """The lock's section of the helm chart that KUBE_INJECTOR names: its address and SHA-256."""
 
 from gpu_profile.kubernetes.injector_charts import Generation, find_generation
+from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.lock.file import Lock, LockPart
 from gpu_profile.lock.http import Fetch, fetch_sha256
 from gpu_profile.settings.settings import Settings
@@ -10,11 +11,12 @@ _SECTION, _URL, _SHA256 = "injector", "CHART_URL", "CHART_SHA256"
 
 def resolve_chart(chosen: Settings, fetch: Fetch) -> Lock:
     """Return the section with the SHA-256 of the chart today; empty without KUBE_INJECTOR."""
-    if chosen.kube_injector == "none":
+    injector = chosen.of(KubernetesSettings).injector
+    if injector == "none":
         return {}
-    url = find_generation(chosen.kube_injector).chart
+    url = find_generation(injector).chart
     pinned = {_URL: url, _SHA256: fetch_sha256(fetch, url)}
-    return {_SECTION: LockPart({"KUBE_INJECTOR": chosen.kube_injector}, pinned)}
+    return {_SECTION: LockPart({"KUBE_INJECTOR": injector}, pinned)}
 
 
 def pinned_chart(lock: Lock, kind: Generation, chart: str = "") -> str:

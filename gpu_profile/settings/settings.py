@@ -4,11 +4,16 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import TypeVar
 
 from gpu_profile import redact
 from gpu_profile.components.key import Key
-from gpu_profile.components.kinds import KeyKind
+from gpu_profile.components.key_fields import (
+    LauncherSettings,
+    list_keys,
+    make_field,
+    make_words_field,
+)
 from gpu_profile.components.table import COMPONENTS, missing_requirements
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.image_ref import ImageRef
@@ -17,162 +22,92 @@ from gpu_profile.launchers.table import LAUNCHER_KEYS, LAUNCHERS
 from gpu_profile.settings import envfile
 from gpu_profile.settings.parse import parse_value
 
-_LOWER = {"http_proxy", "https_proxy", "no_proxy"}
-
-
-def _make_key(
-    default: object, doc: str, kind: KeyKind | None = None, choices: tuple[str, ...] = ()
-) -> Any:  # noqa: ANN401 - dataclasses.field's own type
-    return field(default=default, metadata={"doc": doc, "kind": kind, "choices": choices})
-
-
-def _make_words_key(doc: str) -> Any:  # noqa: ANN401 - as above
-    """Return a field for options that are quoted as in a shell."""
-    return field(default="", metadata={"doc": doc, "kind": "words", "choices": ()})
+T = TypeVar("T", bound=LauncherSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings. A field is named like its key in .env, in small letters."""
+    """All settings. A field is named like its key in .env, in small letters.
 
-    registry: str = _make_key(
+    Those of launchers and components stand in their own files.
+    """
+
+    registry: str = make_field(
         "", "Registry to push to, as in 123456789012.dkr.ecr.us-west-2.amazonaws.com", "registry"
     )
-    image: str = _make_key("gpu-profile", "The image's name, without registry and tag", "image")
-    version: str = _make_key(
+    image: str = make_field("gpu-profile", "The image's name, without registry and tag", "image")
+    version: str = make_field(
         "latest", "The image's tag; auto is a hash of all that goes into it", "tag"
     )
-    aws_region: str = _make_key(
+    aws_region: str = make_field(
         "", "Region that an ECR registry must be in; empty is what REGISTRY says", "region"
     )
-    ecr_registry: str = _make_key(
+    ecr_registry: str = make_field(
         "",
         "The ECR registry behind a REGISTRY of another name (a proxy, a private endpoint)",
         "registry",
     )
-    ecr_immutable_tags: bool = _make_key(
+    ecr_immutable_tags: bool = make_field(
         True, "A repository that push creates refuses to move a tag"
     )
-    ecr_scan_on_push: bool = _make_key(
+    ecr_scan_on_push: bool = make_field(
         True, "A repository that push creates scans what it is given"
     )
 
-    base_image: str = _make_key(
+    base_image: str = make_field(
         "auto",
         "Debian or Ubuntu image to build on, embedded for a base made here, or auto: NVIDIA's CUDA image where its registry answers, otherwise embedded",
         "address",
     )
-    cuda_archs: str = _make_key(
+    cuda_archs: str = make_field(
         "80,90,100",
         "GPU architectures to compile for: 80 A100, 90 H100 and H200, 100 B200",
         "archs",
     )
-    ca_bundle: str = _make_key(
+    ca_bundle: str = make_field(
         "", "Certificates that downloads in the build need (a file); never in the image", "path"
     )
-    build_opts: str = _make_words_key("More options for `docker buildx build`")
-    http_proxy: str = _make_key(
+    build_opts: str = make_words_field("More options for `docker buildx build`")
+    http_proxy: str = make_field(
         "", "Proxy of the build's downloads; not kept in the image", "proxy"
     )
-    https_proxy: str = _make_key("", "The same for HTTPS", "proxy")
-    no_proxy: str = _make_key("", "Hosts reached without it", "hosts")
+    https_proxy: str = make_field("", "The same for HTTPS", "proxy")
+    no_proxy: str = make_field("", "Hosts reached without it", "hosts")
 
-    container: str = _make_key(
+    container: str = make_field(
         "gpu-profile", "Name of the container that run, exec, logs, status and stop mean", "name"
     )
-    port_map: str = _make_key("", "Ports of that container, as in -p 8080:8080", "ports")
-    vol_map: str = _make_key("", "Volumes of that container, as in -v /data:/data", "volumes")
-    network: str = _make_key(
+    port_map: str = make_field("", "Ports of that container, as in -p 8080:8080", "ports")
+    vol_map: str = make_field("", "Volumes of that container, as in -v /data:/data", "volumes")
+    network: str = make_field(
         "", "Network of containers: bridge, host, none or one of your own", "name"
     )
-    run_opts: str = _make_words_key("More options for `docker run`")
-    shm_size: str = _make_key(
+    run_opts: str = make_words_field("More options for `docker run`")
+    shm_size: str = make_field(
         "1g", "Shared memory of containers; data loaders and NCCL need it", "size"
     )
-    report_dir: Path = _make_key(Path("/tmp"), "Where runs and their reports are kept", "path")
-    unpack_limit_gb: str = _make_key(
+    report_dir: Path = make_field(Path("/tmp"), "Where runs and their reports are kept", "path")
+    unpack_limit_gb: str = make_field(
         "16", "Most gigabytes that a packed report (.gz) may unpack to", "count"
     )
-    compare_spread: str = _make_key(
+    compare_spread: str = make_field(
         "3%",
         "What runs of one program differ by, where compare has too few to measure it",
         "percent",
     )
 
-    annotate: Annotate = _make_key(
+    annotate: Annotate = make_field(
         "none", "What profile marks in a PyTorch program: steps, also its modules, also operators"
     )
-    launcher: LauncherName = _make_key(
+    launcher: LauncherName = make_field(
         "docker", "Where profile and test run when --on does not say it", "choice", tuple(LAUNCHERS)
     )
-    nsys: str = _make_key("", "Path of the nsys to use on hosts; empty finds the newest", "path")
-    ssh_host: str = _make_key(
-        "", "user@address of a remote GPU host, or its name in ~/.ssh/config", "login"
-    )
-    ssh_workdir: str = _make_key(
-        "", "Directory there that jobs run in; empty is home, or SSH_SYNC's copy", "directory"
-    )
-    ssh_sync: str = _make_key(
-        "", "Directory here to copy to SSH_WORKDIR (or the run) before it runs", "directory"
-    )
-    ssh_dir: str = _make_key(".gpu-profile", "Directory there for runs and their reports", "path")
-    ssh_args: str = _make_words_key("More options for ssh, as in -p 2222 -J user@bastion")
-    slurm_partition: str = _make_key("", "Slurm partition", "names")
-    slurm_account: str = _make_key("", "Slurm account", "names")
-    slurm_time: str = _make_key("00:30:00", "Slurm time limit", "slurm-time")
-    slurm_modules: str = _make_key("", "Modules to load in the job, separated by spaces", "names")
-    slurm_image: str = _make_key(
-        "", "Container image of Slurm jobs: an address, or a .sqsh or .sif file", "address"
-    )
-    slurm_container: Literal["pyxis", "apptainer"] = _make_key(
-        "pyxis", "What runs SLURM_IMAGE in the cluster"
-    )
-    slurm_torchrun: bool = _make_key(False, "One task a node with torchrun, not one task a GPU")
-    slurm_args: str = _make_words_key("More options for sbatch")
-    slurm_login: str = _make_key(
-        "", "user@address of a log-in node; empty runs Slurm's commands here", "login"
-    )
-    slurm_workdir: str = _make_key(
-        "", "Directory that jobs run in; empty is where sbatch is run", "directory"
-    )
-    slurm_dir: str = _make_key(
-        "", "Directory that the nodes share; empty is REPORT_DIR", "absolute-path"
-    )
-    kube_context: str = _make_key("", "Context of kubectl; empty is its current one", "names")
-    kube_namespace: str = _make_key("", "Namespace of jobs; empty is the context's", "label")
-    kube_instance: str = _make_key(
-        "",
-        "EC2 instance type, as in p5.48xlarge: GPUs, EFA, hugepages and memory follow",
-        "instance",
-    )
-    kube_queue: str = _make_key("", "Kueue's local queue", "label")
-    kube_pvc: str = _make_key(
-        "", "Claim for the reports, as in NAME:/path; empty fetches them from the pods", "claim"
-    )
-    kube_node_selector: str = _make_key("", "key=value,… of the nodes to use", "selector")
-    kube_tolerations: str = _make_key(
-        "", "key[=value][:effect],… to tolerate beside the GPU's and EFA's", "tolerations"
-    )
-    kube_affinity: str = _make_key("", "Affinity of the pods, as JSON", "json")
-    kube_priority_class: str = _make_key("", "PriorityClass of the pods", "label")
-    kube_service_account: str = _make_key("", "ServiceAccount of the pods", "label")
-    kube_run_as_user: str = _make_key(
-        "auto",
-        "User id of the pods; 0 is the image's own user, auto is 1000 in the image of IMAGE",
-        "user",
-    )
-    kube_injector: Literal["none", "devtools", "operator"] = _make_key(
-        "none", "NVIDIA's injector that profiles PyTorchJob and TrainJob pods, not the image's nsys"
-    )
-    kube_wait: str = _make_key("600", "Seconds a job may take to get its pods running", "seconds")
-    kube_hold: str = _make_key(
-        "3600", "Seconds that ended PyTorchJob and TrainJob pods keep their reports", "seconds"
-    )
+    nsys: str = make_field("", "Path of the nsys to use on hosts; empty finds the newest", "path")
 
     component: Mapping[str, str | bool] = field(default_factory=dict)
     """The components' keys and values."""
     launcher_values: Mapping[str, str | bool] = field(default_factory=dict)
-    """The keys of launchers' rows and their values: `{"TOY_SHELL": "sh"}`."""
+    """The keys of launchers' rows and their values: `{"SLURM_PARTITION": "gpu"}`."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Where each key's value came from."""
 
@@ -188,6 +123,14 @@ class Settings:
             self, registry=image.registry, image=image.name, version=image.tag or "latest"
         )
 
+    def of(self, kind: type[T]) -> T:
+        """Return a launcher's settings: `settings.of(SlurmSettings).partition`."""
+        return kind.read(self.launcher_values)
+
+    def with_launcher_value(self, key: str, value: str) -> "Settings":
+        """Return the settings with another value of a launcher's, as of SLURM_IMAGE."""
+        return dataclasses.replace(self, launcher_values={**self.launcher_values, key: value})
+
     def values(self) -> dict[str, object]:
         """Every key's value, the keys of this class first."""
         return {key.name: self.value(key) for key in KEYS}
@@ -199,25 +142,7 @@ class Settings:
         return getattr(self, key.name.lower())
 
 
-def _core_keys() -> tuple[Key, ...]:
-    return tuple(
-        Key(
-            name=f.name if f.name in _LOWER else f.name.upper(),
-            kind=f.metadata.get("kind") or _get_kind(f.type),
-            default=f.default if isinstance(f.default, bool) else str(f.default),
-            choices=get_args(f.type) if get_origin(f.type) is Literal else f.metadata["choices"],
-            doc=f.metadata["doc"],
-        )
-        for f in dataclasses.fields(Settings)
-        if "doc" in f.metadata
-    )
-
-
-def _get_kind(of: object) -> KeyKind:
-    return "bool" if of is bool else "choice" if get_origin(of) is Literal else "str"
-
-
-CORE_KEYS = _core_keys()
+CORE_KEYS = list_keys(Settings)
 COMPONENT_KEYS = tuple(key for component in COMPONENTS for key in component.keys)
 KEYS = CORE_KEYS + LAUNCHER_KEYS + COMPONENT_KEYS
 _BY_NAME = {key.name: key for key in KEYS}

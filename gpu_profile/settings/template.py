@@ -4,7 +4,7 @@ import re
 
 from gpu_profile.components.key import Key
 from gpu_profile.components.table import COMPONENTS
-from gpu_profile.launchers.table import ROWS
+from gpu_profile.launchers.table import LAUNCHER_KEYS
 from gpu_profile.settings.settings import CORE_KEYS, strip_credentials
 
 FIRST_LINE = "# Settings: KEY=value, data and not shell."
@@ -22,8 +22,7 @@ def render_template() -> str:
 
 def list_groups() -> list[tuple[str, tuple[Key, ...]]]:
     """Return the sections of the file: a title, and its settings in order."""
-    groups = [("Image, containers and launchers", CORE_KEYS)]
-    groups += [(f"Launcher {row.name}", row.keys) for row in ROWS if row.keys]
+    groups = [("Image, containers and launchers", CORE_KEYS + LAUNCHER_KEYS)]
     groups += [(component.doc, component.keys) for component in COMPONENTS if component.keys]
     return groups
 

@@ -26,8 +26,9 @@ LIBRARY_USERS = {
 FLOORS = """
 components/kinds printable signals
 analysis/arrays check command components/key errors function_names image/base_name image/rule lock/version progress redact table
-image/auto_setting lock/http lock/python_packages
-files launchers/remote_host launchers/table lock/resolvers
+components/key_fields image/auto_setting lock/http lock/python_packages
+files kubernetes/settings launchers/remote_host launchers/slurm/settings launchers/ssh_settings lock/resolvers
+launchers/table
 lock/pin_source
 components
 analysis/step_search analysis/store image_ref kubernetes process schemas table_formats
@@ -54,7 +55,7 @@ ANALYSIS_NEEDS = {
 def unit(module: str) -> str:
     """`gpu_profile.analysis.store.sqlite` is of `analysis/store`."""
     names = module.split(".")[1:] or ["__init__"]
-    for depth in (2, 1):
+    for depth in (3, 2, 1):
         if "/".join(names[:depth]) in FLOOR:
             return "/".join(names[:depth])
     raise AssertionError(f"{module} is on no floor: give its folder a line of FLOORS")

@@ -66,9 +66,7 @@ def test_a_component_is_the_constant_in_the_file_of_its_name(component: Componen
 
 
 def place_of(setting: str) -> str:
-    """`settings` for a field of Settings, otherwise the file of the component or launcher."""
-    if setting in {key.name for key in LAUNCHER_KEYS}:
-        return "launchers"
+    """`settings` for a field of Settings, otherwise the file of the component."""
     text = setting.removeprefix("INSTALL_")
     names = {word(component.name) for component in COMPONENTS}
     own = [name for name in names if f"{text}_".startswith(f"{name.upper()}_")]
@@ -78,8 +76,20 @@ def place_of(setting: str) -> str:
 
 @pytest.mark.parametrize("name", sorted({key.name for key in (*KEYS, *LAUNCHER_KEYS)}))
 def test_a_setting_is_in_the_file_that_its_first_word_names(name: str) -> None:
+    if name in {key.name for key in LAUNCHER_KEYS}:
+        check_launcher_setting(name)
+        return
     place = place_of(name)
-    files = {"settings": "settings/settings.py", "launchers": "launchers/table.py"}
-    file = files.get(place, f"components/{place}.py")
+    file = "settings/settings.py" if place == "settings" else f"components/{place}.py"
     text = (PACKAGE / file).read_text(encoding="utf-8")
     assert f"    {name.lower()}: " in text if place == "settings" else f'"{name}"' in text
+
+
+def check_launcher_setting(name: str) -> None:
+    """SLURM_TIME is the field `time` of launchers/slurm/settings.py; TOY_SHELL is in its row."""
+    first, _, field = name.lower().partition("_")
+    place = {"kube": "kubernetes"}.get(first, f"launchers/{first}")
+    paths = [PACKAGE / f"{place}{end}" for end in ("/settings.py", "_settings.py")]
+    (text,) = [path.read_text(encoding="utf-8") for path in paths if path.exists()] or [""]
+    rows = (PACKAGE / "launchers/table.py").read_text(encoding="utf-8")
+    assert f"    {field}: " in text if text else f'name="{name}"' in rows

@@ -3,7 +3,6 @@
 A launcher adds its Kind (names and selectors) and its manifest.
 """
 
-import dataclasses
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
     split_id,
 )
+from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.launcher import ImageFrom, JobStatus, LauncherDefaults, make_no_identity
 from gpu_profile.launchers.kubernetes import (
     claim_reader,
@@ -63,10 +63,9 @@ class KubernetesJob(LauncherDefaults, ABC):
 
     @classmethod
     def from_settings(cls: type[T], settings: Settings) -> T:
+        kube = settings.of(KubernetesSettings)
         return cls(
-            cluster=KubernetesCluster(
-                context=settings.kube_context, namespace=settings.kube_namespace
-            ),
+            cluster=KubernetesCluster(context=kube.context, namespace=kube.namespace),
             options=PodOptions.from_settings(settings),
         )
 
@@ -76,8 +75,9 @@ class KubernetesJob(LauncherDefaults, ABC):
 
         Only the image that IMAGE names is known to have the account that `auto` runs pods as.
         """
-        user = "0" if settings.kube_run_as_user == AUTO else settings.kube_run_as_user
-        return dataclasses.replace(settings.with_image(image), kube_run_as_user=user)
+        user = settings.of(KubernetesSettings).run_as_user
+        user = "0" if user == AUTO else user
+        return settings.with_image(image).with_launcher_value("KUBE_RUN_AS_USER", user)
 
     def doctor(self) -> Steps[tuple[Check, ...]]:
         checks = yield from check_cluster(self.cluster, self.kind)

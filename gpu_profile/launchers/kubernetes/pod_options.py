@@ -12,6 +12,7 @@ from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import REPORTS_INSIDE, Job, NsysPlan
 from gpu_profile.kubernetes.ec2_instances import Instance, find_instance
 from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, find_generation
+from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.settings.settings import Settings
 
 _HOLD_S = 3600
@@ -48,23 +49,24 @@ class PodOptions:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "PodOptions":
-        claim, reports = parse_pvc(settings.kube_pvc)
+        kube = settings.of(KubernetesSettings)
+        claim, reports = parse_pvc(kube.pvc)
         return cls(
             image=settings.image_ref,
-            instance=find_instance(settings.kube_instance) if settings.kube_instance else None,
+            instance=find_instance(kube.instance) if kube.instance else None,
             pvc=claim,
             reports=reports,
-            queue=settings.kube_queue,
-            node_selector=parse_selector(settings.kube_node_selector),
-            tolerations=parse_tolerations(settings.kube_tolerations),
-            affinity=parse_affinity(settings.kube_affinity),
-            priority_class=settings.kube_priority_class,
-            service_account=settings.kube_service_account,
-            run_as_user=_choose_user(settings),
-            own_user=settings.kube_run_as_user == AUTO,
-            injector=_find_injector(settings.kube_injector),
-            wait_s=parse_count("KUBE_WAIT", settings.kube_wait),
-            hold_s=parse_count("KUBE_HOLD", settings.kube_hold),
+            queue=kube.queue,
+            node_selector=parse_selector(kube.node_selector),
+            tolerations=parse_tolerations(kube.tolerations),
+            affinity=parse_affinity(kube.affinity),
+            priority_class=kube.priority_class,
+            service_account=kube.service_account,
+            run_as_user=_choose_user(kube, has_mpi=bool(settings.component.get("INSTALL_MPI"))),
+            own_user=kube.run_as_user == AUTO,
+            injector=_find_injector(kube.injector),
+            wait_s=parse_count("KUBE_WAIT", kube.wait),
+            hold_s=parse_count("KUBE_HOLD", kube.hold),
         )
 
     def with_user(self, plan: NsysPlan) -> "PodOptions":
@@ -110,15 +112,15 @@ class PodOptions:
         return {"limits": amounts, "requests": dict(amounts)} if amounts else {}
 
 
-def _choose_user(settings: Settings) -> int:
+def _choose_user(kube: KubernetesSettings, *, has_mpi: bool) -> int:
     """Return the user of the pods, or 0 for the image's own.
 
     `auto` is the account mpiuser, which Open MPI's part of our image has. A claim may belong to
     root on the file server, where fsGroup changes nothing (NFS, FSx), so it keeps the image's.
     """
-    if settings.kube_run_as_user != AUTO:
-        return parse_count("KUBE_RUN_AS_USER", settings.kube_run_as_user)
-    return _MPIUSER if settings.component["INSTALL_MPI"] and not settings.kube_pvc else 0
+    if kube.run_as_user != AUTO:
+        return parse_count("KUBE_RUN_AS_USER", kube.run_as_user)
+    return _MPIUSER if has_mpi and not kube.pvc else 0
 
 
 def _find_injector(name: str) -> Generation | None:

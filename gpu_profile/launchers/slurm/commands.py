@@ -12,6 +12,8 @@ from gpu_profile.launchers.remote_host import RemoteHost
 from gpu_profile.launchers.slurm import container
 from gpu_profile.launchers.slurm import state as slurm_state
 from gpu_profile.launchers.slurm.sbatch import Script
+from gpu_profile.launchers.slurm.settings import SlurmSettings
+from gpu_profile.launchers.ssh_settings import SshSettings
 from gpu_profile.settings.settings import Settings
 
 
@@ -28,7 +30,8 @@ class SlurmCluster:
 
     @classmethod
     def from_settings(cls, settings: Settings, shared: str) -> "SlurmCluster":
-        login = RemoteHost(host=settings.slurm_login, options=tuple(shlex.split(settings.ssh_args)))
+        options = tuple(shlex.split(settings.of(SshSettings).args))
+        login = RemoteHost(host=settings.of(SlurmSettings).login, options=options)
         return cls(place=login, script=Script.from_settings(settings), shared=shared)
 
     def gpus(self) -> Steps[int]:

@@ -24,6 +24,7 @@ from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.slurm import state
 from gpu_profile.launchers.slurm.commands import SlurmCluster, parse_job_number
 from gpu_profile.launchers.slurm.sbatch import COMMENT
+from gpu_profile.launchers.slurm.settings import SlurmSettings
 from gpu_profile.settings.settings import Settings
 
 _OLDER = ".gpu-profile-slurm"
@@ -66,11 +67,12 @@ class SlurmLauncher(Scripted):
     @classmethod
     def from_settings(cls, settings: Settings) -> "SlurmLauncher":
         report_dir = settings.report_dir.absolute()
-        shared = settings.slurm_dir.rstrip("/") or str(report_dir)
+        slurm = settings.of(SlurmSettings)
+        shared = slurm.dir.rstrip("/") or str(report_dir)
         if not shared.startswith("/"):
             raise SettingsError(f"SLURM_DIR {shared} is not absolute", "The nodes need it so")
         return cls(
-            directory=f"{shared}/{_OLDER}-{_user(settings.slurm_login)}",
+            directory=f"{shared}/{_OLDER}-{_user(slurm.login)}",
             older=f"{shared}/{_OLDER}",
             report_dir=report_dir,
             cluster=SlurmCluster.from_settings(settings, shared),
@@ -80,7 +82,7 @@ class SlurmLauncher(Scripted):
     @classmethod
     def with_image(cls, settings: Settings, image: str) -> Settings:
         """Return the settings with SLURM_IMAGE, which may be a file on the cluster: no ImageRef."""
-        return replace(settings, slurm_image=image)
+        return settings.with_launcher_value("SLURM_IMAGE", image)
 
     def doctor(self) -> Steps[tuple[Check, ...]]:
         return (yield from check_host(self))

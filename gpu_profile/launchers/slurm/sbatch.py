@@ -10,6 +10,7 @@ from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launchers.agent.job_directory import SAMPLES, list_scripts
 from gpu_profile.launchers.remote_host import below_home
 from gpu_profile.launchers.slurm.container import Container, mount_itself
+from gpu_profile.launchers.slurm.settings import SlurmSettings
 from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
 from gpu_profile.nsys.rank_wrapper import rank_options
 from gpu_profile.settings.settings import Settings
@@ -111,15 +112,16 @@ class Script:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Script":
+        slurm = settings.of(SlurmSettings)
         return cls(
-            partition=settings.slurm_partition,
-            account=settings.slurm_account,
-            time=settings.slurm_time,
-            modules=tuple(settings.slurm_modules.split()),
-            container=Container(image=settings.slurm_image, tool=settings.slurm_container),
-            torchrun=settings.slurm_torchrun,
-            sbatch_args=tuple(shlex.split(settings.slurm_args)),
-            workdir=_resolve_workdir(settings),
+            partition=slurm.partition,
+            account=slurm.account,
+            time=slurm.time,
+            modules=tuple(slurm.modules.split()),
+            container=Container(image=slurm.image, tool=slurm.container),
+            torchrun=slurm.torchrun,
+            sbatch_args=tuple(shlex.split(slurm.args)),
+            workdir=_resolve_workdir(slurm),
             nsys=settings.nsys,
         )
 
@@ -223,13 +225,13 @@ class Script:
         return f'"$run/{name}"' if sample else shlex.quote(word)
 
 
-def _resolve_workdir(settings: Settings) -> str:
+def _resolve_workdir(slurm: SlurmSettings) -> str:
     """Return the step's working directory; empty means where sbatch is run.
 
     A container mounts it, which takes an absolute path.
     """
-    named, image = settings.slurm_workdir, settings.slurm_image
-    if not settings.slurm_login:
+    named, image = slurm.workdir, slurm.image
+    if not slurm.login:
         return str(Path(named).expanduser().absolute()) if named or image else ""
     if image and named and not named.startswith("/"):
         raise SettingsError(f"SLURM_WORKDIR {named} is not absolute", "An image mounts it by that")

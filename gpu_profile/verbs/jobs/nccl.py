@@ -11,6 +11,7 @@ from gpu_profile.cli.terminal import print_tables, show_commands
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, ToolError
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes.ec2_instances import find_instance
+from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.launcher import Launcher
 from gpu_profile.nccl import suite as nccl_suite
 from gpu_profile.nccl.floors import find_floor
@@ -60,7 +61,8 @@ def _parse_suite(chosen: Settings, options: TestOptions) -> Suite:
         busbw = find_floor(options.floor, parse_size(at)).busbw
     efa = bool(chosen.component.get("INSTALL_EFA")) and options.nodes > 1
     suite = nccl_suite.make_suite(options.collective, min_busbw=busbw, at=at, efa=efa)
-    nics = find_instance(chosen.kube_instance).efa if chosen.kube_instance else None
+    instance = chosen.of(KubernetesSettings).instance
+    nics = find_instance(instance).efa if instance else None
     return dataclasses.replace(suite, efa_nics=nics)
 
 

@@ -11,6 +11,7 @@ from gpu_profile.kubernetes import injector as injectors
 from gpu_profile.kubernetes.injector import Injection
 from gpu_profile.kubernetes.injector_charts import Generation, find_generation
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
+from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.lock.charts import pinned_chart
 from gpu_profile.lock.file import NAME, read_lock
 from gpu_profile.settings.settings import Settings
@@ -27,7 +28,9 @@ def injector(options: InjectorOptions) -> None:
     if action not in _ACTIONS:
         raise SettingsError(f"k8s.injector {action!r}", f"Use one of {', '.join(_ACTIONS)}")
     kind = find_generation(options.generation)
-    cluster = KubernetesCluster(context=chosen.kube_context, namespace=options.release_namespace)
+    cluster = KubernetesCluster(
+        context=chosen.of(KubernetesSettings).context, namespace=options.release_namespace
+    )
     if action == "status":
         show_checks(process.drive(injectors.check_injector(cluster, kind)), options.format)
         return
@@ -52,9 +55,10 @@ def _run_action(
         )
     if action == "uninstall":
         return injectors.remove_chart(cluster, kind)
-    if not chosen.kube_namespace:
+    namespace = chosen.of(KubernetesSettings).namespace
+    if not namespace:
         raise SettingsError(f"k8s.injector {action} needs a namespace", "Say --namespace NAME")
-    return injectors.set_namespace_label(cluster, kind, chosen.kube_namespace, on=action == "on")
+    return injectors.set_namespace_label(cluster, kind, namespace, on=action == "on")
 
 
 def _parse_injection(options: InjectorOptions) -> Injection:

@@ -4,6 +4,7 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.machine import InstallOperatorOptions
 from gpu_profile.kubernetes import operators
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
+from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.verbs.machine.run_steps import run_steps
 
 
@@ -11,7 +12,7 @@ def install_operator(options: InstallOperatorOptions) -> None:
     chosen = load_settings(options)
     new_operator = operators.find_operator(options.operator)
     replace = options.replace_mpijob_v1
-    cluster = KubernetesCluster(context=chosen.kube_context)
+    cluster = KubernetesCluster(context=chosen.of(KubernetesSettings).context)
     run_steps(
         operators.install_operator(cluster, new_operator, options.from_, replace_v1=replace),
         options,

@@ -128,7 +128,8 @@ def test_where_a_job_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    chosen = Settings(slurm_workdir=workdir, slurm_login=login, slurm_image=image)
+    values = {"SLURM_WORKDIR": workdir, "SLURM_LOGIN": login, "SLURM_IMAGE": image}
+    chosen = Settings(launcher_values=values)
     assert Script.from_settings(chosen).workdir == where.format(here=tmp_path)
 
 

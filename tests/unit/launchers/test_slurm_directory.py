@@ -17,9 +17,8 @@ JOB = Job(name="train-1", command=("true",))
 
 
 def launcher(shared: Path, login: str = "") -> SlurmLauncher:
-    return SlurmLauncher.from_settings(
-        Settings(slurm_dir=str(shared), slurm_login=login, report_dir=shared)
-    )
+    values = {"SLURM_DIR": str(shared), "SLURM_LOGIN": login}
+    return SlurmLauncher.from_settings(Settings(launcher_values=values, report_dir=shared))
 
 
 def run(command: Command) -> "subprocess.CompletedProcess[str]":

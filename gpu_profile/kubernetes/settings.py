@@ -1,0 +1,43 @@
+"""The settings of Kubernetes jobs: KUBE_NAMESPACE, KUBE_PVC, …"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from gpu_profile.components.key_fields import LauncherSettings, make_field
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesSettings(LauncherSettings):
+    """KUBE_…: the cluster, and what each pod of a job gets."""
+
+    prefix: ClassVar[str] = "KUBE"
+    context: str = make_field("", "Context of kubectl; empty is its current one", "names")
+    namespace: str = make_field("", "Namespace of jobs; empty is the context's", "label")
+    instance: str = make_field(
+        "",
+        "EC2 instance type, as in p5.48xlarge: GPUs, EFA, hugepages and memory follow",
+        "instance",
+    )
+    queue: str = make_field("", "Kueue's local queue", "label")
+    pvc: str = make_field(
+        "", "Claim for the reports, as in NAME:/path; empty fetches them from the pods", "claim"
+    )
+    node_selector: str = make_field("", "key=value,… of the nodes to use", "selector")
+    tolerations: str = make_field(
+        "", "key[=value][:effect],… to tolerate beside the GPU's and EFA's", "tolerations"
+    )
+    affinity: str = make_field("", "Affinity of the pods, as JSON", "json")
+    priority_class: str = make_field("", "PriorityClass of the pods", "label")
+    service_account: str = make_field("", "ServiceAccount of the pods", "label")
+    run_as_user: str = make_field(
+        "auto",
+        "User id of the pods; 0 is the image's own user, auto is 1000 in the image of IMAGE",
+        "user",
+    )
+    injector: Literal["none", "devtools", "operator"] = make_field(
+        "none", "NVIDIA's injector that profiles PyTorchJob and TrainJob pods, not the image's nsys"
+    )
+    wait: str = make_field("600", "Seconds a job may take to get its pods running", "seconds")
+    hold: str = make_field(
+        "3600", "Seconds that ended PyTorchJob and TrainJob pods keep their reports", "seconds"
+    )
