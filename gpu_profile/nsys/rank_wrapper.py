@@ -1,19 +1,26 @@
 """The command line of profile.py, which runs ranks under nsys."""
 
+from collections.abc import Callable
+
 from gpu_profile.job import Job, NsysPlan, ProfileSpec
 
 
-def rank_options(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]:
-    """Return the options of `profile.py` for a rank that mpirun, srun or torchrun starts."""
+def rank_options(
+    job: Job, plan: NsysPlan, *, output: str, quote: Callable[[str], str] = str
+) -> tuple[str, ...]:
+    """Return the options of `profile.py` for a rank that mpirun, srun or torchrun starts.
+
+    `quote` is applied to all words but `output`, which a script names by a variable: `"$run"`.
+    """
     if job.profile is None:
         return ("--plain", f"--output={output}")
     ranks = job.profile.ranks
     return (
-        f"--ranks={'all' if ranks is None else ','.join(map(str, sorted(ranks)))}",
+        quote(f"--ranks={'all' if ranks is None else ','.join(map(str, sorted(ranks)))}"),
         f"--output={output}",
-        *_list_marks(job.profile),
-        *(f"--first={option}" for option in plan.first),
-        *plan.options,
+        *map(quote, _list_marks(job.profile)),
+        *(quote(f"--first={option}") for option in plan.first),
+        *map(quote, plan.options),
     )
 
 

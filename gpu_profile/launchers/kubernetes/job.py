@@ -81,7 +81,7 @@ class KubernetesJob(LauncherDefaults, ABC):
 
     def doctor(self) -> Steps[tuple[Check, ...]]:
         checks = yield from check_cluster(self.cluster, self.kind)
-        return (*checks, *explain_rights(self.name, self.options))
+        return (*checks, *explain_rights(self.kind, self.options))
 
     def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
         """Return the object that starts the job, for `kubectl create`, from k8s/NAME.yaml."""

@@ -41,6 +41,7 @@ class MpiJobLauncher(KubernetesJob):
         container="launcher",
         leader="-launcher",
         suspend={"runPolicy": {"suspend": True}},
+        root_needs=manifests.SSHD_NEEDS,
     )
 
     def longest_ending(self, job: Job) -> str:
@@ -59,7 +60,7 @@ class MpiJobLauncher(KubernetesJob):
         replicas = spec["mpiReplicaSpecs"]
         replicas["Worker"]["replicas"] = job.resources.nodes
         worker = replicas["Worker"]["template"]["spec"]
-        self.edit_worker(worker, job, plan, needs=manifests.SSHD_NEEDS)
+        self.edit_worker(worker, job, plan, needs=self.kind.root_needs)
         self._edit_launcher(replicas["Launcher"]["template"]["spec"], job, plan, ranks)
 
     def _edit_launcher(self, spec: Manifest, job: Job, plan: NsysPlan, ranks: int) -> None:

@@ -1,22 +1,18 @@
 """`doctor --on mpijob`: the rights that a job's pods have with these settings, and why."""
 
 from gpu_profile.check import Check
-from gpu_profile.job import LauncherName
-from gpu_profile.launchers.kubernetes.manifests import SSHD_NEEDS
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.state import Kind
 
 _ROOT = "the image's own, root for most images"
-_OPERATORS: dict[str, str] = {
-    "pytorchjob": "; the operator's init container keeps the defaults: not for `restricted`"
-}
 _SAMPLING = "SYS_ADMIN and root are added for --preset full and CPU sampling only"
 
 
-def explain_rights(launcher: LauncherName, options: PodOptions) -> tuple[Check, ...]:
+def explain_rights(kind: Kind, options: PodOptions) -> tuple[Check, ...]:
     """Return a check for each right of the pods. `ok` is False for one that stays, with why."""
     return (
         _explain_user(options),
-        _explain_capabilities(launcher, options),
+        _explain_capabilities(kind, options),
         Check(name="pods' seccomp", ok=True, found="RuntimeDefault"),
         Check(
             name="pods' API token",
@@ -40,10 +36,11 @@ def _explain_user(options: PodOptions) -> Check:
     return Check(name="pods' user", ok=False, found=_ROOT, advice=advice)
 
 
-def _explain_capabilities(launcher: LauncherName, options: PodOptions) -> Check:
+def _explain_capabilities(kind: Kind, options: PodOptions) -> Check:
     name = "pods' capabilities"
-    if launcher == "mpijob" and not options.run_as_user:
-        needs = ", ".join(SSHD_NEEDS)
+    if kind.root_needs and not options.run_as_user:
+        needs = ", ".join(kind.root_needs)
         advice = f"A root sshd needs them for its sandbox and its log-in. {_SAMPLING}"
         return Check(name=name, ok=False, found=f"{needs} in workers", advice=advice)
-    return Check(name=name, ok=True, found=f"none; {_SAMPLING}{_OPERATORS.get(launcher, '')}")
+    note = f"; {kind.rights_note}" if kind.rights_note else ""
+    return Check(name=name, ok=True, found=f"none; {_SAMPLING}{note}")

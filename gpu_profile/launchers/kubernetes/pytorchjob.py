@@ -25,6 +25,7 @@ class PyTorchJobLauncher(KubernetesJob):
         leader="-master-",
         suspend={"runPolicy": {"suspend": True}},
         holds=True,
+        rights_note="the operator's init container keeps the defaults: not for `restricted`",
     )
 
     def longest_ending(self, job: Job) -> str:

@@ -38,7 +38,8 @@ class Kind:
     whose output in `container` is the job's; `worker_role` and `speaker_role` narrow the label's
     selector, as in `,training.kubeflow.org/job-role=worker`. The job's exit code is that of the
     pod with `leader` in its name. `suspend` is the patch that makes the job release its pods.
-    `holds`: pods wait after the run for the fetch.
+    `holds`: pods wait after the run for the fetch. `root_needs` are the capabilities that workers
+    have as root. `rights_note` is what else `doctor` says of the pods' rights.
     """
 
     resource: str
@@ -51,6 +52,8 @@ class Kind:
     failed: str = "Failed"
     suspended: str = "Suspended"
     holds: bool = False
+    root_needs: tuple[str, ...] = ()
+    rights_note: str = ""
     worker_role: str = ""
     speaker_role: str = ""
 

@@ -214,8 +214,7 @@ class Script:
             yield _list_torchrun_words(job.resources.tasks_per_node or 1)
         nsys_words = ('--nsys="$nsys"',) if self._finds_nsys(job) else ()
         yield ("python3", '"$run/profile_ranks.py"', "--shelter", *nsys_words)
-        options = rank_options(job, plan, output="$run")
-        yield tuple('--output="$run"' if w == "--output=$run" else shlex.quote(w) for w in options)
+        yield rank_options(job, plan, output='"$run"', quote=shlex.quote)
         yield ("--", *map(self._word, job.command))
 
     def _word(self, word: str) -> str:

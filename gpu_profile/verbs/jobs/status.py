@@ -2,28 +2,25 @@
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.jobs import job_of, run_at_home
 from gpu_profile.cli.options.jobs import StatusOptions
 from gpu_profile.command import Steps
 from gpu_profile.engine import container
 from gpu_profile.launcher import JobStatus
 from gpu_profile.runs.follower import tell_left
 from gpu_profile.verbs.jobs.ended_run import describe_end
+from gpu_profile.verbs.jobs.job_or_container import answer_for_job
 
 
 def status(options: StatusOptions) -> None:
     """Print a job's state, from its record once the engine has removed the job."""
-    chosen = load_settings(options)
-    tell_left(chosen.report_dir)
-    home = run_at_home(options.job, chosen)
-    if home:
-        print(describe_end(*home))
-        return
-    job = job_of(options.job, chosen)
-    if job:
-        print(_format_status(process.drive(job[0].status(job[1]))))
-    else:
-        print(process.drive(_container_status(chosen.container)))
+    tell_left(load_settings(options).report_dir)
+    text = answer_for_job(
+        options,
+        ended=describe_end,
+        job=lambda launcher, job_id: _format_status(process.drive(launcher.status(job_id))),
+        container=lambda name: process.drive(_container_status(name)),
+    )
+    print(text)
 
 
 def _format_status(status: JobStatus) -> str:

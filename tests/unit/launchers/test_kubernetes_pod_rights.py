@@ -1,9 +1,13 @@
 """doctor names each right that pods have, and why it stays."""
 
+from typing import cast
+
 import pytest
 
 from gpu_profile.check import Check
+from gpu_profile.cli.jobs import load_launcher
 from gpu_profile.job import LauncherName
+from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.pod_rights import explain_rights
 from tests.unit.settings_for import settings_for
@@ -11,7 +15,8 @@ from tests.unit.settings_for import settings_for
 
 def explain(launcher: LauncherName, *settings: str) -> dict[str, Check]:
     options = PodOptions.from_settings(settings_for(*settings))
-    return {check.name: check for check in explain_rights(launcher, options)}
+    kind = cast("type[KubernetesJob]", load_launcher(launcher)).kind
+    return {check.name: check for check in explain_rights(kind, options)}
 
 
 def test_our_image_needs_no_right() -> None:
