@@ -14,9 +14,8 @@ from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.api.html import describe_html
 from gpu_profile.api.results import RunComparison, RunFindings, RunTable
 from gpu_profile.errors import SettingsError, did_you_mean
-from gpu_profile.runs.baseline import describe_cost
+from gpu_profile.runs.baseline import describe_cost_of
 from gpu_profile.runs.open_reports import Reading
-from gpu_profile.runs.record import load_run
 from gpu_profile.table import Column
 from gpu_profile.verbs.reading.compared_run import ComparedRun, make_compared_run
 
@@ -68,7 +67,7 @@ class Run:
         """Return the findings, the one with most time to save first, and what was not judged."""
         parts = [answer[0] for answer in self.reading.of([FINDINGS])]
         diagnosis = judge_run(parts, self.reading.run.alignment.residual_ns or 0)
-        cost = _describe_cost(Path(self.places[0]).parent)
+        cost = describe_cost_of(Path(self.places[0]).parent)
         return RunFindings.of(diagnosis.with_cost(cost))
 
     def steps(self) -> RunTable:
@@ -118,14 +117,6 @@ class Run:
         """Return start-up, step time and the reports, as a notebook shows a run."""
         lines = [*self.findings().overview.to_lines(), *self.notes]
         return describe_html(lines) + _list_reports(self.reading)._repr_html_()
-
-
-def _describe_cost(directory: Path) -> str:
-    """Return a line on what tracing cost, if run.json beside the reports holds a baseline."""
-    try:
-        return describe_cost(load_run(directory).baseline)
-    except SettingsError:  # no run, or a damaged record: the reports can be read anyway
-        return ""
 
 
 def _list_reports(reading: Reading) -> RunTable:

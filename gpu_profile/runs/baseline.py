@@ -3,6 +3,10 @@
 import json
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from gpu_profile.errors import SettingsError
+from gpu_profile.runs.record import load_run
 
 _FEWEST = 3
 
@@ -47,3 +51,14 @@ def describe_cost(baseline: Mapping[str, float]) -> str:
     before, after = baseline[unit], baseline[f"profiled_{unit}"]
     what = "ms a step" if unit == "step_ms" else "s in all"
     return f"the profile cost {baseline['ratio']:.3f}x: {before:.2f} -> {after:.2f} {what}"
+
+
+def describe_cost_of(directory: Path) -> str:
+    """Return the line on the cost of the run in this directory.
+
+    Empty without a record, or with a damaged one: its reports can be read anyway.
+    """
+    try:
+        return describe_cost(load_run(directory).baseline)
+    except SettingsError:
+        return ""

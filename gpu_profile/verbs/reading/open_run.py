@@ -7,7 +7,6 @@ from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.store.open_report import is_url
 from gpu_profile.analysis.store.temporary import sweep
 from gpu_profile.cli.options.shared import ReadOptions, SchedulerOptions, WindowOptions
-from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, owner, record, report_files
 from gpu_profile.runs.open_reports import Reading, open_reports
@@ -58,8 +57,8 @@ def open_reading(
         complete=complete,
     )
     # A verb that reads a run for the second time, as profile does with --stats, leaves them out.
-    notes = (*reading.run.notes(), *_describe_cost(Path(every[0].place).parent))
-    for note in notes if choice.notes else ():
+    notes = (*reading.run.notes(), baseline.describe_cost_of(Path(every[0].place).parent))
+    for note in filter(None, notes if choice.notes else ()):
         progress.say(f"note: {note}")
     return reading
 
@@ -72,15 +71,6 @@ def _list_places(choice: ReportChoice, chosen: Settings) -> list[str]:
         return urls
     paths = find_report_files(replace(choice, report=tuple(files)), chosen)
     return [*(str(readable_file(path, chosen)) for path in paths), *urls]
-
-
-def _describe_cost(place: Path) -> list[str]:
-    """Return a line on the cost of profiling, if the run measured it."""
-    try:
-        sentence = baseline.describe_cost(record.load_run(place).baseline)
-    except SettingsError:  # no run, or a damaged record: the reports can be read anyway
-        return []
-    return [sentence] if sentence else []
 
 
 def find_report_files(choice: ReportChoice, chosen: Settings) -> tuple[Path, ...]:

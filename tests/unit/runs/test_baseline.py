@@ -1,8 +1,11 @@
 """What a profile cost."""
 
+from pathlib import Path
+
 import pytest
 
-from gpu_profile.runs import baseline
+from gpu_profile.runs import baseline, record
+from gpu_profile.runs.record import RunRecord
 
 PLAIN = ['{"device": "cpu"}', *(f'{{"step": {n}, "step_ms": {10 + n}}}' for n in range(5))]
 PROFILED = [*(f'[0] {{"step": {n}, "step_ms": {11 + n}}}' for n in range(5)), "Generated:"]
@@ -26,3 +29,16 @@ def test_lines_that_are_no_steps_are_passed_over() -> None:
 
 def test_no_baseline_says_nothing() -> None:
     assert baseline.describe_cost({}) == ""
+
+
+def test_the_cost_of_a_directory_is_read_from_its_record(tmp_path: Path) -> None:
+    measured = {"wall_s": 2.0, "profiled_wall_s": 3.0, "ratio": 1.5}
+    run = RunRecord(id="a", launcher="host", command=("true",), baseline=measured)
+    record.save_run(run, tmp_path)
+    assert baseline.describe_cost_of(tmp_path) == "the profile cost 1.500x: 2.00 -> 3.00 s in all"
+
+
+def test_a_directory_with_a_damaged_record_or_none_has_no_cost(tmp_path: Path) -> None:
+    assert baseline.describe_cost_of(tmp_path) == ""
+    (tmp_path / record.RUN_FILE).write_text('{"baseline": 5')
+    assert baseline.describe_cost_of(tmp_path) == ""
