@@ -6,10 +6,14 @@ import resource
 import signal
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 SECONDS, GIGABYTE = 30, 1 << 30
+"""SECONDS of processor time, so that a loaded machine ends no check that is sound."""
+PATIENCE = 20
+"""So many times as long may a check take by the clock: it may wait for other programs."""
 GROWTH = GIGABYTE
 """Bytes of address space that a check may take beside what the process has already."""
 
@@ -20,10 +24,27 @@ class Outcome:
 
     label: str
     note: str = ""
+    seconds: float = 0.0
+    megabytes: int = 0
+    """Processor time, and the largest memory that was resident, of the child that checked."""
 
     @property
     def is_defect(self) -> bool:
         return self.label[:1].isupper()
+
+
+class Tally(Counter[str]):
+    """How many outcomes had each label, and the largest use of processor and memory."""
+
+    seconds, megabytes = 0.0, 0
+
+    def add(self, outcome: Outcome) -> None:
+        self[outcome.label] += 1
+        self.seconds = max(self.seconds, outcome.seconds)
+        self.megabytes = max(self.megabytes, outcome.megabytes)
+
+    def __str__(self) -> str:
+        return f"{dict(sorted(self.items()))}, at most {self.seconds:.1f} s, {self.megabytes} MB"
 
 
 def check_in_child(check: Callable[[], Outcome], seconds: int = SECONDS) -> Outcome:
@@ -36,10 +57,9 @@ def check_in_child(check: Callable[[], Outcome], seconds: int = SECONDS) -> Outc
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         answer = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if not answer:
-        return Outcome(f"DIED or hung: signal {status & 127}")
-    return Outcome(*json.loads(answer))
+    _, status, used = os.wait4(child, 0)
+    label, note = json.loads(answer) if answer else (f"DIED or hung: signal {status & 127}", "")
+    return Outcome(label, note, used.ru_utime + used.ru_stime, used.ru_maxrss >> 10)
 
 
 def _answer(check: Callable[[], Outcome], writing: int, seconds: int) -> None:
@@ -56,7 +76,8 @@ def _limit(seconds: int) -> None:
     with open("/proc/self/statm") as file:  # noqa: PTH123 - without another import in the child
         size = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + GROWTH, size + GROWTH))
-    signal.alarm(seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    signal.alarm(seconds * PATIENCE)
     warnings.simplefilter("error")
 
 

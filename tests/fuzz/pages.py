@@ -6,7 +6,7 @@ Each mutation must give sqlite3's numbers, or one refusal; never a traceback, a 
 """
 
 import argparse
-import collections
+import gc
 import gzip
 import json
 import random
@@ -14,39 +14,28 @@ import sqlite3
 import struct
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
+from tests.fuzz.child import Tally, check_in_child
+from tests.fuzz.whole_report import ANALYSED, COLUMNS, check
 
-from gpu_profile.analysis.multi_report.work import ReportSource, Work
-from gpu_profile.analysis.store.database import MISSING, Database
-from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
-from gpu_profile.errors import GpuProfileError
-from tests.fuzz.child import Outcome, check_in_child
-
-RECORDED = Path(__file__).parents[1] / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
-COLUMNS = {
-    "CUPTI_ACTIVITY_KIND_KERNEL": (
-        *("start", "end", "deviceId", "streamId", "shortName", "demangledName"),
-        *("correlationId", "gridX"),
-    ),
-    "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "globalTid", "correlationId", "nameId"),
-    "CUPTI_ACTIVITY_KIND_MEMCPY": ("start", "end", "bytes", "copyKind", "deviceId"),
-    "NVTX_EVENTS": ("start", "end", "eventType", "globalTid"),
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": ("start", "end", "streamId"),
-    "OSRT_API": ("start", "end", "nameId", "globalTid"),
-}
-STATS = (
-    *("cuda_gpu_kern_sum", "cuda_api_sum", "nvtx_sum", "cuda_gpu_mem_time_sum"),
-    *("nvtx_gpu_proj_sum", "temporal_breakdown", "comm_sum", "step_sum"),
+DATA = Path(__file__).parents[1] / "data"
+RECORDED = DATA / "h200x4-ddp" / "rank0.sqlite.gz"
+SMALL = (
+    *(f"annotated/{name}/rank0.sqlite.gz" for name in ("gemm", "gnn", "graphs", "compiled")),
+    *(f"h200-tables/{name}.sqlite.gz" for name in ("window", "graphs-by-graph", "graphs-by-node")),
+    *("unprepared/windows/rank0.node.1.sqlite.gz", "unprepared/symmetric_memory/rank0.sqlite.gz"),
 )
+"""Reports of 0.3 to 0.7 MB, of different programs and versions of nsys."""
+ANALYSES_EACH, PAGE_SHARE = 6, 0.2
+"""What is read of a mutation beside its columns: so many tables or parts, and sometimes all."""
 KINDS = (
     *("leafhead", "leafptr", "cellhead", "interior", "interiorptr", "anywhere", "dbheader"),
-    *("varint", "child", "type", "schema", "truncate"),
+    *("varint", "child", "type", "schema", "truncate", "copied page", "torn page", "zeroed page"),
 )
 NASTY = (0, 1, 2, 5, 10, 13, 0x7F, 0x80, 0x81, 0xFF, 0xFE)
 Tree = tuple[list[int], list[int]]
@@ -104,6 +93,8 @@ def mutate(base: Base, generator: random.Random) -> tuple[bytes, str, list[str]]
     if kind == "truncate":
         length = generator.randrange(len(data))
         return bytes(data[:length]), kind, [f"truncated to {length}"]
+    if kind.endswith(" page"):
+        return bytes(data), kind, [_change_page(base, data, kind, generator)]
     for _ in range(generator.choice([1, 1, 1, 2, 4])):
         if kind == "child":
             notes.append(_change_child(base, data, generator))
@@ -114,6 +105,17 @@ def mutate(base: Base, generator: random.Random) -> tuple[bytes, str, list[str]]
         notes.append(f"page {place // base.page + 1}+{place % base.page}: {value:02x}")
         data[place] = value
     return bytes(data), kind, notes
+
+
+def _change_page(base: Base, data: bytearray, kind: str, generator: random.Random) -> str:
+    """Write another page, a part of it, or zeros over a page, as a disk does that lost a write."""
+    start = _pick(base, generator, generator.randrange(2))
+    source = generator.randrange(len(data) // base.page) * base.page
+    begin = generator.randrange(base.page) if kind == "torn page" else 0
+    size = base.page - begin
+    other = bytes(size) if kind == "zeroed page" else data[source + begin : source + base.page]
+    data[start + begin : start + base.page] = other
+    return f"page {start // base.page + 1}, from byte {begin}: page {source // base.page + 1}"
 
 
 def _pick(base: Base, generator: random.Random, level: int) -> int:
@@ -155,110 +157,53 @@ def _change_child(base: Base, data: bytearray, generator: random.Random) -> str:
     return f"child {index} of page {start // base.page + 1}: {value}"
 
 
-def expected(path: Path, table: str) -> list[tuple[object, ...]] | str:
-    """What sqlite3 reads, or its error."""
-    names = ", ".join(f'"{name}"' for name in COLUMNS[table])
-    uri = f"file:{path}?mode=ro&immutable=1"
-    try:
-        with closing(sqlite3.connect(uri, uri=True)) as database:
-            database.text_factory = bytes
-            return database.execute(f"SELECT {names} FROM {table} ORDER BY rowid").fetchall()
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: its text quotes bytes
-        return f"sqlite3: {error}"
-
-
-def compare_table(path: Path, database: Database, table: str) -> Outcome:
-    """One table: ours against sqlite3's."""
-    try:
-        if not database.has(table):
-            missing = isinstance(expected(path, table), str)
-            return Outcome("absent" if missing else "ABSENT though sqlite3 reads it", table)
-        ours = database.load(table, *COLUMNS[table], sort=False)
-    except GpuProfileError as error:
-        return Outcome("refused", str(error))
-    theirs = expected(path, table)
-    if isinstance(theirs, str):
-        return Outcome("ACCEPTED what sqlite3 calls malformed", f"{table}: {theirs}")
-    return same_numbers(ours, COLUMNS[table], theirs)
-
-
-def same_numbers(
-    ours: dict[str, "np.ndarray"], names: Sequence[str], rows: Sequence[Sequence[object]]
-) -> Outcome:
-    """Whether columns hold what sqlite3's rows do; NULL is MISSING."""
-    for index, name in enumerate(names):
-        cells = [row[index] for row in rows]
-        if any(isinstance(cell, str | bytes) for cell in cells):
-            return Outcome("TEXT accepted as numbers", name)
-        numbers = [MISSING if cell is None else cell for cell in cells]
-        if ours[name].tolist() != numbers:
-            return Outcome("WRONG numbers", f"{name}: {len(ours[name])} of {len(numbers)} rows")
-    return Outcome("same")
-
-
-def check(path: Path) -> Outcome:
-    """The worst that any table, or `stats`, makes of the report."""
-    outcomes = [*_tables(path), _stats(path)]
-    worst = [one for one in outcomes if one.is_defect]
-    refused = [one for one in outcomes if one.label == "refused"]
-    return (worst or refused or outcomes)[0]
-
-
-def _tables(path: Path) -> Iterator[Outcome]:
-    try:
-        with Database.open(path) as database:
-            for table in COLUMNS:
-                yield compare_table(path, database, table)
-    except GpuProfileError as error:
-        yield (
-            Outcome("refused", str(error)) if _is_one_line(error) else Outcome("LINES", str(error))
-        )
-
-
-def _is_one_line(error: GpuProfileError) -> bool:
-    text = str(error)
-    return bool(text) and text.isprintable()
-
-
-def _stats(path: Path) -> Outcome:
-    """The tables of a user, merged."""
-    analyses = [{**ANALYSES, **OURS}[name] for name in STATS]
-    answer = Work(ReportSource(str(path)), tuple(analyses)).do()
-    if isinstance(answer, GpuProfileError):
-        return Outcome("refused", str(answer)) if _is_one_line(answer) else Outcome("LINES")
-    for one, part in zip(analyses, answer, strict=True):
-        one.merge([part])
-    return Outcome("same")
-
-
-def run(seed: int, count: int, base: Base, keep: Path | None = None) -> collections.Counter[str]:
-    """Outcomes by label. Each mutation is a function of seed and its number alone."""
-    tally = collections.Counter[str]()
+def run(
+    seed: int, count: int, bases: Sequence[Base], keep: Path | None = None, first: int = 0
+) -> Tally:
+    """Outcomes by label. Each mutation is a function of seed, its number and the bases alone."""
+    tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rank0.sqlite"
-        for number in range(count):
-            content, kind, notes = mutate(base, random.Random(f"{seed} {number}"))
+        for number in range(first, first + count):
+            generator = random.Random(f"{seed} {number}")
+            content, kind, notes = mutate(generator.choice(bases), generator)
             path.write_bytes(content)
-            outcome = check_in_child(partial(check, path))
-            tally[outcome.label] += 1
+            some = generator.sample(ANALYSED, ANALYSES_EACH)
+            page = generator.random() < PAGE_SHARE
+            outcome = check_in_child(partial(check, path, some, page))
+            tally.add(outcome)
             if outcome.is_defect:
-                print(json.dumps([seed, number, kind, notes, outcome.label, outcome.note]))
+                words = [seed, number, kind, notes, outcome.label, outcome.note]
+                print(json.dumps(words), flush=True)
                 if keep:
                     (keep / f"{seed}.{number}.sqlite").write_bytes(content)
     return tally
+
+
+def load_bases(packed: Sequence[Path] = ()) -> list[Base]:
+    """The reports to change. One is checked first, so that each child has the modules loaded."""
+    bases = [Base.of(recorded(path)) for path in packed or [DATA / name for name in SMALL]]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rank0.sqlite"
+        path.write_bytes(bases[0].content)
+        check(path)
+    gc.freeze()
+    return bases
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--report", type=Path, default=RECORDED, help="a .sqlite.gz to change")
+    parser.add_argument("--first", type=int, default=0, help="number of the first mutation")
+    parser.add_argument("--report", type=Path, nargs="*", help="each a .sqlite.gz to change")
     parser.add_argument("--keep", type=Path, help="directory for the inputs of defects")
     chosen = parser.parse_args()
     started = time.monotonic()
-    tally = run(chosen.seed, chosen.count, Base.of(recorded(chosen.report)), chosen.keep)
+    bases = load_bases(chosen.report or ())
+    tally = run(chosen.seed, chosen.count, bases, chosen.keep, chosen.first)
     seconds = round(time.monotonic() - started)
-    print(f"seed {chosen.seed}: {chosen.count} mutations in {seconds} s: {dict(tally)}")
+    print(f"seed {chosen.seed}: {chosen.count} mutations in {seconds} s: {tally}")
 
 
 if __name__ == "__main__":
