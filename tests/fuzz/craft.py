@@ -75,8 +75,21 @@ def without_rowid(report: Path) -> None:
     columns = "correlationId INTEGER PRIMARY KEY, start, end, deviceId, streamId, shortName"
     _sql(
         f"DROP TABLE {KERNEL}",
-        f"CREATE TABLE {KERNEL} ({columns}, demangledName, globalPid) WITHOUT ROWID",
+        f"CREATE TABLE {KERNEL} ({columns}, demangledName, globalPid) WITHOUT /* no */ ROWID",
         f"INSERT INTO {KERNEL} VALUES (1, 2, 3, 0, 7, 1, 1, 0)",
+    )(report)
+
+
+def empty_index(report: Path) -> None:
+    """An index over all columns that are read, whose pages are those of an empty one."""
+    columns = "deviceId, start, end, streamId"
+    _sql(
+        f"CREATE TABLE Empty ({columns})",
+        f"CREATE INDEX no_rows ON Empty ({columns})",
+        f"CREATE INDEX by_device ON {KERNEL} ({columns})",
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET rootpage = "
+        "(SELECT rootpage FROM sqlite_master WHERE name = 'no_rows') WHERE name = 'by_device'",
     )(report)
 
 
@@ -143,6 +156,21 @@ CRAFTED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "generated column": (generated_column, "has a table with generated columns in place of"),
     "without rowid": (without_rowid, "has a table WITHOUT ROWID in place of"),
+    "column of rowid's name": (
+        _sql(
+            f"ALTER TABLE {KERNEL} RENAME TO K",
+            f"CREATE TABLE {KERNEL} AS SELECT *, -oid AS RowId FROM K",
+        ),
+        "has a table with a column rowid in place of",
+    ),
+    "table in other capitals": (
+        _sql(f"ALTER TABLE {KERNEL} RENAME TO K", f"ALTER TABLE K RENAME TO {KERNEL.lower()}"),
+        f"has {KERNEL.lower()} in place of {KERNEL}",
+    ),
+    "column in other capitals": (
+        _sql(f'ALTER TABLE {KERNEL} RENAME COLUMN "start" TO "START"'),
+        "has START in place of start",
+    ),
     "empty text": (
         _sql(f"UPDATE {KERNEL} SET start = '' WHERE rowid < 9"),
         f"has text or bytes in {KERNEL}.start, which holds whole numbers",

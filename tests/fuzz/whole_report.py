@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpu_profile.analysis.findings.diagnose import Diagnosis
 from gpu_profile.analysis.multi_report.work import ReportSource, Work
 from gpu_profile.analysis.page import page_analyses, write_page
 from gpu_profile.analysis.store.database import MISSING, Database
@@ -49,7 +50,9 @@ def expected(path: Path, table: str) -> list[tuple[object, ...]] | str:
     try:
         with closing(sqlite3.connect(uri, uri=True)) as database:
             database.text_factory = bytes
-            return database.execute(f"SELECT {names} FROM {table} ORDER BY rowid").fetchall()
+            return database.execute(
+                f"SELECT {names} FROM {table} NOT INDEXED ORDER BY rowid"
+            ).fetchall()
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: its text quotes bytes
         return f"sqlite3: {error}"
 
@@ -130,9 +133,9 @@ def _write_page(path: Path) -> Outcome:
         try:
             read = open_reports([ReportSource(str(path))], tell=lines.append)
             page = Path(folder) / "page.html"
-            write_page(
-                read.sources, page, tell=lines.append, tell_findings=lambda one: [*one.to_blocks()]
-            )
+            diagnoses: list[Diagnosis] = []
+            write_page(read.sources, page, tell=lines.append, tell_findings=diagnoses.append)
+            lines += [line for one in diagnoses for line in one.to_text().splitlines()]
         except GpuProfileError as error:
             return judge_refusal(error)
     control = [line for line in lines if not line.isprintable()]

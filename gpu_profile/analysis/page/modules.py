@@ -55,10 +55,13 @@ def modules_part(database: Database, scope: Scope) -> list[ModuleKernel]:
 
 
 def model_icicle(parts: Sequence[ModuleKernel], clean: Redactor) -> str:
-    """The icicle over all ranks; "" without marks of modules. Names are redacted by `clean`."""
-    if not any(one.module.is_real for one in parts):
-        return ""
+    """The icicle over all ranks; "" without marks of modules, or without GPU time in them.
+
+    Names are redacted by `clean`.
+    """
     root = _make_tree(parts)
+    if not root.time or not any(one.module.is_real for one in parts):
+        return ""
     boxes = list(_list_boxes(root, 0, 0))[:_MOST_BOXES]
     clean_texts: dict[str, str] = {}
     data = [_describe(node, clean, clean_texts) for node, _, _ in boxes]

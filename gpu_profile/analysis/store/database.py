@@ -69,13 +69,25 @@ class Database(Closing):
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table exists and has all of these columns.
 
-        Raises ReportError if a view or the like has the table's name. False would wrongly mean
-        that the report has no such events.
+        Raises ReportError if a view or the like has the table's name, or if a name is in other
+        capitals, which SQLite reads alike. False would wrongly mean that the report has no such
+        events.
         """
         if table not in self._store.tables:
+            self._check_capitals(table, self._store.tables)
             return False
         self._store.check_table(table)
-        return set(columns) <= set(self._store.tables[table])
+        present = self._store.tables[table]
+        missing = [name for name in columns if name not in present]
+        for name in missing:
+            self._check_capitals(name, present)
+        return not missing
+
+    def _check_capitals(self, name: str, names: Iterable[str]) -> None:
+        for other in names:
+            if other.lower() == name.lower():
+                what = f"{self.path} has {other} in place of {name}"
+                raise ReportError(what, "Give nsys' own export")
 
     def columns(self, table: str) -> tuple[str, ...]:
         """The names of a table's columns; empty for an absent table."""

@@ -1,7 +1,6 @@
 """Read one SQLite export of nsys, opened read-only, in bulk into numpy arrays."""
 
 import array
-import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ Value = str | int | float | bytes | None
 MAGIC = b"SQLite format 3\0"
 SCHEMA_ROOT = 1  # the first page of sqlite_master
 BATCH = 20_000  # rows fetched as Python objects at one time
-WITHOUT_ROWID = re.compile(r"\)[^)]*\bWITHOUT\s+ROWID\b[^)]*$", re.IGNORECASE)
+ORDER = "rowid"  # SQLite's name of the row number, unless a column has that name
 
 SQLITE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
 """The second is how Python raises an error of SQLite whose text quotes damaged bytes."""
@@ -80,20 +79,23 @@ class SqliteStore:
 
     def _probe(self) -> dict[str, TableInfo]:
         rows = self._connection.execute(
-            "SELECT name, type, rootpage, sql FROM sqlite_master WHERE type IN ('table', 'view')"
+            "SELECT name, type, rootpage FROM sqlite_master WHERE type IN ('table', 'view')"
             " ORDER BY name"
         ).fetchall()
         return {str(name): self._info(str(name), *rest) for name, *rest in rows}
 
-    def _info(self, table: str, kind: str, root: Value, sql: Value) -> TableInfo:
+    def _info(self, table: str, kind: str, root: Value) -> TableInfo:
         """Read a table's columns. Views and virtual tables are not queried: that could run code."""
         if kind != "table" or not isinstance(root, int) or root < 1:
             return TableInfo(0, (), frozenset(), "a view" if kind == "view" else "a virtual table")
         rows = self._connection.execute(f"PRAGMA table_xinfo({quoted(table)})").fetchall()
         columns = tuple(str(row[1]) for row in rows)
-        refusal = "a table with generated columns" if any(row[6] for row in rows) else ""
-        if WITHOUT_ROWID.search(str(sql)):
-            refusal = "a table WITHOUT ROWID"
+        refusals = {
+            "a table WITHOUT ROWID": self._pages.is_index(root),
+            "a table with generated columns": any(row[6] for row in rows),
+            f"a table with a column {ORDER}": ORDER in map(str.lower, columns),
+        }
+        refusal = next((reason for reason, applies in refusals.items() if applies), "")
         return TableInfo(root, columns, frozenset(str(row[1]) for row in rows if row[5]), refusal)
 
     def check_table(self, table: str) -> None:
@@ -194,11 +196,15 @@ class SqliteStore:
     def _batches(
         self, table: str, cells: Sequence[str], only: Mapping[str, Iterable[int]]
     ) -> Iterator[list[tuple[Value, ...]]]:
-        """Yield lists of BATCH rows in the file's order. Raises ReportError for SQLite's errors."""
-        query = f"SELECT {', '.join(cells)} FROM {quoted(table)} WHERE 1{_make_condition(only)}"
+        """Yield lists of BATCH rows in the file's order. Raises ReportError for SQLite's errors.
+
+        NOT INDEXED: an index of a crafted report may lack rows that its table has.
+        """
+        source = f"{quoted(table)} NOT INDEXED"
+        query = f"SELECT {', '.join(cells)} FROM {source} WHERE 1{_make_condition(only)}"
         self._check_pages(table)
         try:
-            cursor = self._connection.execute(f"{query} ORDER BY rowid")
+            cursor = self._connection.execute(f"{query} ORDER BY {ORDER}")
             while rows := cursor.fetchmany(BATCH):
                 yield rows
         except SQLITE_ERRORS as error:

@@ -122,6 +122,12 @@ class PageReader:
                 done += len(run)
         return block
 
+    def is_index(self, root: int) -> bool:
+        """Whether the first page is an index's, as that of a table WITHOUT ROWID is."""
+        with self._path.open("rb", buffering=0) as file:
+            file.seek((root - 1) * self._size + _start(root - 1))
+            return file.read(1) in map(bytes, ([kind] for kind in INDEX))
+
     def count(self, root: int) -> int:
         """The rows of a table, after a check of all its pages.
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,16 @@ def test_layers_are_in_order_and_boxes_nest(tmp_path: Path) -> None:
     widths = [float(width) for width in re.findall(r"width:([\d.]+)%;top:[^>]*data-box", html)]
     assert len(widths) == len(paths)
     assert widths[0] == 100
+
+
+def test_marks_without_gpu_work_have_no_model(tmp_path: Path) -> None:
+    """A recording that ended before the first kernel, or whose GPU table was lost."""
+    path = save_training(tmp_path / "run.sqlite", LAYERS)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid > 1")
+        database.execute('UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET "end" = start')
+        database.commit()
+    assert 'id="icicle-data"' not in page_of(path)
 
 
 def test_a_report_without_marks_has_no_model(tmp_path: Path) -> None:
