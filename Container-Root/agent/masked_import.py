@@ -48,10 +48,13 @@ class Recorded:
             return
         stream = self.keeper.streams[-1]
         left = os.readlink(f"/proc/self/fd/{stream.fileno()}")  # noqa: PTH115 - of Python 3.9
-        copy = os.open(str(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(copy, "wb") as file:
-            stream.seek(0)
-            shutil.copyfileobj(stream, file)
+        try:
+            _copy_stream(stream, target)
+        except OSError as error:  # such as a full disk
+            with suppress(OSError):
+                target.unlink()
+            say(f"the recording is {left}: {target.parent} takes no copy: {error.strerror}")
+            return
         with suppress(OSError):  # the name ends with ` (deleted)` if nsys removed it
             Path(left).unlink()
 
@@ -133,6 +136,13 @@ class Recorded:
             target = report.with_suffix(f".{kind}")
             argv = [self._nsys, "export", f"--type={kind}", "--force-overwrite=true"]
             _run([*argv, f"--output={target}", str(report)])
+
+
+def _copy_stream(stream: IO[bytes], target: Path) -> None:
+    copy = os.open(str(target), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(copy, "wb") as file:
+        stream.seek(0)
+        shutil.copyfileobj(stream, file)
 
 
 def has_report(stream: Path) -> bool:

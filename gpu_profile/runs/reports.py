@@ -14,7 +14,8 @@ _FILE = re.compile(
     r"rank(?P<rank>\d+)\.(?P<host>\d+(?:\.\d+){3}|.+?)(?:\.(?P<window>\d+))?\.nsys-rep"
 )
 _FULL = "No space left on device"
-_RECORDING = re.compile(r"^\s*(/\S+\.qdstrm)\s*$", re.MULTILINE)
+# `kubectl logs --prefix` writes `[pod/train-1-master-0/pytorch] ` before each line.
+_RECORDING = re.compile(r"^(?:\[\S+\])?\s*(/\S+\.qdstrm)\s*$", re.MULTILINE)
 """A line of nsys behind `Generated:`, if its importer failed."""
 _TAIL = 1 << 16  # bytes at the end of output.log that are searched
 _KIND_TABLES: Mapping[str, tuple[str, ...]] = {
@@ -113,8 +114,9 @@ def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: P
     log = _read_tail(directory / OUTPUT_FILE)
     if _FULL in log:
         left = _RECORDING.findall(log)
-        where = f"; nsys left its recording in {left[-1]}, in the job, which is kept"
-        hint = f"Make room, and run it again{where if left else ''}"
+        hint = "Make room, and run it again"
+        if left:
+            hint += f"; nsys left its recording in {left[-1]}, in the job, which is kept"
         raise ReportError(f"{what}: a disk was full ({_FULL})", hint)
     raise ReportError(what, f"See {directory / OUTPUT_FILE} for nsys' own words")
 

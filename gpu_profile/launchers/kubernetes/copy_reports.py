@@ -41,6 +41,8 @@ _EXPORT = """cd "$1" && for report in *.nsys-rep; do
 done
 cksum -- *.sqlite 2>/dev/null
 true"""
+_FULL = ("no space left on device", "disk quota exceeded")
+_NO_ROOM = "no space is left in"
 _AGENT = Agent(python=sys.executable)
 Sums = dict[str, str]
 """`CRC bytes` by file name, as cksum(1) prints them."""
@@ -109,6 +111,8 @@ def copy_reports(
         here = yield make_command("cksum", *(f"{to}/{name}" for name in sorted(checksums)))
         got = parse_sums(here.stdout, f"{to}/")
         checksums = {name: total for name, total in checksums.items() if got.get(name) != total}
+        if problem.startswith(_NO_ROOM):
+            break
     if not checksums:
         return ""
     return f"{', '.join(sorted(checksums))} of {pods.get_name(pod)} did not arrive whole: {problem}"
@@ -125,6 +129,9 @@ def _copy_files(
     tar = execute_in_pod(cluster, pod, "tar", "-C", directory, "-cf", "-", "--", *names)
     sent = yield Command(argv=tar.argv, stdout_file=archive, stdout_partial=True)
     unpacked = yield _AGENT.call("job.py", "unpack", "--exports", str(archive), str(to))
+    # kubectl 1.33 exits with 0 when it cannot write its output.
+    if any(word in f"{sent.stderr}{unpacked.stderr}".lower() for word in _FULL):
+        return f"{_NO_ROOM} {to}"
     return sent.said if sent.returncode else unpacked.said
 
 
@@ -149,10 +156,10 @@ def collect_from_pods(
     if len(empty) < len(live):  # no pod has the directory: the run had not begun
         lost += empty
     if lost:
-        raise ReportError(
-            f"not every report could be fetched: {'; '.join(lost)}",
-            f"{to} holds those that could; KUBE_PVC keeps reports apart from pods",
-        )
+        hint = f"{to} holds those that could; KUBE_PVC keeps reports apart from pods"
+        if any(_NO_ROOM in problem for problem in lost):
+            hint = f"Make room; `invoke fetch --job {to.name}` goes on: the pods have them still"
+        raise ReportError(f"not every report could be fetched: {'; '.join(lost)}", hint)
 
 
 def _list_unreadable(found: Sequence[Object]) -> Iterator[str]:

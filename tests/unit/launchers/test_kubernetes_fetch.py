@@ -86,6 +86,21 @@ def test_what_never_arrives_whole_is_named() -> None:
         fetched(items(*WORKERS), *cut, *cut[2:] * 3, *copied(1))
 
 
+def test_a_full_disk_here_is_named_at_once_with_the_way_on() -> None:
+    full = Result(
+        returncode=0, stderr='"Unhandled Error" err="write /dev/stdout: no space left on device"'
+    )
+    listing, export, _, cut, checked = copied(0, here="9 9")
+    with pytest.raises(ReportError) as caught:
+        fetched(items(*WORKERS), listing, export, full, cut, checked, *copied(1))
+    assert "of train-1-worker-0 did not arrive whole: no space is left in /reports/train-1" in str(
+        caught.value
+    )
+    assert "Make room; `invoke fetch --job train-1` goes on: the pods have them still" in str(
+        caught.value
+    )
+
+
 def test_a_connection_that_is_cut_while_a_pod_is_asked_is_made_again() -> None:
     cut = refused("error: read tcp 10.0.0.9:51804->10.0.0.1:6443: read: connection reset by peer")
     commands = fetched(items(*WORKERS), cut, OK, cut, OK, *copied(0), *copied(1))

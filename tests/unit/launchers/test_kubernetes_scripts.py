@@ -82,6 +82,20 @@ def test_a_pod_ends_with_its_commands_code(tmp_path: Path, code: int) -> None:
     assert (tmp_path / "wd/.ended.pod-1").read_text() == f"{code}\n"
 
 
+def test_a_directory_that_takes_no_file_ends_no_pod(tmp_path: Path) -> None:
+    """As on a full disk; a directory in a file's place cannot be written by root either."""
+    for name in (".pid.pod-1", ".part.pod-1"):
+        (tmp_path / "wd" / name).mkdir(parents=True)
+    child = start(tmp_path, "sh", "-c", "sleep 0.5; exit 7", HOLD_SECONDS="60")
+    assert child.stderr
+    while "ended with 7; its reports are in" not in (line := child.stderr.readline()):
+        assert line, "the script ended before its command"
+    assert child.poll() is None
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=120)
+    assert child.returncode == 7
+
+
 def test_a_restarted_container_does_not_run_again(tmp_path: Path) -> None:
     start(tmp_path, "sh", "-c", "exit 7").communicate(timeout=120)
     again = start(tmp_path, "touch", str(tmp_path / "ran"))

@@ -41,6 +41,21 @@ def test_a_recording_without_room_for_its_report_is_named(tmp_path: Path) -> Non
     assert "recording in /tmp/nsys-report-7cfb.qdstrm, in the job, which is kept" in str(full.value)
 
 
+def test_a_recording_is_found_behind_the_name_of_its_pod(tmp_path: Path) -> None:
+    lines = [f"[pod/train-1-master-0/pytorch] {line}" for line in NSYS.splitlines()]
+    (tmp_path / "output.log").write_text("\n".join(lines))
+    with pytest.raises(
+        ReportError, match=r"recording in /tmp/nsys-report-7cfb\.qdstrm, in the job"
+    ):
+        report.check_ranks((), [0], tmp_path)
+
+
+def test_a_full_disk_without_a_recording_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_text("write /wd/x: No space left on device\n")
+    with pytest.raises(ReportError, match=r"a disk was full .* run it again\.$"):
+        report.check_ranks((), [0], tmp_path)
+
+
 def test_the_log_is_not_followed_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text(NSYS)
     (tmp_path / "output.log").symlink_to("elsewhere")
