@@ -30,7 +30,8 @@ _OUTPUTS = ("--push", "--output", "-o", "--load")
 class BuildxOptions:
     """Options of a build.
 
-    `root` is the repository, `base` the OCI layout of the base image if any.
+    `root` is the repository, `base` the OCI layout of the base image if any, `apt_preferences` the
+    text of a file with the versions of packages that the lock recorded.
     """
 
     root: Path
@@ -39,6 +40,7 @@ class BuildxOptions:
     cache_from: str = ""
     cache_to: str = ""
     sbom: bool = False
+    apt_preferences: str = ""
 
 
 def inputs_hash(settings: Settings, root: Path) -> str:
@@ -85,7 +87,7 @@ def make_build_command(decided: Decided, downloads: Downloads, options: BuildxOp
     """
     settings = decided.settings
     inputs = inputs_hash(settings, options.root)
-    secret_options, env = _list_secrets(settings, downloads)
+    secret_options, env = _list_secrets(settings, downloads, options.apt_preferences)
     proxies = list_plain_proxies(settings)
     contexts = _list_contexts(settings)
     if options.base:
@@ -139,9 +141,12 @@ def _list_switches(options: BuildxOptions) -> tuple[str, ...]:
 
 
 def _list_secrets(
-    settings: Settings, downloads: Downloads
+    settings: Settings, downloads: Downloads, apt_preferences: str
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return build secrets: certificates by file, others by variable, and nothing in argv."""
+    """Return build secrets: certificates by file, others by variable, and nothing in argv.
+
+    The apt preferences are one as well, so that a new lock of the same packages rebuilds no stage.
+    """
     bundle = settings.ca_bundle or downloads.ca_bundle
     if settings.ca_bundle and not Path(settings.ca_bundle).is_file():
         raise SettingsError(
@@ -149,10 +154,9 @@ def _list_secrets(
         )
     words = [f"--secret=id=ca_bundle,src={bundle}"] if bundle and Path(bundle).is_file() else []
     env = {}
-    if downloads.pip_conf:
-        words.append("--secret=id=pip_conf,env=GPU_PROFILE_PIP_CONF")
-        env["GPU_PROFILE_PIP_CONF"] = downloads.pip_conf
-    for name, text in list_secrets(settings).items():
+    texts = {"pip_conf": downloads.pip_conf, "apt_preferences": apt_preferences}
+    present_texts = {name: text for name, text in texts.items() if text}
+    for name, text in {**present_texts, **list_secrets(settings)}.items():
         words.append(f"--secret=id={name},env=GPU_PROFILE_{name.upper()}")
         env[f"GPU_PROFILE_{name.upper()}"] = text
     if requirements := str(settings.component["REQUIREMENTS"]):

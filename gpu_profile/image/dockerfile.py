@@ -91,6 +91,7 @@ def _format_run(
         f"type=cache,id=gpu-profile-{stage}-pip,target=/root/.cache/pip,sharing=locked",
         "type=secret,id=ca_bundle",
         "type=secret,id=pip_conf",
+        "type=secret,id=apt_preferences",
         *(f"type=secret,id={secret}" for secret in secrets),
         "type=tmpfs,target=/tmp",
     ]

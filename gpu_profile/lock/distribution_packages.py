@@ -1,7 +1,7 @@
-"""The distribution's packages of a finished image: recorded in the lock, compared after a build.
+"""The distribution's packages of an image: recorded in the lock, preferred and compared by builds.
 
-apt installs what its mirror has today, and Debian's mirrors drop old versions, so an old version
-cannot be asked for. A build whose packages differ from the lock's fails and names them instead.
+apt takes the recorded version wherever the mirror still has it. Debian's mirrors drop old versions:
+a build whose packages differ from the lock's fails and names them.
 """
 
 import json
@@ -12,6 +12,9 @@ from gpu_profile.lock.file import NAME, Lock, LockPart
 
 SECTION, _KEY = "distribution", "DISTRIBUTION_PACKAGES"
 _SHOWN = 3
+# apt_preferences(5): above 990 a version comes before newer ones; from 1000 on apt would also
+# downgrade what the base image has.
+_PRIORITY = 999
 
 
 def record_packages(manifest: str) -> Lock:
@@ -28,13 +31,27 @@ def _parse_packages(manifest: str) -> dict[str, str]:
         raise ReportError(f"this is no manifest: {error!r}", "Build the image anew") from error
 
 
+def _list_recorded(lock: Lock) -> dict[str, str]:
+    recorded = lock.get(SECTION, LockPart()).pinned.get(_KEY, "")
+    return dict(word.split("=", 1) for word in recorded.split())
+
+
+def render_preferences(lock: Lock) -> str:
+    """Return apt preferences that choose the lock's versions; empty without a record.
+
+    Example of an entry: `Package: bash`, `Pin: version 5.2.37-2+b10`, `Pin-Priority: 999`.
+    """
+    entries = [
+        f"Package: {name}\nPin: version {version}\nPin-Priority: {_PRIORITY}\n"
+        for name, version in _list_recorded(lock).items()
+    ]
+    return "\n".join(entries)
+
+
 def list_package_differences(manifest: str, lock: Lock) -> tuple[str, ...]:
     """Return one line for each package that is not as the lock has it; none without a record."""
-    recorded = lock.get(SECTION, LockPart()).pinned.get(_KEY, "")
-    if not recorded:
-        return ()
-    before = dict(word.split("=", 1) for word in recorded.split())
-    return tuple(_compare(before, _parse_packages(manifest)))
+    before = _list_recorded(lock)
+    return tuple(_compare(before, _parse_packages(manifest))) if before else ()
 
 
 def _compare(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

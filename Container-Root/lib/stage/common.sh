@@ -4,6 +4,7 @@ set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 TERM=dumb
 readonly CA_BUNDLE=/run/secrets/ca_bundle
 readonly PIP_CONF=/run/secrets/pip_conf
+readonly APT_PREFERENCES=/run/secrets/apt_preferences # versions of packages from the lock
 readonly PROXIES=/run/secrets/proxies # proxies with a password: NAME=URL lines
 readonly NETRC_FILE=/run/secrets/netrc # users and passwords of the settings' URLs
 readonly BUILD_DIR=/var/tmp/gpu-profile-build # never collected into the image
@@ -24,6 +25,9 @@ if [[ -s ${CA_BUNDLE} ]]; then
     export SSL_CERT_FILE=${CA_BUNDLE} CURL_CA_BUNDLE=${CA_BUNDLE} GIT_SSL_CAINFO=${CA_BUNDLE}
     export PIP_CERT=${CA_BUNDLE} REQUESTS_CA_BUNDLE=${CA_BUNDLE}
     printf 'Acquire::https::CAInfo "%s";\n' "${CA_BUNDLE}" >"${apt_config}"
+fi
+if [[ -s ${APT_PREFERENCES} ]]; then
+    printf 'Dir::Etc::preferences "%s";\n' "${APT_PREFERENCES}" >>"${apt_config}"
 fi
 [[ ! -s ${PIP_CONF} ]] || export PIP_CONFIG_FILE=${PIP_CONF}
 export APT_CONFIG=${apt_config}

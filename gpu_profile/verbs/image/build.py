@@ -101,8 +101,10 @@ def _with_base(decided: Decided, layout: Path | None) -> Steps[Decided]:
 
 
 def _build_command(decided: Decided, options: BuildOptions, layout: Path | None) -> Command:
+    lock = {} if options.unlocked else file.read_lock(PATH)
     chosen = BuildxOptions(
         root=ROOT,
+        apt_preferences=distribution_packages.render_preferences(lock),
         base=layout,
         plain=not _has_display(),
         cache_from=options.cache_from,

@@ -19,11 +19,13 @@ FULL = (
 """MPI, EFA and TESTS on, of sources that any machine with a mirror of its distribution has."""
 
 
-def build(directory: Path, name: str, *overrides: str) -> BuildLog | None:
+def build(
+    directory: Path, name: str, *overrides: str, apt_preferences: str = ""
+) -> BuildLog | None:
     """Build an image of that name: None where it was built, otherwise the log of the failure."""
     settings = load_settings(directory / ".env", {}, (*PLAIN, f"IMAGE={name}", *overrides))
     decided = process.drive(auto.with_base(process.drive(auto.decide_settings(settings))))
-    options = image.BuildxOptions(root=ROOT, plain=True)
+    options = image.BuildxOptions(root=ROOT, plain=True, apt_preferences=apt_preferences)
     result = process.run(
         image.make_build_command(decided, process.drive(downloads.probe_downloads()), options)
     )

@@ -1,5 +1,7 @@
-"""Two locked builds against two states of an index install the same files; of an apt mirror, the
-packages that differ are named."""
+"""Two locked builds against two states of an index, or of an apt mirror, install the same files.
+
+The packages that a mirror has dropped are named.
+"""
 
 import functools
 import hashlib
@@ -20,7 +22,11 @@ from gpu_profile.image import build as image
 from gpu_profile.image.build_log import BuildLog
 from gpu_profile.image.downloads import Downloads
 from gpu_profile.lock import file
-from gpu_profile.lock.distribution_packages import check_packages, record_packages
+from gpu_profile.lock.distribution_packages import (
+    check_packages,
+    record_packages,
+    render_preferences,
+)
 from gpu_profile.lock.installed import PATH as MANIFEST
 from gpu_profile.lock.python_index import find_target, make_index_environment
 from gpu_profile.lock.resolvers import Tools, get_architecture
@@ -139,24 +145,34 @@ _NSYS = "#!/bin/sh\\necho NVIDIA Nsight Systems version 2025.1.1\\n"
 
 
 def add_deb(mirror: Path, version: str) -> None:
-    """A mirror with one package in one version. Epoch 9 is newer than the distribution's own."""
+    """Add a package to a mirror. Epoch 9 is newer than the distribution's own."""
     tree = mirror.parent / f"deb-{version}"
     (tree / "DEBIAN").mkdir(parents=True)
     control = f"Package: libcap2-bin\nVersion: 9:{version}\nArchitecture: all\nMaintainer: test\n"
     control += "Description: stand-in\n"
     (tree / "DEBIAN/control").write_text(control)
-    for old in mirror.glob("*.deb"):
-        old.unlink()
     mirror.mkdir(exist_ok=True)
     deb = mirror / f"libcap2-bin_{version}_all.deb"
     built = process.run(make_command("dpkg-deb", "--root-owner-group", "-b", str(tree), str(deb)))
     assert built.returncode == 0, built.stderr
     content = deb.read_bytes()
     size = f"Size: {len(content)}\nSHA256: {hashlib.sha256(content).hexdigest()}\n"
-    (mirror / "Packages").write_text(f"{control}Filename: ./{deb.name}\n{size}\n")
+    (mirror / f"{version}.entry").write_text(f"{control}Filename: ./{deb.name}\n{size}\n")
+    write_packages(mirror)
 
 
-def build_on_mirror(directory: Path, url: str) -> str:
+def drop_deb(mirror: Path, version: str) -> None:
+    (mirror / f"{version}.entry").unlink()
+    (mirror / f"libcap2-bin_{version}_all.deb").unlink()
+    write_packages(mirror)
+
+
+def write_packages(mirror: Path) -> None:
+    entries = sorted(mirror.glob("*.entry"))
+    (mirror / "Packages").write_text("".join(entry.read_text() for entry in entries))
+
+
+def build_on_mirror(directory: Path, url: str, lock: file.Lock) -> str:
     """Build the smallest image on a base that has the mirror; return the image's manifest."""
     embedded = load_settings(directory / ".env", {}, ("BASE_IMAGE=embedded", *PLAIN[1:]))
     base = process.drive(auto.with_base(process.drive(auto.decide_settings(embedded))))
@@ -173,18 +189,20 @@ def build_on_mirror(directory: Path, url: str) -> str:
     assert made.returncode == 0, made.stderr
     words = (f"BASE_IMAGE={APT_NAME}-base", "NSYS_SOURCE=base", "INSTALL_MPI=false")
     options = "BUILD_OPTS=--network=host --no-cache-filter=base"
-    log = build(directory, APT_NAME, *words, options)
+    preferences = render_preferences(lock)
+    log = build(directory, APT_NAME, *words, options, apt_preferences=preferences)
     assert log is None, why(log)
     return process.drive(read_image_file(APT_NAME, str(MANIFEST)))
 
 
-def test_two_states_of_an_apt_mirror_are_told_apart(
+def test_two_states_of_an_apt_mirror(
     embedded: None, index: tuple[Path, str], tmp_path: Path
 ) -> None:
     directory, url = index
     add_deb(directory / "apt", "1")
-    written = record_packages(build_on_mirror(tmp_path, f"{url}/apt"))
-    check_packages(APT_NAME, build_on_mirror(tmp_path, f"{url}/apt"), written)
+    written = record_packages(build_on_mirror(tmp_path, f"{url}/apt", {}))
     add_deb(directory / "apt", "2")
+    check_packages(APT_NAME, build_on_mirror(tmp_path, f"{url}/apt", written), written)
+    drop_deb(directory / "apt", "1")
     with pytest.raises(GateError, match=r"libcap2-bin\S* is 9:2, was 9:1"):
-        check_packages(APT_NAME, build_on_mirror(tmp_path, f"{url}/apt"), written)
+        check_packages(APT_NAME, build_on_mirror(tmp_path, f"{url}/apt", written), written)

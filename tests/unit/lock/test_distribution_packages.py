@@ -38,6 +38,15 @@ def test_the_same_packages_pass() -> None:
     distribution_packages.check_packages("x:latest", manifest(tini="0.19.1"), resolve(load()))
 
 
+def test_builds_prefer_the_recorded_versions() -> None:
+    preferences = distribution_packages.render_preferences(recorded())
+    assert preferences.startswith(
+        "Package: bsdutils\nPin: version 1:2.41-5\nPin-Priority: 999\n\n"
+        "Package: libssl3t64:amd64\nPin: version 3.5.1-1\n"
+    )
+    assert distribution_packages.render_preferences(resolve(load())) == ""
+
+
 def test_another_state_of_the_mirror_is_named() -> None:
     changed = manifest(libssl3t64_amd64="3.5.2-1", tini="", curl="8.14")
     with pytest.raises(GateError) as caught:
