@@ -23,6 +23,7 @@ from gpu_profile.analysis.activity.comm.lanes import (
     Collectives,
     Lane,
     fill,
+    guess_shift,
     lane_of,
     no_arrivals,
     shifts,
@@ -137,7 +138,8 @@ def _alike(group: _Group, other: _Group, clock_error_ns: int) -> bool:
 
 def _find_shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
     """The shift under which both lanes belong to one communicator, or None."""
-    for shift, one, other in shifts(len(first.rows), len(lane.rows)):
+    guess = guess_shift(first, lane)
+    for shift, one, other in shifts(len(first.rows), len(lane.rows), guess):
         late = np.maximum(first.start[one], lane.start[other]) - clock_error_ns
         meet = late <= np.minimum(first.end[one], lane.end[other])
         alike = meet & (first.name[one] == lane.name[other])

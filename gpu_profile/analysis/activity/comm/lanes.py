@@ -12,7 +12,8 @@ from gpu_profile.analysis.arrays.types import IntArray
 # A rank whose process is descheduled sees the end of a collective late, by up to 0.7 ms in our
 # recordings.
 END_SLACK_NS = 1_000_000
-# A capture may miss a few collectives of one rank at its start.
+# A capture may miss a few collectives of one rank at its start, and a window as many as the host
+# of that rank is ahead of the others: then the ends of the kernels tell how many.
 MOST_SHIFT = 8
 MATCH_SHARE = 0.9
 UNMATCHED = -1
@@ -101,19 +102,27 @@ def no_arrivals(count: int) -> Arrivals:
     return Arrivals(zeros[0], group, np.ones(count, np.int64), zeros[1], zeros[2])
 
 
-def shifts(first: int, other: int) -> Iterator[tuple[int, slice, slice]]:
+def shifts(first: int, other: int, guess: int = 0) -> Iterator[tuple[int, slice, slice]]:
     """Yield (shift, slice of the first, slice of the other) for two sequences, the smallest shift
-    first.
+    first, and `guess` last if it is larger.
 
-    Each slice covers at least half of the shorter sequence. Example: shift 1 pairs row 0 of the
-    first with row 1 of the other.
+    Each slice covers at least half of the shorter sequence, under the guess a quarter. Example:
+    shift 1 pairs row 0 of the first with row 1 of the other.
     """
     most = min(MOST_SHIFT + abs(first - other), first - 1, other - 1)
-    for shift in sorted(range(-most, most + 1), key=abs):
+    near = sorted(range(-most, most + 1), key=abs)
+    for shift in near if abs(guess) <= most else [*near, guess]:
         skip, before = max(0, shift), max(0, -shift)
         size = min(other - skip, first - before)
-        if 2 * size >= min(first, other):
+        if (2 if abs(shift) <= most else 4) * size >= min(first, other):
             yield shift, slice(before, before + size), slice(skip, skip + size)
+
+
+def guess_shift(first: Lane, lane: Lane) -> int:
+    """The shift under which the first kernel that both lanes hold ends at about one time."""
+    begin = max(int(first.end[0]), int(lane.end[0]))
+    one, other = (int(np.argmin(np.abs(each.end - begin))) for each in (first, lane))
+    return other - one
 
 
 def fill(

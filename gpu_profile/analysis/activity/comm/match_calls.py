@@ -14,6 +14,7 @@ from gpu_profile.analysis.activity.comm.lanes import (
     Collectives,
     Lane,
     fill,
+    guess_shift,
     lane_of,
     shifts,
 )
@@ -83,7 +84,8 @@ def _shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
 
     The kinds and sizes must agree in order, and the kernels must overlap in time.
     """
-    for shift, one, other in shifts(len(first.rows), len(lane.rows)):
+    guess = guess_shift(first, lane)
+    for shift, one, other in shifts(len(first.rows), len(lane.rows), guess):
         late = np.maximum(first.start[one], lane.start[other]) - clock_error_ns
         meet = late <= np.minimum(first.end[one], lane.end[other]) + END_SLACK_NS
         kind = first.kind[one]

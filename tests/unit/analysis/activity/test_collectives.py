@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from gpu_profile.analysis.activity.cached import states_of
 from gpu_profile.analysis.activity.collectives import match_collectives
@@ -65,6 +66,21 @@ def test_a_capture_that_began_late_is_shifted_into_place() -> None:
     assert found[0].group.tolist() == [UNMATCHED] * 3 + [0] * 27
     assert found[1].group.tolist() == [0] * 27
     assert np.array_equal(found[0].order[3:], found[1].order)
+
+
+@pytest.mark.parametrize("ahead", [9, 19, 30])
+def test_a_window_misses_what_a_host_that_runs_ahead_launched_before_it(ahead: int) -> None:
+    """Two ranks are late; the hosts of the others are many collectives ahead of theirs."""
+    ends = np.arange(40 + ahead) * 2_000_000 + 900_000
+    starts = [ends - wait for wait in (700_000, 690_000, 200_000, 190_000)]
+    windows = [slice(ahead, None)] * 2 + [slice(0, 42)] * 2
+    ranks = [
+        lane(start[window], ends[window]) for start, window in zip(starts, windows, strict=True)
+    ]
+    arrivals = match_collectives(ranks)
+    assert groups(arrivals) == [{0, UNMATCHED}] * 4
+    matched = arrivals[0].matched
+    assert (arrivals[0].last - ranks[0].start)[matched].tolist() == [510_000] * (42 - ahead)
 
 
 def test_pairs_that_only_run_side_by_side_are_two_communicators() -> None:
