@@ -21,6 +21,11 @@ CONTEXTS = re.compile(r"cuInit$|cuCtxCreate|cuDevicePrimaryCtxRetain|cudaInitDev
 LIBRARIES = re.compile(r"cu(da)?Library(Load|Get)|cuModule(Load|Get)|__cudaRegisterFatBinary")
 MEMORY = re.compile(r"cuda(Malloc|HostAlloc|HostRegister|MallocHost)|cuMem(Alloc|Create|Host)")
 COMMUNICATORS = re.compile(r"(NCCL:)?nccl(CommInit|CommSplit)")
+# XLA's own NVTX ranges while it compiles a module (JAX 0.11); "XlaModule" runs one.
+XLA = re.compile(r"(\w+:)?Xla(Compile|EmitLlvmIr|OptimizeLlvmIr)")
+COMPILING, FIRST_STEPS = "compiling", "the first steps"
+# Names of the kernels that torch.compile writes, such as triton_poi_fused_gelu_3.
+TORCH_COMPILED = re.compile(r"triton_(poi|red|per|tem|for|spl)_")
 PARTS = (
     ("loading CUDA libraries", LIBRARIES),
     ("contexts", CONTEXTS),
@@ -34,14 +39,17 @@ class StartUp:
     step.
 
     `parts`: ns by name, disjoint, e.g. {"loading CUDA libraries": 2_100_000_000}. The rest of the
-    length is other work of the host, such as reading data or compiling. `first_steps` counts the
-    warm-up steps; their time is the part "the first steps".
+    length is other work of the host, such as reading data. `first_steps` counts the warm-up steps;
+    their time without compilation is the part "the first steps". "compiling" is what NVTX ranges of
+    XLA or Python samples prove. `compiled` counts the kernels of torch.compile that the first
+    steps launch for the first time.
     """
 
     start: int
     end: int
     parts: Mapping[str, int]
     first_steps: int
+    compiled: int = 0
 
     @property
     def length(self) -> int:
@@ -51,6 +59,11 @@ class StartUp:
 @once_each
 def find_start_up(activity: Activity) -> StartUp | None:
     """The start-up of one rank; None without steps, or if the recording began after it."""
+    return find_start_up_with(activity, NOTHING)
+
+
+def find_start_up_with(activity: Activity, compilations: Intervals) -> StartUp | None:
+    """As find_start_up(), with the times of compilations that samples of the host's stacks show."""
     steps, calls = find_steps(activity), activity.calls
     if not len(steps) or not len(calls.start):
         return None
@@ -59,10 +72,24 @@ def find_start_up(activity: Activity) -> StartUp | None:
     if not _starts_program(activity, loop):
         return None
     start = min(0, int(calls.start[0]))
-    parts = _parts(activity, start, loop)
+    compiling = _joined(compilations, _named_ranges(activity, XLA))
+    parts = _parts(activity, start, loop, compiling)
     if end > loop:
-        parts["the first steps"] = end - loop
-    return StartUp(start, end, parts, drop)
+        window = Intervals(np.array([loop]), np.array([end]))
+        inside = compiling.meet(window).total
+        parts[FIRST_STEPS] = end - loop - inside
+        parts[COMPILING] = parts.get(COMPILING, 0) + inside
+    named_parts = {name: length for name, length in parts.items() if length}
+    return StartUp(start, end, named_parts, drop, _count_compiled(activity, loop, end))
+
+
+def _count_compiled(activity: Activity, loop: int, end: int) -> int:
+    """How many kernels of torch.compile the launches from `loop` to `end` hold, and none before."""
+    codes = [code for code, name in activity.names.items() if TORCH_COMPILED.match(name)]
+    rows = np.flatnonzero(is_among(activity.ops.name, codes))
+    names, launched = activity.ops.name[rows], activity.launched[rows]
+    before = np.unique(names[launched < loop])
+    return len(np.setdiff1d(names[(launched >= loop) & (launched < end)], before))
 
 
 @once_each
@@ -86,7 +113,7 @@ def _starts_program(activity: Activity, before: int) -> bool:
     return bool(np.any(begins & early))
 
 
-def _parts(activity: Activity, start: int, end: int) -> dict[str, int]:
+def _parts(activity: Activity, start: int, end: int, compiling: Intervals) -> dict[str, int]:
     """The time (ns) of each part between `start` and `end`.
 
     Where two parts overlap (a library that loads while a communicator is set up), the time counts
@@ -99,7 +126,8 @@ def _parts(activity: Activity, start: int, end: int) -> dict[str, int]:
     for name, pattern in PARTS:
         rows = calls.named(activity.names, pattern)
         pieces.append((name, Intervals.union(calls.start[rows], calls.end[rows])))
-    pieces.insert(2, ("communicators", _communicators(activity)))
+    pieces.insert(2, ("communicators", _named_ranges(activity, COMMUNICATORS)))
+    pieces.append((COMPILING, compiling))
     for name, piece in pieces:
         own = piece.meet(window).minus(covered)
         covered = _joined(covered, own)
@@ -108,10 +136,12 @@ def _parts(activity: Activity, start: int, end: int) -> dict[str, int]:
     return time_by_part
 
 
-def _communicators(activity: Activity) -> Intervals:
-    """The time of the NVTX ranges in which NCCL sets up its communicators."""
+def _named_ranges(activity: Activity, pattern: re.Pattern[str]) -> Intervals:
+    """The time of the closed NVTX ranges with such a name, e.g. those in which NCCL sets up its
+    communicators.
+    """
     ranges = activity.ranges
-    codes = [code for code, name in enumerate(ranges.names) if COMMUNICATORS.match(name)]
+    codes = [code for code, name in enumerate(ranges.names) if pattern.match(name)]
     rows = np.flatnonzero(is_among(ranges.name, codes) & (ranges.end != FOREVER))
     return Intervals.union(ranges.start[rows], ranges.end[rows])
 

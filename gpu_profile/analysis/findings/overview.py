@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gpu_profile.analysis.activity.start_up import FIRST_STEPS
 from gpu_profile.analysis.activity.steps import Steps, warm_up
 from gpu_profile.analysis.findings.finding import View, format_ranks
 
@@ -13,12 +14,16 @@ OTHER = "other work of the host"
 
 @dataclass(frozen=True)
 class StartUpFacts:
-    """The longest start-up of all ranks: seconds in all and by part, longest part first."""
+    """The longest start-up of all ranks: seconds in all and by part, longest part first.
+
+    `compiled`: see StartUp.
+    """
 
     rank: int
     seconds: float
     parts: Mapping[str, float]
     first_steps: int
+    compiled: int = 0
 
     def to_text(self) -> str:
         """For example "11.2 s on rank 1, of which 4.1 s loading CUDA libraries, 2.0 s …"."""
@@ -31,7 +36,9 @@ class StartUpFacts:
 
     def _name(self, name: str) -> str:
         first = "the first step" if self.first_steps == 1 else f"the first {self.first_steps} steps"
-        return first if name == "the first steps" else name
+        if self.compiled:
+            first += f" (the first launches of {self.compiled} kernels of torch.compile)"
+        return first if name == FIRST_STEPS else name
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,8 @@ def _start_up(views: Sequence[View]) -> StartUpFacts | None:
     parts[OTHER] = max(longest.length / 1e9 - sum(parts.values()), 0.0)
     ordered = sorted(parts.items(), key=lambda pair: (-pair[1], pair[0]))
     large_parts = {name: value for name, value in ordered if value >= 0.01 * longest.length / 1e9}
-    return StartUpFacts(rank, longest.length / 1e9, large_parts, longest.first_steps)
+    counts = longest.first_steps, longest.compiled
+    return StartUpFacts(rank, longest.length / 1e9, large_parts, *counts)
 
 
 def _reasons(views: Sequence[View]) -> Iterator[str]:

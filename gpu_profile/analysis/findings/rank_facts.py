@@ -4,7 +4,7 @@ The windows are those of RankStates: the steady part, then each step.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from gpu_profile.analysis.activity.idle import (
     find_gaps,
     sync_shadow,
 )
-from gpu_profile.analysis.activity.start_up import steady_window
+from gpu_profile.analysis.activity.start_up import find_start_up_with, steady_window
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.activity.steps import Steps, find_steps
 from gpu_profile.analysis.arrays.columns import encode_column, is_among, is_rising, list_distinct
@@ -27,6 +27,7 @@ from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.counters.gpu_use import NO_USE, GpuUse
 from gpu_profile.analysis.host.blocking_names import name_blocking_calls
+from gpu_profile.analysis.host.compilations import find_compilations
 from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
 from gpu_profile.analysis.modules.gap_places import GapPlace, find_gap_places
 from gpu_profile.analysis.modules.module_times import sum_by_module
@@ -114,7 +115,7 @@ def rank_facts(
     tiny = kernels[ops.duration[kernels] < TINY_NS]
     return RankFacts(
         report=report,
-        states=rank_states(activity, offset_ns),
+        states=_states(activity, offset_ns, record),
         kernels=_sum_kernels(activity),
         copies=_sum_copies(activity, gpu),
         blockers=_sum_blocking_calls(activity, steps),
@@ -133,6 +134,15 @@ def rank_facts(
         tiny_modules=_count_tiny_kernels(activity, tiny),
         exposed_modules=_sum_exposed(activity),
     )
+
+
+def _states(activity: Activity, offset_ns: int, record: HostRecord) -> RankStates:
+    """The rank's states, with the compilations of its start-up that samples show."""
+    states = rank_states(activity, offset_ns)
+    compilations = find_compilations(record.stacks, activity.calls.thread)
+    if not compilations.total:
+        return states
+    return replace(states, start_up=find_start_up_with(activity, compilations))
 
 
 @dataclass(frozen=True, eq=False)

@@ -143,6 +143,8 @@ def test_the_parts_of_a_start_up_are_no_more_than_the_whole(name: str) -> None:
     assert 0.95 * start_up.seconds <= sum(start_up.parts.values()) <= start_up.seconds
     assert start_up.parts["before the first CUDA call (imports)"] > 1
     assert (start_up.parts.get("the first steps", 0) > 5) == (name == "fsdp2_compile")
+    assert (start_up.compiled > 0) == (name == "fsdp2_compile")
+    assert (start_up.parts.get("compiling", 0) > 0) == (name == "jax_data_parallel")
 
 
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in DATA.glob("*/truth.json")))

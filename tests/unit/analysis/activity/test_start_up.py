@@ -7,6 +7,8 @@ import pytest
 from gpu_profile.analysis.activity.load import load_activities
 from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
 from gpu_profile.analysis.activity.states import rank_states
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
+from gpu_profile.analysis.findings.overview import StartUpFacts
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.scenarios import Training
@@ -37,6 +39,63 @@ def test_parts_and_length_and_that_figures_leave_it_out(tmp_path: Path) -> None:
             assert start_up.first_steps == 1
             assert steady_window(activity)[0] >= start_up.end
             assert rank_states(activity).span < 0.2 * S
+
+
+def compiles(rank: Rank) -> None:
+    """XLA compiles for 1.5 s, and loads a library meanwhile for half a second."""
+    start(rank)
+    begin = rank.now
+    rank.work(1_000_000)
+    rank.call("cuLibraryLoadData", 500_000)
+    rank.range("XlaCompile:#module=jit_step#", begin)
+    began = rank.now
+    rank.work(700_000)
+    rank.range("XlaModule:#hlo_module=jit_step,program_id=9#", began)
+
+
+def test_the_compilation_by_xla_is_a_part(tmp_path: Path) -> None:
+    with Database.open(Training(ranks=1, before=compiles).save(tmp_path)) as database:
+        (activity,) = load_activities(database, Scope())
+        start_up = find_start_up(activity)
+    assert start_up is not None
+    assert start_up.parts["compiling"] == S
+    assert start_up.parts["loading CUDA libraries"] == 2.5 * S
+
+
+FRAMES = {
+    "compiles": ("compile_inner", "/usr/lib/python3/dist-packages/torch/_dynamo/convert_frame.py"),
+    "runs": ("_fn", "/usr/lib/python3/dist-packages/torch/_dynamo/eval_frame.py"),
+}
+
+
+@pytest.mark.parametrize(("state", "seconds"), [("compiles", 2.0), ("runs", None)])
+def test_python_samples_tell_compilation_from_a_call_of_what_was_compiled(
+    state: str, seconds: float | None, tmp_path: Path
+) -> None:
+    def works(rank: Rank) -> None:
+        start(rank)
+        begin = rank.now
+        rank.work(2_000_000)
+        rank.sample(begin, (*FRAMES[state], 9), ("main", "/job/train.py", 3), every_us=50_000)
+        rank.sample(rank.now - 1, ("main", "/job/train.py", 3), every_us=50_000)
+
+    with Database.open(Training(ranks=1, before=works).save(tmp_path)) as database:
+        start_up = diagnose_reports(database).overview.start_up
+    assert start_up is not None
+    assert start_up.parts.get("compiling") == (seconds and pytest.approx(seconds, rel=0.05))
+
+
+def test_the_first_launches_of_kernels_of_torch_compile_are_counted(tmp_path: Path) -> None:
+    def layer(rank: Rank) -> None:
+        rank.kernel(20, "triton_poi_fused_gelu_0")
+        rank.kernel(20, "triton_red_fused_sum_1")
+
+    with Database.open(Training(ranks=1, before=start, layer=layer).save(tmp_path)) as database:
+        start_up = diagnose_reports(database).overview.start_up
+    assert start_up is not None
+    assert start_up.compiled == 2
+    text = StartUpFacts(0, 9.0, {"the first steps": 8.0}, first_steps=1, compiled=2).to_text()
+    assert text.endswith("8.0 s the first step (the first launches of 2 kernels of torch.compile)")
 
 
 def test_a_recording_that_began_later_has_none(tmp_path: Path) -> None:

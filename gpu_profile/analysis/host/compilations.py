@@ -1,0 +1,37 @@
+"""When the host compiled, as samples of its Python stacks show."""
+
+import re
+
+import numpy as np
+
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.host.stacks import HostStacks
+
+# Files of torch.compile (2.1 to 2.11), Triton and JAX that are on the stack while they compile and
+# never while what they compiled runs. (torch/_dynamo/eval_frame.py is there in each call.)
+COMPILER = re.compile(
+    r"torch/_dynamo/(convert_frame|symbolic_convert|output_graph)\.py$"
+    r"|torch/_inductor/(graph|scheduler|lowering|async_compile|select_algorithm|codegen/\w+)\.py$"
+    r"|triton/(backends/\w+/compiler|compiler/code_generator)\.py$"
+    r"|jax/_src/(compiler|interpreters/mlir)\.py$"
+)
+# A sample stands for the time to the thread's next one, but for twice the usual time at most: a
+# thread without samples in between may have done anything.
+MOST_PERIODS = 2
+
+
+def find_compilations(stacks: HostStacks, threads: IntArray) -> Intervals:
+    """The time in which one of these threads compiled; nothing without Python samples."""
+    compiles = [any(COMPILER.search(one.file) for one in stack) for stack in stacks.stacks]
+    if stacks.kind != "Python" or not any(compiles):
+        return NOTHING
+    rows = np.flatnonzero(is_among(stacks.thread, list_distinct(threads)))
+    rows = rows[np.lexsort((stacks.time[rows], stacks.thread[rows]))]
+    time, thread = stacks.time[rows], stacks.thread[rows]
+    length = np.where(np.diff(thread) == 0, np.diff(time), 0)
+    usual = float(np.median(length[length > 0])) if length.any() else 0.0
+    compiling = np.array(compiles, bool)[stacks.stack[rows[:-1]]]
+    end = time[:-1] + np.minimum(length, int(MOST_PERIODS * usual))
+    return Intervals.union(time[:-1][compiling], end[compiling])
