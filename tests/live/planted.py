@@ -1,13 +1,16 @@
 """Secrets planted in a job's environment, and the places that must not hold them."""
 
 import contextlib
+import os
 from pathlib import Path
 
 SECRETS = {
-    "API_TOKEN": "planted-token-4711",
-    "MY_DB_PASS": "planted-pass-4712",
-    "PLAIN_THING": "planted-plain-4713",
+    "API_TOKEN": f"planted-token-4711-{os.getpid()}",
+    "MY_DB_PASS": f"planted-pass-4712-{os.getpid()}",
+    "PLAIN_THING": f"planted-plain-4713-{os.getpid()}",
 }
+"""Of this process: `found_in_arguments` looks at all programs of the machine, and a test beside
+this one may put its own on a command line."""
 SWITCHES = {"NCCL_NVLS_ENABLE": "0", "NVSHMEM_DISABLE_NVLS": "1", "TORCH_NCCL_BLOCKING_WAIT": "1"}
 PLANTED = {**SECRETS, **SWITCHES}
 PROGRAM = (

@@ -13,6 +13,9 @@ from gpu_profile.process import find_program
 from gpu_profile.settings.places import ROOT
 
 _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
+_SIDE_BY_SIDE = ("--numprocesses=3", "--dist=loadgroup", "--no-loadscope-reorder")
+"""For pytest-xdist. Live tests wait for pods, schedulers and grace periods half of their time;
+tests/live/conftest.py says which of them run one after the other."""
 _NOTHING_SELECTED = 5
 """pytest's exit code if its words select no test."""
 
@@ -51,7 +54,7 @@ def check_commands(options: CheckOptions) -> dict[str, Command]:
 
 
 def _test_commands(required: Sequence[str], words: Sequence[str]) -> dict[str, Command]:
-    """Return the unit tests on all CPUs, then serially the tests that share an engine or cluster.
+    """Return the unit tests on all CPUs, then the tests of engines and clusters side by side.
 
     Words that name a file or folder choose the tests themselves: one serial run.
     """
@@ -65,7 +68,7 @@ def _test_commands(required: Sequence[str], words: Sequence[str]) -> dict[str, C
             argv=(*pytest, "tests/unit", "tests/fuzz", *parallel, *tail)
         ),
         "pytest tests/image tests/live": Command(
-            argv=(*pytest, "tests/image", "tests/live", *tail)
+            argv=(*pytest, "tests/image", "tests/live", *_SIDE_BY_SIDE, *tail)
         ),
     }
 

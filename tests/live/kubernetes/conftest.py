@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Command, Result, make_command
 from tests.invoked import INVOKE
+from tests.live.side_by_side import get_common_directory, share_server
 
 CRDS = {
     "mpijob": "mpijobs.kubeflow.org",
@@ -73,30 +73,27 @@ def registry_address(
         yield given
         return
     require("registry", not shutil.which("docker-registry") and "docker-registry is not installed")
-    directory = tmp_path_factory.mktemp("registry")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    config = directory / "registry.yml"
-    config.write_text(
-        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {directory}/blobs}}}}\n"
-        f"http: {{addr: '{address}'}}\n"
-    )
-    with (directory / "log").open("wb") as log:
-        server = subprocess.Popen(("docker-registry", "serve", str(config)), stdout=log, stderr=log)
-    while b"listening on" not in (directory / "log").read_bytes():
-        assert server.poll() is None
-        time.sleep(0.1)
-    yield address
-    server.kill()
-    server.wait()
-    shutil.rmtree(directory / "blobs", ignore_errors=True)
+    directory = get_common_directory(tmp_path_factory) / "registry-of-the-cluster"
+
+    def prepare() -> tuple[str, ...]:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        (directory / "address").write_text(address)
+        (directory / "registry.yml").write_text(
+            f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {directory}/blobs}}}}\n"
+            f"http: {{addr: '{address}'}}\n"
+        )
+        return ("docker-registry", "serve", str(directory / "registry.yml"))
+
+    with share_server(directory, prepare, "listening on"):
+        yield (directory / "address").read_text()
 
 
 def pushed(image: str, address: str) -> str:
     """A local image by the digest that it has in the registry at `address`."""
     name, _, tag = image.partition(":")
-    there = f"{address}/{name}:{tag or 'latest'}"
+    there = f"{address}/{name}:{tag or 'latest'}-{os.getpid()}"
     must(process.run(make_command("docker", "tag", image, there)))
     must(process.run(make_command("docker", "push", "--quiet", there)))
     words = ("docker", "image", "inspect", "--format={{json .RepoDigests}}", there)
@@ -107,7 +104,7 @@ def pushed(image: str, address: str) -> str:
 
 def derived(image: str, address: str, program: Path, path: str, more: Path | None = None) -> str:
     """The image with a program of a test's own at `path`, by its digest in the registry."""
-    name = f"gpu-profile-with-{program.name}"
+    name = f"gpu-profile-with-{program.name}-{os.getpid()}"
     with tempfile.TemporaryDirectory() as context:
         lines = [f"FROM {image}"]
         for file, target in ((program, path), *([(more, f"/{more.name}")] if more else [])):

@@ -11,7 +11,10 @@ import pytest
 
 from tests.live.kubernetes.conftest import Cluster, kubectl, must
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
+pytestmark = [
+    *(pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry),
+    pytest.mark.alone,
+]
 HERE = Path(__file__).parent
 
 

@@ -57,6 +57,7 @@ def drained(cluster: Cluster) -> Iterator[Callable[[str, str], None]]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("when", ["during the run", "before the fetch"])
 @pytest.mark.parametrize("launcher", ["mpijob", "pytorchjob"])
 def test_a_drained_node(
@@ -143,6 +144,7 @@ def test_an_sshd_that_does_not_answer_is_given_up_with_its_name(cluster: Cluster
     assert "worker-0" in done.stderr
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("gpus_for_the_scheduler")
 def test_more_gpus_than_a_node_has(cluster: Cluster) -> None:
     where = ("--on=mpijob", f"--image={cluster.image}", "--set", "KUBE_WAIT=10")
@@ -154,6 +156,7 @@ def test_more_gpus_than_a_node_has(cluster: Cluster) -> None:
     assert "Insufficient nvidia.com/gpu" in three.stderr
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("gpus_for_the_scheduler")
 def test_a_worker_without_a_node_does_not_keep_the_master_waiting(cluster: Cluster) -> None:
     where = ("--on=pytorchjob", f"--image={cluster.image}", "--set=KUBE_WAIT=20")

@@ -21,7 +21,7 @@ from gpu_profile.nccl import suite as nccl_suite
 from tests.live.kubernetes.conftest import Cluster, derived, kubectl, must
 from tests.unit.settings_for import settings_for
 
-pytestmark = [pytest.mark.kubernetes]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.alone]
 HERE, DATA = Path(__file__).parent, Path(__file__).parents[2] / "data"
 TYPE = "node.kubernetes.io/instance-type"
 P5 = {

@@ -17,7 +17,7 @@ from gpu_profile import process
 from gpu_profile.command import Command, Result
 from tests.live.kubernetes.conftest import Cluster, kubectl, must
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.alone]
 HERE = Path(__file__).parent
 CRD = "mpijobs.kubeflow.org"
 

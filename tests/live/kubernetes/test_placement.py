@@ -33,6 +33,7 @@ def reserved(cluster: Cluster) -> Iterator[str]:
     must(kubectl("delete", "priorityclass", name))
 
 
+@pytest.mark.alone
 def test_pods_go_where_settings_say(cluster: Cluster, reserved: str) -> None:
     term = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["reserved"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}

@@ -1,4 +1,4 @@
-"""check: unit tests on all CPUs, tests of engines serially, and the words behind `--` to both."""
+"""check: unit tests on all CPUs, tests of engines by group, and the words behind `--` to both."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from gpu_profile.verbs.machine.check import check_commands, failed_checks
 UNIT, LIVE = "pytest tests/unit tests/fuzz", "pytest tests/image tests/live"
 
 
-def test_unit_tests_run_in_parallel_and_tests_of_engines_one_by_one() -> None:
+def test_unit_tests_run_on_all_cpus_and_tests_of_engines_by_their_groups() -> None:
     commands = check_commands(CheckOptions(require=("docker",), words=("-k", "slurm")))
     assert list(commands)[-2:] == [UNIT, LIVE]
     assert "--numprocesses=auto" in commands[UNIT].argv
-    assert not [word for word in commands[LIVE].argv if word.startswith("--numprocesses")]
+    assert {"--numprocesses=3", "--dist=loadgroup"} <= set(commands[LIVE].argv)
     for name in (UNIT, LIVE):
         assert commands[name].argv[-3:] == ("--require=docker", "-k", "slurm")
 
