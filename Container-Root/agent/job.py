@@ -22,6 +22,7 @@ repeated. A refusal exits 2, 3 or 5 with one line on standard error.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -49,6 +50,7 @@ from job_state import (
     claim,
     current,
     last_line,
+    lose,
     read,
     require_own,
 )
@@ -75,16 +77,28 @@ def start(job: Path) -> dict[str, Any]:
     if not (job / STATE).exists():
         spec, nsys = resolved(json.loads(text), job)
         claim(job, {"state": "starting", "key": key, "nsys": nsys})
-        _spawn(job, spec)
+        try:
+            supervisor = _spawn(job, spec)
+        except OSError as error:
+            lose(job, f"it did not start: {error}")
+            return status(job)
+        _await_start(job, supervisor.poll)
     if read(job).get("key") != key:
         raise RefusedError(f"{job} holds another job already. Use another name")
-    deadline = time.monotonic() + START_S
-    while read(job)["state"] == "starting" and time.monotonic() < deadline:
-        time.sleep(POLL_S / 10)
+    _await_start(job, lambda: None)
     return status(job)
 
 
-def _spawn(job: Path, spec: Mapping[str, Any]) -> None:
+def _await_start(job: Path, exit_code: Callable[[], int | None]) -> None:
+    """Wait until the supervisor has started the job, or is gone before it could."""
+    deadline = time.monotonic() + START_S
+    while read(job)["state"] == "starting" and time.monotonic() < deadline:
+        if exit_code() is not None and read(job)["state"] == "starting":
+            lose(job, f"it did not start: {last_line(job)}")
+        time.sleep(POLL_S / 10)
+
+
+def _spawn(job: Path, spec: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     with append(job / LOG) as log:
         supervisor = subprocess.Popen(
             [sys.executable, str(HERE / "job.py"), "supervise", str(job)],
@@ -94,8 +108,10 @@ def _spawn(job: Path, spec: Mapping[str, Any]) -> None:
             **detached(),
         )
     assert supervisor.stdin is not None
-    supervisor.stdin.write(json.dumps(spec).encode())
-    supervisor.stdin.close()
+    with contextlib.suppress(BrokenPipeError):  # it has ended: its log says why
+        supervisor.stdin.write(json.dumps(spec).encode())
+        supervisor.stdin.close()
+    return supervisor
 
 
 def detached() -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Real parts that several live tests share, and which tests may run side by side."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -11,7 +12,6 @@ import pytest
 from tests.live.side_by_side import ClusterLock, get_mode
 
 CACHED = Path.home() / ".cache" / "gpu-profile" / "nsys" / "nsys"
-HERE = Path(__file__).parent
 FIRST = (
     *("kubernetes alone", "slurm", "image/test_locked_builds.py", "registry"),
     *("kubernetes/test_profile_kubernetes.py", "image/test_toggles.py", "installed"),
@@ -27,28 +27,45 @@ SINGLE = (
 """Files whose tests share nothing."""
 WHOLE = ("slurm", "ssh", "registry", "installed")
 """Folders whose tests share a server, a queue or an image."""
+ALONE = ("kubernetes/test_faults_machinery.py", "kubernetes/test_nccl_suite_live.py")
+"""Files whose tests all have the marker `alone`."""
 
 
-def get_group(item: pytest.Item) -> str:
-    """Return the name of the tests that run in one process, one after the other."""
-    path = item.path.relative_to(HERE)
-    if str(path) in SINGLE:
-        return ""
-    if get_mode(item) == "alone":
+def get_group(nodeid: str) -> str:
+    """Return the name of the tests that one process runs one after the other, or "".
+
+    `slurm` for "tests/live/slurm/test_slurm_live.py::test_two_jobs_at_once".
+    """
+    path = nodeid.partition("::")[0].partition("tests/live/")[2]
+    if path in ALONE:
         return "kubernetes alone"
-    return path.parts[0] if path.parts[0] in WHOLE else str(path)
+    if path in SINGLE:
+        return ""
+    folder = path.partition("/")[0]
+    return folder if folder in WHOLE else path
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not getattr(config.option, "loadgroup", False):
+    """Have the long groups begin first where several processes run them."""
+    if not hasattr(config, "workerinput"):
         return
-    groups = {item: get_group(item) for item in items if HERE in item.path.parents}
-    for item, group in groups.items():
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
-    ranks = {group: number - len(FIRST) for number, group in enumerate(FIRST)}
-    items.sort(key=lambda item: ranks.get(groups.get(item, ""), 0 if groups.get(item) else 1))
+    places = {group: number for number, group in enumerate(FIRST)}
+    last = {True: len(FIRST), False: len(FIRST) + 1}
+    groups = {item: get_group(item.nodeid) for item in items}
+    items.sort(key=lambda item: places.get(groups[item], last[bool(groups[item])]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give each of our groups to one process, in place of pytest-xdist's files (loadscope).
+
+    pytest-xdist 3.8's own loadgroup does nothing under pytest 9.2, where test names are read-only.
+    """
+    if config.getoption("dist") != "loadscope":
+        return None
+    scheduling = importlib.import_module("xdist.scheduler").LoadScopeScheduling(config, log)
+    scheduling._split_scope = lambda nodeid: get_group(nodeid) or nodeid
+    return scheduling
 
 
 LOCK = ClusterLock()

@@ -131,7 +131,9 @@ def test_a_requeued_job_says_so_and_keeps_its_first_attempt(invoked: Invoked, sl
     slurm("scontrol", "requeue", number)
     handle = f"slurm://{number}"
     await_true(lambda: "requeued once" in invoked.run("status", "--job", handle).stdout)
-    # Slurm holds a requeued job back for a while after its node was cleaned.
+    # Slurm holds a requeued job back for 120 s from when its nodes are cleaned: before that, it
+    # forgets a time that it was told.
+    await_true(lambda: slurm("squeue", "--noheader", "--format=%T").strip() == "PENDING", 240)
     slurm("scontrol", "update", f"jobid={number}", "StartTime=now")
     await_true(lambda: output(invoked).count("up 0") == 2, 240)
     invoked.run("stop", "--job", handle)

@@ -1,6 +1,7 @@
 """What job.py takes from a host, a pod or a directory: regular files of expected names."""
 
 import io
+import json
 import os
 import tarfile
 from pathlib import Path
@@ -140,7 +141,12 @@ def test_a_link_in_a_files_place_is_not_followed(
     tmp_path: Path, to: Path, nsys: Path, name: str
 ) -> None:
     (to / name).symlink_to("../victim")
-    agent("start", str(to), stdin=spec(nsys, "sleep", "1"))
+    _, begun, said = agent("start", str(to), stdin=spec(nsys, "sleep", "1"))
+    state = json.loads(begun)
+    if name != "job.stop":  # which the supervisor reads, and does not write
+        assert state["state"] == "lost", said
+        assert name in state["reason"]
+        assert "symbolic links" in state["reason"]
     agent("stop", str(to))
     assert (tmp_path / "victim").read_text() == "own"
 
