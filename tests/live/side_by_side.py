@@ -8,8 +8,6 @@ changes a part that others use (a node, an operator, a kubelet) has the marker `
 import contextlib
 import fcntl
 import os
-import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -79,44 +77,31 @@ def hold(path: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def share_server(
     directory: Path, prepare: Callable[[], tuple[str, ...]], ready: str
-) -> Iterator[Path]:
-    """One server for all processes of a test run: the first starts it, the last one ends it.
+) -> Iterator[None]:
+    """One server for all processes of a test run: the first starts it, and it ends with the last.
 
     `prepare` writes its configuration into the directory and returns its command line. The server
-    is up once its output holds `ready`. Its output is in the file `log` of the directory.
+    is up once its output, the file `log` of the directory, holds `ready`.
     """
     directory.mkdir(exist_ok=True)
-    mutex, log, number = (directory / name for name in ("mutex", "log", "pid"))
     with (directory / "users").open("ab") as users:
-        with hold(mutex):
-            if not number.exists():
-                _start_detached(prepare(), log, number)
-                _await_text(log, ready)
+        with hold(directory / "mutex"):
             fcntl.flock(users, fcntl.LOCK_SH)
-        try:
-            yield directory
-        finally:
-            with hold(mutex):
-                fcntl.flock(users, fcntl.LOCK_UN)
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.kill(int(number.read_text()), signal.SIGKILL)
-                    _remove_all(directory, but=(mutex.name, "users"))
+            if not (directory / "pid").exists():
+                argv = ("setsid", "--fork", "sh", "-c", _SERVE, "sh", str(directory), *prepare())
+                subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
+                _await_text(directory / "log", ready)
+        yield
 
 
-def _remove_all(directory: Path, but: tuple[str, ...]) -> None:
-    for path in directory.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.name not in but:
-            path.unlink()
-
-
-def _start_detached(argv: tuple[str, ...], log: Path, number: Path) -> None:
-    """Start a program that outlives this process, and write its process id."""
-    script = 'echo $$ >"$1"; log=$2; shift 2; exec "$@" >"$log" 2>&1'
-    words = ("setsid", "--fork", "sh", "-c", script, "sh", str(number), str(log), *argv)
-    subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
+_SERVE = """
+cd "$1"; shift
+"$@" >log 2>&1 &
+echo $! >pid
+exec flock users sh -c 'kill -9 "$(cat pid)"
+find . -mindepth 1 -maxdepth 1 ! -name users ! -name mutex -exec rm -rf {} +' >/dev/null 2>&1
+"""
+"""Serve until nobody holds the lock of `users`: the kernel drops those of killed processes, too."""
 
 
 def _await_text(log: Path, text: str, within_s: float = 120) -> None:

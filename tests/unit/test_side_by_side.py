@@ -117,12 +117,17 @@ def test_the_first_starts_a_server_and_the_last_one_ends_it(tmp_path: Path) -> N
         with share_server(directory, prepare, "listening"):
             number = int((directory / "pid").read_text())
         os.kill(number, 0)
-    _await_end(number)
-    assert sorted(path.name for path in directory.iterdir()) == ["mutex", "users"]
-
-
-def _await_end(number: int) -> None:
-    """Until the process is gone, or waits for its parent alone."""
-    state = Path(f"/proc/{number}/stat")
-    while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
+    while sorted(path.name for path in directory.iterdir()) != ["mutex", "users"]:
         time.sleep(0.01)
+    with pytest.raises(ProcessLookupError):
+        _ask_state(number)
+    with share_server(directory, prepare, "listening"):
+        os.kill(int((directory / "pid").read_text()), 0)
+
+
+def _ask_state(number: int) -> None:
+    """Raise ProcessLookupError if the process is gone, or waits for its parent alone."""
+    stat = Path(f"/proc/{number}/stat")
+    if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        return
+    raise ProcessLookupError
