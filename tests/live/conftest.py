@@ -27,7 +27,11 @@ SINGLE = (
 """Files whose tests share nothing."""
 WHOLE = ("slurm", "ssh", "registry", "installed")
 """Folders whose tests share a server, a queue or an image."""
-ALONE = ("kubernetes/test_faults_machinery.py", "kubernetes/test_nccl_suite_live.py")
+ALONE = (
+    "kubernetes/test_faults_machinery.py",
+    "kubernetes/test_nccl_suite_live.py",
+    "kubernetes/test_operators_live.py",
+)
 """Files whose tests all have the marker `alone`."""
 
 

@@ -67,6 +67,12 @@ def build_with(directory: Path, downloads: Downloads, *words: str) -> tuple[Comm
     return command, done.stdout + done.stderr
 
 
+def ask_docker(*words: str) -> str:
+    """What docker lists; asked again where another test removed an image or container meanwhile."""
+    results = (process.run(make_command("docker", *words)) for _ in range(20))
+    return next(result.stdout for result in results if not result.returncode)
+
+
 def traces(command: Command, log: str, tmp_path: Path) -> dict[str, str]:
     """What stays of a build, by its name."""
     archive = tmp_path / "image.tar"
@@ -77,9 +83,7 @@ def traces(command: Command, log: str, tmp_path: Path) -> dict[str, str]:
         ("buildx", "du", "--verbose"),
         ("system", "df", "--verbose"),
     )
-    listed = {
-        " ".join(words): process.run(make_command("docker", *words)).stdout for words in docker
-    }
+    listed = {" ".join(words): ask_docker(*words) for words in docker}
     return {
         "argv": " ".join(command.argv),
         "Dockerfile": command.stdin,
