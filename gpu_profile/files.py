@@ -70,6 +70,30 @@ def open_draft(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
         raise
 
 
+class CutOutputError(Exception):
+    """Raised in the body of open_output to discard the draft: the file stays as it was."""
+
+
+@contextlib.contextmanager
+def open_input(path: Path | None) -> Iterator[IO[bytes] | None]:
+    """Open a file to be read; None without a path."""
+    if path is None:
+        yield None
+    else:
+        with path.open("rb") as file:
+            yield file
+
+
+@contextlib.contextmanager
+def open_output(path: Path | None) -> Iterator[IO[bytes] | None]:
+    """Open a draft of the file; None without a path. CutOutputError in the body discards it."""
+    if path is None:
+        yield None
+    else:
+        with contextlib.suppress(CutOutputError), open_draft(path) as file:
+            yield file
+
+
 def check_target(path: Path) -> None:
     """Raise SettingsError if `path` exists and is neither a regular file nor a link."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):

@@ -21,6 +21,12 @@ from gpu_profile.progress import copy_screen
 
 T = TypeVar("T")
 _GRACE_S = 10.0  # from SIGTERM to SIGKILL
+_TIMED_OUT = 124  # the exit code of timeout(1)
+_QUESTIONS = {"docker": Command(argv=("docker", "version"))}
+"""What a program's server answers under any load, unless it hangs."""
+SILENCE_S, _LOOK_S = 120.0, 10.0
+"""How long a server may be silent, and how long a program may take before its server is asked."""
+NO_ANSWER = f"no answer for {SILENCE_S:g} s"
 MATH_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables for the number of threads that numpy's libraries start."""
 
@@ -41,10 +47,6 @@ def _make_missing_error(command: Command, error: OSError) -> ToolError:
     return ToolError(f"{program} is not installed here", "Install it, or see `invoke doctor`")
 
 
-class _CutOutputError(Exception):
-    """Raised inside a draft to discard it, so that the target file stays as it was."""
-
-
 @contextlib.contextmanager
 def one_math_thread() -> Iterator[None]:
     """Limit numpy's libraries to one thread, here and in programs started in the body.
@@ -58,25 +60,6 @@ def one_math_thread() -> Iterator[None]:
     finally:
         for name in names:
             os.environ.pop(name, None)
-
-
-@contextlib.contextmanager
-def _input(path: Path | None) -> Iterator[IO[bytes] | None]:
-    if path is None:
-        yield None
-    else:
-        with path.open("rb") as file:
-            yield file
-
-
-@contextlib.contextmanager
-def _output(path: Path | None) -> Iterator[IO[bytes] | None]:
-    """Open a draft of the file. _CutOutputError in the body discards it."""
-    if path is None:
-        yield None
-        return
-    with contextlib.suppress(_CutOutputError), files.open_draft(path) as file:
-        yield file
 
 
 def _end_child(child: subprocess.Popen[bytes]) -> None:
@@ -105,32 +88,48 @@ def run(command: Command, *, timeout_s: float | None = None) -> Result:
     """Run a program to its end and capture its output.
 
     It runs in its own session, so that Ctrl-C reaches only us. Raises ToolError if the program is
-    missing or does not end in `timeout_s`.
+    missing or does not end in `timeout_s`. If its server is silent, it is ended with NO_ANSWER.
     """
-    with _input(command.stdin_file) as stdin, _output(command.stdout_file) as stdout:
+    source, target = command.stdin_file, command.stdout_file
+    with files.open_input(source) as stdin, files.open_output(target) as stdout:
         pipe = subprocess.PIPE
         child = _open_child(command, stdin or pipe, stdout or pipe, pipe)
         try:
             stdin_bytes = None if stdin else command.stdin.encode()
-            out, err = child.communicate(stdin_bytes, timeout=timeout_s)
+            result = _communicate(child, command, stdin_bytes, timeout_s)
+        except ToolError as error:
+            _close_group(child)
+            result = Result(returncode=_TIMED_OUT, stderr=f"{NO_ANSWER}: {error}")
         except subprocess.TimeoutExpired as error:
             _close_group(child)
             raise ToolError(f"`{command}` did not end in {timeout_s:g} s") from error
         except BaseException:
             _close_group(child)
             raise
-        result = _result(child, out, err)
-        if stdout and child.returncode and not command.stdout_partial:
-            raise _CutOutputError
+        if stdout and result.returncode and not command.stdout_partial:
+            raise files.CutOutputError
     return result
 
 
-def _result(child: subprocess.Popen[bytes], out: bytes | None, err: bytes) -> Result:
-    return Result(
-        returncode=child.returncode,
-        stdout=(out or b"").decode(errors="replace"),
-        stderr=err.decode(errors="replace"),
-    )
+def _communicate(
+    child: subprocess.Popen[bytes], command: Command, stdin: bytes | None, timeout_s: float | None
+) -> Result:
+    """Return the child's result. Raises ToolError if its server is silent for two minutes."""
+    shell_words = command.argv[2].split() if command.argv[:2] == ("sh", "-c") else ()
+    question = None if timeout_s else _QUESTIONS.get([*shell_words, *command.argv][0])
+    while True:
+        try:
+            out, err = child.communicate(stdin, timeout=_LOOK_S if question else timeout_s)
+            return Result(
+                returncode=child.returncode,
+                stdout=(out or b"").decode(errors="replace"),
+                stderr=err.decode(errors="replace"),
+            )
+        except subprocess.TimeoutExpired:
+            if question is None:
+                raise
+        stdin = None  # is on its way: a second call of communicate takes none
+        run(question, timeout_s=SILENCE_S - _LOOK_S)
 
 
 def run_attached(command: Command) -> int:

@@ -12,6 +12,7 @@ DIR/rank<N>.<host>.nsys-rep. Exits with the command's own exit code, 128+n where
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import re
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
+_LEAST_ROOM = 16 << 20
 _BY_SIGNAL = 128  # exit codes from here on: a signal ended the program
 _NEVER = ": a window was never reached, or see its own message above"
 
@@ -161,6 +163,7 @@ class Recording:
         self.output.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.files("nsys-rep") or self.files("qdstrm"):
             raise RefusedError(f"{self.output / self.name}.nsys-rep exists: name another --output")
+        _require_room(env)
         started = time.time()
         sheltered = self.call.options.shelter
         recorded = Recorded(nsys, self.call.nsys_options, self.marked(env))
@@ -219,6 +222,18 @@ class Recording:
         words = self.call.nsys_options
         windows = ("--duration", "--capture-range", "-d", "-c")
         return "--kill=none" not in words and any(word.startswith(windows) for word in words)
+
+
+def _require_room(environ: Mapping[str, str]) -> None:
+    """Raise RefusedError if the temporary folder, where nsys records, is nearly full.
+
+    nsys 2023.4.4 does not end there after its program has (seen with 256 kB).
+    """
+    place = environ.get("TMPDIR") or "/tmp"
+    with contextlib.suppress(OSError):
+        if shutil.disk_usage(place).free < _LEAST_ROOM:
+            what = f"{place} has less than {_LEAST_ROOM >> 20} MB free, and nsys records there"
+            raise RefusedError(f"{what}: make room, or set TMPDIR to another place")
 
 
 def _left_behind(started: float) -> str:

@@ -20,6 +20,7 @@ from gpu_profile.errors import (
 )
 from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import REPORTS_INSIDE, Mount
+from gpu_profile.process import NO_ANSWER
 from gpu_profile.settings.settings import Settings
 
 RUN_LABEL, CONTAINER_LABEL = "gpu-profile.run", "gpu-profile.container"
@@ -46,6 +47,7 @@ _REFUSALS = (
     Refusal("is not running", SettingsError, "`invoke run` starts it"),
     Refusal("error setting rlimit", ToolError, "The engine's host allows no such --ulimit"),
     Refusal("No space left on device", ToolError, "`docker system df` shows what may go"),
+    Refusal(NO_ANSWER, EngineAwayError, "A job may run on: `invoke fetch` goes on once it answers"),
 )
 
 
@@ -59,8 +61,9 @@ _AWAY = (
     "EOF",
     "i/o timeout",
     "shutting down",
+    NO_ANSWER,
 )
-"""What the docker CLI says while its engine restarts or the way to it is cut."""
+"""What the docker CLI says while its engine restarts or the way to it is cut; or a hang."""
 AWAY_S = 120
 """How long an engine that does not answer is waited for. A restart takes 1 to 30 s."""
 _PAUSE_S = 5
@@ -73,6 +76,11 @@ def is_engine_away(result: Result) -> bool:
     return bool(result.returncode) and not refused and any(word in text for word in _AWAY)
 
 
+def has_hung(result: Result) -> bool:
+    """Return whether the engine was silent for two minutes already, as one that hangs."""
+    return NO_ANSWER in result.stderr
+
+
 def ask_patiently(command: Command) -> Steps[Result]:
     """Return the result of a docker command, tried for two minutes while the engine is away.
 
@@ -80,7 +88,7 @@ def ask_patiently(command: Command) -> Steps[Result]:
     """
     result = yield command
     for _ in range(AWAY_S // _PAUSE_S):
-        if not is_engine_away(result):
+        if not is_engine_away(result) or has_hung(result):
             break
         yield make_command("sleep", str(_PAUSE_S))
         result = yield command

@@ -142,7 +142,8 @@ class DockerLauncher(LauncherDefaults):
         result = yield container.inspect_container(job_id)
         if container.is_engine_away(result):
             reason = "the Docker Engine does not answer"
-            return JobStatus(state=JobState.UNKNOWN, reason=reason, patience_s=container.AWAY_S)
+            patience_s = 0 if container.has_hung(result) else container.AWAY_S
+            return JobStatus(state=JobState.UNKNOWN, reason=reason, patience_s=patience_s)
         return _read_own_status(job_id, result)
 
     def _require_own(self, job_id: str) -> Steps[None]:

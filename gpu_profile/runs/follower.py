@@ -73,7 +73,8 @@ class Absence:
         self._since = self._since or now
         if now - self._since >= status.patience_s:
             reason = status.reason or "its engine does not answer"
-            what = f"{self._run.handle} may run on: {reason}, for {status.patience_s:g} s now"
+            lasting = f", for {status.patience_s:g} s now" if status.patience_s else ""
+            what = f"{self._run.handle} may run on: {reason}{lasting}"
             raise EngineAwayError(what, f"`invoke fetch --job {self._run.id}` goes on")
 
 

@@ -55,6 +55,30 @@ def test_files_stand_in_for_long_strings(tmp_path: Path) -> None:
     assert target.read_bytes() == source.read_bytes()
 
 
+def test_a_program_whose_server_hangs_is_ended(
+    fake_tool: FakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """dockerd accepts connections while it is stopped, and answers none."""
+    monkeypatch.setattr(process, "_LOOK_S", 0.1)
+    monkeypatch.setattr(process, "SILENCE_S", 0.3)
+    fake_tool("docker", "exec sleep 600")
+    result = process.run(Command(argv=("docker", "save", "x"), stdout_file=tmp_path / "x"))
+    assert result.returncode == 124
+    assert result.stderr.startswith("no answer for 120 s: `docker version` did not end")
+    assert not (tmp_path / "x").exists()
+    assert process.run(make_command("sh", "-c", "docker info")).returncode == 124
+
+
+def test_a_slow_program_whose_server_answers_is_waited_for(
+    fake_tool: FakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(process, "_LOOK_S", 0.1)
+    slow = f"until [ -e {tmp_path}/asked ]; do sleep 0.05; done; cat"
+    fake_tool("docker", f'if [ "$1" = version ]; then touch {tmp_path}/asked; else {slow}; fi')
+    done = process.run(make_command("docker", "login", "--password-stdin", stdin="secret"))
+    assert done == Result(returncode=0, stdout="secret")
+
+
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(ToolError, match=r"did not end in 0.2 s"):

@@ -3,9 +3,11 @@
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+import shelter
 
 from tests.unit.agent.wrapper import PROFILE, Wrapper, python, wrapper_in
 
@@ -47,11 +49,20 @@ def test_every_variable_reaches_the_program() -> None:
     assert "A.B=1" in done.stdout.splitlines()
 
 
-def test_a_program_is_started_without_room_for_its_name(wrapper: Wrapper) -> None:
+def test_a_program_is_started_without_room_for_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """The report then has Python's name for the process."""
-    place = "import os; print('%o' % os.umask(0))"
-    done = wrapper.run("--", *python(place), TMPDIR="/proc", TEMP="/proc", TMP="/proc")
-    assert (done.returncode, done.stdout) == (0, "22\n")
+    monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
+    with shelter.restored(["/bin/true"], unblock=False) as words:
+        assert words[0] == sys.executable
+        assert words[-3:] == [f"{shelter._umask():04o}", "", "/bin/true"]
+
+
+def test_a_full_temporary_folder_is_refused(wrapper: Wrapper, small_disk: Path) -> None:
+    """A real nsys 2023.4.4 waits for ever there, when its program has ended."""
+    done = wrapper.run("--", "true", TMPDIR=str(small_disk))
+    line = f"profile.py: {small_disk} has less than 16 MB free, and nsys records there: make room,"
+    assert (done.returncode, wrapper.reports()) == (2, [])
+    assert done.stderr == f"{line} or set TMPDIR to another place\n"
 
 
 def test_a_file_that_is_no_program(wrapper: Wrapper) -> None:

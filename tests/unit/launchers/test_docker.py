@@ -363,6 +363,29 @@ def test_a_question_is_asked_again_while_the_engine_restarts() -> None:
     assert steps.send(inspected({"Status": "running"})).argv[:2] == ("docker", "stop")
 
 
+HUNG = Result(returncode=124, stderr="no answer for 120 s: `docker version` did not end in 110 s")
+
+
+def test_an_engine_that_hangs_was_waited_for_already() -> None:
+    status = LAUNCHER.status("train-1")
+    next(status)
+    with pytest.raises(StopIteration) as ended:
+        status.send(HUNG)
+    assert (ended.value.value.state, ended.value.value.patience_s) == (JobState.UNKNOWN, 0)
+    stop = LAUNCHER.stop("train-1")
+    next(stop)
+    with pytest.raises(EngineAwayError, match=r"no answer for 120 s.*`invoke fetch` goes on"):
+        stop.send(HUNG)
+
+
+def test_a_job_may_run_on_an_engine_that_hung_while_it_started() -> None:
+    steps = LAUNCHER.submit(job(), PLAN)
+    next(steps)
+    with pytest.raises(EngineAwayError, match="train-1 may run: its engine went away") as away:
+        steps.send(HUNG)
+    assert "`invoke fetch --job train-1` goes on if it does" in str(away.value)
+
+
 def test_a_program_in_the_user_s_directory_has_the_user_s_umask(tmp_path: Path) -> None:
     """nsys starts programs with umask 0: what they write would be everybody's to change."""
     line = submitted(work_here(tmp_path, "python3", "train.py"))
