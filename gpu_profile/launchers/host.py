@@ -1,18 +1,15 @@
 """Launcher `host`: jobs of this machine without Docker, in their run directories."""
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from gpu_profile.check import Check
 from gpu_profile.command import Command, Steps
-from gpu_profile.doctor.host import check_host, list_lacking
 from gpu_profile.job import Job, LauncherName, NsysPlan
-from gpu_profile.launcher import ImageFrom, JobStatus
+from gpu_profile.launcher import JobStatus
 from gpu_profile.launchers.agent import job_directory
-from gpu_profile.launchers.agent.scripts import Scripted
+from gpu_profile.launchers.one_host import OneHost
 from gpu_profile.launchers.remote_host import RemoteHost
 from gpu_profile.launchers.ssh_settings import SshSettings
 from gpu_profile.nsys import export as nsys_export
@@ -20,18 +17,14 @@ from gpu_profile.settings.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostLauncher(Scripted):
+class HostLauncher(OneHost):
     """Runs a job below Container-Root/agent/job.py. Its id is the job's directory.
 
     No command needs a shell, so that it works on Windows too.
     """
 
     name: ClassVar[LauncherName] = "host"
-    images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
-    possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.NOWHERE})
-    one_node: ClassVar[bool] = True
     report_dir: Path
-    nsys: str = ""
     workdir: str = ""
     agent: job_directory.Agent = field(
         default_factory=lambda: job_directory.Agent(python=sys.executable)
@@ -48,16 +41,6 @@ class HostLauncher(Scripted):
     @property
     def runs(self) -> str:
         return str(self.report_dir)
-
-    @property
-    def named_nsys(self) -> str:
-        return self.nsys
-
-    def doctor(self) -> Steps[tuple[Check, ...]]:
-        return (yield from check_host(self))
-
-    def lacking(self) -> Steps[Mapping[str, str]]:
-        return list_lacking((yield from self.facts()))
 
     def host(self) -> RemoteHost | None:
         return RemoteHost()

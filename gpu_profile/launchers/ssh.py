@@ -4,20 +4,17 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
-from gpu_profile.doctor.host import check_host, list_lacking
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
-from gpu_profile.launcher import ImageFrom, JobState, JobStatus
+from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.agent import job_directory
-from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
+from gpu_profile.launchers.one_host import OneHost
 from gpu_profile.launchers.remote_host import RemoteHost, below_home
 from gpu_profile.launchers.ssh_settings import SshSettings
 from gpu_profile.settings.settings import Settings
@@ -26,7 +23,7 @@ _JOB_ID = re.compile(r"(?P<host>(?:[^\[\]:]*@)?(?:\[[^\]]+\]|[^:]+)):(?P<directo
 
 
 @dataclass(frozen=True, kw_only=True)
-class SshLauncher(Scripted):
+class SshLauncher(OneHost):
     """Runs a job on a remote host. Its id is `user@address:directory`.
 
     The id is all that another shell needs to find the job. `directory` holds one folder for each
@@ -35,16 +32,12 @@ class SshLauncher(Scripted):
     """
 
     name: ClassVar[LauncherName] = "ssh"
-    images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
-    possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.NOWHERE})
-    one_node: ClassVar[bool] = True
     address: str
     report_dir: Path
     options: tuple[str, ...] = ()
     directory: str = ".gpu-profile"
     workdir: str = ""
     sync: Path | None = None
-    nsys: str = ""
     rsync: bool = True
     agent: job_directory.Agent = field(
         default_factory=lambda: job_directory.Agent(python=sys.executable)
@@ -67,16 +60,6 @@ class SshLauncher(Scripted):
     @property
     def runs(self) -> str:
         return self.directory
-
-    @property
-    def named_nsys(self) -> str:
-        return self.nsys
-
-    def doctor(self) -> Steps[tuple[Check, ...]]:
-        return (yield from check_host(self))
-
-    def lacking(self) -> Steps[Mapping[str, str]]:
-        return list_lacking((yield from self.facts()))
 
     def host(self) -> RemoteHost | None:
         return self.place()

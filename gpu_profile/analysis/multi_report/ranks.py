@@ -11,6 +11,7 @@ import numpy as np
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.multi_report.clues import read_clues
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.rank_variables import RANK_VARIABLES, SIZE_VARIABLES
 from gpu_profile.analysis.store.schema import (
     CONTEXT,
     KERNEL,
@@ -23,9 +24,6 @@ from gpu_profile.analysis.store.schema import (
 )
 from gpu_profile.analysis.store.target import read_hostname
 
-# Set for each process by torchrun, Open MPI, MPICH and Intel MPI, PMIx, Slurm.
-RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
-SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 FILE_RANK = re.compile(r"rank[-_.]?(\d+)", re.IGNORECASE)
 LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
 NCCL_INIT = re.compile(r"^ncclCommInit")

@@ -18,6 +18,11 @@ from gpu_profile.analysis.scrub.redactor import (
     Redactor,
     first_folders,
 )
+from gpu_profile.analysis.store.rank_variables import (
+    PLACE_VARIABLES,
+    RANK_VARIABLES,
+    SIZE_VARIABLES,
+)
 from gpu_profile.redact import is_secret, redact_argv
 
 KINDS = ("environment", "arguments", "output", "paths", "users", "hosts", "processes")
@@ -26,12 +31,7 @@ SYSTEM_TABLE = "TARGET_INFO_SYSTEM_ENV"
 OUTPUT_TABLES = ("ProcessStreams", "ANALYSIS_FILE")
 
 # A report's rank is read from these variables; they are kept if they are numbers.
-_RANK_WORDS = (
-    "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK OMPI_COMM_WORLD_RANK "
-    "OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK MPI_RANK "
-    "SLURM_PROCID SLURM_LOCALID SLURM_NTASKS SLURM_NODEID"
-)
-RANK_VARIABLES = tuple(_RANK_WORDS.split())
+RETAINED_VARIABLES = frozenset((*RANK_VARIABLES, *SIZE_VARIABLES, *PLACE_VARIABLES))
 
 _NAMED_RULES = (
     ("environment", re.compile(r"ENVIRON|ENV_VAR|^DeviceEnvironment$", re.IGNORECASE)),
@@ -75,7 +75,7 @@ class Wish:
 
     @property
     def variables(self) -> frozenset[str]:
-        return frozenset(RANK_VARIABLES) | (self.keep - set(KINDS))
+        return RETAINED_VARIABLES | (self.keep - set(KINDS))
 
 
 @dataclass

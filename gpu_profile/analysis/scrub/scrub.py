@@ -16,7 +16,6 @@ from gpu_profile.analysis.scrub.copy_tables import Copied, copy_tables, open_pai
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.scrub.rules import (
     KINDS,
-    RANK_VARIABLES,
     ReportNames,
     Wish,
     collect_names,
@@ -202,4 +201,4 @@ def _compress_copy(copy: Path) -> Path:
     return packed
 
 
-__all__ = ["KINDS", "RANK_VARIABLES", "Wish", "scrub_reports", "wish_of"]
+__all__ = ["KINDS", "Wish", "scrub_reports", "wish_of"]
