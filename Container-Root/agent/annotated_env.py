@@ -45,10 +45,12 @@ def describe_steps(file: Path, steps: str) -> str:
     """Return what to say of a window that the program did not reach to its end; otherwise ""."""
     first, _, end = steps.partition(":")
     try:
-        made = int(json.loads(file.read_text(encoding="utf-8"))["steps"])
+        step_count = int(json.loads(file.read_text(encoding="utf-8"))["steps"])
     except (OSError, ValueError, KeyError, TypeError):
         return "it made no step of PyTorch that could be counted"
-    if made >= int(end):
+    if step_count >= int(end):
         return ""
-    told = f"it ended after {made} steps"
-    return f"{told}: steps {first} to {made - 1} are recorded" if made > int(first) else told
+    ending = f"it ended after {step_count} steps"
+    if step_count <= int(first):
+        return ending
+    return f"{ending}: steps {first} to {step_count - 1} are recorded"

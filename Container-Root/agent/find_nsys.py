@@ -57,13 +57,13 @@ class Nsys(NamedTuple):
         return tuple(int(part) for part in re.findall(r"\d+", self.version)[:4])
 
 
-def patterns(windows: bool, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def list_patterns(windows: bool, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return (origin, glob) pairs in order of preference. PATH and NSYS are handled elsewhere."""
     toolkit = glob.escape(environ.get("CUDA_HOME") or environ.get("CUDA_PATH") or "")
     if windows:
         root = environ.get("ProgramFiles") or r"C:\Program Files"
-        found = [(origin, root + tail) for origin, tail in _WINDOWS]
-        return [*found, ("cuda", toolkit + r"\bin\nsys.exe")] if toolkit else found
+        places = [(origin, root + tail) for origin, tail in _WINDOWS]
+        return [*places, ("cuda", toolkit + r"\bin\nsys.exe")] if toolkit else places
     named = [("cuda", toolkit + "/nsight-systems*/target-linux-*/nsys")] if toolkit else []
     return [_POSIX[0], *named, *_POSIX[1:]]
 
@@ -72,12 +72,12 @@ def _candidates() -> Iterator[tuple[str, str]]:
     on_path = shutil.which("nsys")
     if on_path:
         yield "PATH", on_path
-    for origin, pattern in patterns(os.name == "nt", os.environ):
+    for origin, pattern in list_patterns(os.name == "nt", os.environ):
         for path in sorted(glob.glob(pattern), reverse=True):  # noqa: PTH207 - absolute, and Windows'
             yield origin, path
 
 
-def importer_of(nsys: Path) -> str:
+def find_importer(nsys: Path) -> str:
     """Return the path of the QdstrmImporter that this copy of nsys calls, or "".
 
     It lies in a folder beside the copy's own target-*: host-* in Nsight Systems, linux-desktop-*
@@ -88,8 +88,8 @@ def importer_of(nsys: Path) -> str:
     with real.open("rb") as file:
         if file.read(2) == b"#!":
             return str(real)
-    found = sorted(real.parent.parent.glob("*/QdstrmImporter*"))
-    return str(found[0]) if found else ""
+    paths = sorted(real.parent.parent.glob("*/QdstrmImporter*"))
+    return str(paths[0]) if paths else ""
 
 
 def _lacking(importer: str) -> str:
@@ -97,14 +97,14 @@ def _lacking(importer: str) -> str:
     if not Path(importer).name.startswith("QdstrmImporter"):
         return ""
     try:
-        said = _asked(importer, "--help").stderr.decode(errors="replace")
+        stderr = _call_program(importer, "--help").stderr.decode(errors="replace")
     except (OSError, subprocess.SubprocessError):
         return ""
-    match = re.search(r"loading shared libraries: (\S+?):", said)
+    match = re.search(r"loading shared libraries: (\S+?):", stderr)
     return match.group(1) if match else ""
 
 
-def _asked(*argv: str) -> subprocess.CompletedProcess[bytes]:
+def _call_program(*argv: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         argv,
         stdin=subprocess.DEVNULL,
@@ -114,52 +114,52 @@ def _asked(*argv: str) -> subprocess.CompletedProcess[bytes]:
     )
 
 
-def importers(found: Sequence[Nsys]) -> list[str]:
+def list_importers(copies: Sequence[Nsys]) -> list[str]:
     """Return the path of every QdstrmImporter beside these copies.
 
     Debian's packages put nsys and its importer into different folders: both places are searched.
     """
-    places = [Path(copy.path).resolve().parents for copy in found]
+    places = [Path(copy.path).resolve().parents for copy in copies]
     split = [above[3] / "nsight-systems" for above in places if len(above) > 3]
     paths = [path for above in split for path in sorted(above.glob("host-*/QdstrmImporter*"))]
-    own = [c.importer for c in found if Path(c.importer).name.startswith("QdstrmImporter")]
+    own = [c.importer for c in copies if Path(c.importer).name.startswith("QdstrmImporter")]
     return [*own, *map(str, paths)]
 
 
-def _looked_at(origin: str, path: str) -> Nsys | None:
+def _inspect_copy(origin: str, path: str) -> Nsys | None:
     """Return the copy with its version, or None if it does not run."""
     try:
-        told = _asked(path, "--version")
-        importer = importer_of(Path(path))
+        result = _call_program(path, "--version")
+        importer = find_importer(Path(path))
     except (OSError, subprocess.SubprocessError):
         return None
-    if told.returncode:
+    if result.returncode:
         return None
-    version = re.search(r"\d{4}\.\d+[\w.-]*", told.stdout.decode(errors="replace"))
+    version = re.search(r"\d{4}\.\d+[\w.-]*", result.stdout.decode(errors="replace"))
     lacks = _lacking(importer)
     return Nsys(path, origin, version.group(0) if version else "", "" if lacks else importer, lacks)
 
 
-def find(named: str = "") -> list[Nsys]:
+def find_copies(named: str = "") -> list[Nsys]:
     """Return every copy that runs, each real path once. With `named`, only that copy."""
     if named:
-        only = _looked_at("NSYS", str(Path(shutil.which(named) or named).absolute()))
+        only = _inspect_copy("NSYS", str(Path(shutil.which(named) or named).absolute()))
         return [only] if only else []
     seen: dict[str, Nsys] = {}
     for origin, path in _candidates():
         real = str(Path(path).resolve())
-        copy = None if real in seen else _looked_at(origin, path)
+        copy = None if real in seen else _inspect_copy(origin, path)
         if copy:
             seen[real] = copy
     return list(seen.values())
 
 
-def choose(found: Sequence[Nsys]) -> Nsys | None:
+def choose_copy(copies: Sequence[Nsys]) -> Nsys | None:
     """Return the newest copy that has an importer, otherwise the newest. The first wins ties."""
-    return max(found, key=lambda copy: (bool(copy.importer), copy.order), default=None)
+    return max(copies, key=lambda copy: (bool(copy.importer), copy.order), default=None)
 
 
-def described(copy: Nsys) -> str:
+def describe_copy(copy: Nsys) -> str:
     text = f"nsys {copy.version} from {copy.origin}: {copy.path}"
     if copy.importer:
         return text
@@ -167,7 +167,7 @@ def described(copy: Nsys) -> str:
     return text + f" (WARNING: {why}: its recordings stay .qdstrm files)"
 
 
-def missing(named: str) -> str:
+def explain_missing(named: str) -> str:
     where = f"{named} does not run" if named else "not in PATH, /opt/nvidia or the CUDA toolkit"
     return f"no nsys on this machine: {where}. Install nsight-systems-cli, or name one by NSYS"
 
@@ -182,15 +182,17 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = _options(argv)
-    found = find(options.nsys)
-    chosen = choose(found)
+    copies = find_copies(options.nsys)
+    chosen = choose_copy(copies)
     if options.json:
-        print(json.dumps({"found": [c._asdict() for c in found], "chosen": chosen and chosen.path}))
+        print(
+            json.dumps({"found": [c._asdict() for c in copies], "chosen": chosen and chosen.path})
+        )
         return 0
     if chosen is None:
-        print(missing(options.nsys), file=sys.stderr)
+        print(explain_missing(options.nsys), file=sys.stderr)
         return 3
-    print(described(chosen), file=sys.stderr)
+    print(describe_copy(chosen), file=sys.stderr)
     if options.arguments:
         return subprocess.call([chosen.path, *options.arguments], stdin=subprocess.DEVNULL)
     print(chosen.path)

@@ -49,8 +49,8 @@ def names(job: Path) -> list[str]:
         *job.iterdir(),
         *(p for d in job.glob("attempt-*") if _is_folder(d) for p in d.iterdir()),
     ]
-    found = [path.relative_to(job) for path in inside if path.name.endswith(_RECORDINGS)]
-    regular = [path for path in found if stat.S_ISREG((job / path).lstat().st_mode)]
+    recordings = [path.relative_to(job) for path in inside if path.name.endswith(_RECORDINGS)]
+    regular = [path for path in recordings if stat.S_ISREG((job / path).lstat().st_mode)]
     return sorted(p.as_posix() for p in regular if p.parts[0] != WORK and is_expected(p.as_posix()))
 
 

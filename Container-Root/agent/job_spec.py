@@ -61,13 +61,13 @@ def program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
     whoever works there would activate it. Raises RefusedError (exit code 5) if there is none.
     """
     if "/" in word or os.sep in word:
-        found = shutil.which(str(cwd / Path(word).expanduser()))
+        path = shutil.which(str(cwd / Path(word).expanduser()))
     else:
         places = [str(Path(p) / _PROGRAMS) for p in environments(cwd, environ)]
-        found = shutil.which(word, path=os.pathsep.join([*places, environ.get("PATH", os.defpath)]))
-    if found is None:
+        path = shutil.which(word, path=os.pathsep.join([*places, environ.get("PATH", os.defpath)]))
+    if path is None:
         raise RefusedError(f"there is no program {word!r} on this machine. Name it by its path", 5)
-    return str(Path(found).absolute())
+    return str(Path(path).absolute())
 
 
 def environments(cwd: Path, environ: Mapping[str, str]) -> list[str]:
@@ -82,9 +82,9 @@ def environments(cwd: Path, environ: Mapping[str, str]) -> list[str]:
 
 
 def nsys_of(named: str) -> dict[str, str]:
-    chosen = find_nsys.choose(find_nsys.find(named))
+    chosen = find_nsys.choose_copy(find_nsys.find_copies(named))
     if chosen is None:
-        raise RefusedError(find_nsys.missing(named), 3)
+        raise RefusedError(find_nsys.explain_missing(named), 3)
     if not chosen.importer:
-        print(find_nsys.described(chosen), file=sys.stderr)
+        print(find_nsys.describe_copy(chosen), file=sys.stderr)
     return dict(chosen._asdict())

@@ -27,7 +27,7 @@ _SMI_S = 60
 def _smi(*arguments: str) -> list[str]:
     """Return the output lines of nvidia-smi, or none if it is missing or finds no driver."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             ["nvidia-smi", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -37,7 +37,7 @@ def _smi(*arguments: str) -> list[str]:
         ).stdout.decode(errors="replace")
     except (OSError, subprocess.SubprocessError):
         return []
-    return [line.strip() for line in said.splitlines() if line.strip()]
+    return [line.strip() for line in output.splitlines() if line.strip()]
 
 
 def count_gpus(visible: str | None, listed: list[str]) -> int:
@@ -45,11 +45,11 @@ def count_gpus(visible: str | None, listed: list[str]) -> int:
 
     `visible` None means that the variable is not set: all GPUs are visible.
     """
-    there = sum(line.startswith("GPU ") for line in listed)
+    installed = sum(line.startswith("GPU ") for line in listed)
     if visible is None:
-        return there
+        return installed
     named = [word for word in visible.split(",") if word.strip() not in ("", "-1")]
-    return min(there, len(named))
+    return min(installed, len(named))
 
 
 def _read(path: Path) -> str:
@@ -70,8 +70,8 @@ def _value(text: str, key: str) -> str:
 
 def _free(directory: Path) -> int:
     """Return the free bytes of the directory's disk, or of the nearest existing parent's."""
-    there = next(p for p in (directory, *directory.parents) if p.exists())
-    return shutil.disk_usage(str(there)).free
+    nearest = next(p for p in (directory, *directory.parents) if p.exists())
+    return shutil.disk_usage(str(nearest)).free
 
 
 def _of_the_machine() -> bool:

@@ -124,7 +124,7 @@ class Recorded:
 
         `nsys` on PATH may be a wrapper script; the keeper knows the program behind it.
         """
-        own = find_nsys.importer_of(Path(self.keeper.nsys)) if self.keeper.nsys else ""
+        own = find_nsys.find_importer(Path(self.keeper.nsys)) if self.keeper.nsys else ""
         return [own] if own else _importers(self._nsys)
 
     def _export(self, report: Path) -> None:
@@ -158,7 +158,7 @@ def has_report(stream: Path) -> bool:
 
 def _importers(nsys: str) -> list[str]:
     """Return the importers of the copies of nsys on this machine, that of `nsys` first."""
-    return find_nsys.importers([*find_nsys.find(nsys), *find_nsys.find()])
+    return find_nsys.list_importers([*find_nsys.find_copies(nsys), *find_nsys.find_copies()])
 
 
 def _run(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> bool:

@@ -57,13 +57,13 @@ class Process(NamedTuple):
 
 def descendants() -> list[Process]:
     """Return every process below this one, nearest first. Empty on systems without /proc."""
-    found = [Process(os.getpid(), 0, "", False, 0)]
+    processes = [Process(os.getpid(), 0, "", False, 0)]
     everything = [
         process for process in map(_process, Path("/proc").glob("[0-9]*/stat")) if process
     ]
-    for one in found:
-        found += [process for process in everything if process.parent == one.pid]
-    return found[1:]
+    for one in processes:
+        processes += [process for process in everything if process.parent == one.pid]
+    return processes[1:]
 
 
 def _process(stat: Path) -> Process | None:
@@ -109,8 +109,8 @@ def _nsys_works() -> bool:
 
 
 def _nsys_ticks() -> int | None:
-    found = [p.ticks for p in descendants() if p.name.startswith(_NSYS) and not p.ended]
-    return sum(found) if found else None
+    ticks = [p.ticks for p in descendants() if p.name.startswith(_NSYS) and not p.ended]
+    return sum(ticks) if ticks else None
 
 
 def _living() -> bool:

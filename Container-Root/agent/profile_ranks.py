@@ -122,9 +122,9 @@ def resolved(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
 def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     """Run the command as this rank, under nsys if the rank is in --ranks. Returns its exit code."""
     env = {**environ, **here.environment(environ)}
-    recorded = not call.options.plain and chosen(call.options.ranks, here.rank)
+    is_recorded = not call.options.plain and chosen(call.options.ranks, here.rank)
     command = resolved(call.command, env)
-    if recorded:
+    if is_recorded:
         return Recording(call, here).run(command, env)
     # As process 1 of a container the command would get no SIGTERM unless it installs a handler
     # (pid_namespaces(7)): run it as a child instead.
@@ -166,17 +166,17 @@ class Recording:
         _require_room(env)
         started = time.time()
         sheltered = self.call.options.shelter
-        recorded = Recorded(nsys, self.call.nsys_options, self.marked(env))
-        with recorded.keeper, shelter.restored(command, sheltered) as words:
+        recording = Recorded(nsys, self.call.nsys_options, self.marked(env))
+        with recording.keeper, shelter.restored(command, sheltered) as words:
             argv = [*self.argv(nsys), *words]
             with shelter.blocked(sheltered):
-                child = Child(argv, recorded.environment, self.call.options.grace)
+                child = Child(argv, recording.environment, self.call.options.grace)
             code = _wait(child, self.call)
         if not self.files("nsys-rep") and not self.files("qdstrm"):
-            recorded.rescue(self.output / f"{self.name}.qdstrm")
-        recorded.mask(self.files("qdstrm"))
-        recorded.import_left(self.files("qdstrm"))
-        recorded.replace(self.files("nsys-rep"), self.here.rank)
+            recording.rescue(self.output / f"{self.name}.qdstrm")
+        recording.mask(self.files("qdstrm"))
+        recording.import_left(self.files("qdstrm"))
+        recording.replace(self.files("nsys-rep"), self.here.rank)
         return self.judged(code, bool(child.stopper.signum), started)
 
     def marked(self, env: Mapping[str, str]) -> dict[str, str]:

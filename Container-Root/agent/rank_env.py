@@ -48,23 +48,23 @@ class Place(NamedTuple):
         """
         if not self.started:
             return {}
-        found = {
+        variables = {
             "RANK": str(self.rank),
             "LOCAL_RANK": str(self.local_rank),
             "WORLD_SIZE": str(self.world_size),
             "LOCAL_WORLD_SIZE": str(self.local_world_size),
         }
         if self.local_world_size == self.world_size > 1:
-            found["MASTER_ADDR"] = environ.get("MASTER_ADDR", "127.0.0.1")
-            found["MASTER_PORT"] = environ.get("MASTER_PORT", _port(environ))
-        return found
+            variables["MASTER_ADDR"] = environ.get("MASTER_ADDR", "127.0.0.1")
+            variables["MASTER_PORT"] = environ.get("MASTER_PORT", _port(environ))
+        return variables
 
 
 def place(environ: Mapping[str, str]) -> Place:
     """Return this process's rank. Raises ValueError for a variable that is no number."""
     rows = [row for row in _STARTERS if row[0] in environ and row[1] in environ]
     if rows:
-        rank, local_rank, size, local_size = _whole(environ, rows)
+        rank, local_rank, size, local_size = _choose_row(environ, rows)
         world = _number(environ, size, 1)
         local = _number(environ, local_size, 1)
         return Place(_number(environ, rank), _number(environ, local_rank), world, local, True)
@@ -73,7 +73,7 @@ def place(environ: Mapping[str, str]) -> Place:
     return Place()
 
 
-def _whole(
+def _choose_row(
     environ: Mapping[str, str], rows: Sequence[tuple[str, str, str, str]]
 ) -> tuple[str, str, str, str]:
     """Return the first row, or one with the same ranks that has both sizes too.

@@ -123,12 +123,12 @@ class Child:
         nsys may not have started the program yet, and it waits for the program's own children.
         """
         patience = time.monotonic() + self._grace_s / 3
-        told: set[int] = set()
-        while process.returncode is None or not told:
-            fresh = [program for program in recorded() if program.pid not in told]
+        signalled: set[int] = set()
+        while process.returncode is None or not signalled:
+            fresh = [program for program in recorded() if program.pid not in signalled]
             send(signum, fresh)
-            told |= {program.pid for program in fresh}
-            if not told and not nsys_awaited(until=patience):
+            signalled |= {program.pid for program in fresh}
+            if not signalled and not nsys_awaited(until=patience):
                 with contextlib.suppress(ProcessLookupError):
                     process.send_signal(signum)
                 return

@@ -143,8 +143,8 @@ def _launch_values(data: mmap.mmap, names: set[bytes]) -> Iterator[Value]:
             length = _number(entry[3])
             if entry[2] not in names or entry[1][0] != len(entry[2]) or length >= _LONGEST:
                 continue
-            whole = _varint(2 + len(entry[2]) + 1 + len(entry[3]) + length)
-            if data[max(0, entry.start() - len(whole)) : entry.start()] == whole:
+            head = _varint(2 + len(entry[2]) + 1 + len(entry[3]) + length)
+            if data[max(0, entry.start() - len(head)) : entry.start()] == head:
                 yield Value(entry[2], entry.end(), entry.end() + length)
 
 
@@ -235,8 +235,8 @@ class StreamKeeper:
         self.nsys = os.readlink(str(agent / "exe"))  # noqa: PTH115 - of Python 3.9
         variables = (agent / "environ").read_bytes().split(b"\0")
         prefix = b"LD_LIBRARY_PATH="
-        found = [text[len(prefix) :] for text in variables if text.startswith(prefix)]
-        self.library_path = os.fsdecode(found[0]) if found else ""
+        library_paths = [text[len(prefix) :] for text in variables if text.startswith(prefix)]
+        self.library_path = os.fsdecode(library_paths[0]) if library_paths else ""
 
 
 def _is_agent(pid: int) -> bool:

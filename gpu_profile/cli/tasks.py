@@ -152,8 +152,8 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
             if error.errno not in _PLACES:
                 raise
             where = error.filename or getattr(options, "output", "") or "REPORT_DIR"
-            said = f"{where}: {error.strerror}. {_PLACES[error.errno]}"
-            raise Exit(f"error: {said}, or choose another place.", code=3) from None
+            sentence = f"{where}: {error.strerror}. {_PLACES[error.errno]}"
+            raise Exit(f"error: {sentence}, or choose another place.", code=3) from None
 
     body.__doc__ = verb.doc
     return body

@@ -35,14 +35,16 @@ def _fetch_pinned(url: str, sha256: str) -> Steps[PurePosixPath]:
 
     Raises ToolError if it cannot be had, or is not the file of that SHA-256.
     """
-    made = yield make_command("mktemp", "-d", _FOLDER)
-    folder = PurePosixPath(made.stdout.strip() or _FOLDER)
+    folder_result = yield make_command("mktemp", "-d", _FOLDER)
+    folder = PurePosixPath(folder_result.stdout.strip() or _FOLDER)
     file = folder / (PurePosixPath(url.partition("?")[0]).name or "file")
     curl = ("curl", "--fail", "--silent", "--show-error", "--location", "--retry", "3")
-    fetched = yield make_command(*curl, "--output", str(file), url)
-    if fetched.returncode:
+    download_result = yield make_command(*curl, "--output", str(file), url)
+    if download_result.returncode:
         yield from _remove_file(file)
-        raise ToolError(f"{url} cannot be read: {fetched.said}", "Name a mirror or a local copy")
+        raise ToolError(
+            f"{url} cannot be read: {download_result.said}", "Name a mirror or a local copy"
+        )
     checked = yield Command(argv=("sha256sum", "--check", "--status"), stdin=f"{sha256}  {file}\n")
     if checked.returncode:
         actual = yield make_command("sha256sum", str(file))

@@ -148,8 +148,8 @@ class DockerLauncher(LauncherDefaults):
 
     def _require_own(self, job_id: str) -> Steps[None]:
         """Raise SettingsError unless there is such a container, which `profile` started."""
-        asked = yield from container.ask_patiently(container.inspect_container(job_id))
-        _read_own_status(job_id, asked)
+        inspect_result = yield from container.ask_patiently(container.inspect_container(job_id))
+        _read_own_status(job_id, inspect_result)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         return container.follow_logs(job_id, follow=follow)

@@ -58,9 +58,9 @@ def make_resolve_command(
     )
 
 
-def parse_packages(result: Result, asked: tuple[str, ...]) -> dict[str, str]:
+def parse_packages(result: Result, names: tuple[str, ...]) -> dict[str, str]:
     """Return `NAME==VERSION --hash=sha256:…` by name. Raises ToolError with uv's reason."""
-    what = ", ".join(asked)
+    what = ", ".join(names)
     if result.returncode:
         reason = re.sub(r"\s+", " ", result.stderr.strip().removeprefix("error: "))
         raise ToolError(f"no wheels of {what} for this image: {reason}", "See their _VERSION keys")

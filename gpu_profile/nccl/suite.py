@@ -113,7 +113,7 @@ def with_json(job: Job, collective: str, directory: str) -> Job:
 
 
 def make_jobs(
-    asked: Suite, *, name: str, image: ImageRef | None, resources: Resources
+    suite: Suite, *, name: str, image: ImageRef | None, resources: Resources
 ) -> tuple[Job, ...]:
     """Return one job for each collective, without nsys.
 
@@ -125,13 +125,13 @@ def make_jobs(
     return tuple(
         Job(
             name=f"{name}-{collective.replace('_', '-')}",
-            command=list_words(collective, asked, gpus_per_process=gpus),
+            command=list_words(collective, suite, gpus_per_process=gpus),
             image=image,
             profile=None,
             resources=resources,
-            env=_DEBUG if asked.efa else {},
+            env=_DEBUG if suite.efa else {},
         )
-        for collective in asked.collectives
+        for collective in suite.collectives
     )
 
 
@@ -157,13 +157,13 @@ def read_results(directory: Path, collective: str) -> Measurement:
 
 
 def judge_measurements(
-    measurements: Iterable[Measurement], asked: Suite, logs: Iterable[str] = ()
+    measurements: Iterable[Measurement], suite: Suite, logs: Iterable[str] = ()
 ) -> None:
     """Raise GateError for the first failure: wrong results, bandwidth, transport."""
     for measurement in measurements:
         check_correct(measurement)
-        if asked.min_busbw is not None:
-            check_bandwidth(measurement, asked.min_busbw, asked.at)
-    if asked.efa:
+        if suite.min_busbw is not None:
+            check_bandwidth(measurement, suite.min_busbw, suite.at)
+    if suite.efa:
         for log in logs:
-            prove_efa(log, nics=asked.efa_nics)
+            prove_efa(log, nics=suite.efa_nics)

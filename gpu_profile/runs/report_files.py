@@ -49,20 +49,22 @@ def _list_behind(path: Path) -> list[Path]:
         return [find_export(path) or path]
     if not path.is_dir():
         raise ReportError(f"{path} is no file and no directory", "Give a report or a run")
-    recorded = {_strip_suffix(child): child for child in path.glob("*.nsys-rep") if child.is_file()}
+    recording_by_stem = {
+        _strip_suffix(child): child for child in path.glob("*.nsys-rep") if child.is_file()
+    }
     inside = [child for child in path.iterdir() if is_readable(child)]
-    inside = [child for child in inside if not _is_cut(child, recorded)]
+    inside = [child for child in inside if not _is_cut(child, recording_by_stem)]
     stems = {_strip_suffix(child) for child in inside}
-    recordings = [child for stem, child in recorded.items() if stem not in stems]
+    recordings = [child for stem, child in recording_by_stem.items() if stem not in stems]
     if not inside and not recordings:
         raise ReportError(f"{path} holds no report", "Give a .sqlite, .sqlite.gz or .nsys-rep")
     return sorted(inside + recordings, key=_sort_key)
 
 
-def _is_cut(export: Path, recorded: Mapping[str, Path]) -> bool:
+def _is_cut(export: Path, recording_by_stem: Mapping[str, Path]) -> bool:
     """Return whether an export is incomplete and the recording to repeat it from is there."""
     plain = export.name.endswith(".sqlite") and export.is_file()
-    return plain and _strip_suffix(export) in recorded and not is_whole_export(export)
+    return plain and _strip_suffix(export) in recording_by_stem and not is_whole_export(export)
 
 
 def find_export(path: Path) -> Path | None:

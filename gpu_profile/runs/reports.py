@@ -113,10 +113,10 @@ def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: P
     what = f"no report of rank {ranks} in {directory}"
     log = _read_tail(directory / OUTPUT_FILE)
     if _FULL in log:
-        left = _RECORDING.findall(log)
+        recordings = _RECORDING.findall(log)
         hint = "Make room, and run it again"
-        if left:
-            hint += f"; nsys left its recording in {left[-1]}, in the job, which is kept"
+        if recordings:
+            hint += f"; nsys left its recording in {recordings[-1]}, in the job, which is kept"
         raise ReportError(f"{what}: a disk was full ({_FULL})", hint)
     raise ReportError(what, f"See {directory / OUTPUT_FILE} for nsys' own words")
 

@@ -43,10 +43,10 @@ def load_graph_captures(database: Database, process: int) -> GraphCaptures:
     of_process = process_of(rows["globalTid"]) == process
     rows = {name: values[of_process] for name, values in rows.items()}
     cloned = rows["originalGraphNodeId"] != MISSING
-    made = np.flatnonzero(~cloned)
-    node, first = np.unique(rows["graphNodeId"][made], return_index=True)
+    created = np.flatnonzero(~cloned)
+    node, first = np.unique(rows["graphNodeId"][created], return_index=True)
     origin = _find_origins(node, rows["graphNodeId"][cloned], rows["originalGraphNodeId"][cloned])
-    event = made[first[origin]]
+    event = created[first[origin]]
     return GraphCaptures(node, rows["globalTid"][event], rows["start"][event])
 
 
@@ -55,8 +55,8 @@ def _find_origins(node: IntArray, clone: IntArray, original: IntArray) -> IntArr
     index = Index(node)
     origin = np.arange(len(node))
     of_clone, of_original = index.places(clone), index.places(original)
-    known = (of_clone >= 0) & (of_original >= 0)
-    origin[of_clone[known]] = of_original[known]
+    is_row = (of_clone >= 0) & (of_original >= 0)
+    origin[of_clone[is_row]] = of_original[is_row]
     for _ in range(MOST_CLONES):
         origin = origin[origin]
     return origin

@@ -230,10 +230,10 @@ def _cpu_stack(raw: Chain, frames: dict[tuple[int, int], Frame]) -> Stack:
     )
 
 
-def _indexed(kind: str, found: Sequence[tuple[int, int, Stack]]) -> HostStacks | None:
-    if not found:
+def _indexed(kind: str, samples: Sequence[tuple[int, int, Stack]]) -> HostStacks | None:
+    if not samples:
         return None
-    ordered = sorted(found, key=lambda sample: sample[:2])
+    ordered = sorted(samples, key=lambda sample: sample[:2])
     stacks = dict.fromkeys(stack for *_, stack in ordered)
     place = {stack: index for index, stack in enumerate(stacks)}
     time, thread = (np.array([one[key] for one in ordered], np.int64) for key in (0, 1))

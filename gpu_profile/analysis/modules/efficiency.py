@@ -66,10 +66,10 @@ class RankFlops:
         """The format with most FLOPs, which those of unknown format are counted in; "" if none is
         known.
         """
-        known: Counter[str] = Counter()
+        flops_by_format: Counter[str] = Counter()
         for one in self.sums:
-            known[one.format] += one.flops if one.format else 0
-        return max(known, key=lambda name: (known[name], name), default="")
+            flops_by_format[one.format] += one.flops if one.format else 0
+        return max(flops_by_format, key=lambda name: (flops_by_format[name], name), default="")
 
     def ideal_ns(self, one: FlopSum) -> float | None:
         """The time that the GPU needs for these FLOPs at its peak; None for an unknown GPU."""

@@ -51,10 +51,10 @@ def find_flop_calls(activity: Activity) -> FlopCalls | None:
     aten::convolution calls aten::cudnn_convolution: the outer one counts for both.
     """
     by_name = _count_by_name(activity.ranges)
-    known = activity.ranges.pick(np.flatnonzero(by_name[activity.ranges.name] != 0))
-    if not len(known.start):
+    counted = activity.ranges.pick(np.flatnonzero(by_name[activity.ranges.name] != 0))
+    if not len(counted.start):
         return None
-    calls = known.pick(np.flatnonzero(find_parents(known) == NO_RANGE))
+    calls = counted.pick(np.flatnonzero(find_parents(counted) == NO_RANGE))
     owners = find_owners_at(activity, calls.thread, calls.start)
     modules, module = _find_modules(owners, len(calls.start))
     work, kernel = _find_pass(activity, calls, owners), _find_kernels(activity, calls)

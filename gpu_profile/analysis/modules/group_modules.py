@@ -43,20 +43,20 @@ def group_modules(times: Sequence[ModuleTime], by: str = "module", depth: int = 
 
     `depth` 2 counts "transformer.h.3.attn" for "transformer.h"; 0 folds nothing.
     """
-    known = {time.module.name: time.module for time in times}
+    module_by_name = {time.module.name: time.module for time in times}
     groups: dict[str, dict[Module, list[ModuleTime]]] = {}
     for time in merge_ranks(times):
-        holder = find_holder(time.module, depth, known)
+        holder = find_holder(time.module, depth, module_by_name)
         groups.setdefault(name_group(holder, by), {}).setdefault(holder, []).append(time)
     return [_make_group(name, holders) for name, holders in groups.items()]
 
 
-def find_holder(module: Module, depth: int, known: Mapping[str, Module]) -> Module:
+def find_holder(module: Module, depth: int, module_by_name: Mapping[str, Module]) -> Module:
     """The module of the first `depth` parts of the name; one without a class if it has no forward
     of its own (a ModuleList).
     """
     name = cut_depth(module, depth)
-    return module if name == module.name else known.get(name, Module(name))
+    return module if name == module.name else module_by_name.get(name, Module(name))
 
 
 def name_group(module: Module, by: str) -> str:

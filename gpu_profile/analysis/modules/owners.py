@@ -185,8 +185,8 @@ def _set_collectives(activity: Activity, marks: Marks, codes: IntArray, book: _B
     for code, number in combinations:
         owner, name = owners[code], KINDS[number]
         synchronises = owner.work in (BACKWARD, ACCUMULATE) and name in SYNCHRONISE
-        known = owner.work != UNATTRIBUTED and not synchronises
-        module = owner.module if known else Module(f"({name})", COLLECTIVE)
+        has_owner = owner.work != UNATTRIBUTED and not synchronises
+        module = owner.module if has_owner else Module(f"({name})", COLLECTIVE)
         collectives.append(book.code(Owner(COLLECTIVE, module)))
     codes[rows] = np.array(collectives, np.int64)[of_owner]
     reducing = np.isin(kind, [KINDS.index(name) for name in REDUCING])

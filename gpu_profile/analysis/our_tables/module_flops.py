@@ -94,9 +94,9 @@ def merge_flops(parts: Sequence[FlopParts]) -> Table:
 
 
 def _name_sums(rank: RankFlops, by: str, depth: int) -> Iterator[tuple[str, FlopSum]]:
-    known = _known_modules(rank)
+    module_by_name = _known_modules(rank)
     for one in rank.sums:
-        name = one.kernel_class if by == "kernel" else _name(one.module, by, depth, known)
+        name = one.kernel_class if by == "kernel" else _name(one.module, by, depth, module_by_name)
         yield name, one
 
 
@@ -104,17 +104,17 @@ def _name_times(rank: RankFlops, by: str, depth: int) -> Iterator[tuple[str, int
     if by == "kernel":
         yield from rank.by_class.items()
         return
-    known = _known_modules(rank)
+    module_by_name = _known_modules(rank)
     for module, time in rank.by_module.items():
-        yield _name(module, by, depth, known), time
+        yield _name(module, by, depth, module_by_name), time
 
 
 def _known_modules(rank: RankFlops) -> dict[str, Module]:
     return {module.name: module for module in rank.by_module}
 
 
-def _name(module: Module, by: str, depth: int, known: Mapping[str, Module]) -> str:
-    return name_group(find_holder(module, depth, known), by)
+def _name(module: Module, by: str, depth: int, module_by_name: Mapping[str, Module]) -> str:
+    return name_group(find_holder(module, depth, module_by_name), by)
 
 
 def _sum_steps(ranks: Sequence[RankFlops]) -> _Row:
@@ -129,14 +129,14 @@ def _sum_steps(ranks: Sequence[RankFlops]) -> _Row:
 def _cells(row: _Row) -> tuple[Cell, ...]:
     flops = (row.flops.get(work) for work in PASSES)
     rate = row.model_flops / row.time / 1e3 if row.time else None
-    known = row.has_peak and row.ideal > 0
+    has_rate = row.has_peak and row.ideal > 0
     return (
         *(None if value is None else value / 1e12 for value in flops),
         row.time or None,
         rate,
         max(row.formats, key=lambda name: (row.formats[name], name)) or None,
-        row.model_flops / row.ideal / 1e3 if known else None,
-        compute_share(row.ideal, row.time) if known else None,
+        row.model_flops / row.ideal / 1e3 if has_rate else None,
+        compute_share(row.ideal, row.time) if has_rate else None,
     )
 
 

@@ -50,8 +50,8 @@ def _sum_classes(activity: Activity) -> dict[str, tuple[int, int, int]]:
     code, names = encode_column(ops.full_name[rows])
     first, last = steady_window(activity)
     steady = (ops.start[rows] >= first) & (ops.start[rows] < last)
-    whole = find_start_up(activity) is None
-    steady |= whole
+    has_no_start_up = find_start_up(activity) is None
+    steady |= has_no_start_up
     weights = (steady.astype(float), ops.duration[rows] * steady, ops.duration[rows] * ~steady)
     sums = [np.bincount(code, weights=weight, minlength=len(names)) for weight in weights]
     classes: dict[str, tuple[int, int, int]] = {}

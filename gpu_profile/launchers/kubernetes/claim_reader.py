@@ -54,7 +54,7 @@ def collect_from_claim(
     options: PodOptions,
     job_id: str,
     job: Object,
-    found: Sequence[Object],
+    job_pods: Sequence[Object],
     to: Path,
     *,
     lasting: bool,
@@ -64,10 +64,10 @@ def collect_from_claim(
     claim, directory = (str(notes[f"{manifests.PREFIX}/{key}"]) for key in ("claim", "reports"))
     # `lasting` is False for pods that end by themselves, perhaps during the copy: do not use
     # those.
-    pod = next((pod for pod in found if lasting and pods.is_running(pod)), None)
+    pod = next((pod for pod in job_pods if lasting and pods.is_running(pod)), None)
     is_new_pod = pod is None
     if pod is None:
-        pod = yield from _start_reader(cluster, options, job_id, found, claim, directory)
+        pod = yield from _start_reader(cluster, options, job_id, job_pods, claim, directory)
     problem = yield from copy_reports.copy_reports(cluster, pod, directory, to)
     if is_new_pod:
         yield cluster.kubectl(
@@ -84,12 +84,12 @@ def _start_reader(
     cluster: KubernetesCluster,
     options: PodOptions,
     job_id: str,
-    found: Sequence[Object],
+    job_pods: Sequence[Object],
     claim: str,
     directory: str,
 ) -> Steps[Object]:
     namespace, name = split_id(job_id)
-    image = str(found[0]["spec"]["containers"][0]["image"]) if found else str(options.image)
+    image = str(job_pods[0]["spec"]["containers"][0]["image"]) if job_pods else str(options.image)
     pod = make_reader_manifest(job_id, image, options, claim, directory.rpartition("/")[0])
     check_kubectl_result((yield cluster.create(pod)), f"reading the claim {claim}")
     ready = cluster.kubectl(

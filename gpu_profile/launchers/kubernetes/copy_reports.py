@@ -137,7 +137,7 @@ def _copy_files(
 
 def collect_from_pods(
     cluster: KubernetesCluster,
-    found: Sequence[Object],
+    job_pods: Sequence[Object],
     directory: str,
     to: Path,
     missing: Sequence[str],
@@ -147,8 +147,8 @@ def collect_from_pods(
     Raises ReportError that names each missing report and why. Reports that did arrive stay in
     `to`.
     """
-    lost = [*missing, *_list_unreadable(found)]
-    live = [pod for pod in found if pods.is_running(pod)]
+    lost = [*missing, *_list_unreadable(job_pods)]
+    live = [pod for pod in job_pods if pods.is_running(pod)]
     empty: list[str] = []
     for pod in live:
         problem = yield from copy_reports(cluster, pod, directory, to)
@@ -162,8 +162,8 @@ def collect_from_pods(
         raise ReportError(f"not every report could be fetched: {'; '.join(lost)}", hint)
 
 
-def _list_unreadable(found: Sequence[Object]) -> Iterator[str]:
-    for pod in found:
+def _list_unreadable(job_pods: Sequence[Object]) -> Iterator[str]:
+    for pod in job_pods:
         if not pods.is_running(pod):
             end = pods.describe_ending(pod) or pods.get_phase(pod).lower()
             node = pods.get_node(pod) or "no node"

@@ -119,7 +119,7 @@ class KubernetesJob(LauncherDefaults, ABC):
     def expected(self, job: Object) -> tuple[str, ...]:
         """Return the names of the pods that hold reports, if they follow from the job's name."""
 
-    def check(self, job: Object, found: Sequence[Object]) -> Steps[None]:
+    def check(self, job: Object, job_pods: Sequence[Object]) -> Steps[None]:
         """Raise JobError if a successful run lacks something, such as some of its hosts."""
         yield from ()
 
@@ -286,8 +286,8 @@ class KubernetesJob(LauncherDefaults, ABC):
         )
 
 
-def _list_missing_pods(expected: Sequence[str], found: Sequence[Object]) -> tuple[str, ...]:
-    pod_names = {pods.get_name(pod) for pod in found}
+def _list_missing_pods(expected: Sequence[str], job_pods: Sequence[Object]) -> tuple[str, ...]:
+    pod_names = {pods.get_name(pod) for pod in job_pods}
     return tuple(
         f"{name} is gone, its reports with it" for name in expected if name not in pod_names
     )

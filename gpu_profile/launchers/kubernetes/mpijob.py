@@ -88,7 +88,7 @@ class MpiJobLauncher(KubernetesJob):
     def stop_script(self) -> str:
         return _STOP
 
-    def check(self, job: Object, found: Sequence[Object]) -> Steps[None]:
+    def check(self, job: Object, job_pods: Sequence[Object]) -> Steps[None]:
         """Raise JobError if ranks ran on fewer hosts than there are workers.
 
         Each rank leaves a file `.ran.RANK.HOST`. mpirun exits with 0 even if it used fewer hosts.
@@ -96,7 +96,7 @@ class MpiJobLauncher(KubernetesJob):
         if self.kind.succeeded not in list_conditions(job):
             return
         directory, expected_pods, hosts = get_annotation(job, "reports"), self.expected(job), set()
-        for pod in filter(pods.is_running, found):
+        for pod in filter(pods.is_running, job_pods):
             marks = copy_reports.ask_pod(self.cluster, pod, _MARKS, directory)
             listed = check_kubectl_result(
                 (yield from marks), f"counting the hosts of {job['metadata']['name']}"
@@ -106,19 +106,19 @@ class MpiJobLauncher(KubernetesJob):
             used = f"{', '.join(sorted(hosts))} alone" if hosts else "none"
             what = f"of {len(expected_pods)} workers mpirun used {used}: {', '.join(expected_pods)}"
             hint = "See that the image's mpirun reads --hostfile; the job was left for a look"
-            remade = yield from self._list_remade(job, found)
+            remade = yield from self._list_remade(job, job_pods)
             if remade:
                 what += f"; {', '.join(remade)} was deleted before mpirun reached it, and made anew"
                 hint = "`kubectl get events` may say by whom; run it again"
             raise JobError(what, hint)
 
-    def _list_remade(self, job: Object, found: Sequence[Object]) -> Steps[tuple[str, ...]]:
+    def _list_remade(self, job: Object, job_pods: Sequence[Object]) -> Steps[tuple[str, ...]]:
         """Return the workers that are younger than the launcher, which starts after all workers."""
         facts = job["metadata"]
         job_id = f"{facts.get('namespace', '')}/{facts['name']}".lstrip("/")
         launchers = yield from get_pods(self.cluster, self.kind.speakers, job_id)
         began = min(map(_get_creation, launchers), default="")
-        return tuple(pods.get_name(pod) for pod in found if began and _get_creation(pod) > began)
+        return tuple(pods.get_name(pod) for pod in job_pods if began and _get_creation(pod) > began)
 
 
 def _get_creation(pod: Object) -> str:

@@ -166,12 +166,14 @@ def _find_leader(kind: Kind, job: Object) -> str:
 
 
 def _make_failed_status(
-    leader: str, condition: Object, found: Sequence[Object], *, stopped: bool
+    leader: str, condition: Object, job_pods: Sequence[Object], *, stopped: bool
 ) -> JobStatus:
-    leaders = [pod for pod in found if leader in pods.get_name(pod)]
+    leaders = [pod for pod in job_pods if leader in pods.get_name(pod)]
     end = next((pods.get_termination(pod) for pod in leaders if pods.get_termination(pod)), None)
     endings = [
-        f"{pods.get_name(pod)}: {ending}" for pod in found if (ending := pods.describe_ending(pod))
+        f"{pods.get_name(pod)}: {ending}"
+        for pod in job_pods
+        if (ending := pods.describe_ending(pod))
     ]
     reason = "; ".join(endings) or str(condition.get("message", "")).rstrip(": ")
     if not leaders:
@@ -184,14 +186,14 @@ def _make_failed_status(
 
 
 def _read_exit_codes(
-    cluster: KubernetesCluster, kind: Kind, job_id: str, found: Sequence[Object]
+    cluster: KubernetesCluster, kind: Kind, job_id: str, job_pods: Sequence[Object]
 ) -> Steps[Mapping[str, int]]:
     """Return the exit codes of pods that wait for the fetch, by pod, once all ranks have ended.
 
     The last line of a pod's output has its code: `gpu-profile: NAME ended with 1;`. Empty until
     all pods have ended.
     """
-    if not kind.holds or not found or not all(map(pods.is_running, found)):
+    if not kind.holds or not job_pods or not all(map(pods.is_running, job_pods)):
         return {}
     namespace, name = split_id(job_id)
     result = yield cluster.kubectl(
@@ -202,7 +204,7 @@ def _read_exit_codes(
         namespace=namespace,
     )
     codes = {m["pod"]: int(m["code"]) for m in _ENDED.finditer(result.stdout)}
-    return codes if len(codes) >= len(found) else {}
+    return codes if len(codes) >= len(job_pods) else {}
 
 
 def _make_held_status(codes: Mapping[str, int], *, stopped: bool) -> JobStatus:
@@ -216,52 +218,52 @@ def _make_held_status(codes: Mapping[str, int], *, stopped: bool) -> JobStatus:
 
 
 def _make_unfinished_status(
-    cluster: KubernetesCluster, kind: Kind, job_id: str, job: Object, found: Sequence[Object]
+    cluster: KubernetesCluster, kind: Kind, job_id: str, job: Object, job_pods: Sequence[Object]
 ) -> Steps[JobStatus]:
     """Return RUNNING, PENDING with a reason, or FAILED if the job cannot start or is too late."""
-    lost = yield from _find_lost_pod(found)
+    lost = yield from _find_lost_pod(job_pods)
     if lost:
         return JobStatus(state=JobState.FAILED, reason=lost)
-    started = any(_find_leader(kind, job) in pods.get_name(pod) for pod in found)
+    started = any(_find_leader(kind, job) in pods.get_name(pod) for pod in job_pods)
     # Pods count besides the condition `Running`: the operator may be behind, and a PyTorchJob is
     # Running with its master, which may wait for workers that never start.
-    short = kind.holds and any(pods.get_phase(pod) == "Pending" for pod in found)
+    short = kind.holds and any(pods.get_phase(pod) == "Pending" for pod in job_pods)
     if ("Running" in list_conditions(job) and not short) or (
-        started and all(pods.get_phase(pod) == "Running" for pod in found)
+        started and all(pods.get_phase(pod) == "Running" for pod in job_pods)
     ):
-        return _make_running_status(found)
-    wrong = pods.list_troubles(found)
+        return _make_running_status(job_pods)
+    wrong = pods.list_troubles(job_pods)
     warnings = yield from get_warnings(cluster, job_id)
     hopeless = [trouble for trouble in wrong if trouble.hopeless]
     refused = [line for line in warnings if "violates PodSecurity" in line]
-    if hopeless or (refused and not found):
+    if hopeless or (refused and not job_pods):
         return JobStatus(state=JobState.FAILED, reason=str([*hopeless, *refused][0]))
-    reason = pods.explain_waiting(wrong, warnings) or (_MORE if found else _NO_OPERATOR)
+    reason = pods.explain_waiting(wrong, warnings) or (_MORE if job_pods else _NO_OPERATOR)
     late = yield from _measure_lateness(job)
     if late:
         return JobStatus(state=JobState.FAILED, reason=f"not running after {late} s: {reason}")
     endings = [
-        f"{pods.get_name(pod)}: {end}" for pod in found if (end := pods.describe_ending(pod))
+        f"{pods.get_name(pod)}: {end}" for pod in job_pods if (end := pods.describe_ending(pod))
     ]
     if endings:
         return JobStatus(state=JobState.RUNNING, reason="; ".join(endings))
     return JobStatus(state=JobState.PENDING, reason=reason)
 
 
-def _make_running_status(found: Sequence[Object]) -> JobStatus:
+def _make_running_status(job_pods: Sequence[Object]) -> JobStatus:
     silent = [
         f"{pods.get_name(pod)}: {pods.get_node(pod)} does not answer"
-        for pod in found
+        for pod in job_pods
         if pods.is_deserted(pod)
     ]
     return JobStatus(state=JobState.RUNNING, reason="; ".join(silent))
 
 
-def _find_lost_pod(found: Sequence[Object]) -> Steps[str]:
+def _find_lost_pod(job_pods: Sequence[Object]) -> Steps[str]:
     """Return why waiting is useless: a pod was deleted on a node that does not answer."""
-    if any(pod["metadata"].get("deletionTimestamp") for pod in found):
+    if any(pod["metadata"].get("deletionTimestamp") for pod in job_pods):
         since = (yield from _get_cluster_time()) - timedelta(seconds=_PATIENCE_S)
-        for pod in found:
+        for pod in job_pods:
             if pods.is_overdue(pod, since.strftime(_STAMP)):
                 return f"{pods.get_name(pod)} was deleted, and {pods.get_node(pod)} does not answer"
     return ""

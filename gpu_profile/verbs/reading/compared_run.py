@@ -47,9 +47,9 @@ def make_compared_run(side: str, reports: Reading, path: Path) -> ComparedRun:
     if path.is_file():
         side_ranks = SideRanks(side, present, frozenset(ranks.missing), is_file=True)
         return ComparedRun(reports, side_ranks)
-    recorded = _recorded_ranks(Path(reports.sources[0].place).parent)
-    missing = recorded - _ranks_of_files(reports.sources) if recorded else frozenset(ranks.missing)
-    return ComparedRun(reports, SideRanks(side, present, missing, bool(recorded or ranks.world)))
+    expected = _recorded_ranks(Path(reports.sources[0].place).parent)
+    missing = expected - _ranks_of_files(reports.sources) if expected else frozenset(ranks.missing)
+    return ComparedRun(reports, SideRanks(side, present, missing, bool(expected or ranks.world)))
 
 
 def _recorded_ranks(directory: Path) -> frozenset[int]:

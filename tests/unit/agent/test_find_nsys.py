@@ -34,17 +34,17 @@ def test_the_newest_that_can_import_wins(
     found: tuple[tuple[str, str, str], ...], chosen: str
 ) -> None:
     copies = [Nsys(path, "PATH", version, importer) for path, version, importer in found]
-    best = find_nsys.choose(copies)
+    best = find_nsys.choose_copy(copies)
     assert best is not None
     assert best.path == chosen
 
 
 def test_none_is_none() -> None:
-    assert find_nsys.choose([]) is None
+    assert find_nsys.choose_copy([]) is None
 
 
 def test_the_order_of_places() -> None:
-    places = [origin for origin, _ in find_nsys.patterns(False, {"CUDA_HOME": "/opt/cuda"})]
+    places = [origin for origin, _ in find_nsys.list_patterns(False, {"CUDA_HOME": "/opt/cuda"})]
     assert list(dict.fromkeys(places)) == [
         "nsight-systems",
         "cuda",
@@ -54,7 +54,7 @@ def test_the_order_of_places() -> None:
 
 
 def test_windows_places_need_no_posix_path() -> None:
-    found = find_nsys.patterns(True, {"ProgramFiles": r"D:\Programs", "CUDA_PATH": r"D:\CUDA"})
+    found = find_nsys.list_patterns(True, {"ProgramFiles": r"D:\Programs", "CUDA_PATH": r"D:\CUDA"})
     assert found[0][1] == (
         r"D:\Programs\NVIDIA Corporation\Nsight Systems *\target-windows-x64\nsys.exe"
     )
@@ -64,16 +64,16 @@ def test_windows_places_need_no_posix_path() -> None:
 
 def test_a_named_one_wins_and_is_the_only_one(tmp_path: Path) -> None:
     path = fake(tmp_path / "target-linux-x64" / "nsys", "2024.1.1")
-    assert [copy.version for copy in find_nsys.find(str(path))] == ["2024.1.1"]
-    assert find_nsys.find("/nowhere/nsys") == []
+    assert [copy.version for copy in find_nsys.find_copies(str(path))] == ["2024.1.1"]
+    assert find_nsys.find_copies("/nowhere/nsys") == []
 
 
 def test_a_copy_without_importer_is_used_with_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "target-linux-x64" / "nsys"
     path.parent.mkdir()
     path.write_bytes(b"\x7fELF")
-    assert find_nsys.importer_of(path) == ""
-    assert "WARNING" in find_nsys.described(Nsys(str(path), "nsight-compute", "2025.3.1"))
+    assert find_nsys.find_importer(path) == ""
+    assert "WARNING" in find_nsys.describe_copy(Nsys(str(path), "nsight-compute", "2025.3.1"))
 
 
 def test_nsight_computes_importer_lies_in_a_folder_of_another_name(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_nsight_computes_importer_lies_in_a_folder_of_another_name(tmp_path: Pat
     for file in (path, importer):
         file.parent.mkdir(parents=True)
         file.write_bytes(b"\x7fELF")
-    assert find_nsys.importer_of(path) == str(importer)
+    assert find_nsys.find_importer(path) == str(importer)
 
 
 def test_an_importer_that_lacks_a_library_is_none_and_the_library_is_named(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_an_importer_that_lacks_a_library_is_none_and_the_library_is_named(tmp_p
     importer.chmod(0o755)
     assert find_nsys._lacking(str(importer)) == "libdw.so.1"
     copy = Nsys("nsys", "nsight-compute", "2025.3.1", "", "libdw.so.1")
-    assert "its importer lacks libdw.so.1" in find_nsys.described(copy)
+    assert "its importer lacks libdw.so.1" in find_nsys.describe_copy(copy)
 
 
 def test_debians_split_layout_has_an_importer(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_debians_split_layout_has_an_importer(tmp_path: Path) -> None:
     for file in (path, host):
         file.parent.mkdir(parents=True)
         file.write_bytes(b"\x7fELF")
-    assert find_nsys.importers([Nsys(str(path), "distribution")]) == [str(host)]
+    assert find_nsys.list_importers([Nsys(str(path), "distribution")]) == [str(host)]
 
 
 def test_none_here_exits_3_with_one_line(

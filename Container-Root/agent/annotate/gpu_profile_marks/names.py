@@ -27,8 +27,8 @@ class Names:
 
     def text(self, module: Any) -> str | None:  # noqa: ANN401 - a torch.nn.Module
         """Return the module's text, or None if it was never named."""
-        known = self._texts.get(id(module))
-        return known[1] if known is not None and known[0]() is module else None
+        entry = self._texts.get(id(module))
+        return entry[1] if entry is not None and entry[0]() is module else None
 
     def name_tree(self, root: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         """Name a module and all below it. A shared module keeps its first name."""

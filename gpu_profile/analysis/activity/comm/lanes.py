@@ -126,7 +126,7 @@ def guess_shift(first: Lane, lane: Lane) -> int:
 
 
 def fill(
-    found: Sequence[Arrivals],
+    arrivals_by_rank: Sequence[Arrivals],
     lanes: Sequence[tuple[Lane, int]],
     number: int,
     clock_error_ns: int = 0,
@@ -145,7 +145,7 @@ def fill(
     meet = ordered[-1] - clock_error_ns <= ends.min(axis=0) + END_SLACK_NS
     for (lane, _), part, start in zip(lanes, parts, starts, strict=True):
         rows = lane.rows[part][meet]
-        arrivals = found[lane.owner]
+        arrivals = arrivals_by_rank[lane.owner]
         others = np.where(start == ordered[-1], ordered[-2], ordered[-1])
         arrivals.last[rows] = ordered[-1][meet]
         arrivals.late[rows] = (start - others)[meet]
