@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tests.fuzz.cells import change_cells
 from tests.fuzz.child import Tally, check_in_child
 from tests.fuzz.whole_report import ANALYSED, COLUMNS, check
 
@@ -36,6 +37,7 @@ ANALYSES_EACH, PAGE_SHARE = 6, 0.2
 KINDS = (
     *("leafhead", "leafptr", "cellhead", "interior", "interiorptr", "anywhere", "dbheader"),
     *("varint", "child", "type", "schema", "truncate", "copied page", "torn page", "zeroed page"),
+    "cells",
 )
 NASTY = (0, 1, 2, 5, 10, 13, 0x7F, 0x80, 0x81, 0xFF, 0xFE)
 Tree = tuple[list[int], list[int]]
@@ -86,13 +88,18 @@ def tree(content: bytes, page: int, root: int) -> Tree:
     return interior, leaves
 
 
-def mutate(base: Base, generator: random.Random) -> tuple[bytes, str, list[str]]:
+def mutate(
+    base: Base, generator: random.Random, kinds: Sequence[str] = KINDS
+) -> tuple[bytes, str, list[str]]:
     """The changed report, the kind of change, and what was changed where."""
     data, notes = bytearray(base.content), list[str]()
-    kind = generator.choice(KINDS)
+    kind = generator.choice(kinds)
     if kind == "truncate":
         length = generator.randrange(len(data))
         return bytes(data[:length]), kind, [f"truncated to {length}"]
+    if kind == "cells":
+        content, statements = change_cells(base.content, generator)
+        return content, kind, statements
     if kind.endswith(" page"):
         return bytes(data), kind, [_change_page(base, data, kind, generator)]
     for _ in range(generator.choice([1, 1, 1, 2, 4])):
@@ -158,7 +165,12 @@ def _change_child(base: Base, data: bytearray, generator: random.Random) -> str:
 
 
 def run(
-    seed: int, count: int, bases: Sequence[Base], keep: Path | None = None, first: int = 0
+    seed: int,
+    count: int,
+    bases: Sequence[Base],
+    keep: Path | None = None,
+    first: int = 0,
+    kinds: Sequence[str] = KINDS,
 ) -> Tally:
     """Outcomes by label. Each mutation is a function of seed, its number and the bases alone."""
     tally = Tally()
@@ -166,7 +178,7 @@ def run(
         path = Path(folder) / "rank0.sqlite"
         for number in range(first, first + count):
             generator = random.Random(f"{seed} {number}")
-            content, kind, notes = mutate(generator.choice(bases), generator)
+            content, kind, notes = mutate(generator.choice(bases), generator, kinds)
             path.write_bytes(content)
             some = generator.sample(ANALYSED, ANALYSES_EACH)
             page = generator.random() < PAGE_SHARE
@@ -197,11 +209,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first mutation")
     parser.add_argument("--report", type=Path, nargs="*", help="each a .sqlite.gz to change")
+    parser.add_argument("--kind", nargs="*", choices=KINDS, default=KINDS)
     parser.add_argument("--keep", type=Path, help="directory for the inputs of defects")
     chosen = parser.parse_args()
     started = time.monotonic()
     bases = load_bases(chosen.report or ())
-    tally = run(chosen.seed, chosen.count, bases, chosen.keep, chosen.first)
+    tally = run(chosen.seed, chosen.count, bases, chosen.keep, chosen.first, chosen.kind)
     seconds = round(time.monotonic() - started)
     print(f"seed {chosen.seed}: {chosen.count} mutations in {seconds} s: {tally}")
 
