@@ -15,7 +15,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from job_state import NO_LINK, WORK, RefusedError
 
@@ -26,6 +26,12 @@ _RECORDINGS, _EXPORTS = (".nsys-rep", ".qdstrm", ".steps.json"), (".sqlite",)
 # `rank0.host.nsys-rep`, `attempt-1/rank0.host.nsys-rep`. Refused: `..`, a hidden file, a control
 # character, and a leading `-`, which programs would read as an option.
 _NAME = re.compile(r"(attempt-\d{1,6}/)?[^/\x00-\x1f\x7f.-][^/\x00-\x1f\x7f]{0,240}")
+_ARCHIVE_ERRORS = (
+    *(tarfile.TarError, EOFError, OSError),
+    *(ValueError, LookupError, ArithmeticError),
+)
+"""What tarfile raises for damaged archives; the last three for headers that it does not check."""
+_EMPTY_READS = 100
 STAGE = ".fetch"
 """Where rsync writes before its files are adopted; kept after a cut connection."""
 
@@ -73,18 +79,33 @@ def pack(job: Path) -> None:
             archive.add(str(job / name), name)
 
 
+class _EndingFile:
+    """A file to read once, which raises EOFError instead of an endless number of empty reads.
+
+    A member's header can tell a size of 10^20 bytes, which tarfile tries to skip in small reads.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._empty_reads = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self._empty_reads += not data
+        if self._empty_reads > _EMPTY_READS:
+            raise EOFError("a member is longer than the archive")
+        return data
+
+
 def unpack(archive_path: Path, to: Path, exports: bool = False) -> None:
     """Extract the expected reports of a tar archive by rename; refuse other members.
 
     The archive is removed in either case. Raises RefusedError (exit code 3).
     """
-    refused: list[str] = []
     try:
-        with tarfile.open(archive_path, mode="r|") as archive:
-            for member in archive:
-                if not _extract(archive, member, to, exports):
-                    refused.append(member.name)
-    except (tarfile.TarError, EOFError, OSError) as error:
+        with archive_path.open("rb") as file:
+            refused = _extract_all(file, to, exports)
+    except _ARCHIVE_ERRORS as error:
         raise RefusedError(f"what came of it is incomplete: {error}", 3) from None
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -92,8 +113,17 @@ def unpack(archive_path: Path, to: Path, exports: bool = False) -> None:
     _refuse(refused, "the archive")
 
 
+def _extract_all(file: IO[bytes], to: Path, exports: bool) -> list[str]:
+    """Extract the expected members; return the names of the others."""
+    ending = cast("IO[bytes]", _EndingFile(file))
+    with tarfile.open(fileobj=ending, mode="r|") as archive:
+        return [member.name for member in archive if not _extract(archive, member, to, exports)]
+
+
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Path, exports: bool) -> bool:
-    source = archive.extractfile(member) if member.isreg() else None
+    # A sparse member of 1 KB can tell a size of 8 EiB, and would be written with all its zeros.
+    plain = member.isreg() and not member.issparse()
+    source = archive.extractfile(member) if plain else None
     if source is None or not is_expected(member.name, exports):
         return False
     _store(source, to, member.name)

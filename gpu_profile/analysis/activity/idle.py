@@ -19,6 +19,7 @@ from gpu_profile.analysis.activity.activity import (
     NO_CALL,
     Activity,
     Calls,
+    Ops,
 )
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
@@ -107,9 +108,19 @@ def _make_gaps(start: IntArray, end: IntArray, cause: IntArray, next_op: IntArra
 @once_each
 def _plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, IntArray]:
     """The gaps, the operation after each, and the cause without regard to blocking calls."""
-    gaps = activity.ops.union().gaps()
+    gaps = _uncovered(activity.ops)
     next_op = np.searchsorted(activity.ops.start, gaps.end)
     return gaps, next_op, _classify_gaps(activity, gaps, next_op)
+
+
+def _uncovered(ops: Ops) -> Intervals:
+    """The time from the first operation to the last in which none ran.
+
+    An operation of 0 ns covers no time, but may be the first or the last.
+    """
+    busy, last = ops.union(), ops.end.max(keepdims=True)
+    start, end = np.r_[ops.start[:1], busy.end], np.r_[busy.start, last]
+    return Intervals(start[end > start], end[end > start])
 
 
 def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> IntArray:

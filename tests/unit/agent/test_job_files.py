@@ -76,6 +76,52 @@ HOSTILE = {
 }
 
 
+def sparse(name: str, size: int) -> tuple[tarfile.TarInfo, bytes]:
+    """512 bytes that tell a file of so many."""
+    member = tarfile.TarInfo(name)
+    member.size = 512
+    real = str(size)
+    member.pax_headers = {
+        **{"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": f"0,512,{real},0"},
+        **{"GNU.sparse.size": real, "GNU.sparse.name": name},
+    }
+    return member, bytes(512)
+
+
+def sized(name: str, size: str) -> tuple[tarfile.TarInfo, bytes]:
+    member, content = regular(name)
+    member.pax_headers = {"size": size}
+    return member, content
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        sparse("rank0.h.nsys-rep", 1 << 60),
+        sized("rank0.h.nsys-rep", "99999999999999999999"),
+        sized("rank0.h.nsys-rep", "-1024"),
+    ],
+    ids=["sparse", "huge", "negative"],
+)
+def test_an_archive_with_a_false_size_is_refused(
+    to: Path, tmp_path: Path, member: tuple[tarfile.TarInfo, bytes]
+) -> None:
+    """One of 10^20 bytes took tarfile for ever, one of 2^60 would have filled the disk."""
+    archive = packed(tmp_path / "a.tar", member, regular("rank1.h.nsys-rep"))
+    code, _, said = agent("unpack", str(archive), str(to))
+    assert code == 3
+    assert len(said.splitlines()) == 1
+    assert all(path.stat().st_size <= 10_240 for path in to.iterdir())
+
+
+def test_an_archive_with_a_size_that_is_no_number_is_no_traceback(to: Path, tmp_path: Path) -> None:
+    """Versions of Python read it as 0 bytes, or raise ValueError."""
+    archive = packed(tmp_path / "a.tar", sized("rank0.h.nsys-rep", ""))
+    code, _, said = agent("unpack", str(archive), str(to))
+    assert code in (0, 3)
+    assert "Traceback" not in said
+
+
 @pytest.mark.parametrize("member", HOSTILE.values(), ids=HOSTILE)
 def test_an_archive_brings_reports_only(
     to: Path, tmp_path: Path, member: tuple[tarfile.TarInfo, bytes]

@@ -1,6 +1,8 @@
 """Our tables on the recorded run: the numbers that were worked out by hand."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -57,11 +59,29 @@ def test_kernel_classes_sum_to_the_kernels(one_report: Database) -> None:
     assert "other" not in classes.column("Class")
 
 
-def test_breakdown_sums_to_the_span(one_report: Database) -> None:
-    table = OURS["temporal_breakdown"].table(one_report)
+def assert_sums_to_the_span(table: Table) -> None:
     columns = [table.column(LABELS[state]) for state in STATES]
     sums = [sum(int(cell or 0) for cell in row) for row in zip(*columns, strict=True)]
     assert sums == list(table.column("Span"))
+
+
+def test_breakdown_sums_to_the_span(one_report: Database) -> None:
+    assert_sums_to_the_span(OURS["temporal_breakdown"].table(one_report))
+
+
+@pytest.mark.parametrize("rows", ["rowid = 1", "rowid = 3", "rowid = 2", "1"])
+def test_operations_of_no_length_leave_no_time_out(tmp_path: Path, rows: str) -> None:
+    """The first one, the last one, one between, or all: a damaged page had such rows."""
+    (rank,) = ranks_of(1)
+    for _ in range(3):
+        rank.work(10)
+        rank.kernel(100)
+    path = rank.recording.save(tmp_path / "rank0.sqlite")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f'UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET "end" = start WHERE {rows}')
+        database.commit()
+    with Database.open(path) as report:
+        assert_sums_to_the_span(OURS["temporal_breakdown"].table(report))
 
 
 def test_rank_0_idles_because_its_host_is_late(one_report: Database) -> None:
