@@ -206,7 +206,7 @@ class Recording:
         news = describe_steps(self.steps_file, steps) if steps else ""
         if reports and news:
             say(f"rank {self.here.rank}: --steps {steps}: {news}")
-        if not reports:
+        if not reports and not self.files("qdstrm"):
             why = _left_behind(started) if stopped or code >= _BY_SIGNAL else ""
             why = why or (f": --steps {steps}: {news}" if news else "")
             say(f"rank {self.here.rank}: nsys wrote no report{why or _NEVER}")

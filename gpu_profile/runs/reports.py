@@ -98,19 +98,27 @@ _CAUSES: Mapping[str, str] = {
 }
 
 
+def has_recordings(directory: Path) -> bool:
+    """Return whether a rank left a report, or a .qdstrm that no importer made a report of."""
+    return any(any(directory.glob(f"rank*.{kind}")) for kind in ("nsys-rep", "qdstrm"))
+
+
 def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: Path) -> None:
     """Raise ReportError if a chosen rank left no report; it names a .qdstrm if that is there."""
     missing = sorted(set(expected) - {report.rank for report in reports})
     if not missing:
         return
-    ranks = ", ".join(map(str, missing))
     unfinished = sorted(path.name for path in directory.glob("*.qdstrm"))
-    if unfinished:
+    begun = [rank for rank in missing if any(n.startswith(f"rank{rank}.") for n in unfinished)]
+    lost = ", ".join(str(rank) for rank in missing if rank not in begun)
+    what = f"no report of rank {lost} in {directory}"
+    if begun:
+        ranks, names = ", ".join(map(str, begun)), ", ".join(unfinished)
         raise ReportError(
-            f"rank {ranks} left a recording that was not imported: {', '.join(unfinished)}",
+            f"rank {ranks} left a recording that was not imported: {names}"
+            + (f"; {what}" if lost else ""),
             f"An nsys with its importer reads it: `nsys import` or QdstrmImporter, in {directory}",
         )
-    what = f"no report of rank {ranks} in {directory}"
     log = _read_tail(directory / OUTPUT_FILE)
     if _FULL in log:
         recordings = _RECORDING.findall(log)

@@ -139,7 +139,7 @@ class Runner:
         # Reports of failed jobs are kept but not checked for events.
         run, trouble = self._read(job_id, run, () if failure else run.kinds)
         cancelled = status.state is JobState.CANCELLED
-        if failure and trouble and (run.reports or cancelled):
+        if failure and trouble and (cancelled or report.has_recordings(self.directory)):
             failure = JobError(f"{failure.what}; {trouble.what}", failure.hint)
         failure = failure or trouble
         phase = "cancelled" if cancelled else "failed" if failure else "done"

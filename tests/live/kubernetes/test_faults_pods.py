@@ -1,6 +1,7 @@
 """Pods that go away or never come: the line that says so, and what was recorded is fetched."""
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 
@@ -38,6 +39,21 @@ def test_an_evicted_launcher_ends_the_job_and_the_workers_reports_are_fetched(
     evict(cluster, cluster.pod_named("launcher")["name"])
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode == 5, done.stderr
+    assert len(cluster.reports()) == 2
+
+
+def test_a_deleted_launcher_ends_the_job_and_two_fetches_at_once_bring_it(
+    cluster: Cluster,
+) -> None:
+    handle = cluster.started("mpijob", *_STEADY)
+    cluster.wait_for("started", handle, ranks=2)
+    must(cluster.kubectl("delete", "pod", cluster.pod_named("launcher")["name"], "--now"))
+    words = cluster.argv("fetch", "--job", handle)
+    both = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for child in both:
+        _, said = child.communicate(timeout=300)
+        assert child.returncode == 5, said
+        assert "Traceback" not in said
     assert len(cluster.reports()) == 2
 
 

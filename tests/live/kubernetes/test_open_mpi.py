@@ -9,6 +9,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import make_command
+from tests.live.hosts import await_true
 from tests.live.kubernetes.conftest import Cluster, derived, must, pushed
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry]
@@ -64,6 +65,26 @@ def test_ranks_that_run_in_the_launcher_fail_at_once(cluster: Cluster, forgetful
     (output,) = cluster.directory.glob("*/output.log")
     assert "-launcher-" in output.read_text()
     assert "is no worker of this run" in output.read_text()
+
+
+def test_a_worker_that_is_deleted_before_mpirun_reaches_it_is_named(
+    cluster: Cluster, image: str, registry_address: str
+) -> None:
+    patient = derived(image, registry_address, HERE / "patient-mpirun", "/usr/local/bin/mpirun")
+    where = ("--detach", "--on=mpijob", "--nodes=2", "--gpus=0", f"--image={patient}")
+    handle = must(cluster.invoke("profile", *where, "--", "sh", "-c", "sleep 1")).split()[-1]
+    name = handle.rpartition("/")[2]
+    worker = f"{name}-worker-1"
+    directory = ("exec", worker, "--", "test", "-d", f"/wd/{name}")  # mpirun has asked for hosts
+    await_true(lambda: cluster.kubectl(*directory).returncode == 0)
+    must(cluster.kubectl("delete", "pod", worker, "--now"))
+    ready = ("wait", "--for=condition=Ready", f"pod/{worker}", "--timeout=5s")
+    await_true(lambda: cluster.kubectl(*ready).returncode == 0)
+    must(cluster.kubectl("exec", cluster.pod_named("launcher")["name"], "--", "touch", "/tmp/go"))
+    done = cluster.invoke("fetch", "--job", handle)
+    assert done.returncode in (5, 6), done.stderr
+    assert worker in done.stderr
+    assert "--hostfile" not in done.stderr
 
 
 def test_an_mpirun_that_never_ends_is_ended(

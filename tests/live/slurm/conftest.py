@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,19 @@ from tests.live.ssh.conftest import Server, started
 
 SLURM = Path(__file__).with_name("slurm.sh")
 Require = Callable[[str, object], None]
+
+
+@dataclass(frozen=True)
+class Killed:
+    """`killed.end("slurmd.n2")`, and `killed.start("slurmd.n2")`, once each."""
+
+    conf: Path
+
+    def end(self, name: str) -> None:
+        os.kill(int(self.conf.with_name(f"{name}.id").read_text()), signal.SIGKILL)
+
+    def start(self, name: str) -> None:
+        subprocess.run([SLURM, "again", self.conf.parent, name], check=True)
 
 
 def slurm_of(require: Require, directory: Path, *lines: str) -> Iterator[str]:
@@ -34,6 +49,13 @@ def slurm_conf(require: Require, tmp_path_factory: pytest.TempPathFactory) -> It
 def forgetful_conf(require: Require, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A controller that forgets a job within a minute, and a database that does not."""
     yield from slurm_of(require, tmp_path_factory.mktemp("forgetful"), "MinJobAge=5", "accounting")
+
+
+@pytest.fixture
+def killed(require: Require, tmp_path: Path) -> Iterator[Killed]:
+    """A Slurm that may lose its parts, and gives a node up after 10 s."""
+    for conf in slurm_of(require, tmp_path / "slurm", "SlurmdTimeout=10"):
+        yield Killed(Path(conf))
 
 
 @pytest.fixture(scope="session")

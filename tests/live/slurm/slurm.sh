@@ -3,11 +3,12 @@
 #   tests/live/slurm/slurm.sh start DIR [LINE…]    prints the path of slurm.conf, for SLURM_CONF;
 #                                                  each LINE goes into it, the line `accounting`
 #                                                  as those of accounting.sh
+#   tests/live/slurm/slurm.sh again DIR NAME       a server that was killed: slurmctld, slurmd.n2
 #   tests/live/slurm/slurm.sh stop DIR
 # It lives in DIR, with its own munge key, socket and ports; the machine's own stays as it is.
 set -euo pipefail
 
-readonly verb=${1:?usage: slurm.sh start|stop DIR} target=${2:?usage: slurm.sh start|stop DIR}
+readonly verb=${1:?usage: slurm.sh start|again|stop DIR} target=${2:?usage: slurm.sh start|again|stop DIR}
 mkdir -p "${target}"
 shift 2
 readonly lines=("$@")
@@ -102,9 +103,27 @@ start() {
     printf '%s\n' "${SLURM_CONF}"
 }
 
+# The controller reads the state that it left (without -c).
+again() {
+    case $1 in
+        slurmctld)
+            launch slurmctld slurmctld -D
+            await slurmctld scontrol ping
+            ;;
+        slurmd.*)
+            launch_node "${1#slurmd.}"
+            await 'both nodes' both_idle
+            ;;
+        *) die "no server $1" ;;
+    esac
+}
+
 stop() {
     "${0%/*}/accounting.sh" stop "${dir}"
     end slurmd.n2 slurmd.n1 slurmctld munged
 }
 
-obey "${verb}"
+case ${verb} in
+    again) again "${lines[0]}" ;;
+    *) obey "${verb}" ;;
+esac

@@ -55,3 +55,13 @@ def test_a_recording_without_its_import_is_named(tmp_path: Path) -> None:
     (tmp_path / "rank0.host.qdstrm").touch()
     with pytest.raises(ReportError, match=r"not imported: rank0\.host\.qdstrm. An nsys with"):
         reports.check_ranks((), [0], tmp_path)
+
+
+def test_a_rank_without_a_recording_is_told_from_one_with(tmp_path: Path) -> None:
+    (tmp_path / "rank1.vm.qdstrm").write_bytes(b"recorded")
+    with pytest.raises(ReportError) as caught:
+        reports.check_ranks((), [0, 1, 2], tmp_path)
+    assert caught.value.what == (
+        "rank 1 left a recording that was not imported: rank1.vm.qdstrm;"
+        f" no report of rank 0, 2 in {tmp_path}"
+    )
