@@ -17,13 +17,9 @@ FIRST = (
     *("kubernetes/test_faults_pods.py", "ssh", "kubernetes/test_injector_live.py"),
 )
 """The groups that take minutes: pytest-xdist begins with them, and fills up with single tests."""
-SINGLE = (
-    "test_container_verbs.py",
-    "test_docker_profile.py",
-    "test_nsys_cpu.py",
-    "host/test_host.py",
-)
-"""Files whose tests share nothing."""
+SINGLE = ("test_container_verbs.py", "test_nsys_cpu.py", "host/test_host.py")
+"""Files whose tests share nothing. Those of test_docker_profile.py share names of containers: runs
+of one program that begin in one second have one, such as sh-20261122-192505."""
 WHOLE = ("slurm", "ssh", "registry", "installed")
 """Folders whose tests share a server, a queue or an image."""
 ALONE = (
