@@ -100,7 +100,7 @@ def _list_delays(view: View, cause: int) -> list[str]:
     if not period:
         rare = find_rare(values)
         return [f"rank {view.rank}: {rare}"] if rare else []
-    loads = [f"so waits a data loader whose {period.n} workers are too slow"]
+    loads = [f"a data loader whose {period.n} workers are too slow waits in this way"]
     return [f"rank {view.rank}: {period}", *(loads if work and work.before_input else [])]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.host.stacks import HostStacks
+from gpu_profile.analysis.host.stacks import HostStacks, Stack
 
 # Files of torch.compile (2.1 to 2.11), Triton and JAX that are on the stack while they compile and
 # never while what they compiled runs. (torch/_dynamo/eval_frame.py is there in each call.)
@@ -17,6 +17,10 @@ COMPILER = re.compile(
     r"|triton/(backends/\w+/compiler|compiler/code_generator)\.py$"
     r"|jax/_src/(compiler|interpreters/mlir)\.py$"
 )
+# While such a package is imported, for seconds in a program that compiles nothing, its files are on
+# the stack too, below the body of a module.
+LIBRARY = re.compile(r"/(torch|triton|jax|jaxlib)/")
+BODY = "<module>"
 # A sample stands for the time to the thread's next one, but for twice the usual time at most: a
 # thread without samples in between may have done anything.
 MOST_PERIODS = 2
@@ -24,7 +28,7 @@ MOST_PERIODS = 2
 
 def find_compilations(stacks: HostStacks, threads: IntArray) -> Intervals:
     """The time in which one of these threads compiled; nothing without Python samples."""
-    compiles = [any(COMPILER.search(one.file) for one in stack) for stack in stacks.stacks]
+    compiles = [_compiles(stack) for stack in stacks.stacks]
     if stacks.kind != "Python" or not any(compiles):
         return NOTHING
     rows = np.flatnonzero(is_among(stacks.thread, list_distinct(threads)))
@@ -35,3 +39,8 @@ def find_compilations(stacks: HostStacks, threads: IntArray) -> Intervals:
     compiling = np.array(compiles, bool)[stacks.stack[rows[:-1]]]
     end = time[:-1] + np.minimum(length, int(MOST_PERIODS * usual))
     return Intervals.union(time[:-1][compiling], end[compiling])
+
+
+def _compiles(stack: Stack) -> bool:
+    imports = any(one.function == BODY and LIBRARY.search(one.file) for one in stack)
+    return not imports and any(COMPILER.search(one.file) for one in stack)

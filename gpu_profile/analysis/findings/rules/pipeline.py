@@ -178,7 +178,7 @@ def _finding(stages: _Stages, bound: int) -> Finding:
         "stage",
         gain,
         (
-            f"of a step of {step:.2f} ms each stage waits for the others: {bubbles}",
+            f"of a mean step of {step:.2f} ms each stage waits for the others: {bubbles}",
             f"ideal for {len(stages.views)} even stages and {stages.messages} microbatches: "
             f"{100 * stages.ideal:.0f} %, (p - 1) / (m + p - 1)",
             f"stage {bound} works {step * work[bound]:.2f} ms a step, the mean stage "

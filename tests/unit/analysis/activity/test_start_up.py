@@ -64,12 +64,16 @@ def test_the_compilation_by_xla_is_a_part(tmp_path: Path) -> None:
 
 FRAMES = {
     "compiles": ("compile_inner", "/usr/lib/python3/dist-packages/torch/_dynamo/convert_frame.py"),
+    "imports": ("<module>", "/usr/lib/python3/dist-packages/torch/_dynamo/convert_frame.py"),
+    "reads": ("read", "/job/reader.py"),
     "runs": ("_fn", "/usr/lib/python3/dist-packages/torch/_dynamo/eval_frame.py"),
 }
 
 
-@pytest.mark.parametrize(("state", "seconds"), [("compiles", 2.0), ("runs", None)])
-def test_python_samples_tell_compilation_from_a_call_of_what_was_compiled(
+@pytest.mark.parametrize(
+    ("state", "seconds"), [("compiles", 2.0), ("runs", None), ("imports", None), ("reads", None)]
+)
+def test_python_samples_tell_compilation_from_imports_and_calls_of_what_was_compiled(
     state: str, seconds: float | None, tmp_path: Path
 ) -> None:
     def works(rank: Rank) -> None:

@@ -95,7 +95,7 @@ def test_a_wait_before_each_fourth_batch_may_be_the_loaders(tmp_path: Path) -> N
     recording = training.record()
     (finding,) = [f for f in judged(recording, tmp_path) if f.kind == "idle"]
     assert finding.cause == "host"
-    assert "so waits a data loader whose 4 workers are too slow" in finding.evidence
+    assert "a data loader whose 4 workers are too slow waits in this way" in finding.evidence
     assert "If it loads data there: prepare batches ahead" in finding.advice
 
 

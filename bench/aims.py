@@ -1,0 +1,161 @@
+"""The five aims for the cost of reading: a page, two ratios to nsys, memory, small reports.
+
+    .venv/bin/python bench/aims.py [--nsys PATH] [--base CHECKOUT] [--best 3] [--folder /tmp/…]
+        [--only page|five|kernels|memory|small]
+
+The aims are for two cores. `--base` is a checkout of commit a407b15, which the memory is compared
+with (git worktree add --detach /tmp/base a407b15); `--nsys` is an nsys with `stats` (default: on
+PATH; tests/live/nsys-oracle.sh unpacks one). Contenders run in turns, each `--best` times, and the
+fastest counts. Columns of CPU time hold on a busy machine too.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bench.analysis_bench import FIVE, OURS, RECORDED  # noqa: E402
+from bench.big_report import big_report  # noqa: E402
+from bench.cost import Cost, cost  # noqa: E402
+from gpu_profile.table import Cell, Column, Table  # noqa: E402
+from gpu_profile.table_formats import to_text  # noqa: E402
+
+# 405 copies of a recorded report are 2.4 million kernels and 480 MB, 168 copies a million kernels.
+BIG, MILLION, RANKS = 405, 168, 8
+COLUMNS = (
+    *(Column("Aim"), Column("Measured", "", 2), Column("Goal", "", 2), Column("Holds")),
+    *(Column("By CPU time", "", 2), Column("Ours", "s", 2), Column("Ours", "MB", 0)),
+)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """`nsys`: a program, "" for none. `base`: a checkout, None for none."""
+
+    nsys: str
+    base: Path | None
+    best: int
+    folder: Path
+
+    def reports(self, times: int, ranks: int) -> list[str]:
+        """The paths of big reports, made once; each of four recorded ranks is used in turn."""
+        paths = [self.folder / f"rank{rank}.x{times}.sqlite" for rank in range(ranks)]
+        for rank, path in enumerate(paths):
+            big_report(RECORDED / f"rank{rank % 4}.sqlite.gz", path, times)
+        return [str(path) for path in paths]
+
+
+def in_turns(contenders: Sequence[Sequence[str]], best: int) -> list[Cost]:
+    """The fastest of `best` runs of each command, by seconds and by CPU time apart."""
+    rounds = [[cost(argv) for argv in contenders] for _ in range(best)]
+    return [
+        Cost(
+            min(one.seconds for one in runs),
+            min(one.processor for one in runs),
+            max(one.megabytes for one in runs),
+        )
+        for runs in zip(*rounds, strict=True)
+    ]
+
+
+def verb(root: Path, name: str, reports: Sequence[str], *words: str) -> tuple[str, ...]:
+    """A verb of a checkout, as a user types it."""
+    invoke = (sys.executable, "-m", "invoke", "--search-root", str(root), name)
+    given = (f"--report={report}" for report in reports)
+    return ("env", f"--chdir={root}", f"PYTHONPATH={root}", *invoke, *given, *words)
+
+
+def judge_page(wish: Wish) -> Iterator[tuple[Cell, ...]]:
+    page = f"--output={wish.folder / 'page.html'}"
+    argv = verb(ROOT, "html", wish.reports(MILLION, RANKS), page)
+    (us,) = in_turns([argv], wish.best)
+    name = f"page of {RANKS} ranks, a million kernels each: seconds"
+    yield (name, us.seconds, 6, us.seconds <= 6, us.processor, us.seconds, us.megabytes)
+
+
+def judge_tables(wish: Wish, name: str, tables: str, goal: float) -> Iterator[tuple[Cell, ...]]:
+    (report,) = wish.reports(BIG, 1)
+    ours = (sys.executable, "-c", OURS, report, tables)
+    output = ("--format", "csv", "--output", str(wish.folder / "nsys"), "--force-overwrite=true")
+    theirs = (wish.nsys, "stats", "--force-export=false", *output, "--report", tables, report)
+    us, them = in_turns([ours, theirs], wish.best)
+    ratio = them.seconds / us.seconds
+    by_cpu = them.processor / us.processor
+    yield (name, ratio, goal, ratio >= goal, by_cpu, us.seconds, us.megabytes)
+
+
+def judge_five(wish: Wish) -> Iterator[tuple[Cell, ...]]:
+    yield from judge_tables(wish, "five tables: times faster than nsys stats", FIVE, 18)
+
+
+def judge_kernels(wish: Wish) -> Iterator[tuple[Cell, ...]]:
+    name = "cuda_gpu_kern_sum: times faster than nsys stats"
+    yield from judge_tables(wish, name, "cuda_gpu_kern_sum", 22)
+
+
+def judge_memory(wish: Wish) -> Iterator[tuple[Cell, ...]]:
+    assert wish.base is not None
+    large, two = wish.reports(BIG, 1), wish.reports(MILLION, 2)
+    page = f"--output={wish.folder / 'two.html'}"
+    for name, reports, words in (
+        ("stats", large, ("--table=cuda_gpu_kern_sum",)),
+        ("stats", large, (f"--table={FIVE}",)),
+        ("html", two, (page,)),
+    ):
+        contenders = [verb(root, name, reports, *words) for root in (ROOT, wish.base)]
+        us, them = in_turns(contenders, wish.best)
+        what = words[0].partition("=")[2] if name == "stats" else "page of two ranks"
+        what = "five tables" if "," in what else what
+        ratio, by_cpu = us.megabytes / them.megabytes, us.processor / them.processor
+        named = f"memory of {what}, share of the base's"
+        yield (named, ratio, 1, ratio <= 1, by_cpu, us.seconds, us.megabytes)
+
+
+def judge_small(wish: Wish) -> Iterator[tuple[Cell, ...]]:
+    (us,) = in_turns([verb(ROOT, "diagnose", wish.reports(1, 4))], wish.best)
+    name = "diagnose of four reports of 1 MB: seconds of CPU"
+    yield (name, us.processor, 2, us.processor <= 2, us.processor, us.seconds, us.megabytes)
+
+
+PARTS: dict[str, Callable[[Wish], Iterator[tuple[Cell, ...]]]] = {
+    "page": judge_page,
+    "five": judge_five,
+    "kernels": judge_kernels,
+    "memory": judge_memory,
+    "small": judge_small,
+}
+
+
+def list_possible(wish: Wish, chosen: Sequence[str]) -> list[str]:
+    """The chosen parts whose contenders are here; names the others on stderr."""
+    absent = {} if wish.nsys else dict.fromkeys(("five", "kernels"), "give --nsys")
+    absent |= {} if wish.base else {"memory": "give --base"}
+    for part in chosen:
+        if part in absent:
+            sys.stderr.write(f"{part} is left out: {absent[part]}\n")
+    return [part for part in chosen if part not in absent]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nsys", default=shutil.which("nsys") or "", help="default: on PATH")
+    parser.add_argument("--base", type=Path, help="a checkout of a407b15")
+    parser.add_argument("--best", type=int, default=3)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "aims-bench")
+    parser.add_argument("--only", choices=PARTS, action="append")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    wish = Wish(given.nsys, given.base and given.base.resolve(), given.best, given.folder)
+    parts = list_possible(wish, given.only or list(PARTS))
+    rows = tuple(row for part in parts for row in PARTS[part](wish))
+    sys.stdout.write(to_text(Table("aims", COLUMNS, rows), 200))
+
+
+if __name__ == "__main__":
+    main()
