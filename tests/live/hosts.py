@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -58,6 +59,42 @@ class Invoked:
     def record(self) -> dict[str, Any]:
         record: dict[str, Any] = json.loads((self.latest() / "run.json").read_text())
         return record
+
+
+class Installed(Invoked):
+    """`gpu-profile`, as a wheel installs it, in a directory of the user's own."""
+
+    def __init__(self, invoked: Invoked, directory: Path) -> None:
+        super().__init__(invoked.runs, {**invoked.environ, "PYTHONPATH": str(ROOT)})
+        self.environ = {k: v for k, v in self.environ.items() if k != "VIRTUAL_ENV"}
+        self.directory = directory
+        self.program = invoked.runs.parent / "gpu-profile"
+        lines = (
+            "from gpu_profile.cli.tasks import main",
+            "if __name__ == '__main__':",
+            "    main()",
+        )
+        self.program.write_text("\n".join(lines))
+
+    def argv(self, *words: str) -> list[str]:
+        return ["env", f"--chdir={self.directory}", sys.executable, str(self.program), *words]
+
+
+def make_own_directory(directory: Path, *environments: str) -> None:
+    """A user's directory: app.py shows where it runs, with a module beside it and which Python."""
+    directory.mkdir(exist_ok=True)
+    (directory / "layers.py").write_text("import os, sys\nPLACE = os.getcwd(), sys.prefix\n")
+    (directory / "app.py").write_text("import layers\nprint('place', *layers.PLACE, sep='|')\n")
+    (directory / ".env").write_text("DJANGO_SETTINGS_MODULE=site.settings\nIMAGE=theirs\n")
+    for name in environments:
+        words = (sys.executable, "-m", "venv", "--without-pip", str(directory / name))
+        subprocess.run(words, check=True)
+
+
+def read_place(invoked: Invoked) -> list[str]:
+    """The directory in which app.py ran, and the environment of its Python."""
+    lines = (invoked.latest() / "output.log").read_text().splitlines()
+    return next(line for line in lines if line.startswith("place|")).split("|")[1:]
 
 
 def assert_costed(invoked: Invoked, *where: str) -> None:

@@ -18,6 +18,7 @@ from gpu_profile.launchers.agent.job_directory import (
 from gpu_profile.launchers.remote_host import RemoteHost
 
 _NOT_SYNCED = ("--exclude=.git", "--exclude=.venv", "--exclude=__pycache__")
+"""A virtual environment names its own directory in its programs: a copy elsewhere does not work."""
 _STAGE = ".fetch"
 """The folder that rsync writes into. The same name as STAGE of job_files.py."""
 _NO_RSYNC = re.compile(r"not found|not recognized|unknown option|protocol version mismatch")
@@ -56,14 +57,16 @@ class Transfer:
         """Copy the contents of the directory `source` into `directory` there."""
         quoted = shlex.quote(directory)
         doing = f"copying {source} to {directory}"
+        venv = ("--exclude=./venv",) if (source / "venv" / "pyvenv.cfg").is_file() else ()
         if self.rsync and self.place.host:
             self.place.checked((yield self.place.shell(f"mkdir -p {quoted}")), doing)
             target = f"{self.place.host}:{directory}/"
-            result = yield self._rsync("--archive", *_NOT_SYNCED, "--", f"{source}/", target)
+            left_out = (*_NOT_SYNCED, *(word.replace("=./", "=/") for word in venv))
+            result = yield self._rsync("--archive", *left_out, "--", f"{source}/", target)
             if not _NO_RSYNC.search(result.stderr):
                 self.place.checked(result, doing)
                 return
-        pack = ("tar", "-cf", "-", *_NOT_SYNCED, "-C", str(source), ".")
+        pack = ("tar", "-cf", "-", *_NOT_SYNCED, *venv, "-C", str(source), ".")
         self.place.checked((yield Command(argv=pack, stdout_file=archive)), doing)
         unpack = f"mkdir -p {quoted} && tar -xof - -C {quoted}"
         self.place.checked((yield self.place.shell(unpack, stdin_file=archive)), doing)

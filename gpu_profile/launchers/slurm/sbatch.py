@@ -50,8 +50,10 @@ module load {names} || exit 3
 """
 _OWN_PYTHON = """\
 # The virtual environment of this directory, unless one is active or ./inv made it for itself.
-[ -n "${VIRTUAL_ENV-}${CONDA_PREFIX-}" ] || [ ! -f .venv/pyvenv.cfg ] ||
-  [ -f .venv/requirements.txt ] || PATH=$PWD/.venv/bin:$PATH
+for own in venv .venv; do
+    [ -n "${VIRTUAL_ENV-}${CONDA_PREFIX-}" ] || [ ! -f "$own/pyvenv.cfg" ] ||
+        [ -f "$own/requirements.txt" ] || PATH=$PWD/$own/bin:$PATH
+done
 """
 _FINDING = """\
 nsys=$(python3 "$run/find_nsys.py"{named}) || exit 3
