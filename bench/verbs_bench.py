@@ -2,13 +2,16 @@
 
     .venv/bin/python bench/verbs_bench.py [--rounds 5]
 
-`invoke build` with nothing to do beside its own `docker buildx build`; `invoke --list` beside a
-bare tasks.py of as many tasks; `invoke profile` beside the same `docker run`, without and with the
-reading of its reports. Pairs in turn, the median of each shown. Needs the engine and the image
-that `invoke build` makes.
+`gpu-profile --version`, `--list` and a verb's help beside a bare Invoke program of as many tasks,
+in seconds of CPU, which other load on the machine hardly changes. In wall time: `invoke build` with
+nothing to do beside its own `docker buildx build`; `invoke --list` beside a bare tasks.py of as
+many tasks; `invoke profile` beside the same `docker run`, without and with the reading of its
+reports. Pairs in turn, the median of each shown. Needs the engine and the image
+that `invoke build` makes; `--only start` needs neither.
 """
 
 import argparse
+import resource
 import shlex
 import statistics
 import sys
@@ -23,12 +26,21 @@ sys.path.insert(0, str(ROOT))
 from gpu_profile import process  # noqa: E402
 from gpu_profile.cli.table import VERBS  # noqa: E402
 from gpu_profile.command import Command  # noqa: E402
+from gpu_profile.printable import PROGRAM  # noqa: E402
 from gpu_profile.runs import record  # noqa: E402
 
 INVOKE = (sys.executable, "-m", "invoke")
 BARE = "from invoke import task\n" + "\n".join(
     f"@task\ndef verb{number}(c):\n    '''Does it.'''\n" for number in range(len(VERBS))
 )
+
+BARE_CONSOLE = """
+from invoke import Collection, Program
+tasks = [value for name, value in list(globals().items()) if name.startswith("verb")]
+Program("1", Collection(*tasks), "bare", "bare", binary_names=["bare"]).run()
+"""
+CONSOLE = "from gpu_profile.cli.tasks import main\nmain()\n"
+Measure = Callable[[int, Path], tuple[float, float]]
 
 
 def seconds(
@@ -41,6 +53,14 @@ def seconds(
     if done.returncode:
         raise SystemExit(f"{command} failed: {done.said}")
     return time.monotonic() - started
+
+
+def cpu_seconds(argv: tuple[str, ...], directory: Path) -> float:
+    """User and system time of one run that must succeed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds(argv, directory)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def pairs(
@@ -60,6 +80,22 @@ def listing(rounds: int, place: Path) -> tuple[float, float]:
         lambda: seconds((*INVOKE, "--list")),
         lambda: seconds((*INVOKE, "--list"), place),
     )
+
+
+def _start(words: tuple[str, ...], bare_words: tuple[str, ...]) -> Measure:
+    """Return the measurement of `gpu-profile WORDS` beside a bare Invoke program's words."""
+
+    def measure(rounds: int, place: Path) -> tuple[float, float]:
+        ours, bare = place / PROGRAM, place / "bare"
+        ours.write_text(f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{CONSOLE}")
+        bare.write_text(f"{BARE}{BARE_CONSOLE}")
+        return pairs(
+            rounds,
+            lambda: cpu_seconds((sys.executable, str(ours), *words), place),
+            lambda: cpu_seconds((sys.executable, str(bare), *bare_words), place),
+        )
+
+    return measure
 
 
 def building(rounds: int, place: Path) -> tuple[float, float]:
@@ -132,13 +168,24 @@ def _said(*words: str, **env: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--only", default="", help="rows whose name begins so, such as `start`")
+    words = parser.parse_args()
+    measures: dict[str, Measure] = {
+        "start: gpu-profile --version, CPU": _start(("--version",), ("--version",)),
+        "start: gpu-profile --list, CPU": _start(("--list",), ("--list",)),
+        "start: gpu-profile build --help, CPU": _start(("build", "--help"), ("verb1", "--help")),
+        "listing": listing,
+        "building": building,
+        "profiling": profiling,
+        "profiling and reading": profiling_and_reading,
+    }
     print("| what | ours s | alone s | ratio | more by s |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as directory:
-        for measure in (listing, building, profiling, profiling_and_reading):
-            ours, alone = measure(rounds, Path(directory))
-            row = f"{ours:.2f} | {alone:.2f} | {ours / alone:.2f} | {ours - alone:+.2f}"
-            print(f"| {measure.__name__} | {row} |", flush=True)
+        for name, measure in measures.items():
+            if name.startswith(words.only):
+                ours, alone = measure(words.rounds, Path(directory))
+                row = f"{ours:.3f} | {alone:.3f} | {ours / alone:.2f} | {ours - alone:+.3f}"
+                print(f"| {name} | {row} |", flush=True)
 
 
 if __name__ == "__main__":

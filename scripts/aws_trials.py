@@ -1,14 +1,15 @@
 """The trials of try_on_aws.py: their commands, what they prove and cost, and what removes them."""
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gpu_profile.command import Command, make_command  # noqa: E402
+from gpu_profile.nccl.floors import PLATFORMS  # noqa: E402
 
 PREFIX = "gpu-profile-try"
 NVIDIA_BASE = "nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04"
@@ -17,16 +18,24 @@ _DOWNLOADS = "nothing at AWS; some 10 GB of downloads"
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """What the trials may use. `suffix` makes our names ours: `gpu-profile-try-3f9a1c`."""
+    """What the trials may use. `suffix` makes our names ours: `gpu-profile-try-3f9a1c`.
+
+    `settings`: those of builds in place of a trial's own, such as a BASE_IMAGE of a mirror.
+    `ready_image`: an image that the cluster can pull; without it, the one that `efa` has built.
+    """
 
     account: str
     region: str
     suffix: str
     registry: str = ""
     image: str = ""
+    ready_image: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
     context: str = ""
     instance: str = ""
     nodes: int = 2
+    chart: str = ""
+    chart_image: str = ""
 
     @property
     def name(self) -> str:
@@ -37,7 +46,7 @@ class Place:
         return f"{self.account}.dkr.ecr.{self.region}.amazonaws.com"
 
     @property
-    def cluster_image(self) -> str:
+    def efa_image(self) -> str:
         return f"{self.registry or self.ecr}/{self.name}-efa:try"
 
 
@@ -74,6 +83,7 @@ def list_trials(place: Place) -> tuple[Trial, ...]:
 def _list_image_trials(place: Place) -> Iterator[Trial]:
     name = place.name
     ecr = {"REGISTRY": place.registry or place.ecr, "ECR_REGISTRY": place.ecr, "VERSION": "try"}
+    ecr |= place.settings
     target = f"{ecr['REGISTRY']}/{name}:try"
     source = make_verb("build", "--unlocked", IMAGE=name, **ecr)
     if place.image:
@@ -91,6 +101,7 @@ def _list_image_trials(place: Place) -> Iterator[Trial]:
         repository=name,
     )
     nvidia = {"IMAGE": f"{name}-nvidia", "BASE_IMAGE": NVIDIA_BASE, "NSYS_SOURCE": "nvidia"}
+    nvidia |= place.settings
     yield Trial(
         name="nvidia",
         proves="NVIDIA's base image and apt repository build an image that passes its checks",
@@ -100,6 +111,7 @@ def _list_image_trials(place: Place) -> Iterator[Trial]:
     )
     efa = {**ecr, "IMAGE": f"{name}-efa", "BASE_IMAGE": NVIDIA_BASE, "INSTALL_EFA": "true"}
     efa |= {"EFA_SOURCE": "installer", "INSTALL_MPI": "true", "INSTALL_TESTS": "true"}
+    efa |= place.settings
     yield Trial(
         name="efa",
         proves="AWS's EFA installer works in the build; the image with nccl-tests is in ECR",
@@ -107,7 +119,7 @@ def _list_image_trials(place: Place) -> Iterator[Trial]:
         commands=tuple(
             make_verb(*words, **efa) for words in (("build", "--unlocked"), ("test",), ("push",))
         ),
-        cleanup=(make_command("docker", "image", "rm", "--force", place.cluster_image),),
+        cleanup=(make_command("docker", "image", "rm", "--force", place.efa_image),),
         repository=f"{name}-efa",
         needs="ecr",
     )
@@ -116,41 +128,50 @@ def _list_image_trials(place: Place) -> Iterator[Trial]:
 def _list_cluster_trials(place: Place) -> Iterator[Trial]:
     where = ("--on=mpijob", f"--context={place.context}", f"--namespace={place.name}")
     shape = (f"--nodes={place.nodes}", "--gpus=all", f"--instance={place.instance}")
-    job = (*where, *shape, f"--image={place.cluster_image}")
+    job = (*where, *shape, f"--image={place.ready_image or place.efa_image}")
     missing = "" if place.context and place.instance else "no --context and --instance were given"
     kubectl = ("kubectl", f"--context={place.context}")
-    make_namespace = make_command(*kubectl, "create", "namespace", place.name)
-    remove_namespace = make_command(*kubectl, "delete", "namespace", place.name)
-    nodes = f"the price of {place.nodes} nodes {place.instance}, which run anyway, for"
-    floor = f"--floor={place.instance}"
+    nodes = f"{place.nodes} nodes {place.instance}".rstrip()
+    price = f"the price of {nodes}, which run anyway, for some 10 minutes"
+    has_floor = place.instance.removeprefix("ml.") in PLATFORMS
+    floor = (f"--floor={place.instance.removeprefix('ml.')}",) if has_floor else ()
+    unknown = place.instance and not floor
+    gate = f"measured; no floor of {place.instance} is known" if unknown else "that of the floor"
     yield Trial(
         name="eks",
-        proves="EFA devices reach the pods; NCCL's bandwidth between nodes is that of the floor",
-        cost=f"{nodes} some 10 minutes",
+        proves=f"EFA devices reach the pods; NCCL's bandwidth between nodes is {gate}",
+        cost=price,
         commands=(
-            make_namespace,
+            make_command(*kubectl, "create", "namespace", place.name),
             make_verb("doctor", *where),
-            make_verb("test", "--suite=nccl", *job, floor),
+            make_verb("test", "--suite=nccl", *job, *floor),
         ),
-        cleanup=(remove_namespace,),
-        needs="efa",
+        cleanup=(make_command(*kubectl, "delete", "namespace", "--ignore-not-found", place.name),),
+        needs="" if place.ready_image else "efa",
         missing=missing,
     )
     yield Trial(
         name="multinode",
         proves="a training over several nodes leaves a report of every rank, and an answer",
-        cost=f"{nodes} some 10 minutes",
+        cost=price,
         commands=(make_verb("profile", "--ddp", *job, "--name=try-on-aws"),),
         needs="eks",
         missing=missing,
     )
+    yield _make_injector_trial(place, missing)
+
+
+def _make_injector_trial(place: Place, missing: str) -> Trial:
     own = (f"--context={place.context}", f"--release-namespace={place.name}")
-    yield Trial(
+    named = {"chart": place.chart, "image": place.chart_image}
+    source = tuple(f"--{flag}={value}" for flag, value in named.items() if value)
+    words = ("install", "--unlocked", *source, *own, "--", "python3", "/train.py")
+    return Trial(
         name="injector",
         proves="NVIDIA's injector chart installs, is seen, and is removed",
         cost="nothing beside the nodes that run anyway",
         commands=(
-            make_verb("k8s.injector", "install", "--unlocked", *own, "--", "python3", "/train.py"),
+            make_verb("k8s.injector", *words),
             make_verb("k8s.injector", "status", *own),
         ),
         cleanup=(make_verb("k8s.injector", "uninstall", *own),),

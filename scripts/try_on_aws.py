@@ -11,6 +11,7 @@ the end, also after Ctrl-C. It creates no instance and no cluster. docs/try-on-a
 
 import argparse
 import dataclasses
+import functools
 import platform
 import re
 import secrets
@@ -27,21 +28,26 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from aws_trials import ROOT, Place, Trial, list_trials
 
-from gpu_profile import __version__, process, redact
+from gpu_profile import __version__, process, redact, signals
 from gpu_profile.command import Command
-from gpu_profile.errors import GpuProfileError
+from gpu_profile.errors import GpuProfileError, ToolError
 from gpu_profile.printable import printable_lines
 
 _TAIL = 30  # lines of a failed command that the report shows
+_FLAGS = ("region", "registry", "image", "context", "instance", "nodes", "chart", "chart_image")
 _ACCOUNT = re.compile(r"\b\d{12}\b")
 
 
 @dataclass
 class Outcome:
-    """What became of a trial: passed, failed or skipped, and the end of its output."""
+    """What became of a trial: passed, failed or skipped, and the end of its output.
+
+    `begun`: its commands that were started; 0 leaves nothing to remove.
+    """
 
     name: str
     state: str = "skipped"
+    begun: int = 0
     seconds: float = 0.0
     lines: list[str] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
@@ -54,23 +60,25 @@ def run_trial(trial: Trial, outcomes: Mapping[str, Outcome]) -> Outcome:
     if trial.missing or (needed and needed.state != "passed"):
         outcome.lines = [trial.missing or f"{trial.needs} did not pass"]
         return outcome
-    began = time.monotonic()
+    start = time.monotonic()
+    outcome.state = "failed"
     try:
-        failed = next((command for command in trial.commands if _run(command, outcome)), None)
-    except (GpuProfileError, KeyboardInterrupt) as error:
-        outcome.lines.append(str(error) or "interrupted")
-        failed = trial.commands[0]
-        if isinstance(error, KeyboardInterrupt):
-            outcome.state = "interrupted"
-    outcome.seconds = time.monotonic() - began
-    if outcome.state != "interrupted":
-        outcome.state = "failed" if failed else "passed"
+        if not any(_run(command, outcome) for command in trial.commands):
+            outcome.state = "passed"
+    except GpuProfileError as error:
+        outcome.lines.append(str(error))
+        outcome.begun -= isinstance(error, ToolError)  # its program is not here
+    except (KeyboardInterrupt, signals.HungUp):
+        outcome.lines.append("interrupted")
+        outcome.state = "interrupted"
+    outcome.seconds = time.monotonic() - start
     return outcome
 
 
 def _run(command: Command, outcome: Outcome) -> int:
     """Run one command, show its lines, and keep the last ones. Returns its exit code."""
     outcome.lines = [f"$ {command}"]
+    outcome.begun += 1
     print(hide(outcome.lines[0]), flush=True)
     lines = process.read_lines(command)
     while True:
@@ -85,14 +93,34 @@ def _run(command: Command, outcome: Outcome) -> int:
 
 def clean_up(trial: Trial, outcome: Outcome, remove_repository: Callable[[str], str]) -> None:
     """Remove what the trial made. What could not be removed is named in `outcome.leftovers`."""
-    if outcome.state == "skipped":
+    if not outcome.begun:
         return
-    for command in trial.cleanup:
+    removals = [functools.partial(_remove_by, command) for command in trial.cleanup]
+    if trial.repository:
+        removals.append(functools.partial(_remove_repository, trial.repository, remove_repository))
+    for remove in removals:
+        try:
+            problem = remove()
+        except (KeyboardInterrupt, signals.HungUp):
+            problem = f"{' '.join(map(str, remove.args[:1]))}: removing it was interrupted"
+        if problem:
+            outcome.leftovers.append(problem)
+
+
+def _remove_by(command: Command) -> str:
+    """Run a command that removes something. Returns why it could not, or ""."""
+    try:
         result = process.run(command)
-        if result.returncode and "No such image" not in result.stderr:
-            outcome.leftovers.append(f"`{command}` failed: {result.said[-200:]}")
-    if trial.repository and (problem := remove_repository(trial.repository)):
-        outcome.leftovers.append(f"the ECR repository {trial.repository} is left: {problem}")
+    except GpuProfileError as error:
+        return f"`{command}` could not run: {error}"
+    if result.returncode and "No such image" not in result.stderr:
+        return f"`{command}` failed: {result.said[-200:]}"
+    return ""
+
+
+def _remove_repository(name: str, remove: Callable[[str], str]) -> str:
+    problem = remove(name)
+    return f"the ECR repository {name} is left: {problem}" if problem else ""
 
 
 def hide(text: str) -> str:
@@ -156,13 +184,26 @@ def parse_words(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", default="", help="names of trials, separated by commas")
     parser.add_argument("--registry", default="", help="another address of the account's ECR")
     parser.add_argument("--image", default="", help="local image that ecr pushes; default: a build")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=value",
+        help="a setting of the builds, such as BASE_IMAGE of a mirror",
+    )
+    parser.add_argument("--cluster-image", default="", help="image for eks, instead of efa's")
+    parser.add_argument("--chart", default="", help="the injector's chart, a path or a URL")
+    parser.add_argument("--chart-image", default="", help="image of NVIDIA's tools, from a mirror")
     parser.add_argument("--context", default="", help="kubectl's context of an EKS cluster")
     parser.add_argument("--instance", default="", help="the nodes' type, such as p5.48xlarge")
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--report", type=Path, default=Path("try-on-aws.md"))
     parser.add_argument("--dry-run", action="store_true", help="show the plan and its cost")
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    return parser.parse_args(argv)
+    words = parser.parse_args(argv)
+    if wrong := [text for text in words.set if "=" not in text]:
+        parser.error(f"--set {wrong[0]}: write KEY=value")
+    return words
 
 
 def choose_trials(trials: Sequence[Trial], names: str) -> tuple[Trial, ...]:
@@ -198,9 +239,9 @@ def main(argv: Sequence[str]) -> int:
     place = Place(
         account=find_account(words.region, dry_run=words.dry_run),
         suffix=secrets.token_hex(3),
-        **{name: getattr(words, name) for name in ("region", "registry", "image", "context")},
-        instance=words.instance,
-        nodes=words.nodes,
+        **{name: getattr(words, name) for name in _FLAGS},
+        ready_image=words.cluster_image,
+        settings=dict(text.split("=", 1) for text in words.set),
     )
     trials = choose_trials(list_trials(place), words.only)
     show_plan(trials)
@@ -208,6 +249,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if not words.yes and input("\nRun these? [y/N] ").strip().lower() not in {"y", "yes"}:
         return 2
+    signals.install_handlers()
     outcomes = run_all(trials, make_repository_remover(place))
     report = render_report(trials, outcomes, place)
     words.report.write_text(report, encoding="utf-8")

@@ -66,7 +66,8 @@ def program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
         places = [str(Path(p) / _PROGRAMS) for p in environments(cwd, environ)]
         path = shutil.which(word, path=os.pathsep.join([*places, environ.get("PATH", os.defpath)]))
     if path is None:
-        raise RefusedError(f"there is no program {word!r} on this machine. Name it by its path", 5)
+        other = "Use python3" if word == "python" else "Name it by its path"
+        raise RefusedError(f"there is no program {word!r} on this machine. {other}", 5)
     return str(Path(path).absolute())
 
 

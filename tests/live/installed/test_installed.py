@@ -1,5 +1,6 @@
 """From a wheel to the answer, in a directory that holds another program's `.env`."""
 
+import gzip
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import process
+from gpu_profile import __version__, process
 from gpu_profile.command import Command, Result, make_command
 from gpu_profile.settings.places import ROOT
 
@@ -152,3 +153,37 @@ def test_the_same_without_docker(installed: Installed, nsys: str) -> None:
     (run,) = (installed.home / "runs").iterdir()
     assert (run / "page.html").exists()
     assert f"prefix {installed.work}/.venv" in (run / "output.log").read_text()
+
+
+@pytest.fixture(scope="module")
+def from_sdist(
+    tmp_path_factory: pytest.TempPathFactory, require: Callable[[str, object], None]
+) -> Path:
+    """`gpu-profile` of an environment that pip has installed from the sdist alone."""
+    folder = tmp_path_factory.mktemp("sdist")
+    words = (sys.executable, "-m", "hatchling", "build", "--target=sdist", f"--directory={folder}")
+    built = process.run(make_command("env", f"--chdir={ROOT}", *words))
+    assert built.returncode == 0, built.said
+    made = process.run(make_command(sys.executable, "-m", "venv", str(folder / "venv")))
+    assert made.returncode == 0, made.said
+    python = str(folder / "venv" / "bin" / "python")
+    (sdist,) = folder.glob("*.tar.gz")
+    done = process.run(make_command(python, "-m", "pip", "install", "--quiet", str(sdist)))
+    require("wheel", done.returncode and f"no packages: {done.said[-300:]}")
+    return Path(python).with_name("gpu-profile")
+
+
+def test_an_sdist_installs_the_whole_command(from_sdist: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / ".env").write_text(DJANGO)
+    installed = Installed(from_sdist, tmp_path / "home", tmp_path)
+    assert installed.run("--version").stdout == f"gpu-profile {__version__}\n"
+    recording = ROOT / "tests" / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
+    (tmp_path / "rank0.sqlite").write_bytes(gzip.decompress(recording.read_bytes()))
+    read = installed.run("stats", "--table=cuda_gpu_kern_sum", "--format=csv", "--report=.")
+    assert read.returncode == 0, read.said
+    assert read.stdout.startswith("Time (%),Total Time (ns),Instances,"), read.stdout[:300]
+    planned = installed.run("build", "--unlocked", "--dry-run")
+    assert planned.returncode in (0, 3), planned.said  # 3: no engine here
+    checks = installed.run("test", "--dry-run")
+    assert f"{from_sdist.parents[1]}/lib/" in checks.stdout, checks.said

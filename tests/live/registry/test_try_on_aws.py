@@ -1,7 +1,10 @@
 """The script of docs/try-on-aws.md, against a real registry and moto in the place of ECR."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from tests.live.registry.conftest import ACCOUNT, PASSWORD, REGION, Registry
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]
 OTHER = "somebody-elses"
+FakeTool = Callable[..., Callable[[], list[list[str]]]]
 
 
 def run_script(folder: Path, *words: str) -> Result:
@@ -23,6 +27,17 @@ def run_script(folder: Path, *words: str) -> Result:
     places = {"DOCKER_CONFIG": str(folder / "none")}
     argv = ("env", f"--chdir={folder}", sys.executable, script, f"--region={REGION}", *words)
     return process.run(Command(argv=argv, env=places))
+
+
+def start_cluster_trials(folder: Path, *words: str) -> "subprocess.Popen[str]":
+    """The three trials of a cluster, of which the caller fakes kubectl."""
+    script = str(ROOT / "scripts" / "try_on_aws.py")
+    cluster = ("--only=eks,multinode,injector", "--context=c", "--instance=p5.48xlarge")
+    argv = (sys.executable, script, f"--region={REGION}", "--yes", *cluster, *words)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        argv, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
 
 
 def list_images() -> str:
@@ -85,3 +100,60 @@ def test_the_plan_says_costs_and_touches_nothing(tmp_path: Path) -> None:
     assert "skipped: no --context and --instance were given" in shown.stdout
     assert ACCOUNT in shown.stdout
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_was_made_is_removed_after_an_interruption(
+    number: signal.Signals, ecr_api: object, fake_tool: FakeTool, tmp_path: Path
+) -> None:
+    calls = fake_tool("kubectl", '[[ "$*" == *namespace* ]] || exec sleep 60')
+    child = start_cluster_trials(tmp_path, "--cluster-image=registry.example/efa:1")
+    while not [words for words in calls() if "namespace" not in words]:
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.1)
+    os.killpg(child.pid, number) if number == signal.SIGINT else child.send_signal(number)
+    out, err = child.communicate(timeout=120)
+    assert child.returncode == 130, out + err
+    report = (tmp_path / "try-on-aws.md").read_text()
+    assert "| eks | interrupted | " in report
+    assert "| multinode |" not in report
+    assert "- nothing is left" in report
+    (made,) = (words[-1] for words in calls() if "create" in words)
+    assert calls()[-1][1:] == ["delete", "namespace", "--ignore-not-found", made]
+    assert "Traceback" not in err
+
+
+def test_without_kubectl_there_is_nothing_to_remove(
+    ecr_api: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    child = start_cluster_trials(tmp_path, "--cluster-image=registry.example/efa:1")
+    out, err = child.communicate(timeout=120)
+    assert child.returncode == 8, out + err
+    report = (tmp_path / "try-on-aws.md").read_text()
+    assert "| eks | failed | " in report
+    assert "kubectl is not installed here" in report
+    assert "| multinode | skipped | 0 |" in report
+    assert "- nothing is left" in report
+
+
+def test_what_could_not_be_removed_is_named(
+    ecr_api: object, fake_tool: FakeTool, tmp_path: Path
+) -> None:
+    fake_tool("kubectl", '[[ "$*" == *create* ]] || { echo "Forbidden: not you" >&2; exit 1; }')
+    child = start_cluster_trials(tmp_path, "--cluster-image=registry.example/efa:1")
+    out, err = child.communicate(timeout=120)
+    assert child.returncode == 8, out + err
+    cleaned = (tmp_path / "try-on-aws.md").read_text().partition("## Cleaned up")[2]
+    assert "`kubectl --context=c delete namespace --ignore-not-found gpu-profile-try-" in cleaned
+    assert "Forbidden: not you" in cleaned
+
+
+def test_an_instance_without_a_known_floor_is_measured_only(tmp_path: Path) -> None:
+    cluster = ("--context=c", "--cluster-image=registry.example/efa:1")
+    shown = run_script(tmp_path, "--dry-run", "--only=eks", "--instance=g6.8xlarge", *cluster)
+    assert "no floor of g6.8xlarge is known" in shown.stdout
+    assert "--floor" not in shown.stdout
+    assert "the price of 2 nodes g6.8xlarge, which run anyway" in shown.stdout
+    known = run_script(tmp_path, "--dry-run", "--only=eks", "--instance=ml.p5.48xlarge", *cluster)
+    assert "--floor=p5.48xlarge" in known.stdout
