@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import job_spec
+import job_state
 import pytest
 
 from gpu_profile.launchers.agent.job_directory import AGENT, SAMPLES, list_scripts
@@ -189,5 +190,5 @@ def test_the_agent_is_python_3_8() -> None:
     ("word", "advice"), [("python", "Use python3"), ("absent-program", "Name it by its path")]
 )
 def test_a_program_that_is_not_here_has_advice(word: str, advice: str, tmp_path: Path) -> None:
-    with pytest.raises(job_spec.RefusedError, match=f"no program '{word}' .*{advice}"):
+    with pytest.raises(job_state.RefusedError, match=f"no program '{word}' .*{advice}"):
         job_spec.program(word, tmp_path, {"PATH": str(tmp_path)})
