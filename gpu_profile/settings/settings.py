@@ -113,8 +113,8 @@ class Settings:
 
     @property
     def image_ref(self) -> ImageRef:
-        address = f"{self.registry}/{self.image}" if self.registry else self.image
-        return ImageRef.parse(f"{address}:{self.version}")
+        place = ImageRef(registry=self.registry, name=self.image, tag=self.version)
+        return ImageRef.parse(str(place))
 
     def with_image(self, address: str) -> "Settings":
         """Return the settings with this image, such as `team/app:1.2`, in place of IMAGE."""

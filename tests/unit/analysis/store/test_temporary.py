@@ -105,3 +105,20 @@ def test_a_folder_with_credentials_lies_in_memory_and_is_swept() -> None:
     os.utime(folder, (1, 1))
     temporary.sweep()
     assert not folder.exists()
+
+
+NO_LOCKS = """
+import sys
+for name in ("fcntl", "grp", "pwd", "resource", "termios"):
+    sys.modules[name] = None  # as on Windows: an import of it fails
+from gpu_profile.analysis.store.temporary import TemporaryFolder, sweep
+from gpu_profile.verbs.reading import open_run
+with TemporaryFolder() as folder:
+    print(bool(folder), sweep())
+"""
+
+
+def test_a_machine_without_file_locks_reads_reports_too(folder: Path) -> None:
+    done = process.run(Command(argv=(sys.executable, "-c", NO_LOCKS), env={"TMPDIR": str(folder)}))
+    assert (done.returncode, done.stdout) == (0, "True 0\n"), done.stderr
+    assert list(folder.iterdir()) == []
