@@ -164,38 +164,38 @@ def redact_argv(words: tuple[str, ...]) -> tuple[str, ...]:
     `--password x`, `-p x`, `-u user:pass`, `DB_PASS=x`, and the same inside a word that is a
     command itself: `bash -c 'export KEY=x'`.
     """
-    return tuple(_word(word, flag) for flag, word in itertools.pairwise(("", *words)))
+    return tuple(_redact_word(word, flag) for flag, word in itertools.pairwise(("", *words)))
 
 
-def _word(word: str, flag: str) -> str:
+def _redact_word(word: str, flag: str) -> str:
     """Return a word of a command line, redacted by the flag before it and its own text."""
     if flag.startswith("-") and "=" not in flag and not word.startswith("-"):
-        hidden = _of_flag(flag, word)
+        hidden = _redact_flag_value(flag, word)
         if hidden != word:
             return hidden
     name, equals, value = word.partition("=")
     if equals and value and re.fullmatch(_NAME, name) and is_secret(name, value):
         return f"{name}={_HIDDEN}"
-    return _command(word) if re.search(r"\s", word) else _free(word)
+    return _redact_command(word) if re.search(r"\s", word) else _redact_free_text(word)
 
 
-def _command(line: str) -> str:
+def _redact_command(line: str) -> str:
     """Redact a word that is a whole command."""
     line = _HEADER.sub(rf"\1\2{_HIDDEN}", line)
     line = _SHELL_ASSIGNMENT.sub(
         lambda m: f"{m[1]}={_HIDDEN}" if is_secret(m[1], m[2]) else m[0], line
     )
-    line = _SHELL_FLAG.sub(lambda m: f"{m[1]}{m[2]}{_of_flag(m[1], m[3])}", line)
-    return _free(line)
+    line = _SHELL_FLAG.sub(lambda m: f"{m[1]}{m[2]}{_redact_flag_value(m[1], m[3])}", line)
+    return _redact_free_text(line)
 
 
-def _free(word: str) -> str:
+def _redact_free_text(word: str) -> str:
     hidden = redact_text(word)
     attached = re.fullmatch(r"-u(.+)", hidden)
-    return f"-u{_of_flag('-u', attached[1])}" if attached else hidden
+    return f"-u{_redact_flag_value('-u', attached[1])}" if attached else hidden
 
 
-def _of_flag(flag: str, value: str) -> str:
+def _redact_flag_value(flag: str, value: str) -> str:
     """Return a flag's value: hidden, with its user name kept, or unchanged."""
     if flag == "-p":
         return value if _PORT.fullmatch(value) else _HIDDEN

@@ -83,7 +83,7 @@ def _of_the_machine() -> bool:
     return _read(_USERS).split() in ([], ["0", "0", "4294967295"])
 
 
-def facts(directory: Path) -> dict[str, Any]:
+def collect_facts(directory: Path) -> dict[str, Any]:
     """Return what profiling can use here: GPUs, CPUs, free bytes, limits and programs."""
     query = "--query-gpu=name,driver_version,compute_cap,memory.total"
     status = _read(_SELF)
@@ -112,7 +112,7 @@ def main() -> int:
     if options.gpus:
         answer: object = count_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"), _smi("-L"))
     else:
-        answer = facts(options.directory.expanduser().absolute())
+        answer = collect_facts(options.directory.expanduser().absolute())
     print(json.dumps(answer))
     return 0
 

@@ -123,7 +123,7 @@ def send(signum: int, processes: Sequence[Process]) -> None:
             os.kill(process.pid, signum)
 
 
-def recorded() -> list[Process]:
+def list_profiled() -> list[Process]:
     """Return the programs that nsys profiles: the children of its launcher, which are not nsys.
 
     To stop a recording, end these programs: nsys then completes its report. A signal to nsys

@@ -177,7 +177,7 @@ class Recording:
         recording.mask(self.files("qdstrm"))
         recording.import_left(self.files("qdstrm"))
         recording.replace(self.files("nsys-rep"), self.here.rank)
-        return self.judged(code, bool(child.stopper.signum), started)
+        return self.choose_exit_code(code, bool(child.stopper.signum), started)
 
     def marked(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment, with marks if --annotate has a level."""
@@ -197,7 +197,7 @@ class Recording:
         pattern = re.compile(re.escape(self.name) + r"(\.\d+)?\." + suffix)
         return sorted(path for path in self.output.iterdir() if pattern.fullmatch(path.name))
 
-    def judged(self, code: int, stopped: bool, started: float) -> int:
+    def choose_exit_code(self, code: int, stopped: bool, started: float) -> int:
         """Return the job's exit code, or 0 if nsys ended the job at the end of its window."""
         reports = self.files("nsys-rep")
         for report in reports:

@@ -17,8 +17,8 @@ from process_tree import (
     adopt_orphans,
     end_descendants,
     end_idle,
+    list_profiled,
     nsys_awaited,
-    recorded,
     send,
 )
 
@@ -115,7 +115,7 @@ class Child:
             self._process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
             return
         after(0, self._end, self._process, signum)
-        after(self._grace_s / 2, lambda: send(KILL, recorded()))
+        after(self._grace_s / 2, lambda: send(KILL, list_profiled()))
 
     def _end(self, process: subprocess.Popen[bytes], signum: int) -> None:
         """Send the signal once to each program that nsys profiles, until nsys has ended.
@@ -125,7 +125,7 @@ class Child:
         patience = time.monotonic() + self._grace_s / 3
         signalled: set[int] = set()
         while process.returncode is None or not signalled:
-            fresh = [program for program in recorded() if program.pid not in signalled]
+            fresh = [program for program in list_profiled() if program.pid not in signalled]
             send(signum, fresh)
             signalled |= {program.pid for program in fresh}
             if not signalled and not nsys_awaited(until=patience):

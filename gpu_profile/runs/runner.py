@@ -109,7 +109,7 @@ class Runner:
             except KeyboardInterrupt:
                 return self._interrupted(job_id, run)
         run = self._fetch_recorded(job_id, run, status)
-        return self._judged(job_id, run, status)
+        return self._record_result(job_id, run, status)
 
     def _fetch_recorded(self, job_id: str, run: RunRecord, status: JobStatus) -> RunRecord:
         """Fetch the reports in the phase "fetching". Ctrl-C leaves them where they are."""
@@ -133,7 +133,7 @@ class Runner:
                 raise
             raise JobError(f"{failure.what}; {error.what}", error.hint) from error
 
-    def _judged(self, job_id: str, run: RunRecord, status: JobStatus) -> RunRecord:
+    def _record_result(self, job_id: str, run: RunRecord, status: JobStatus) -> RunRecord:
         """Validate the reports and record the result. The job's own error comes first."""
         failure = make_job_failure(status, self.directory)
         # Reports of failed jobs are kept but not checked for events.

@@ -31,11 +31,11 @@ def named_steps(ranges: Ranges) -> HostSteps | None:
 
     In a domain other than the default one, which can belong to a library, only the name counts.
     """
-    if marked := _first(ranges.called(MARKED_STEP), _marked, fewest=1):
+    if marked := _choose_steps(ranges.called(MARKED_STEP), _marked, fewest=1):
         return marked
     domains = (ranges.of_domain(domain) for domain in list_distinct(ranges.domain) if domain)
-    elsewhere = (_first(domain, _telling) for domain in domains)
-    return _first(ranges.of_user(), _candidates) or next(filter(None, elsewhere), None)
+    elsewhere = (_choose_steps(domain, _telling) for domain in domains)
+    return _choose_steps(ranges.of_user(), _candidates) or next(filter(None, elsewhere), None)
 
 
 def number_steps(ranges: Ranges, start: IntArray) -> IntArray:
@@ -50,7 +50,7 @@ def number_steps(ranges: Ranges, start: IntArray) -> IntArray:
     return numbers if np.all(np.diff(numbers) > 0) and numbers.min(initial=0) >= 0 else start[:0]
 
 
-def _first(
+def _choose_steps(
     ranges: Ranges,
     candidates: Callable[[Ranges, Groups], Iterable[str]],
     fewest: int = FEWEST_STEPS,

@@ -188,7 +188,7 @@ class SlurmLauncher(Scripted):
         pwd_result = yield self._shell(job_id, 'cd "$d" 2>/dev/null && pwd -P; true')
         place = self.cluster.place
         directory = place.checked(pwd_result, f"looking for slurm://{job_id}").stdout.rstrip("\n")
-        yield from self._transfer().fetch(directory or self._of(job_id), to, again)
+        yield from self._transfer().fetch(directory or self._format_link(job_id), to, again)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         words = shlex.join(("export", report.name, *self.named()))
@@ -204,7 +204,7 @@ class SlurmLauncher(Scripted):
         removed = yield self._shell(job_id, remove)
         self.cluster.place.checked(removed, f"removing slurm://{job_id}")
 
-    def _of(self, job_id: str) -> str:
+    def _format_link(self, job_id: str) -> str:
         return f"{self.directory}/{parse_job_number(job_id)}"
 
     def _finding(self, job_id: str) -> str:
@@ -213,7 +213,7 @@ class SlurmLauncher(Scripted):
         It fails if the directory belongs to another user. Directories of older versions are found
         too.
         """
-        own, older = shlex.quote(self._of(job_id)), shlex.quote(f"{self.older}/{job_id}")
+        own, older = shlex.quote(self._format_link(job_id)), shlex.quote(f"{self.older}/{job_id}")
         alone = own_directory('"$d"')
         return f'd={own}; test -e "$d" || d={older}; test ! -e "$d" || {{ {alone}; }}; '
 

@@ -217,9 +217,9 @@ class Script:
         nsys_words = ('--nsys="$nsys"',) if self._finds_nsys(job) else ()
         yield ("python3", '"$run/profile_ranks.py"', "--shelter", *nsys_words)
         yield rank_options(job, plan, output='"$run"', quote=shlex.quote)
-        yield ("--", *map(self._word, job.command))
+        yield ("--", *map(self._quote_word, job.command))
 
-    def _word(self, word: str) -> str:
+    def _quote_word(self, word: str) -> str:
         """Return a quoted word. `/train.py` is in our image; without one it lies in `$run`."""
         name = word.removeprefix("/")
         sample = word.startswith("/") and name in list_scripts(SAMPLES) and not self.container.image

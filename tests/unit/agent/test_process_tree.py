@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from process_tree import Process, descendants, recorded
+from process_tree import Process, descendants, list_profiled
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 FORKED = "(printf '*3AnalysisServi' >/proc/$BASHPID/comm; echo ready; read -r _); :"
@@ -42,7 +42,7 @@ def nsys(tmp_path: Path) -> Iterator[Nsys]:
 def awaited() -> list[Process]:
     """The programs, once there are any: a child that was forked starts its own a little later."""
     end = time.monotonic() + 60
-    while not (found := recorded()):
+    while not (found := list_profiled()):
         assert time.monotonic() < end
         time.sleep(0.01)
     return found
@@ -51,7 +51,7 @@ def awaited() -> list[Process]:
 def test_a_child_that_nsys_has_just_forked_gets_no_signal(nsys: Nsys) -> None:
     nsys("nsys", FORKED)
     assert "*3AnalysisServi" in [process.name for process in descendants()]
-    assert recorded() == []
+    assert list_profiled() == []
 
 
 def test_what_the_launcher_started_is_the_program(nsys: Nsys) -> None:
