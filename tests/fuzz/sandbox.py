@@ -2,7 +2,8 @@
 
 A fuzzed `--output /dev/NAME` replaced that device when root ran it. Here it cannot: the program
 runs in namespaces of its own (man 7 namespaces), in which each mounted file system is read-only,
-/tmp, /run and /dev are empty ones, and /dev holds five devices that nobody can replace.
+/tmp, /run and /dev are empty ones, and /dev holds five devices that nobody can replace. A clone
+below /tmp is mounted there again, read-only.
 
     python -m tests.fuzz.sandbox python -c 'open("/etc/x", "w")'
 """
@@ -43,24 +44,46 @@ def _mount(source: str, target: str, kind: str = "", flags: int = 0) -> None:
 
 def enter() -> None:
     """Put this process into the sandbox. Raises UnavailableError where that is not allowed."""
-    for path in (ROOT, Path(sys.prefix), Path(sys.base_prefix)):
-        if path.is_relative_to("/tmp") or path.is_relative_to("/run"):
-            raise UnavailableError(f"{path} is in a folder that the sandbox hides")
     user, group = os.getuid(), os.getgid()
     _call("unshare", _NEW_USER | _NEW_MOUNT | _NEW_PID | _NEW_NET | _NEW_IPC)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1")
     Path("/proc/self/gid_map").write_text(f"0 {group} 1")
     _mount("none", "/", flags=_RECURSIVE | _PRIVATE)
-    attributes = (ctypes.c_uint64 * 4)(_READ_ONLY, 0, 0, 0)
-    size = ctypes.sizeof(attributes)
-    _call("syscall", _MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, attributes, size)
-    _mount("tmpfs", "/tmp", "tmpfs")
+    _make_read_only("/")
+    _empty("/tmp")
     _make_devices()
     for folder in _EMPTY:
         if Path(folder).is_dir() and not Path(folder).is_symlink():
-            _mount("tmpfs", folder, "tmpfs")
+            _empty(folder)
     WORK.mkdir()
+
+
+def _make_read_only(path: str) -> None:
+    attributes = (ctypes.c_uint64 * 4)(_READ_ONLY, 0, 0, 0)
+    size = ctypes.sizeof(attributes)
+    _call("syscall", _MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, attributes, size)
+
+
+def _empty(folder: str) -> None:
+    """Mount an empty file system on the folder, with our programs, read-only, if they lie in it.
+
+    A clone below /tmp is reached by a descriptor that was opened before /tmp was hidden.
+    """
+    every = {ROOT, *(Path(place) for place in (sys.prefix, sys.base_prefix))}
+    inside = sorted(
+        path for path in every | {p.resolve() for p in every} if path.is_relative_to(folder)
+    )
+    opened = {path: os.open(path, os.O_PATH) for path in inside}
+    if any(path in (Path(folder), WORK) for path in inside):
+        raise UnavailableError(f"{folder} and {WORK} are the sandbox's own")
+    _mount("tmpfs", folder, "tmpfs")
+    for path, descriptor in opened.items():
+        if not path.exists():
+            path.mkdir(parents=True)
+            _mount(f"/proc/self/fd/{descriptor}", str(path), flags=_BIND | _RECURSIVE)
+            _make_read_only(str(path))
+        os.close(descriptor)
 
 
 def _make_devices() -> None:

@@ -11,6 +11,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Result, make_command
 from tests.fuzz import command_line, small_files
+from tests.fuzz import sandbox as sandbox_module
 from tests.fuzz.sandbox import ROOT
 
 COMMANDS, FILES = 12, 150
@@ -25,8 +26,8 @@ def sandbox() -> None:
         pytest.skip(result.stderr.strip())
 
 
-def _run_inside(code: str) -> Result:
-    argv = ("env", f"--chdir={ROOT}", sys.executable, "-m", "tests.fuzz.sandbox", sys.executable)
+def _run_inside(code: str, root: Path = ROOT) -> Result:
+    argv = ("env", f"--chdir={root}", sys.executable, "-m", "tests.fuzz.sandbox", sys.executable)
     return process.run(make_command(*argv, "-c", code))
 
 
@@ -62,6 +63,19 @@ def test_nothing_outside_of_the_sandbox_can_change(tmp_path: Path) -> None:
     assert _run_inside(harm).returncode == 0
     assert (describe_devices(), mine.read_text()) == (before, "as it was")
     assert (ROOT / "LICENSE").read_bytes() == licence
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_a_clone_in_a_folder_that_is_hidden_is_seen_and_kept(tmp_path: Path) -> None:
+    """tmp_path is below /tmp as a rule."""
+    copy = tmp_path / "clone" / "tests" / "fuzz"
+    copy.mkdir(parents=True)
+    (copy / "sandbox.py").write_bytes(Path(sandbox_module.__file__).read_bytes())
+    code = "import os; print(os.listdir(ROOT)); open(ROOT + '/x', 'w')"
+    result = _run_inside(f"ROOT = {str(tmp_path / 'clone')!r}; {code}", tmp_path / "clone")
+    assert result.stdout.startswith("['tests'"), result.stderr
+    assert "Read-only file system" in result.stderr
+    assert not (tmp_path / "clone" / "x").exists()
 
 
 @pytest.mark.usefixtures("sandbox")
