@@ -67,20 +67,25 @@ def test_ranks_that_run_in_the_launcher_fail_at_once(cluster: Cluster, forgetful
     assert "is no worker of this run" in output.read_text()
 
 
+def launcher_says(cluster: Cluster, *argv: str) -> bool:
+    """Whether a program ends with 0 in the launcher, once there is one."""
+    names = [pod["metadata"]["name"] for pod in cluster.pods()]
+    launchers = [name for name in names if "-launcher-" in name]
+    return bool(launchers) and not cluster.kubectl("exec", launchers[0], "--", *argv).returncode
+
+
 def test_a_worker_that_is_deleted_before_mpirun_reaches_it_is_named(
     cluster: Cluster, image: str, registry_address: str
 ) -> None:
     patient = derived(image, registry_address, HERE / "patient-mpirun", "/usr/local/bin/mpirun")
     where = ("--detach", "--on=mpijob", "--nodes=2", "--gpus=0", f"--image={patient}")
     handle = must(cluster.invoke("profile", *where, "--", "sh", "-c", "sleep 1")).split()[-1]
-    name = handle.rpartition("/")[2]
-    worker = f"{name}-worker-1"
-    directory = ("exec", worker, "--", "test", "-d", f"/wd/{name}")  # mpirun has asked for hosts
-    await_true(lambda: cluster.kubectl(*directory).returncode == 0)
+    worker = f"{handle.rpartition('/')[2]}-worker-1"
+    await_true(lambda: launcher_says(cluster, "test", "-e", "/tmp/waiting"), 240)
     must(cluster.kubectl("delete", "pod", worker, "--now"))
     ready = ("wait", "--for=condition=Ready", f"pod/{worker}", "--timeout=5s")
-    await_true(lambda: cluster.kubectl(*ready).returncode == 0)
-    must(cluster.kubectl("exec", cluster.pod_named("launcher")["name"], "--", "touch", "/tmp/go"))
+    await_true(lambda: cluster.kubectl(*ready).returncode == 0, 240)
+    assert launcher_says(cluster, "touch", "/tmp/go")
     done = cluster.invoke("fetch", "--job", handle)
     assert done.returncode in (5, 6), done.stderr
     assert worker in done.stderr

@@ -75,7 +75,7 @@ def test_secrets_reach_the_program_and_no_report(cluster: Cluster, launcher: str
     where = (f"--on={launcher}", "--nodes=2", "--gpus=0", f"--image={cluster.image}")
     words = cluster.argv("profile", *where, *extra, "--", "python3", "-c", PROGRAM, "4")
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as child:
-        await_true(lambda: output(cluster).count("got all") == 2 or child.poll() is not None)
+        await_true(lambda: output(cluster).count("got all") == 2 or child.poll() is not None, 240)
         kinds = f"{launcher}s,pods,configmaps,events"
         objects = must(cluster.kubectl("get", kinds, "--output=json"))
         _, said = child.communicate(timeout=300)

@@ -38,7 +38,7 @@ def test_a_controller_that_starts_again_loses_no_job(frail: Invoked, killed: Kil
     program = BEAT + f"while not os.path.exists({str(end)!r}): time.sleep(0.1)"
     words = ("--nodes", "2", "--processes", "1", "--", "python3", "-c", program)
     child = frail.start("profile", *ON, *words)
-    await_true(lambda: "up 0" in output(frail) and "up 1" in output(frail))
+    await_true(lambda: "up 0" in output(frail) and "up 1" in output(frail), 240)
     killed.end("slurmctld")
     end.touch()
     killed.start("slurmctld")
