@@ -6,7 +6,7 @@ Our own tables (our_tables/) read a report through this view. The tables that eq
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -109,6 +109,8 @@ class Activity:
     comm: CommCalls | None = None
     """The calls behind the operations of kind COMMUNICATION, in their order; None if not read."""
     captures: GraphCaptures | None = None
+    seams: IntArray = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    """Of joined windows (end of a window, start of the next one): nothing was recorded between."""
 
     @cached_property
     def launched(self) -> IntArray:

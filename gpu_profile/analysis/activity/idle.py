@@ -135,7 +135,11 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
     staged = (ops.kind[next_op] == COPY) & ops.pageable[next_op]
     queued = np.where(length < LATENCY_NS, LATENCY, QUEUED)
     cause = np.where(late, cause, np.where(staged, COPYING, queued))
-    overhead = activity.overhead.within(gaps.start, gaps.end)
+    # Ranks start a window milliseconds apart: the profiler holds them up there, not their host.
+    seams = Intervals.union(activity.seams[:, 0], activity.seams[:, 1])
+    overhead = np.maximum(
+        *(held.within(gaps.start, gaps.end) for held in (activity.overhead, seams))
+    )
     return np.where(2 * overhead > length, PROFILER, cause)
 
 

@@ -25,8 +25,10 @@ def join_activities(first: Activity, later: Later) -> Activity:
     names = _Names(first.names)
     ops, calls, ranges = first.ops, first.calls, first.ranges
     overhead, comm, captures = first.overhead, first.comm, first.captures
+    seams = [first.seams]
     for one, shift in later:
         codes = names.add(one.names)
+        seams.append(np.array([[_last_event(ops, calls), _first_event(one) + shift]]))
         ops = _join_ops(ops, one.ops, len(calls.start), shift, codes)
         calls = _join_calls(calls, one.calls, shift, codes)
         ranges = join_ranges(ranges, one.ranges, shift)
@@ -46,7 +48,17 @@ def join_activities(first: Activity, later: Later) -> Activity:
         comm=comm,
         captures=captures,
         leader=None,
+        seams=np.concatenate(seams),
     )
+
+
+def _last_event(ops: Ops, calls: Calls) -> int:
+    return max(int(ops.end.max(initial=0)), int(calls.end.max(initial=0)))
+
+
+def _first_event(activity: Activity) -> int:
+    calls = activity.calls
+    return min(int(activity.ops.start.min(initial=FOREVER)), int(calls.start.min(initial=FOREVER)))
 
 
 class _Names:

@@ -20,8 +20,9 @@ class Steps:
     the GPU worked on it.
 
     A step lasts on the GPU from its first operation to the first one of the next step, so the
-    times of the steps add up, and an idle gap belongs to the step before it. `source` is "range
-    NAME", "repetition of 291 launches", or "" without steps; then `why_none` holds the reason,
+    times of the steps add up, and an idle gap belongs to the step before it. The last step of one
+    of several windows ends with its window. `source` is "range NAME",
+    "repetition of 291 launches", or "" without steps; then `why_none` holds the reason,
     e.g. "no 3 stretches of launches are alike". `confidence` is 1 for ranges, else the part of the
     steps that launch what the typical step does. `number`: the numbers of the steps in the
     program, from 0, as --annotate marks them; else empty.
@@ -117,8 +118,15 @@ def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: Int
         host_start[complete_steps],
         host_end[complete_steps],
         start,
-        np.r_[start[1:], last_end],
+        _end_at_seams(activity, start, np.r_[start[1:], last_end]),
     )
+
+
+def _end_at_seams(activity: Activity, start: IntArray, end: IntArray) -> IntArray:
+    """The ends of the steps; the last one of a window ends with the window."""
+    for before, after in activity.seams.tolist():
+        end = np.where((start < before) & (end >= after), before, end)
+    return end
 
 
 def _find_last_end(activity: Activity, of_last: NDArray[np.bool_], start: IntArray) -> int:

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load import load_activities
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
+from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 
@@ -133,6 +135,20 @@ def test_an_item_in_each_step_is_named() -> None:
     findings = diagnose_program("ddp_item").findings
     (finding,) = (f for f in findings if f.kind == "synchronization")
     assert any(".item()" in line for line in finding.evidence)
+
+
+def test_the_seams_of_windows_are_no_idle_time() -> None:
+    """Rank 0 begins each later window 20 ms after rank 1, while the profiler starts."""
+    diagnosis = diagnose_program("windows")
+    assert "idle" not in {finding.kind for finding in diagnosis.findings}
+    with open_reports("windows") as databases:
+        run = run_of([survey_report(database) for database in databases])
+        scope = run.join([str(database.path) for database in databases])[0]
+        (activity,) = activities_of(databases[0], scope)
+        steps = find_steps(activity)
+    assert len(activity.seams) == 2
+    ends = [int(steps.end[steps.end <= before].max()) for before in activity.seams[:, 0]]
+    assert ends == activity.seams[:, 0].tolist()
 
 
 @pytest.mark.parametrize("name", ["fsdp2_compile", "jax_data_parallel", "inference_graphs"])
