@@ -127,10 +127,15 @@ def mark_compiled(module_class: Any) -> None:  # noqa: ANN401 - torch.nn.Module
 
     def compile(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - torch's name
         compile_in_place(self, *args, **kwargs)
-        self._compiled_call_impl = _surround(self, self._compiled_call_impl)
+        if SWITCH.on:
+            SWITCH.guard(_surround_compiled, self)
 
     compile.__doc__ = compile_in_place.__doc__
     module_class.compile = compile
+
+
+def _surround_compiled(module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
+    module._compiled_call_impl = _surround(module, module._compiled_call_impl)
 
 
 def _surround(module: Any, call: Callable[..., Any]) -> Callable[..., Any]:  # noqa: ANN401 - torch

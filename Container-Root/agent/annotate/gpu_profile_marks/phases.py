@@ -135,18 +135,12 @@ class OptimizerMarks:
         """Count a step that GradScaler skips: it then does not call the optimizer."""
         scaler_class = torch.amp.GradScaler
         step = scaler_class.step
-        set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
+        guarded = _untraced(torch)
 
         def counted(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             result = step(scaler, optimizer, *args, **kwargs)
             if SWITCH.on:
-                tracer = set_tracer(None)
-                try:
-                    self._marks.optimizer_called(optimizer)
-                except Exception as error:
-                    SWITCH.fail(error)
-                finally:
-                    set_tracer(tracer)
+                guarded(self._marks.optimizer_called, optimizer)
             return result
 
         scaler_class.step = in_file_of(step, counted)
@@ -155,22 +149,13 @@ class OptimizerMarks:
 def _outside(closure: Callable[..., Any], optimizer: Any, mark: Any) -> Callable[..., Any]:  # noqa: ANN401 - torch
     @functools.wraps(closure)
     def outside(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the user's
-        reopen = SWITCH.on and _guarded(RANGES.pop, optimizer)
+        reopen = SWITCH.on and SWITCH.guard(RANGES.pop, optimizer)
         result = closure(*args, **kwargs)
         if reopen and SWITCH.on:
-            _guarded(RANGES.push, optimizer, mark)
+            SWITCH.guard(RANGES.push, optimizer, mark)
         return result
 
     return outside
-
-
-def _guarded(call: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - any result
-    """Return what the call returns; an exception switches the marks off, and gives None."""
-    try:
-        return call(*args)
-    except Exception as error:
-        SWITCH.fail(error)
-        return None
 
 
 def mark_calls(torch: Any, owner: Any, name: str, message: str) -> None:  # noqa: ANN401 - torch
@@ -187,33 +172,43 @@ def surround(
 ) -> Callable[..., Any]:
     """Return a function that runs `call` inside a range, and then `at_end`."""
     key, mark = object(), make_mark(message)
-    # As torch.compiler.disable does it: our own frames are not for torch.compile to trace.
-    set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
+    guarded = _untraced(torch)
+
+    def end() -> None:
+        RANGES.pop(key)
+        if at_end is not None and SWITCH.on:
+            at_end()
 
     def marked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - torch
         if not SWITCH.on:
             return call(*args, **kwargs)
-        tracer = set_tracer(None)
-        try:
-            RANGES.push(key, mark)
-        except Exception as error:
-            SWITCH.fail(error)
-        finally:
-            set_tracer(tracer)
+        guarded(RANGES.push, key, mark)
         try:
             return call(*args, **kwargs)
         finally:
-            tracer = set_tracer(None)
-            try:
-                RANGES.pop(key)
-                if at_end is not None and SWITCH.on:
-                    at_end()
-            except Exception as error:
-                SWITCH.fail(error)
-            finally:
-                set_tracer(tracer)
+            guarded(end)
 
     return marked
+
+
+def _untraced(torch: Any) -> Callable[..., None]:  # noqa: ANN401 - torch
+    """Return a function that calls ours with torch.compile off, and guards the call.
+
+    As torch.compiler.disable does it: our own frames are not for torch.compile to trace.
+    """
+    set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
+
+    def run(call: Callable[..., Any], *args: Any) -> None:  # noqa: ANN401 - any call
+        tracer = set_tracer(None)
+        try:
+            call(*args)
+        finally:
+            set_tracer(tracer)
+
+    def guarded(call: Callable[..., Any], *args: Any) -> None:  # noqa: ANN401 - any call
+        SWITCH.guard(run, call, *args)
+
+    return guarded
 
 
 def in_file_of(call: Any, wrapper: Any) -> Any:  # noqa: ANN401 - functions

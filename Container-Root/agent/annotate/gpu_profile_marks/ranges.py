@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from gpu_profile_marks.waiting import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,13 +19,19 @@ class Switch:
 
     def __init__(self) -> None:
         self.on = False
-        self.at_end: list[Callable[[], None]] = []
 
     def fail(self, error: BaseException) -> None:
         if self.on:
             self.on = False
-            words = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            print(f"gpu-profile: marks are off, the job goes on: {words}", file=sys.stderr)
+            tell(error)
+
+    def guard(self, call: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - any result
+        """Return what the call returns; an exception in it turns the marks off, and gives None."""
+        try:
+            return call(*args)
+        except Exception as error:
+            self.fail(error)
+            return None
 
 
 SWITCH = Switch()

@@ -25,6 +25,12 @@ def wait_for_torch(environ: Mapping[str, str]) -> None:
         sys.meta_path.insert(0, _Finder())
 
 
+def tell(error: BaseException) -> None:
+    """Print the line that says that there are no marks."""
+    words = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    print(f"gpu-profile: marks are off, the job goes on: {words}", file=sys.stderr)
+
+
 class _Finder:
     """Finds torch through the other finders, and runs `install` behind its import."""
 
@@ -55,8 +61,11 @@ class _Finder:
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
             execute(module)
-            from gpu_profile_marks import install
+            try:
+                from gpu_profile_marks import install
 
-            install.install(module, os.environ)
+                install.install(module, os.environ)
+            except Exception as error:  # a Python without ctypes
+                tell(error)
 
         loader.exec_module = execute_and_install

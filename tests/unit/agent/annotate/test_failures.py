@@ -1,0 +1,151 @@
+"""An error in any of our hooks ends the marks with one line, and never the program."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.launchers.agent.job_directory import AGENT
+
+DOUBLES = Path(__file__).parents[3] / "data" / "annotated" / "doubles"
+START_UP = AGENT / "annotate"
+LINE = "gpu-profile: marks are off, the job goes on: "
+BEGIN = "import torch\nclass Bad:\n    def __getattr__(self, name): raise ValueError('bad')\n"
+TRAIN = (
+    "model = torch.nn.Module(); model(); torch.autograd.backward()\n"
+    "torch.optim.Optimizer().step()\n"
+)
+FAIL = "def fail(*_): raise ValueError('bad')\n"
+LATER = f"{BEGIN}{FAIL}{TRAIN}"
+"""A program whose first step is marked."""
+
+
+@pytest.fixture(scope="session")
+def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that listens to NVTX, as nsys' does."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler, which makes the tool that listens to NVTX")
+    library = tmp_path_factory.mktemp("tool") / "tool.so"
+    words = [compiler, "-shared", "-fPIC", "-o", str(library), str(DOUBLES / "nvtx_tool.c")]
+    subprocess.run(words, check=True)
+    return library
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder on PYTHONPATH, with a torch."""
+    site = tmp_path / "site"
+    (site / "torch").mkdir(parents=True)
+    shutil.copy(DOUBLES / "torch_double.py", site / "torch" / "__init__.py")
+    return site
+
+
+def run(site: Path, tool: Path, code: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environ = {
+        "PYTHONPATH": f"{START_UP}{os.pathsep}{site}",
+        "GPU_PROFILE_ANNOTATE": "modules",
+        "NVTX_INJECTION64_PATH": str(tool),
+        "TOOL_LOG": str(site / "log"),
+        "PATH": "/usr/bin:/bin",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **more,
+    }
+    program = f"{code}\nprint('went on')"
+    words = [sys.executable, "-c", program]
+    return subprocess.run(words, env=environ, capture_output=True, text=True)
+
+
+def test_a_program_without_errors_is_marked_to_its_end(site: Path, tool: Path) -> None:
+    done = run(site, tool, f"import torch\n{TRAIN}{TRAIN}")
+    assert (done.stdout, done.stderr) == ("went on\n", "")
+    log = (site / "log").read_text().split("\n")
+    pushed = [line.partition("|")[0] for line in log if line.startswith("push")]
+    step = ["push step", "push forward", "push forward Module", "push backward"]
+    assert pushed == 2 * [*step, "push optimizer Optimizer"]
+    assert log.count("pop gpu-profile") == len(pushed)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "model.named_children = fail; other = type('M', (torch.nn.Module,), {})()\n"
+        "other.named_children = fail; other()",
+        "model.forward = lambda: type('T', (torch.Tensor,), {'grad_fn': Bad()})()\nmodel()",
+        "torch.NUMBERS['next'] = fail; model()",
+        "opt = torch.optim.Optimizer(); opt.param_groups = 5; opt.step()",
+        "torch.optim.Optimizer.param_groups = 5\n"
+        "torch.amp.GradScaler().step(type('O', (torch.optim.Optimizer,), {})())\n"
+        "type('O', (torch.optim.Optimizer,), {})().step()",
+        "torch.TRACER['set'] = fail; assert torch.autograd.backward() == 'gradients'",
+        "torch.TRACER['set'] = fail\n"
+        "assert next(torch.utils.data.dataloader._BaseDataLoaderIter()) == 'batch'",
+        "torch.TRACER['set'] = fail\n"
+        "assert torch.amp.GradScaler().step(torch.optim.Optimizer()) == 'scaled'",
+        "class Slots(torch.nn.Module):\n"
+        "    _compiled_call_impl = property(fail, lambda *_: None)\n"
+        "Slots().compile()",
+        "class Odd:\n    __self__ = property(fail)\nassert torch.compile(Odd())() == 'compiled'",
+        "torch.optim.Optimizer.step.__globals__['TRACER']['set'] = fail\n"
+        "assert torch.compile(torch.optim.Optimizer().step)() == 'compiled'",
+    ],
+    ids=(
+        *("names", "output", "sequence", "optimizer", "groups", "backward", "data"),
+        *("scaler", "module.compile", "torch.compile", "compiled-step"),
+    ),
+)
+def test_an_error_in_a_hook(site: Path, tool: Path, code: str) -> None:
+    done = run(site, tool, LATER + code)
+    assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
+    assert done.stderr.startswith(f"{LINE}ValueError: bad") or "TypeError" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "push step" in (site / "log").read_text(), "it was marked before"
+
+
+@pytest.mark.parametrize(
+    "missing",
+    ["compiler", "_C", "nn", "amp", "autograd", "compile"],
+)
+def test_a_torch_that_lacks_what_we_use(site: Path, tool: Path, missing: str) -> None:
+    """As torch 1.13 lacks torch.compiler."""
+    with (site / "torch" / "__init__.py").open("a") as file:
+        file.write(f"del {missing}\n")
+    done = run(site, tool, "import torch")
+    assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
+    assert done.stderr.startswith(f"{LINE}AttributeError")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["ctypes", "bisect"])
+def test_a_python_that_lacks_a_module(site: Path, tool: Path, name: str) -> None:
+    """`import torch` does not see the error of our own import."""
+    (site / f"{name}.py").write_text("raise ImportError('none here')\n")
+    done = run(site, tool, "import torch")
+    assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
+    assert done.stderr == f"{LINE}ImportError: none here\n"
+
+
+def test_an_error_at_the_import_of_our_start_up_module(site: Path, tool: Path) -> None:
+    """The environment's own sitecustomize still runs."""
+    (site / "gpu_profile_marks").mkdir()
+    (site / "gpu_profile_marks" / "__init__.py").write_text("raise RuntimeError('not ours')\n")
+    (site / "sitecustomize.py").write_text("import sys\nsys.own_ran = True\n")
+    only = site.parent / "start-up"
+    only.mkdir()
+    shutil.copy(START_UP / "sitecustomize.py", only)
+    paths = os.pathsep.join((str(only), str(site)))
+    done = run(site, tool, "import sys, torch; print(sys.own_ran)", PYTHONPATH=paths)
+    assert (done.returncode, done.stdout) == (0, "True\nwent on\n")
+    assert done.stderr == f"{LINE}RuntimeError: not ours\n"
+
+
+def test_an_error_at_the_end_of_the_program(site: Path, tool: Path) -> None:
+    """The file of the steps' times cannot be written."""
+    more = {"GPU_PROFILE_STEPS": "0:1", "GPU_PROFILE_STEPS_FILE": "/proc/none/steps.json"}
+    done = run(site, tool, f"import torch\n{TRAIN}", **more)
+    assert (done.returncode, done.stdout) == (0, "went on\n")
+    assert done.stderr.startswith(f"{LINE}FileNotFoundError")
+    assert done.stderr.count("\n") == 1
