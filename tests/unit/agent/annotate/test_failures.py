@@ -10,7 +10,6 @@ import pytest
 
 from gpu_profile.launchers.agent.job_directory import AGENT
 
-DOUBLES = Path(__file__).parents[3] / "data" / "annotated" / "doubles"
 START_UP = AGENT / "annotate"
 LINE = "gpu-profile: marks are off, the job goes on: "
 BEGIN = "import torch\nclass Bad:\n    def __getattr__(self, name): raise ValueError('bad')\n"
@@ -21,27 +20,6 @@ TRAIN = (
 FAIL = "def fail(*_): raise ValueError('bad')\n"
 LATER = f"{BEGIN}{FAIL}{TRAIN}"
 """A program whose first step is marked."""
-
-
-@pytest.fixture(scope="session")
-def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library that listens to NVTX, as nsys' does."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler, which makes the tool that listens to NVTX")
-    library = tmp_path_factory.mktemp("tool") / "tool.so"
-    words = [compiler, "-shared", "-fPIC", "-o", str(library), str(DOUBLES / "nvtx_tool.c")]
-    subprocess.run(words, check=True)
-    return library
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """A folder on PYTHONPATH, with a torch."""
-    site = tmp_path / "site"
-    (site / "torch").mkdir(parents=True)
-    shutil.copy(DOUBLES / "torch_double.py", site / "torch" / "__init__.py")
-    return site
 
 
 def run(site: Path, tool: Path, code: str, **more: str) -> subprocess.CompletedProcess[str]:
