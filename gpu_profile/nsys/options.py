@@ -119,6 +119,11 @@ def _split_option(option: str) -> tuple[str, str]:
 
 
 def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[str, ...]:
+    if spec.annotate == "ops" and "pytorch" not in has:
+        raise SettingsError(
+            "--annotate ops is not available: this nsys has no --pytorch, which records shapes",
+            "Use --annotate modules, or a newer nsys",
+        )
     value_by_option = {**_preset_options(spec, has, gpus=gpus), **_asked_options(spec, has)}
     own = list_given_options(has, spec.nsys_args)
     if own & {"output", "o", "force-overwrite", "f"}:

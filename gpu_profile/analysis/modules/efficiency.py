@@ -14,9 +14,9 @@ from gpu_profile.analysis.modules.flop_calls import (
     NO_KERNEL,
     NO_MODULE,
     PASSES,
-    UNCOUNTED,
     FlopCalls,
     find_flop_calls,
+    multiplies,
 )
 from gpu_profile.analysis.modules.marks import Module
 from gpu_profile.analysis.modules.module_times import (
@@ -49,7 +49,9 @@ class RankFlops:
     """The FLOPs of one rank's steady steps, and the times (ns) that they took.
 
     `span` is the time of the steps, 0 without steps. `by_module` and `by_class` are times of
-    compute kernels. `uncounted`: calls of operators whose shapes do not tell their FLOPs.
+    compute kernels, of all of them `kernel_time`. `unknown` is the time of those that multiply
+    matrices, by their names, for no operator of known FLOPs: replayed CUDA graphs, Triton's
+    templates, a convolution without its backward.
     """
 
     rank: int
@@ -59,7 +61,8 @@ class RankFlops:
     sums: tuple[FlopSum, ...]
     by_module: Mapping[Module, int]
     by_class: Mapping[str, int]
-    uncounted: int
+    kernel_time: int
+    unknown: int
 
     @property
     def usual_format(self) -> str:
@@ -92,8 +95,15 @@ def measure_flops(activity: Activity) -> RankFlops | None:
         tuple(_list_sums(activity, calls, np.where(steady, np.maximum(calls.flops, 0), 0))),
         _sum_module_times(activity),
         _sum_class_times(activity),
-        int(np.sum(steady & (calls.flops == UNCOUNTED))),
+        int(activity.ops.duration[_steady_compute(activity)].sum()),
+        _sum_unknown(activity, calls),
     )
+
+
+def _sum_unknown(activity: Activity, calls: FlopCalls) -> int:
+    """ns of compute kernels that multiply matrices for no call of known FLOPs."""
+    rows = np.setdiff1d(_steady_compute(activity), calls.counted)
+    return int(activity.ops.duration[rows[multiplies(activity, rows)]].sum())
 
 
 def _measure_span(activity: Activity) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMPUTE, Activity
 from gpu_profile.analysis.activity.nvtx_ranges import (
@@ -33,7 +34,8 @@ UNCOUNTED = -1  # in place of the FLOPs of an operator whose shapes do not say t
 class FlopCalls:
     """Calls in arrays of one length. `flops` may be UNCOUNTED. `module` indexes `modules`, `work`
     indexes PASSES. `kernel` is the id of the full name of the longest kernel that the call
-    launched (of those that multiply matrices), or NO_KERNEL.
+    launched (of those that multiply matrices), or NO_KERNEL. `counted` are the rows of the compute
+    kernels that calls of known FLOPs launched.
     """
 
     start: IntArray
@@ -42,6 +44,7 @@ class FlopCalls:
     work: IntArray
     kernel: IntArray
     modules: Sequence[Module]
+    counted: IntArray
 
 
 @once_each
@@ -57,8 +60,11 @@ def find_flop_calls(activity: Activity) -> FlopCalls | None:
     calls = counted.pick(np.flatnonzero(find_parents(counted) == NO_RANGE))
     owners = find_owners_at(activity, calls.thread, calls.start)
     modules, module = _find_modules(owners, len(calls.start))
-    work, kernel = _find_pass(activity, calls, owners), _find_kernels(activity, calls)
-    return FlopCalls(calls.start, by_name[calls.name], module, work, kernel, modules)
+    flops, work = by_name[calls.name], _find_pass(activity, calls, owners)
+    rows, call = _find_launched(activity, calls)
+    kernel = _find_kernels(activity, rows, call, len(calls.start))
+    counted = rows[flops[call] != UNCOUNTED]
+    return FlopCalls(calls.start, flops, module, work, kernel, modules, counted)
 
 
 def _count_by_name(ranges: Ranges) -> IntArray:
@@ -96,20 +102,28 @@ def _find_pass(activity: Activity, calls: Ranges, owners: Owners | None) -> IntA
     return np.asarray(np.where(backward, 1, np.where(in_backward, 2, 0)), np.int64)
 
 
-def _find_kernels(activity: Activity, calls: Ranges) -> IntArray:
-    """The id of the full name of the longest kernel in each call, or NO_KERNEL.
+def multiplies(activity: Activity, rows: IntArray) -> NDArray[np.bool_]:
+    """Whether each kernel is of a class that multiplies matrices, by its name."""
+    codes, names = encode_column(activity.ops.full_name[rows])
+    classes = (classify_kernel(activity.names.get(name, "")) for name in names.tolist())
+    return np.array([kind in MULTIPLYING for kind in classes], bool)[codes]
+
+
+def _find_launched(activity: Activity, calls: Ranges) -> tuple[IntArray, IntArray]:
+    """(rows of compute kernels that calls launched, the call of each)."""
+    rows = np.flatnonzero(activity.ops.kind == COMPUTE)
+    call = find_own_innermost(calls, activity.launcher[rows], activity.launched[rows])
+    inside = call != NO_RANGE
+    return rows[inside], call[inside]
+
+
+def _find_kernels(activity: Activity, rows: IntArray, call: IntArray, size: int) -> IntArray:
+    """The id of the full name of the longest kernel in each of `size` calls, or NO_KERNEL.
 
     A kernel that multiplies matrices goes before one that only prepares them (a change of layout).
     """
     ops = activity.ops
-    rows = np.flatnonzero(ops.kind == COMPUTE)
-    call = find_own_innermost(calls, activity.launcher[rows], activity.launched[rows])
-    inside = call != NO_RANGE
-    rows, call = rows[inside], call[inside]
-    codes, names = encode_column(ops.full_name[rows])
-    classes = [classify_kernel(activity.names.get(name, "")) for name in names.tolist()]
-    multiplies = np.array([kind in MULTIPLYING for kind in classes], bool)
-    rising = np.lexsort((ops.duration[rows], multiplies[codes], call))
-    kernel = np.full(len(calls.start), NO_KERNEL)
+    rising = np.lexsort((ops.duration[rows], multiplies(activity, rows), call))
+    kernel = np.full(size, NO_KERNEL)
     kernel[call[rising]] = ops.full_name[rows[rising]]  # the last one written stays
     return kernel

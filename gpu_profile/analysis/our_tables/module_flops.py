@@ -22,12 +22,14 @@ HEADS: Mapping[str, str] = {
 COLUMNS = (
     *(Column(name, "TFLOP", 3) for name in ("Forward", "Backward", "Recomputed")),
     Column("Time", "ns"),
+    Column("Share", "%"),
     Column("Rate", "TFLOP/s"),
     Column("Format"),
     Column("Peak", "TFLOP/s"),
     Column("MFU", "%"),
 )
 STEP = "(step, as recorded)"
+UNKNOWN = "(unknown FLOPs)"
 HINT = "the report has no shapes of operators: record with --annotate ops"
 
 
@@ -75,8 +77,9 @@ def merge_flops(parts: Sequence[FlopParts]) -> Table:
     all ranks in the steady steps, and one for the steps.
 
     Time is that of the row's compute kernels; of the steps their own, which recording shapes
-    slows. Rate is the model's FLOPs (forward and backward) by that time, MFU the part of the time
-    that they take at the GPU's peak.
+    slows. Share is the part of all compute kernels' time. Rate is the model's FLOPs (forward and
+    backward) by that time, MFU the part of the time that they take at the GPU's peak. Kernels that
+    multiply matrices, of which no recorded shape tells the FLOPs, are one row, UNKNOWN.
     """
     by, depth = (parts[0].by, parts[0].depth) if parts else ("module", 0)
     ranks = [rank for part in parts for rank in part.ranks]
@@ -88,7 +91,10 @@ def merge_flops(parts: Sequence[FlopParts]) -> Table:
             if name in rows:
                 rows[name].time += time
     ordered = sorted(rows, key=lambda name: (name == NO_MODULE.name, -rows[name].model_flops, name))
-    cells = [(name, *_cells(rows[name])) for name in ordered]
+    total = sum(rank.kernel_time for rank in ranks)
+    unknown = _Row({}, {}, sum(rank.unknown for rank in ranks))
+    cells = [(name, *_cells(rows[name], total)) for name in ordered]
+    cells += [(UNKNOWN, *_cells(unknown, total))] if unknown.time else []
     cells += [(STEP, *_cells(_sum_steps(ranks)))] if any(rank.span for rank in ranks) else []
     return Table("module_flops", (Column(HEADS[by]), *COLUMNS), tuple(cells), HINT)
 
@@ -126,15 +132,17 @@ def _sum_steps(ranks: Sequence[RankFlops]) -> _Row:
     return row
 
 
-def _cells(row: _Row) -> tuple[Cell, ...]:
+def _cells(row: _Row, total: int = 0) -> tuple[Cell, ...]:
+    """The cells of a row; `total` is the time of all compute kernels, 0 for the row of steps."""
     flops = (row.flops.get(work) for work in PASSES)
-    rate = row.model_flops / row.time / 1e3 if row.time else None
+    rate = row.model_flops / row.time / 1e3 if row.time and row.flops else None
     has_rate = row.has_peak and row.ideal > 0
     return (
         *(None if value is None else value / 1e12 for value in flops),
         row.time or None,
+        compute_share(row.time, total) if total else None,
         rate,
-        max(row.formats, key=lambda name: (row.formats[name], name)) or None,
+        max(row.formats, key=lambda name: (row.formats[name], name), default="") or None,
         row.model_flops / row.ideal / 1e3 if has_rate else None,
         compute_share(row.ideal, row.time) if has_rate else None,
     )

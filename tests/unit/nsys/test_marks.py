@@ -41,7 +41,7 @@ def test_the_window_of_steps(gpus: bool, expected: list[str]) -> None:
 def test_operators_need_an_nsys_that_has_them() -> None:
     spec = ProfileSpec(annotate="ops")
     assert "--pytorch=autograd-shapes-nvtx" in nsys.profile_options(spec, TYPICAL_HELP)
-    with pytest.raises(SettingsError, match="this nsys has no --pytorch"):
+    with pytest.raises(SettingsError, match="ops is not available: this nsys has no --pytorch"):
         nsys.profile_options(spec, TYPICAL_HELP.replace("--pytorch=", "--python="))
 
 

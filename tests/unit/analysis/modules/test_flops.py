@@ -177,6 +177,29 @@ def test_rates_and_mfu(tmp_path: Path) -> None:
     assert step["MFU"] < module["MFU"]  # type: ignore[operator]
 
 
+def test_kernels_of_unknown_flops_have_a_row_with_their_share(tmp_path: Path) -> None:
+    """A product of a replayed graph or of Triton, and a convolution without its backward."""
+    (rank,) = ranks_of(1)
+    for step in range(STEPS):
+        begin = rank.now
+        rank.work(1)
+        matmul(rank, step, 100)
+        rank.kernel(150, "triton_tem_fused_mm_0")
+        start = rank.now
+        rank.work(0.5)
+        rank.kernel(50, "sm90_xmma_fprop_implicit_gemm_bf16bf16")
+        sizes = "sizes = [[8, 3, 32, 32], [64, 3, 7, 7]]"
+        rank.range(f"aten::convolution, seq = 1, op_id = 9, {sizes}", start)
+        rank.kernel(200, "elementwise_kernel")
+        rank.mark("step", begin, step)
+    with Database.open(rank.recording.save(tmp_path / "run.sqlite")) as database:
+        unknown = cells(OURS["module_flops"].table(database), "(unknown FLOPs)")
+    assert unknown["Time"] == STEADY * 200_000
+    assert unknown["Share"] == pytest.approx(40)
+    assert unknown["Rate"] is None
+    assert unknown["MFU"] is None
+
+
 def test_without_shapes_the_flag_is_named(tmp_path: Path) -> None:
     (rank,) = ranks_of(1)
     rank.kernel(5)
