@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.image]
 ACCELERATE = ("accelerate==1.2.1", "huggingface_hub==0.27.1", "safetensors==0.5.2")
 OF_ACCELERATE = ("tqdm==4.67.1", "filelock==3.16.1", "fsspec==2024.12.0")
 # Debian's torch is built without libuv, which torchrun's own store asks for.
-NO_LIBUV = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
+NO_SHARING = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
 MEETING = (
     *("--rdzv-backend=c10d", "--rdzv-conf=store_type=file", "--rdzv-id=1"),
     "--rdzv-endpoint=/tmp/meeting",
@@ -29,15 +29,8 @@ def test_torchrun_in_a_container(image: str, tmp_path: Path) -> None:
     name, _, tag = image.rpartition(":")
     directory = invoked.reporting_here(tmp_path)
     code = f"{DATA / 'starters'}:/code:ro"
-    command = ("torchrun", "--nproc_per_node=2", "/code/train.py")
-    words = (
-        "profile",
-        "--annotate=modules",
-        f"--mount={code}",
-        "--env=USE_LIBUV=0",
-        "--",
-        *command,
-    )
+    command = ("torchrun", "--nproc_per_node=2", *MEETING, "/code/train.py")
+    words = ("profile", "--annotate=modules", f"--mount={code}", f"--env={NO_SHARING}", "--")
     done = invoked.invoke(*words, *command, directory=directory, IMAGE=name, VERSION=tag)
     assert done.returncode == 0, done.stderr
     (run,) = tmp_path.glob("*/run.json")
@@ -91,6 +84,7 @@ def test_mp_spawn(image: str, tool: Path, tmp_path: Path) -> None:
     assert count_marks(ranges) == dict.fromkeys(MARKS, 4)
 
 
+@pytest.mark.slow
 def test_accelerate_launch(image: str, tool: Path, tmp_path: Path) -> None:
     """It starts a child. The packages are of the index that pip knows: not tried without one."""
     out = tmp_path / "out"
