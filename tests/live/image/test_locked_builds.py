@@ -206,3 +206,36 @@ def test_two_states_of_an_apt_mirror(
     drop_deb(directory / "apt", "1")
     with pytest.raises(GateError, match=r"libcap2-bin\S* is 9:2, was 9:1"):
         check_packages(APT_NAME, build_on_mirror(tmp_path, f"{url}/apt", written), written)
+
+
+def requirements_of(directory: Path, *names: str) -> str:
+    """A requirements file with the hash of each package's only file, as `pip-compile` writes it."""
+    lines = []
+    for name in names:
+        (wheel,) = (directory / name).glob("*.whl")
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        lines.append(f"{name}=={FIRST[name]} \\\n    --hash=sha256:{digest}\n")
+    return "".join(lines)
+
+
+def test_a_requirements_file_with_hashes_is_installed_and_held_to_them(
+    embedded: None, index: tuple[Path, str], tmp_path: Path
+) -> None:
+    directory, url = index
+    downloads = Downloads(pip_conf=f"[global]\nindex-url = {url}\n", ca_bundle="")
+    wanted = tmp_path / "requirements.txt"
+    wanted.write_text(requirements_of(directory, "helper", "torch"))
+    options = "BUILD_OPTS=--network=host --target=requirements --no-cache-filter=requirements"
+    words = (*PLAIN, f"REQUIREMENTS={wanted}", f"IMAGE={NAME}", options)
+    chosen = load_settings(tmp_path / ".env", {}, words)
+    files = build_files(chosen, downloads)
+    assert {"helper-1.0.dist-info", "torch-1.0.dist-info"} <= {
+        Path(path).parent.name for path in files
+    }
+    shutil.rmtree(directory / "helper")
+    add_package(directory, "helper", "1.0", content="somebody else's")
+    decided = process.drive(auto.with_base(process.drive(auto.decide_settings(chosen))))
+    plain = image.BuildxOptions(root=ROOT, plain=True)
+    refused = process.run(image.make_build_command(decided, downloads, plain))
+    assert refused.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in refused.stderr
