@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
+_NO_REASONS = ("--help", "Exiting with failure status due to previous errors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +50,12 @@ class Result:
     def said(self) -> str:
         """The last line of stderr or stdout, usually the reason of a failure.
 
-        Advice such as "Run 'docker run --help' for more information" is no reason.
+        Advice such as "Run 'docker run --help' for more information" is no reason, and neither is
+        tar's last line.
         """
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
-        reasons = [line for line in lines if line.strip() and "--help" not in line] or lines
+        filled = [line for line in lines if line.strip()]
+        reasons = [line for line in filled if not any(map(line.__contains__, _NO_REASONS))] or lines
         return reasons[-1].strip() if reasons else f"exit code {self.returncode}"
 
 

@@ -155,9 +155,11 @@ def export(job: Path, report: str, named: str) -> None:
     """Write the SQLite export of a report to standard output.
 
     The nsys that recorded the report makes it where job.json names one: another version may not be
-    able to read the report.
+    able to read the report. The job's own disk may be full, so the roomier of two is used.
     """
-    with tempfile.TemporaryDirectory(dir=str(job)) as scratch:
+    places = (str(job), tempfile.gettempdir())
+    roomier = max(places, key=lambda place: shutil.disk_usage(place).free)
+    with tempfile.TemporaryDirectory(dir=roomier) as scratch:
         output = Path(scratch) / "export.sqlite"
         nsys = (read(job)["nsys"] if (job / STATE).exists() else nsys_of(named))["path"]
         # NVTX payloads hold NCCL's message sizes. nsys 2023.4 refuses --include-blobs, so the

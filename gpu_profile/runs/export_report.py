@@ -26,8 +26,10 @@ def check_export(report: Path, output: Path, result: Result) -> None:
         return
     reason = result.said if result.returncode else "its export is no whole SQLite file"
     text = result.stdout + result.stderr
-    if any(map(text.__contains__, _FULL)) or shutil.disk_usage(output.parent).free < _LEAST_FREE:
+    if shutil.disk_usage(output.parent).free < _LEAST_FREE:
         reason = f"the disk of {report.parent} is full"
+    elif any(map(text.__contains__, _FULL)):
+        reason = f"the disk of {report.parent}, or of the host that exports it, is full"
     again = f"The file is kept; `invoke fetch --job {report.parent.name}` tries again"
     raise ReportError(f"{report} cannot be read: {reason}", again)
 

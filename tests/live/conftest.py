@@ -15,6 +15,7 @@ FIRST = (
     *("kubernetes alone", "slurm", "image/test_locked_builds.py", "registry"),
     *("kubernetes/test_profile_kubernetes.py", "image/test_toggles.py", "installed"),
     *("kubernetes/test_faults_pods.py", "ssh", "kubernetes/test_injector_live.py"),
+    "test_engine_hangs.py",
 )
 """The groups that take minutes: pytest-xdist begins with them, and fills up with single tests."""
 SINGLE = ("test_container_verbs.py", "test_nsys_cpu.py", "host/test_host.py")

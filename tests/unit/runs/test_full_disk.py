@@ -66,7 +66,7 @@ def test_the_log_is_not_followed_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", ["No space left on device", "database or disk is full"])
 def test_an_export_without_room_is_named(tmp_path: Path, words: str) -> None:
     rep = tmp_path / "rank0.h.nsys-rep"
-    with pytest.raises(ReportError, match=f"the disk of {tmp_path} is full") as full:
+    with pytest.raises(ReportError, match=f"the disk of {tmp_path}, or .*, is full") as full:
         check_export(rep, tmp_path / "x.sqlite", Result(returncode=1, stderr=f"{words}\n"))
     assert f"`invoke fetch --job {tmp_path.name}` tries again" in str(full.value)
 
@@ -74,6 +74,12 @@ def test_an_export_without_room_is_named(tmp_path: Path, words: str) -> None:
 def test_advice_is_no_reason() -> None:
     stderr = "docker: error during connect: EOF\n\nRun 'docker run --help' for more information\n"
     assert Result(returncode=125, stderr=stderr).said == "docker: error during connect: EOF"
+
+
+def test_the_last_line_of_tar_is_no_reason() -> None:
+    reason = "tar: job.py: Cannot write: No space left on device"
+    last = "tar: Exiting with failure status due to previous errors"
+    assert Result(returncode=2, stderr=f"{reason}\n{last}\n").said == reason
 
 
 class FullDisk(DockerLauncher):
