@@ -26,8 +26,9 @@ FAR, SHORT = 1.0, 0.7
 # Trainer: 6 launches for each batch of the accumulation). The copy of a loss for a log is one of
 # the first 24 launches; later ones are of the forward pass.
 TAIL_TIME, TAIL_LAUNCHES = 0.03, 24
-# Zeroing the gradients between the optimizer and the batch's copy may take up to 10 %.
-ZEROING_TIME = 0.1
+# Zeroing the gradients between the optimizer and the batch's copy may take up to 10 %, and 20 %
+# where the host pauses longest before the copy, as it waits for the batch.
+ZEROING_TIME, ZEROING_BEFORE_WAIT = 0.1, 0.2
 # Of the host's pauses the first one counts that is at least half as long as the longest.
 LONG_PAUSE = 0.5
 # A pause after the batch's copies tells that a framework works there (callbacks of Lightning, HF
@@ -140,11 +141,17 @@ def _tail(launches: Launches, last: IntArray, size: int) -> int:
     allowed[low] = True
     sent = _mostly(launches.to_device[window])
     copy = _first_copy(sent, low)
-    if copy is None or copy >= width or before[copy] > ZEROING_TIME * total:
+    if copy is None or copy >= width or before[copy] > _zeroing(pauses, copy) * total:
         few = min(width, TAIL_LAUNCHES)
         pause = np.where(allowed[:few] & (np.arange(few) >= low), pauses[:few], 0)
         return int(np.argmax(pause >= LONG_PAUSE * pause.max()))
     return _behind_fetch(pauses, sent, copy, int(np.flatnonzero(allowed)[-1]))
+
+
+def _zeroing(pauses: NDArray[np.float64], copy: int) -> float:
+    """The part of a step that zeroing may take before the batch's copy."""
+    others = np.delete(pauses, copy).max(initial=0)
+    return ZEROING_BEFORE_WAIT if pauses[copy] >= LONGEST * others else ZEROING_TIME
 
 
 def _behind_log(fetched: Flags) -> int:

@@ -192,7 +192,16 @@ def works_before_its_first_kernel(program: Program, _number: int) -> None:
     program.launch([OPTIMIZER] * 4)
 
 
+def waits_after_long_zeroing(program: Program, _number: int) -> None:
+    """Zeroing takes 13 % of the step, then the host waits for the batch."""
+    program.step(900)
+    program.launch([TO_DEVICE])
+    program.launch(range(LAYER, LAYER + 15))
+    program.launch([OPTIMIZER] * 2 + [HEAD + 50] * 3)
+
+
 PROGRAMS = (
+    waits_after_long_zeroing,
     counts_tokens_before_its_body,
     calls_back_before_its_body,
     works_before_its_first_kernel,
