@@ -26,6 +26,7 @@ from gpu_profile.analysis.store.protocol import Store
 from gpu_profile.analysis.store.schema import EVENT_TABLES, MISSING, subtract
 from gpu_profile.analysis.store.sqlite import SqliteStore, Value
 from gpu_profile.errors import ReportError
+from gpu_profile.files import FULL_DISK
 
 __all__ = ["MISSING", "Columns", "Database", "IntArray", "Value", "sort_columns"]
 
@@ -54,7 +55,13 @@ class Database(Closing):
         ReportError for a report that is missing, empty, truncated, half-written, of another
         program or of another major schema; ToolError for a Parquet folder without pyarrow.
         """
-        store = _open_store(Path(path), most_bytes)
+        try:
+            store = _open_store(Path(path), most_bytes)
+        except OSError as error:
+            if error.errno in FULL_DISK:
+                raise
+            what = f"{path} cannot be read: {error.strerror}"
+            raise ReportError(what, "Let its owner give you the right, or a copy") from error
         try:
             _check_schema(database := cls(store))
         except ReportError:

@@ -37,6 +37,7 @@ def foreign(path: Path) -> None:
 
 BROKEN: dict[str, tuple[str, Callable[[Path], object]]] = {
     "missing": ("does not exist", lambda path: None),
+    "on a bad disk": ("cannot be read", lambda path: path.symlink_to("/proc/self/mem")),
     "empty": ("is empty", lambda path: path.write_bytes(b"")),
     "zeroed": ("zeroed header", lambda path: path.write_bytes(bytes(100) + report(path)[100:])),
     "text": ("is no SQLite file", lambda path: path.write_text("<html>not found</html>" * 99)),
