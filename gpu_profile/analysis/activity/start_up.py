@@ -18,6 +18,12 @@ IMPORTS = "before the first CUDA call (imports)"
 # The driver calls of each part of a start-up. A recording without any context or library call
 # began after the program's start, so it has no start-up.
 CONTEXTS = re.compile(r"cuInit$|cuCtxCreate|cuDevicePrimaryCtxRetain|cudaInitDevice|cudaSetDevice_")
+# Calls of a program's start. Threads set their device, and kernels of a loaded library are looked
+# up, in any window.
+BEGINS = re.compile(
+    r"cuInit$|cuCtxCreate|cuDevicePrimaryCtxRetain|cudaInitDevice"
+    r"|cu(da)?LibraryLoad|cuModuleLoad(Data|FatBinary|_|$)|__cudaRegisterFatBinary"
+)
 LIBRARIES = re.compile(r"cu(da)?Library(Load|Get)|cuModule(Load|Get)|__cudaRegisterFatBinary")
 MEMORY = re.compile(r"cuda(Malloc|HostAlloc|HostRegister|MallocHost)|cuMem(Alloc|Create|Host)")
 COMMUNICATORS = re.compile(r"(NCCL:)?nccl(CommInit|CommSplit)")
@@ -109,8 +115,7 @@ def steady_window(activity: Activity) -> tuple[int, int]:
 def _starts_program(activity: Activity, before: int) -> bool:
     calls = activity.calls
     early = calls.start < before
-    begins = calls.named(activity.names, CONTEXTS) | calls.named(activity.names, LIBRARIES)
-    return bool(np.any(begins & early))
+    return bool(np.any(calls.named(activity.names, BEGINS) & early))
 
 
 def _parts(activity: Activity, start: int, end: int, compiling: Intervals) -> dict[str, int]:

@@ -102,6 +102,16 @@ def test_the_first_launches_of_kernels_of_torch_compile_are_counted(tmp_path: Pa
     assert text.endswith("8.0 s the first step (the first launches of 2 kernels of torch.compile)")
 
 
+def test_a_window_in_which_a_thread_sets_its_device_has_none(tmp_path: Path) -> None:
+    def looks_up(rank: Rank) -> None:
+        rank.work(20_000)
+        rank.call("cudaSetDevice_v3020", 2)
+        rank.call("cuLibraryGetKernel", 10)
+
+    with Database.open(Training(before=looks_up).save(tmp_path)) as database:
+        assert diagnose_reports(database).overview.start_up is None
+
+
 def test_a_recording_that_began_later_has_none(tmp_path: Path) -> None:
     with Database.open(Training().save(tmp_path)) as database:
         assert all(
