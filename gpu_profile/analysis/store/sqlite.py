@@ -253,6 +253,8 @@ def _open_connection(path: Path, notes: list[str]) -> sqlite3.Connection:
     if hasattr(connection, "setlimit"):  # Python 3.11
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     connection.text_factory = partial(text_of, notes=notes)
+    # Without it SQLite reads a cell that goes out of its page from the memory behind that page.
+    connection.execute("PRAGMA cell_size_check = ON")
     return connection
 
 
