@@ -18,13 +18,13 @@ def load_launcher(name: LauncherName) -> type[Launcher]:
     return launcher
 
 
-def launcher_of(name: LauncherName, chosen: Settings) -> Launcher:
-    return load_launcher(name).from_settings(chosen)
+def launcher_of(name: LauncherName, settings: Settings) -> Launcher:
+    return load_launcher(name).from_settings(settings)
 
 
-def with_image(chosen: Settings, image: str) -> Settings:
+def with_image(settings: Settings, image: str) -> Settings:
     """Return the settings with --image as their launcher reads it; unchanged for ""."""
-    return load_launcher(chosen.launcher).with_image(chosen, image) if image else chosen
+    return load_launcher(settings.launcher).with_image(settings, image) if image else settings
 
 
 def name_launchers(condition: Callable[[type[Launcher]], bool]) -> str:
@@ -33,23 +33,23 @@ def name_launchers(condition: Callable[[type[Launcher]], bool]) -> str:
     return f"{', '.join(names)} or {last}" if names else last
 
 
-def run_at_home(job_text: str, chosen: Settings) -> tuple[Path, RunRecord] | None:
+def run_at_home(job_text: str, settings: Settings) -> tuple[Path, RunRecord] | None:
     """Return the directory and record of a --job whose engine has removed it, otherwise None."""
     if not job_text:
         return None
     try:
-        directory = record.find_run(chosen.report_dir, job_text)
+        directory = record.find_run(settings.report_dir, job_text)
     except SettingsError:
         return None
     run = record.load_run(directory)
     return (directory, run) if run.cleaned else None
 
 
-def job_of(job_text: str, chosen: Settings) -> tuple[Launcher, str] | None:
+def job_of(job_text: str, settings: Settings) -> tuple[Launcher, str] | None:
     """Return the launcher and id of --job, which is a handle or a run id; None without the flag."""
     if not job_text:
         return None
     if "://" not in job_text:
-        job_text = record.load_run(record.find_run(chosen.report_dir, job_text)).handle
+        job_text = record.load_run(record.find_run(settings.report_dir, job_text)).handle
     handle = Handle.parse(job_text)
-    return launcher_of(handle.launcher, chosen), handle.id
+    return launcher_of(handle.launcher, settings), handle.id

@@ -9,9 +9,9 @@ from gpu_profile.settings.settings import Settings
 _SECTION, _URL, _SHA256 = "injector", "CHART_URL", "CHART_SHA256"
 
 
-def resolve_chart(chosen: Settings, fetch: Fetch) -> Lock:
+def resolve_chart(settings: Settings, fetch: Fetch) -> Lock:
     """Return the section with the SHA-256 of the chart today; empty without KUBE_INJECTOR."""
-    injector = chosen.of(KubernetesSettings).injector
+    injector = settings.of(KubernetesSettings).injector
     if injector == "none":
         return {}
     url = find_generation(injector).chart

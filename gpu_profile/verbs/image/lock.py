@@ -29,25 +29,25 @@ PATH = Path(file.NAME)
 
 def lock(options: LockOptions) -> None:
     """Write gpu-profile.lock, or with --check compare it with the settings, or with the image."""
-    chosen = load_settings(options)
+    settings = load_settings(options)
     if options.check:
         lock_file = file.read_lock(PATH)
-        file.check_lock(chosen, lock_file)
+        file.check_lock(settings, lock_file)
         if options.image:
-            _check_image(str(apply_version(chosen).image_ref), lock_file)
+            _check_image(str(apply_version(settings).image_ref), lock_file)
         print(f"{PATH} is of these settings" + (" and of the image" if options.image else ""))
         return
     if options.image:
         raise SettingsError("--image is for --check", "Add --check")
-    check_rules(chosen)
-    decided = process.drive(auto.decide_settings(chosen)).settings
+    check_rules(settings)
+    decided = process.drive(auto.decide_settings(settings)).settings
     check_rules(decided)
-    tools = _make_tools(chosen, decided)
+    tools = _make_tools(settings, decided)
     new_lock = {
-        **file.resolve_lock(chosen, decided, tools, _fetch_digest, Progress().say),
-        **resolve_chart(chosen, tools.fetch),
+        **file.resolve_lock(settings, decided, tools, _fetch_digest, Progress().say),
+        **resolve_chart(settings, tools.fetch),
     }
-    new_lock |= _record_packages(chosen, new_lock)
+    new_lock |= _record_packages(settings, new_lock)
     before = PATH.read_text(encoding="utf-8") if PATH.exists() else ""
     text = file.render_lock(new_lock)
     write_atomically(PATH, text)
@@ -56,7 +56,7 @@ def lock(options: LockOptions) -> None:
     )
 
 
-def _record_packages(chosen: Settings, new_lock: Lock) -> Lock:
+def _record_packages(settings: Settings, new_lock: Lock) -> Lock:
     """Return the packages of the image that was built from this lock.
 
     Without such an image: those of the present lock, if it has the same pins.
@@ -64,7 +64,7 @@ def _record_packages(chosen: Settings, new_lock: Lock) -> Lock:
     old_lock = file.read_lock(PATH)
     old_packages = {SECTION: old_lock[SECTION]} if SECTION in old_lock else {}
     try:
-        decided = process.drive(auto.decide_settings(file.apply_lock(chosen, new_lock)))
+        decided = process.drive(auto.decide_settings(file.apply_lock(settings, new_lock)))
         inputs = build.inputs_hash(decided.settings, ROOT)
         name = build.image_name(decided.settings, inputs)
         if process.drive(build.is_built(name, inputs, decided.base_digest)):
@@ -92,46 +92,46 @@ def _format_summary(new_lock: Lock) -> str:
     return f"{count} settings of {', '.join(sorted(new_lock))} are pinned; commit it"
 
 
-def apply_lock_file(chosen: Settings, *, unlocked: bool = False) -> Settings:
+def apply_lock_file(settings: Settings, *, unlocked: bool = False) -> Settings:
     """Return the settings with the lock's pins, if there is a lock.
 
     A lock of other settings raises GateError, or is ignored with `unlocked`.
     """
-    check_rules(chosen)
+    check_rules(settings)
     lock_file = file.read_lock(PATH)
     return (
-        chosen
-        if unlocked and file.list_drift(chosen, lock_file)
-        else file.apply_lock(chosen, lock_file)
+        settings
+        if unlocked and file.list_drift(settings, lock_file)
+        else file.apply_lock(settings, lock_file)
     )
 
 
-def apply_version(chosen: Settings) -> Settings:
+def apply_version(settings: Settings) -> Settings:
     """Return the settings with the tag that VERSION=auto stands for: the hash of the inputs."""
-    if chosen.version != "auto":
-        return chosen
-    decided = process.drive(auto.decide_settings(apply_lock_file(chosen, unlocked=True))).settings
+    if settings.version != "auto":
+        return settings
+    decided = process.drive(auto.decide_settings(apply_lock_file(settings, unlocked=True))).settings
     inputs = build.inputs_hash(decided, ROOT)
     tag = ImageRef.parse(build.image_name(decided, inputs)).tag
-    return dataclasses.replace(chosen, version=tag)
+    return dataclasses.replace(settings, version=tag)
 
 
-def check_rules(chosen: Settings) -> None:
+def check_rules(settings: Settings) -> None:
     """Raise SettingsError for settings that do not work together.
 
     The launcher's manifest in k8s/ is checked too.
     """
-    manifest = ROOT / "k8s" / f"{chosen.launcher}.yaml"
+    manifest = ROOT / "k8s" / f"{settings.launcher}.yaml"
     compatibility.check_compatibility(
-        chosen, manifest=manifest.read_text() if manifest.exists() else ""
+        settings, manifest=manifest.read_text() if manifest.exists() else ""
     )
 
 
-def _make_tools(chosen: Settings, decided: Settings) -> Tools:
+def _make_tools(settings: Settings, decided: Settings) -> Tools:
     """Return web access with this machine's proxies and certificates, and its pip."""
     downloads = process.drive(machine.probe_downloads())
-    bundle = chosen.ca_bundle or downloads.ca_bundle
-    proxies = {"http": chosen.http_proxy, "https": chosen.https_proxy, "no": chosen.no_proxy}
+    bundle = settings.ca_bundle or downloads.ca_bundle
+    proxies = {"http": settings.http_proxy, "https": settings.https_proxy, "no": settings.no_proxy}
     return Tools(
         fetch=download.make_fetch(ca_bundle=bundle, proxies=proxies),
         run=process.run,

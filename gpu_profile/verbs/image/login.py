@@ -12,8 +12,8 @@ from gpu_profile.verbs.image.registry_access import docker_config, parse_registr
 
 def login(options: LoginOptions) -> None:
     """Log the docker CLI in, after showing what will be written and asking."""
-    chosen = load_settings(options)
-    where = parse_registry_setting(chosen)
+    settings = load_settings(options)
+    where = parse_registry_setting(settings)
     config = docker_config(options.environ)
     auth = None if options.dry_run else ecr.fetch_authorization(where)
     plan = logins.plan_login(where, auth, config, process.find_program)

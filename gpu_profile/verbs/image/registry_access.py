@@ -17,15 +17,15 @@ from gpu_profile.settings.settings import Settings
 
 @contextlib.contextmanager
 def open_ecr_access(
-    chosen: Settings, environ: Mapping[str, str], command: Command
+    settings: Settings, environ: Mapping[str, str], command: Command
 ) -> Iterator[Command]:
     """While the body runs, the yielded command can pull from ECR.
 
     DOCKER_CONFIG is a temporary folder with the token. The command stays unchanged unless it names
     that registry, for its base image or for a cache.
     """
-    where = parse_registry_setting(chosen) if chosen.registry else None
-    words = [chosen.base_image, *(w for w in command.argv if not w.startswith("--tag="))]
+    where = parse_registry_setting(settings) if settings.registry else None
+    words = [settings.base_image, *(w for w in command.argv if not w.startswith("--tag="))]
     if where is None or not where.is_ecr or not any(where.host in word for word in words):
         yield command
         return
@@ -40,11 +40,11 @@ def docker_config(environ: Mapping[str, str]) -> Path:
     return home / "config.json"
 
 
-def parse_registry_setting(chosen: Settings) -> Registry:
-    where = address.parse_registry(chosen.registry, chosen.ecr_registry)
-    if where.is_ecr and chosen.aws_region not in ("", where.region):
+def parse_registry_setting(settings: Settings) -> Registry:
+    where = address.parse_registry(settings.registry, settings.ecr_registry)
+    if where.is_ecr and settings.aws_region not in ("", where.region):
         raise SettingsError(
-            f"AWS_REGION is {chosen.aws_region}, and REGISTRY is in {where.region}", "Mend one"
+            f"AWS_REGION is {settings.aws_region}, and REGISTRY is in {where.region}", "Mend one"
         )
     return where
 

@@ -10,12 +10,12 @@ from gpu_profile.engine import container
 
 def exec(options: ExecOptions) -> None:
     """Run words in the local container, or a shell. Exits with the program's exit code."""
-    chosen = load_settings(options)
+    settings = load_settings(options)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     argv = options.words or ("bash",)
-    process.drive(container.require_container(chosen.container, running=True))
+    process.drive(container.require_container(settings.container, running=True))
     code = process.run_attached(
-        container.execute_in_container(chosen.container, argv, terminal=terminal)
+        container.execute_in_container(settings.container, argv, terminal=terminal)
     )
     if code:
         sys.exit(code)

@@ -18,38 +18,38 @@ from gpu_profile.verbs.jobs.tell_run import tell_run
 
 def fetch(options: FetchOptions) -> None:
     """Fetch the reports of a run id or handle. A run of another machine gets a directory here."""
-    chosen = load_settings(options)
+    settings = load_settings(options)
     if not options.job:
         raise SettingsError("fetch needs a job", "Use --job HANDLE or --job RUN-ID")
-    directory = _directory_of(options.job, chosen)
+    directory = _directory_of(options.job, settings)
     run = record.load_run(directory)
     if not run.cleaned:
-        launcher = launcher_of(run.launcher, chosen)
+        launcher = launcher_of(run.launcher, settings)
         runner = Runner(
             launcher=launcher,
             directory=directory,
             progress=Progress(),
             secrets=redact.secret_values(options.environ),
-            nsys=chosen.nsys,
+            nsys=settings.nsys,
         )
         run = runner.finish(run)
-    tell_run(run, directory, options, chosen)
+    tell_run(run, directory, options, settings)
     if run.baseline and not run.reports and options.format != "json":
         print(baseline.describe_cost(run.baseline))
     if run.error:
         raise JobError(run.error)
 
 
-def _directory_of(run_name: str, chosen: Settings) -> Path:
+def _directory_of(run_name: str, settings: Settings) -> Path:
     try:
-        return record.find_run(chosen.report_dir, run_name)
+        return record.find_run(settings.report_dir, run_name)
     except SettingsError:
         if "://" not in run_name:
             raise
     handle = Handle.parse(run_name)
     # otherwise there is no job
-    process.drive(launcher_of(handle.launcher, chosen).status(handle.id))
-    directory = record.create_run(chosen.report_dir, Path(handle.id).name)
+    process.drive(launcher_of(handle.launcher, settings).status(handle.id))
+    directory = record.create_run(settings.report_dir, Path(handle.id).name)
     new_run = RunRecord(
         id=directory.name, launcher=handle.launcher, command=(), handle=run_name, phase="running"
     )

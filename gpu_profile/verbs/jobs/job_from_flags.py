@@ -40,7 +40,7 @@ from gpu_profile.verbs.jobs.mounts import find_workdir, parse_mount
 SAMPLE = ("python3", "/train.py")
 
 
-def job_from(options: ProfileOptions, chosen: Settings, launcher: Launcher) -> Job:
+def job_from(options: ProfileOptions, settings: Settings, launcher: Launcher) -> Job:
     """Return the job of the flags. Asks the launcher for the number of GPUs if no flag says it."""
     refuse_ignored(options, launcher, image=options.image, mount=options.mount)
     command = options.words or SAMPLE
@@ -49,8 +49,8 @@ def job_from(options: ProfileOptions, chosen: Settings, launcher: Launcher) -> J
     job = Job(
         name=record.run_id(command, now, options.name),
         command=tuple(command),
-        image=image_of(options.image, chosen, launcher.images),
-        profile=_profile_spec(options, chosen),
+        image=image_of(options.image, settings, launcher.images),
+        profile=_profile_spec(options, settings),
         resources=resources,
         ddp=bool(options.ddp) or (resources.tasks_per_node or 1) > 1,
         env=_parse_environment(options),
@@ -71,7 +71,7 @@ def _check_ranks(job: Job) -> None:
         raise SettingsError(what, "Choose among them, or leave it out")
 
 
-def _profile_spec(options: ProfileOptions, chosen: Settings) -> ProfileSpec:
+def _profile_spec(options: ProfileOptions, settings: Settings) -> ProfileSpec:
     functions = options.python_functions_trace
     return ProfileSpec(
         preset=_parse_preset(options.preset),
@@ -90,7 +90,7 @@ def _profile_spec(options: ProfileOptions, chosen: Settings) -> ProfileSpec:
         gpu_metrics=options.gpu_metrics or None,
         nic_metrics=options.nic_metrics or None,
         ranks=parse_ranks(options.ranks),
-        annotate=chosen.annotate,
+        annotate=settings.annotate,
         steps=_parse_window(options),
         nsys_args=split_words("--nsys-args", options.nsys_args),
     )
@@ -151,18 +151,18 @@ def _parse_environment(options: ProfileOptions) -> dict[str, str]:
     return environment
 
 
-def image_of(image_text: str, chosen: Settings, images: ImageFrom) -> ImageRef | None:
+def image_of(image_text: str, settings: Settings, images: ImageFrom) -> ImageRef | None:
     """Return the image that the job runs in; None if the launcher's jobs have none of ours."""
     if images in {ImageFrom.NOWHERE, ImageFrom.SETTINGS}:
         return None
     if image_text:
         return ImageRef.parse(image_text)
     local = images is ImageFrom.ENGINE
-    return chosen.image_ref if local else apply_digest(records_file(), chosen.image_ref)
+    return settings.image_ref if local else apply_digest(records_file(), settings.image_ref)
 
 
 def nsys_plan(
-    job: Job, launcher: Launcher, chosen: Settings, *, strict: bool = False
+    job: Job, launcher: Launcher, settings: Settings, *, strict: bool = False
 ) -> tuple[NsysPlan, tuple[str, ...]]:
     """Return the nsys options that this job's nsys has, and the events that they must record."""
     if job.profile is None:

@@ -22,9 +22,9 @@ def answer_for_job(
     `ended` gets the directory and record of a run whose engine has removed it, `job` the launcher
     and the job's id, `container` the name of the local container, where --job is not named.
     """
-    chosen = load_settings(options)
-    home = run_at_home(options.job, chosen)
+    settings = load_settings(options)
+    home = run_at_home(options.job, settings)
     if home:
         return ended(*home)
-    elsewhere = job_of(options.job, chosen)
-    return job(*elsewhere) if elsewhere else container(chosen.container)
+    elsewhere = job_of(options.job, settings)
+    return job(*elsewhere) if elsewhere else container(settings.container)

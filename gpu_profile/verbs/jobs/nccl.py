@@ -27,16 +27,16 @@ from gpu_profile.verbs.jobs.job_from_flags import image_of
 _NO_NSYS = NsysPlan(options=())
 
 
-def run_suite(chosen: Settings, options: TestOptions) -> None:
+def run_suite(settings: Settings, options: TestOptions) -> None:
     """Run each collective and print its numbers. Raises GateError if one fails."""
-    suite = _parse_suite(chosen, options)
-    chosen = with_image(chosen, options.image)
-    launcher = launcher_of(chosen.launcher, chosen)
+    suite = _parse_suite(settings, options)
+    settings = with_image(settings, options.image)
+    launcher = launcher_of(settings.launcher, settings)
     refuse_ignored(options, launcher, image=options.image)
     resources = _make_resources(options, launcher)
     now = datetime.now(timezone.utc)
     name = record.run_id(("nccl",), now, options.name)
-    image = image_of(options.image, chosen, launcher.images)
+    image = image_of(options.image, settings, launcher.images)
     jobs = nccl_suite.make_jobs(suite, name=name, image=image, resources=resources)
     if options.dry_run:
         for job in jobs:
@@ -45,7 +45,7 @@ def run_suite(chosen: Settings, options: TestOptions) -> None:
     measured: list[Measurement] = []
     logs: list[str] = []
     for collective, job in zip(suite.collectives, jobs, strict=True):
-        measurement, log = _run_collective(job, collective, launcher, chosen)
+        measurement, log = _run_collective(job, collective, launcher, settings)
         print_tables([make_table(measurement)], "text")
         print(draw_plot(measurement))
         measured.append(measurement)
@@ -54,14 +54,14 @@ def run_suite(chosen: Settings, options: TestOptions) -> None:
     print(_format_verdict(suite))
 
 
-def _parse_suite(chosen: Settings, options: TestOptions) -> Suite:
+def _parse_suite(settings: Settings, options: TestOptions) -> Suite:
     """Return the options. A floor is used only if named; EFA is checked between several nodes."""
     at, busbw = options.at, options.min_busbw or None
     if options.floor:
         busbw = find_floor(options.floor, parse_size(at)).busbw
-    efa = bool(chosen.component.get("INSTALL_EFA")) and options.nodes > 1
+    efa = bool(settings.component.get("INSTALL_EFA")) and options.nodes > 1
     suite = nccl_suite.make_suite(options.collective, min_busbw=busbw, at=at, efa=efa)
-    instance = chosen.of(KubernetesSettings).instance
+    instance = settings.of(KubernetesSettings).instance
     nics = find_instance(instance).efa if instance else None
     return dataclasses.replace(suite, efa_nics=nics)
 
@@ -86,16 +86,16 @@ def _make_resources(options: TestOptions, launcher: Launcher) -> Resources:
 
 
 def _run_collective(
-    job: Job, collective: str, launcher: Launcher, chosen: Settings
+    job: Job, collective: str, launcher: Launcher, settings: Settings
 ) -> tuple[Measurement, str]:
     """Run one collective and return its measurement and its log.
 
     The table counts even if the job failed: nccl-tests exits with 1 for wrong values, which the
     table shows in detail.
     """
-    directory = record.create_run(chosen.report_dir, job.name)
+    directory = record.create_run(settings.report_dir, job.name)
     inside = launcher.reports_inside
-    if inside and writes_json(str(chosen.component.get("NCCL_TESTS_VERSION"))):
+    if inside and writes_json(str(settings.component.get("NCCL_TESTS_VERSION"))):
         job = with_json(job, collective, f"{inside}/{directory.name}")
     runner = Runner(launcher=launcher, directory=directory, progress=Progress())
     failure: GpuProfileError | None = None

@@ -32,27 +32,27 @@ def profile(options: ProfileOptions) -> None:
     """
     if options.baseline and options.detach:
         raise SettingsError("--baseline waits for two runs", "Leave out --detach")
-    chosen = apply_version(with_image(load_settings(options), options.image))
-    launcher = launcher_of(chosen.launcher, chosen)
-    job = job_from(options, chosen, launcher)
+    settings = apply_version(with_image(load_settings(options), options.image))
+    launcher = launcher_of(settings.launcher, settings)
+    job = job_from(options, settings, launcher)
     if options.dry_run:
         if options.baseline:
             show_commands(process.plan(launcher.submit(_make_plain(_strip_values(job)), _NO_NSYS)))
         _show_plan(_strip_values(job), launcher)
         return
-    tell_left(chosen.report_dir)
-    plan, kinds = nsys_plan(job, launcher, chosen, strict=options.strict)
+    tell_left(settings.report_dir)
+    plan, kinds = nsys_plan(job, launcher, settings, strict=options.strict)
     process.drive(launcher.check_job(job, plan))
     secrets = redact.secret_values(options.environ)
-    plain = _run_baseline(job, launcher, chosen, secrets) if options.baseline else None
-    runner, run = _start_run(job, plan, kinds, launcher, chosen, secrets, keep=options.keep)
+    plain = _run_baseline(job, launcher, settings, secrets) if options.baseline else None
+    runner, run = _start_run(job, plan, kinds, launcher, settings, secrets, keep=options.keep)
     if options.detach:
         runner.detach()
         runner.progress.say(f"`invoke fetch --job {run.id}` waits for it and brings its reports")
         print(run.handle)
         return
     run = _save_cost(runner, runner.finish(run), plain)
-    tell_run(run, runner.directory, options, chosen)
+    tell_run(run, runner.directory, options, settings)
 
 
 def _show_plan(job: Job, launcher: Launcher) -> None:
@@ -71,13 +71,13 @@ def _start_run(
     plan: NsysPlan,
     kinds: tuple[str, ...],
     launcher: Launcher,
-    chosen: Settings,
+    settings: Settings,
     secrets: tuple[str, ...],
     *,
     keep: bool = False,
 ) -> tuple[Runner, RunRecord]:
     """Submit the job into a run directory of its own."""
-    directory = record.create_run(chosen.report_dir, job.name)
+    directory = record.create_run(settings.report_dir, job.name)
     progress = Progress()
     runner = Runner(
         launcher=launcher,
@@ -85,7 +85,7 @@ def _start_run(
         progress=progress,
         keep=keep,
         secrets=secrets,
-        nsys=chosen.nsys,
+        nsys=settings.nsys,
     )
     run = runner.start(dataclasses.replace(job, name=directory.name), plan, kinds)
     progress.say(f"{run.handle} submitted; its run directory is {directory}")
@@ -102,10 +102,10 @@ def _strip_values(job: Job) -> Job:
 
 
 def _run_baseline(
-    job: Job, launcher: Launcher, chosen: Settings, secrets: tuple[str, ...]
+    job: Job, launcher: Launcher, settings: Settings, secrets: tuple[str, ...]
 ) -> tuple[list[str], float]:
     """Run the job without nsys. Returns its output's lines and its seconds."""
-    runner, run = _start_run(_make_plain(job), _NO_NSYS, (), launcher, chosen, secrets)
+    runner, run = _start_run(_make_plain(job), _NO_NSYS, (), launcher, settings, secrets)
     run = runner.finish(run)
     return _read_output(runner.directory), run.seconds["run"]
 

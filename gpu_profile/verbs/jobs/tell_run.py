@@ -12,7 +12,7 @@ from gpu_profile.settings.settings import Settings
 
 
 def tell_run(
-    run: RunRecord, directory: Path, options: ProfileOptions | FetchOptions, chosen: Settings
+    run: RunRecord, directory: Path, options: ProfileOptions | FetchOptions, settings: Settings
 ) -> None:
     """Print a run's reports, its findings, and the tables if asked for."""
     text = options.format != "json"
@@ -23,7 +23,7 @@ def tell_run(
         with process.one_math_thread():
             from gpu_profile.verbs.reading.answer import print_answer
 
-            print_answer(options, chosen, directory)
+            print_answer(options, settings, directory)
     if text and run.reports and (options.stats or not _has_gpu_work(run)):
         print()
         stats = StatsOptions(

@@ -16,25 +16,25 @@ from gpu_profile.verbs.image.lock import apply_version
 
 
 def test(options: TestOptions) -> None:
-    chosen = apply_version(load_settings(options))
+    settings = apply_version(load_settings(options))
     if options.suite == "nccl":
         from gpu_profile.verbs.jobs.nccl import run_suite
 
-        run_suite(chosen, options)
+        run_suite(settings, options)
     elif options.suite == "image":
-        _run_checks(options, chosen)
+        _run_checks(options, settings)
     else:
         raise SettingsError(f"--suite {options.suite!r} is not known", "Use image or nccl")
 
 
-def _run_checks(options: TestOptions, chosen: Settings) -> None:
-    if ImageFrom.ENGINE not in load_launcher(chosen.launcher).possible_images:
+def _run_checks(options: TestOptions, settings: Settings) -> None:
+    if ImageFrom.ENGINE not in load_launcher(settings.launcher).possible_images:
         local = name_launchers(lambda other: ImageFrom.ENGINE in other.possible_images)
         raise SettingsError(
-            f"--on {chosen.launcher} runs no image checks",
+            f"--on {settings.launcher} runs no image checks",
             f"They run in local Docker: --on {local}",
         )
-    image = with_image(chosen, options.image).image_ref
+    image = with_image(settings, options.image).image_ref
     junit = (f"--junitxml={options.junit}",) if options.junit else ()
     command = Command(
         argv=(

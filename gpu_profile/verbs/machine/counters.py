@@ -14,10 +14,10 @@ from gpu_profile.launcher import ImageFrom
 
 def counters(options: CountersOptions) -> None:
     """Let every user of a host read GPU counters, or undo that, after showing the commands."""
-    chosen = load_settings(options)
+    settings = load_settings(options)
     if options.allow == options.restrict:
         raise SettingsError("counters needs one of --allow and --restrict")
-    launcher = launcher_of(chosen.launcher, chosen)
+    launcher = launcher_of(settings.launcher, settings)
     place = launcher.host()
     if place is None:
         hosts = name_launchers(lambda other: other.possible_images == {ImageFrom.NOWHERE})

@@ -17,8 +17,8 @@ from gpu_profile.table import Column, Table
 
 
 def doctor(options: DoctorOptions) -> None:
-    chosen = load_settings(options)
-    launcher = launcher_of(chosen.launcher, chosen)
+    settings = load_settings(options)
+    launcher = launcher_of(settings.launcher, settings)
     if options.fix:
         _repair(launcher, yes=options.yes)
     results = process.drive(launcher.doctor())

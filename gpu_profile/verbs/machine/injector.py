@@ -23,25 +23,25 @@ _ACTIONS = ("install", "status", "on", "off", "uninstall")
 
 def injector(options: InjectorOptions) -> None:
     """Run install or uninstall (the chart), on or off (a namespace's label), or status."""
-    chosen = load_settings(options)
+    settings = load_settings(options)
     action = options.action
     if action not in _ACTIONS:
         raise SettingsError(f"k8s.injector {action!r}", f"Use one of {', '.join(_ACTIONS)}")
     kind = find_generation(options.generation)
     cluster = KubernetesCluster(
-        context=chosen.of(KubernetesSettings).context, namespace=options.release_namespace
+        context=settings.of(KubernetesSettings).context, namespace=options.release_namespace
     )
     if action == "status":
         show_checks(process.drive(injectors.check_injector(cluster, kind)), options.format)
         return
-    run_steps(_run_action(action, cluster, kind, chosen, options), options)
+    run_steps(_run_action(action, cluster, kind, settings, options), options)
 
 
 def _run_action(
     action: str,
     cluster: KubernetesCluster,
     kind: Generation,
-    chosen: Settings,
+    settings: Settings,
     options: InjectorOptions,
 ) -> Steps[str]:
     if action == "install":
@@ -55,7 +55,7 @@ def _run_action(
         )
     if action == "uninstall":
         return injectors.remove_chart(cluster, kind)
-    namespace = chosen.of(KubernetesSettings).namespace
+    namespace = settings.of(KubernetesSettings).namespace
     if not namespace:
         raise SettingsError(f"k8s.injector {action} needs a namespace", "Say --namespace NAME")
     return injectors.set_namespace_label(cluster, kind, namespace, on=action == "on")

@@ -9,10 +9,10 @@ from gpu_profile.verbs.machine.run_steps import run_steps
 
 
 def install_operator(options: InstallOperatorOptions) -> None:
-    chosen = load_settings(options)
+    settings = load_settings(options)
     new_operator = operators.find_operator(options.operator)
     replace = options.replace_mpijob_v1
-    cluster = KubernetesCluster(context=chosen.of(KubernetesSettings).context)
+    cluster = KubernetesCluster(context=settings.of(KubernetesSettings).context)
     run_steps(
         operators.install_operator(cluster, new_operator, options.from_, replace_v1=replace),
         options,

@@ -14,7 +14,7 @@ from gpu_profile.runs import record
 
 def quickstart(options: QuickstartOptions) -> None:
     """Run doctor, build and profile, which ends with the findings."""
-    chosen = load_settings(options)
+    settings = load_settings(options)
     verbs: dict[str, SettingsOptions] = {
         "doctor": DoctorOptions(fix=True, yes=options.yes),
         "build": BuildOptions(unlocked=True),
@@ -23,7 +23,7 @@ def quickstart(options: QuickstartOptions) -> None:
     for name, verb_options in verbs.items():
         tell(f"\n== invoke {name}")
         run_verb(name, _with_settings(verb_options, options))
-    directory = record.find_run(chosen.report_dir)
+    directory = record.find_run(settings.report_dir)
     print(f"\nAll of it is in {directory}:")
     for path in sorted(directory.iterdir()):
         print(f"  {path}")

@@ -16,25 +16,25 @@ MOST_FINDINGS = 3
 PAGE = "page.html"
 
 
-def print_answer(options: AnswerOptions, chosen: Settings, directory: Path) -> None:
+def print_answer(options: AnswerOptions, settings: Settings, directory: Path) -> None:
     """Read the run's reports once, write its page unless --no-html, and print the findings."""
     choice = ReportChoice(run=str(directory))
     page = None if options.no_html else directory / PAGE
-    diagnosis = _with_page(choice, chosen, page) if page else _alone(choice, chosen)
+    diagnosis = _with_page(choice, settings, page) if page else _alone(choice, settings)
     if options.format == "json":
         print(json.dumps(_document(diagnosis, directory, page), indent=2))
     else:
         print("\n".join(_lines(diagnosis, page)))
 
 
-def _with_page(choice: ReportChoice, chosen: Settings, page: Path) -> Diagnosis:
+def _with_page(choice: ReportChoice, settings: Settings, page: Path) -> Diagnosis:
     diagnoses: list[Diagnosis] = []
-    save_page(choice, chosen, page, diagnoses.append)
+    save_page(choice, settings, page, diagnoses.append)
     return diagnoses[0]
 
 
-def _alone(choice: ReportChoice, chosen: Settings) -> Diagnosis:
-    read = open_reading(choice, chosen)
+def _alone(choice: ReportChoice, settings: Settings) -> Diagnosis:
+    read = open_reading(choice, settings)
     parts = [answer[0] for answer in read.of([diagnose.FINDINGS])]
     diagnosis = diagnose.judge_run(parts, read.run.alignment.residual_ns or 0)
     return diagnosis.with_cost(baseline.describe_cost(record.load_run(Path(choice.run)).baseline))

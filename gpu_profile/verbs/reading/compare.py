@@ -21,16 +21,16 @@ from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 
 def compare(options: CompareOptions) -> None:
     """Compare two sides of runs. Raises GateError if the new side is slower than allowed."""
-    chosen = load_settings(options)
+    settings = load_settings(options)
     if not options.base or not options.new:
         raise SettingsError("compare needs two runs", "Use --base RUN --new RUN")
     form = options.format
     output = output_file(options.output, formats.file_name(form))
     metric = Metric.parse(options.metric)
     fail_over = comparison.parse_percent(options.fail_over)
-    spread = comparison.parse_percent(options.spread or chosen.compare_spread, "--spread")
-    base = _open_runs("base", options.base, _choose(options, options.base_window), chosen)
-    new = _open_runs("new", options.new, _choose(options, options.new_window), chosen)
+    spread = comparison.parse_percent(options.spread or settings.compare_spread, "--spread")
+    base = _open_runs("base", options.base, _choose(options, options.base_window), settings)
+    new = _open_runs("new", options.new, _choose(options, options.new_window), settings)
     for run in (*base[1:], *new):
         check_ranks(base[0].ranks, run.ranks)
     samples = [[run.samples(metric) for run in side] for side in (base, new)]
@@ -49,19 +49,19 @@ def _choose(options: CompareOptions, window: int) -> ReportChoice:
 
 
 def _open_runs(
-    side: str, run_names: Sequence[str], choice: ReportChoice, chosen: Settings
+    side: str, run_names: Sequence[str], choice: ReportChoice, settings: Settings
 ) -> list[ComparedRun]:
     """Return the runs of one side, base or new. Raises SettingsError if one is named twice."""
     if len({Path(run).resolve() for run in run_names}) < len(run_names):
         raise SettingsError(f"--{side} names a run twice", "Each run counts once: name others")
     names = [side] if len(run_names) == 1 else [f"{side} ({run})" for run in run_names]
     pairs = zip(names, run_names, strict=True)
-    return [_open_run(name, run, choice, chosen) for name, run in pairs]
+    return [_open_run(name, run, choice, settings) for name, run in pairs]
 
 
-def _open_run(side: str, run_name: str, choice: ReportChoice, chosen: Settings) -> ComparedRun:
+def _open_run(side: str, run_name: str, choice: ReportChoice, settings: Settings) -> ComparedRun:
     """Return a run. Raises the error of the first unreadable report: a gate needs all of them."""
     path = Path(run_name)
     choice = replace(choice, report=(run_name,)) if path.exists() else replace(choice, run=run_name)
-    reports = open_reading(choice, chosen, complete=True)
+    reports = open_reading(choice, settings, complete=True)
     return make_compared_run(side, reports, path)

@@ -10,13 +10,13 @@ from gpu_profile.verbs.reading.run_files import describe_tracing_cost
 
 def diagnose(options: DiagnoseOptions) -> None:
     """Print the findings in a run's reports."""
-    chosen = load_settings(options)
+    settings = load_settings(options)
     choice = ReportChoice.from_options(options)
-    read = open_reading(choice, chosen)
+    read = open_reading(choice, settings)
     answers = read.of([findings.FINDINGS])
     diagnosis = findings.judge_run(
         [answer[0] for answer in answers], read.run.alignment.residual_ns or 0
-    ).with_cost(describe_tracing_cost(choice, chosen))
+    ).with_cost(describe_tracing_cost(choice, settings))
     form = options.format
     if form == "json":
         print(diagnosis.to_json())

@@ -15,7 +15,7 @@ from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.settings.settings import Settings
 
 
-def export_report(path: Path, chosen: Settings) -> Path:
+def export_report(path: Path, settings: Settings) -> Path:
     """Return the SQLite export of a .nsys-rep, made beside it by rename.
 
     In another user's directory it is made in a temporary folder, which this process removes at its
@@ -24,17 +24,17 @@ def export_report(path: Path, chosen: Settings) -> Path:
     if not owner.is_writable(path.parent):
         temporary = TemporaryFolder()
         atexit.register(temporary.cleanup)
-        return _exported_into(Path(temporary.name), path, chosen)
+        return _exported_into(Path(temporary.name), path, settings)
     with files.new_folder(path.parent.absolute()) as folder:
-        output = _exported_into(folder, path, chosen)
+        output = _exported_into(folder, path, settings)
         files.adopt(output, target := path.with_suffix(".sqlite"))
         return target
 
 
-def _exported_into(folder: Path, path: Path, chosen: Settings) -> Path:
+def _exported_into(folder: Path, path: Path, settings: Settings) -> Path:
     output = folder / path.with_suffix(".sqlite").name
     failures = []
-    for prefix in _list_exporters(path, folder, chosen):
+    for prefix in _list_exporters(path, folder, settings):
         result = run_export(export.export_command(prefix, path.absolute(), output))
         if result.returncode == 0 and is_whole_export(output):
             return output
@@ -44,13 +44,13 @@ def _exported_into(folder: Path, path: Path, chosen: Settings) -> Path:
     raise ReportError(f"{path} cannot be exported: {failures[-1]}", "Its own nsys version can")
 
 
-def _list_exporters(path: Path, folder: Path, chosen: Settings) -> list[tuple[str, ...]]:
+def _list_exporters(path: Path, folder: Path, settings: Settings) -> list[tuple[str, ...]]:
     """Return the nsys of settings and PATH, then that of the image.
 
     The image's container mounts the report.
     """
     commands: list[tuple[str, ...]] = [
-        (name,) for name in (chosen.nsys, process.find_program("nsys")) if name
+        (name,) for name in (settings.nsys, process.find_program("nsys")) if name
     ]
     if process.find_program(image_programs.CLIENT) is None:
         return commands
@@ -59,4 +59,4 @@ def _list_exporters(path: Path, folder: Path, chosen: Settings) -> list[tuple[st
         Mount(source=report, target=str(report), read_only=True),
         Mount(source=place, target=str(place)),
     )
-    return [*commands, image_programs.make_program_words(chosen.image_ref, mounts, "nsys")]
+    return [*commands, image_programs.make_program_words(settings.image_ref, mounts, "nsys")]

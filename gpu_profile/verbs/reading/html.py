@@ -13,9 +13,9 @@ def html(options: HtmlOptions) -> None:
     """Write the page of a run's reports."""
     if len(options.report) != 1 and not options.scheduler:
         prepare_workers()
-    chosen = load_settings(options)
+    settings = load_settings(options)
     choice = ReportChoice.from_options(options)
-    output = resolve_output(choice, options.output, chosen, "page.html")
-    summary = save_page(choice, chosen, output)
+    output = resolve_output(choice, options.output, settings, "page.html")
+    summary = save_page(choice, settings, output)
     print_tables([summary], "text")
     print(f"{output}: one file, open it in a browser")

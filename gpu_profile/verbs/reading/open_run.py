@@ -38,7 +38,7 @@ class ReportChoice:
 
 
 def open_reading(
-    choice: ReportChoice, chosen: Settings, *, by: str = "", complete: bool = False
+    choice: ReportChoice, settings: Settings, *, by: str = "", complete: bool = False
 ) -> Reading:
     """Open the chosen reports. Unreadable ones are named and left out.
 
@@ -46,8 +46,8 @@ def open_reading(
     """
     progress = Progress()
     sweep()
-    limit = int(chosen.unpack_limit_gb) * 10**9
-    every = [ReportSource(place, most_bytes=limit) for place in _list_places(choice, chosen)]
+    limit = int(settings.unpack_limit_gb) * 10**9
+    every = [ReportSource(place, most_bytes=limit) for place in _list_places(choice, settings)]
     reading = open_reports(
         every,
         tell=progress.say,
@@ -63,34 +63,34 @@ def open_reading(
     return reading
 
 
-def _list_places(choice: ReportChoice, chosen: Settings) -> list[str]:
+def _list_places(choice: ReportChoice, settings: Settings) -> list[str]:
     """Return where each report can be read: local files first, then URLs."""
     urls = [place for place in choice.report if is_url(place)]
     files = [place for place in choice.report if not is_url(place)]
     if urls and not files:
         return urls
-    paths = find_report_files(replace(choice, report=tuple(files)), chosen)
-    return [*(str(readable_file(path, chosen)) for path in paths), *urls]
+    paths = find_report_files(replace(choice, report=tuple(files)), settings)
+    return [*(str(readable_file(path, settings)) for path in paths), *urls]
 
 
-def find_report_files(choice: ReportChoice, chosen: Settings) -> tuple[Path, ...]:
+def find_report_files(choice: ReportChoice, settings: Settings) -> tuple[Path, ...]:
     """Return the chosen report files."""
     if choice.report:
         return report_files.find_reports(choice.report)
-    return report_files.find_reports([str(find_directory(choice.run, chosen))])
+    return report_files.find_reports([str(find_directory(choice.run, settings))])
 
 
-def find_directory(run_text: str, chosen: Settings) -> Path:
+def find_directory(run_text: str, settings: Settings) -> Path:
     """Return the run's directory. A path may stand for its id, to read another user's run too."""
     run_name = Path(run_text)
     if not run_text or not (run_name / record.RUN_FILE).is_file():
-        return record.find_run(chosen.report_dir, run_text)
+        return record.find_run(settings.report_dir, run_text)
     if owner.is_own(run_name, run_name / record.RUN_FILE):
         owner.warn_if_shared(run_name, run_name / record.RUN_FILE)
     return run_name
 
 
-def readable_file(path: Path, chosen: Settings) -> Path:
+def readable_file(path: Path, settings: Settings) -> Path:
     """Return the report, or its SQLite export."""
     if path.suffix != ".nsys-rep":
         return path
@@ -98,4 +98,4 @@ def readable_file(path: Path, chosen: Settings) -> Path:
         export_report,  # slow import, only for exports
     )
 
-    return export_report(path, chosen)
+    return export_report(path, settings)

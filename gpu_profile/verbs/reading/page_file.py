@@ -18,15 +18,15 @@ from gpu_profile.verbs.reading.run_files import describe_tracing_cost
 
 def save_page(
     choice: ReportChoice,
-    chosen: Settings,
+    settings: Settings,
     output: Path,
     tell_findings: Callable[[diagnose.Diagnosis], None] = lambda diagnosis: None,
 ) -> Table:
     """Read the chosen reports and write their page (see page.write_page)."""
     from gpu_profile.analysis.page import write_page  # slow import, only for the page
 
-    read = open_reading(choice, chosen)
-    facts = {} if choice.report else _read_run_facts(find_directory(choice.run, chosen))
+    read = open_reading(choice, settings)
+    facts = {} if choice.report else _read_run_facts(find_directory(choice.run, settings))
     return write_page(
         read.sources,
         output,
@@ -36,7 +36,7 @@ def save_page(
         scheduler=read.scheduler,
         tell=Progress().say,
         tell_findings=tell_findings,
-        cost=describe_tracing_cost(choice, chosen),
+        cost=describe_tracing_cost(choice, settings),
     )
 
 

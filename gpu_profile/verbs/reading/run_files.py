@@ -10,7 +10,7 @@ from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.reading.open_run import ReportChoice, find_directory
 
 
-def resolve_output(choice: ReportChoice, path_text: str, chosen: Settings, name: str) -> Path:
+def resolve_output(choice: ReportChoice, path_text: str, settings: Settings, name: str) -> Path:
     """Return --output, or a file in the run's directory (here, for reports of no run).
 
     Raises SettingsError for a device or a FIFO, and for another user's run without --output.
@@ -20,15 +20,15 @@ def resolve_output(choice: ReportChoice, path_text: str, chosen: Settings, name:
         return path
     if choice.report:
         return Path(name)
-    place = find_directory(choice.run, chosen)
+    place = find_directory(choice.run, settings)
     if not owner.is_own(place, place / record.RUN_FILE):
         what = f"{place} is a run of {owner.owner_name(place)}, where nothing is written"
         raise SettingsError(what, "Name a place of yours by --output")
     return place / name
 
 
-def describe_tracing_cost(choice: ReportChoice, chosen: Settings) -> str:
+def describe_tracing_cost(choice: ReportChoice, settings: Settings) -> str:
     """Return a line on what tracing cost the run, if --baseline measured it."""
     if choice.report:
         return ""
-    return baseline.describe_cost(record.load_run(find_directory(choice.run, chosen)).baseline)
+    return baseline.describe_cost(record.load_run(find_directory(choice.run, settings)).baseline)

@@ -16,13 +16,13 @@ from gpu_profile.verbs.reading.open_run import (
 
 
 def scrub(options: ScrubOptions) -> None:
-    chosen = load_settings(options)
+    settings = load_settings(options)
     choice = ReportChoice.from_options(options)
-    reports = [readable_file(path, chosen) for path in find_report_files(choice, chosen)]
+    reports = [readable_file(path, settings) for path in find_report_files(choice, settings)]
     wish = scrubbing.wish_of(keep=options.keep, also=options.also)
     output = Path(options.output or "scrubbed")
     make_folder(output.parent if scrubbing.is_file(output) else output)
     table = scrubbing.scrub_reports(
-        reports, output, wish, Progress().say, most_bytes=int(chosen.unpack_limit_gb) * 10**9
+        reports, output, wish, Progress().say, most_bytes=int(settings.unpack_limit_gb) * 10**9
     )
     print_tables([table], "text")

@@ -19,12 +19,12 @@ def stats(options: StatsOptions) -> None:
     if options.list:
         print_tables([list_tables()], options.format)
         return
-    chosen = load_settings(options)
+    settings = load_settings(options)
     analyses = _find_tables(options.table)
     for analysis in analyses:
         views.check_by(options.by, analysis.by, analysis.name)
     choice = replace(ReportChoice.from_options(options), notes=options.notes)
-    answers = open_reading(choice, chosen, by=options.by).at_depth(options.depth).of(analyses)
+    answers = open_reading(choice, settings, by=options.by).at_depth(options.depth).of(analyses)
     tables = [
         analysis.merge([answer[index] for answer in answers])
         for index, analysis in enumerate(analyses)

@@ -11,10 +11,10 @@ from gpu_profile.verbs.reading.run_files import resolve_output
 
 def timeline(options: TimelineOptions) -> None:
     """Write a Perfetto trace of a run's reports."""
-    chosen = load_settings(options)
+    settings = load_settings(options)
     choice = ReportChoice.from_options(options)
-    output = resolve_output(choice, options.output, chosen, "timeline.perfetto-trace.gz")
-    read = open_reading(choice, chosen)
+    output = resolve_output(choice, options.output, settings, "timeline.perfetto-trace.gz")
+    read = open_reading(choice, settings)
     pairs = [(source.place, source.scope) for source in read.sources]
     limit = read.sources[0].most_bytes
     print_tables(
