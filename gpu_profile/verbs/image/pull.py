@@ -8,9 +8,9 @@ from gpu_profile.verbs.image.registry_access import LayerProgress, parse_registr
 
 
 def pull(options: PullOptions) -> None:
-    chosen = apply_version(load_settings(options))
+    settings = apply_version(load_settings(options))
     if options.dry_run:
-        print(f"docker pull {chosen.image_ref}")
+        print(f"docker pull {settings.image_ref}")
         return
-    where = parse_registry_setting(chosen) if chosen.registry else None
-    print(push.pull_image(chosen.image_ref, where, show=LayerProgress()))
+    where = parse_registry_setting(settings) if settings.registry else None
+    print(push.pull_image(settings.image_ref, where, show=LayerProgress()))

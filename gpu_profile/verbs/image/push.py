@@ -12,18 +12,18 @@ def push(options: PushOptions) -> None:
     """Push the image and record its digest, which launchers of other machines run."""
     settings_of_user = load_settings(options)
     where = parse_registry_setting(settings_of_user)
-    chosen = apply_version(settings_of_user)
+    settings = apply_version(settings_of_user)
     if options.dry_run:
-        print(f"docker push {chosen.image_ref}  # credentials of {where.host} for this call only")
+        print(f"docker push {settings.image_ref}  # credentials of {where.host} for this call only")
         return
     pushed = registry_push.publish_image(
-        chosen.image_ref,
+        settings.image_ref,
         where,
         records_file(),
         show=LayerProgress(),
         upload=registry_push.Upload(
-            immutable=chosen.ecr_immutable_tags,
-            scan=chosen.ecr_scan_on_push,
+            immutable=settings.ecr_immutable_tags,
+            scan=settings.ecr_scan_on_push,
             named_by_inputs=settings_of_user.version == "auto",
         ),
     )

@@ -13,13 +13,13 @@ from gpu_profile.verbs.image.lock import apply_version
 
 def run(options: RunOptions) -> None:
     """Start the local container, or print the commands with --dry-run."""
-    chosen = apply_version(load_settings(options))
+    settings = apply_version(load_settings(options))
     gpus = container.gpu_options(_count_gpus(planning=options.dry_run) and None)
-    steps = container.start_container(chosen, chosen.image_ref, gpus)
+    steps = container.start_container(settings, settings.image_ref, gpus)
     if options.dry_run:
         show_commands(process.plan(steps))
     else:
-        directory = chosen.report_dir / chosen.container
+        directory = settings.report_dir / settings.container
         record.make_private(directory)
         write_note(directory, JobNote(handle=""))  # a run.json in it names no job of ours
         print(process.drive(steps))
