@@ -37,7 +37,7 @@ def test_the_files_in_k8s_as_they_stand(launcher: str) -> None:
 def test_settings_of_where_pods_go(kind: type[KubernetesJob], namespace: str) -> None:
     launcher = placed(kind)
     here = dataclasses.replace(launcher, cluster=KubernetesCluster(namespace=namespace))
-    (create,) = process.plan(here.submit(cpu_job(image=IMAGE), PLAN))
+    create, *_ = process.plan(here.submit(cpu_job(image=IMAGE), PLAN))
     done = kubectl(f"--namespace={namespace}", *_DRY, stdin=create.stdin)
     assert done.returncode == 0, done.stderr
 
@@ -46,6 +46,6 @@ def test_settings_of_where_pods_go(kind: type[KubernetesJob], namespace: str) ->
 @pytest.mark.parametrize("full", [False, True], ids=["plain", "full"])
 def test_renderings(kind: Callable[..., object], full: bool, operators: None) -> None:
     made = kind(cluster=CLUSTER, options=FULL if full else PLAIN)
-    (create,) = process.plan(made.submit(job() if full else cpu_job(), PLAN))  # type: ignore[attr-defined]
+    create, *_ = process.plan(made.submit(job() if full else cpu_job(), PLAN))  # type: ignore[attr-defined]
     done = kubectl(*_DRY, stdin=create.stdin)
     assert done.returncode == 0, done.stderr

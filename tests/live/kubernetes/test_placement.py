@@ -102,6 +102,6 @@ def test_any_name_of_a_run_is_one_that_the_cluster_takes(
     (kind,) = [kind for kind in KINDS if kind.name == launcher]
     job = cpu_job(name=record.run_id(("true",), datetime.now(timezone.utc), name))
     launcher_of = kind.from_settings(settings_for(f"KUBE_NAMESPACE={namespace}"))
-    (create,) = process.plan(launcher_of.submit(job, NsysPlan(options=())))
+    create, *_ = process.plan(launcher_of.submit(job, NsysPlan(options=())))
     dry = ("create", "--dry-run=server", "--validate=strict", "--filename=-")
     must(kubectl(f"--namespace={namespace}", *dry, stdin=create.stdin))
