@@ -19,8 +19,10 @@ FIRST = (
 )
 """The groups that take minutes: pytest-xdist begins with them, and fills up with single tests."""
 SINGLE = ("test_container_verbs.py", "test_nsys_cpu.py", "host/test_host.py")
-"""Files whose tests share nothing. Those of test_docker_profile.py share names of containers: runs
-of one program that begin in one second have one, such as sh-20261122-192505."""
+"""Files whose tests share nothing."""
+DOCKER_RUNS = ("test_docker_profile.py", "annotate/test_marks_started.py")
+"""Files that profile in Docker under our names: runs of one program that begin in one second
+have one name, such as train-20261122-192505."""
 WHOLE = ("slurm", "ssh", "registry", "installed")
 """Folders whose tests share a server, a queue or an image."""
 ALONE = (
@@ -39,6 +41,8 @@ def get_group(nodeid: str) -> str:
     path = nodeid.partition("::")[0].partition("tests/live/")[2]
     if path in ALONE:
         return "kubernetes alone"
+    if path in DOCKER_RUNS:
+        return "docker runs"
     if path in SINGLE:
         return ""
     folder = path.partition("/")[0]
