@@ -15,6 +15,7 @@ from gpu_profile import process
 from gpu_profile.command import Command, Result
 from gpu_profile.registry import address as registry_address
 from gpu_profile.settings.places import ROOT
+from tests.live.image.builds import PLAIN
 from tests.live.registry.conftest import ACCOUNT, PASSWORD, REGION, Registry
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]
@@ -40,8 +41,14 @@ def start_cluster_trials(folder: Path, *words: str) -> "subprocess.Popen[str]":
     )
 
 
-def list_images() -> str:
-    words = ("docker", "image", "ls", "--quiet", "--filter=reference=*/gpu-profile-try-*")
+def list_images(server: Registry) -> str:
+    words = (
+        "docker",
+        "image",
+        "ls",
+        "--quiet",
+        f"--filter=reference={server.address}/gpu-profile-try-*",
+    )
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
@@ -63,7 +70,7 @@ def test_ecr_is_tried_cleaned_up_and_reported(
     assert "- nothing is left" in report
     names = [each["repositoryName"] for each in ecr.describe_repositories()["repositories"]]
     assert names == [OTHER]
-    assert list_images() == ""
+    assert list_images(real_registry) == ""
     assert PASSWORD not in done.stdout + done.stderr + report
 
 
@@ -157,3 +164,32 @@ def test_an_instance_without_a_known_floor_is_measured_only(tmp_path: Path) -> N
     assert "the price of 2 nodes g6.8xlarge, which run anyway" in shown.stdout
     known = run_script(tmp_path, "--dry-run", "--only=eks", "--instance=ml.p5.48xlarge", *cluster)
     assert "--floor=p5.48xlarge" in known.stdout
+
+
+@pytest.mark.slow
+def test_efa_is_built_checked_pushed_and_removed(
+    where: registry_address.Registry,
+    real_registry: Registry,
+    make_image: Callable[..., None],
+    ecr: Any,
+    embedded: None,
+    tmp_path: Path,
+) -> None:
+    """A base made here stands in for NVIDIA's, the distribution's libfabric for AWS's packages."""
+    local = real_registry.ref("local")
+    make_image(local)
+    settings = {
+        **dict(setting.split("=", 1) for setting in PLAIN),
+        **{"INSTALL_TESTS": "false", "EFA_SOURCE": "distro"},
+        **{"BUILD_OPTS": "--network=host"},
+    }
+    words = ("--only=ecr,efa", f"--registry={real_registry.address}", f"--image={local}")
+    own = (f"--set={name}={value}" for name, value in settings.items())
+    done = run_script(tmp_path, *words, *own, "--yes")
+    report = (tmp_path / "try-on-aws.md").read_text()
+    assert done.returncode == 0, report
+    for name in ("ecr", "efa"):
+        assert f"| {name} | passed | " in report
+    assert "- nothing is left" in report
+    assert ecr.describe_repositories()["repositories"] == []
+    assert list_images(real_registry) == ""
