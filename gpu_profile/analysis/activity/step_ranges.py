@@ -88,10 +88,21 @@ def _telling(ranges: Ranges, repeated: Groups) -> list[str]:
 
 
 def _candidates(ranges: Ranges, repeated: Groups) -> Iterator[str]:
+    """Yield the names of ranges that can be steps.
+
+    Of several outermost parts of a step, such as "forward" and "backward", none is the step: with
+    gradient accumulation each comes several times in one.
+    """
     yield from _telling(ranges, repeated)
     outermost = _outermost(ranges)
+    parts = {
+        name
+        for name, rows in _by_name(ranges)
+        if NOT_A_STEP.search(name.lower()) and not outermost.isdisjoint(rows.tolist())
+    }
     for name, rows in repeated.items():
-        if _fills(ranges, rows.tolist(), outermost):
+        is_part = name in parts and len(parts) > 1
+        if not is_part and _fills(ranges, rows.tolist(), outermost):
             yield name
 
 

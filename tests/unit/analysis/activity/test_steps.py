@@ -77,6 +77,33 @@ def test_an_optimizer_step_is_no_step(tmp_path: Path) -> None:
     assert steps.source.startswith("repetition of ")
 
 
+def work_in_range(rank: Rank, name: str, kernels: int) -> None:
+    start = rank.now
+    for number in range(kernels):
+        rank.kernel(200, f"{name}_{number}")
+    rank.range(name, start)
+
+
+def test_a_part_of_a_step_is_no_step(tmp_path: Path) -> None:
+    (rank,) = ranks_of(1)
+    for _ in range(12):
+        for _ in range(4):  # micro-batches
+            work_in_range(rank, "forward", 5)
+            work_in_range(rank, "backward", 10)
+        work_in_range(rank, "adam", 2)
+    steps = find_steps(first(rank.recording.save(tmp_path / "rank0.sqlite")))
+    assert steps.source.startswith("repetition of ")
+    assert len(steps) == 12
+
+
+def test_a_forward_pass_alone_is_a_step_of_inference(tmp_path: Path) -> None:
+    (rank,) = ranks_of(1)
+    for _ in range(12):
+        work_in_range(rank, "forward", 5)
+    steps = find_steps(first(rank.recording.save(tmp_path / "rank0.sqlite")))
+    assert (steps.source, len(steps)) == ("range forward", 12)
+
+
 def nameless(activity: Activity) -> Activity:
     """The same rank without its NVTX ranges."""
     return replace(activity, ranges=activity.ranges.pick(np.empty(0, np.int64)))
