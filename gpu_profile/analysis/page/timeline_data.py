@@ -15,19 +15,32 @@ from gpu_profile.analysis.page.parts import render_legend, render_tag
 from gpu_profile.printable import name_program
 
 _RANKS_AT_ONCE = 32
+# A model has some 1,000 names. A million of them made a page of 55 MB and took 1.5 GB of memory.
+MOST_NAMES = 20_000
+OTHER_NAMES = "(one of many other names)"
 
 
 @dataclass
 class _Names:
-    """An index for every distinct name over all ranks."""
+    """An index for every distinct name over all ranks; OTHER_NAMES for those beyond MOST_NAMES."""
 
     clean: Callable[[str], str]
     known: dict[str, int] = field(default_factory=dict)
+    """The index of each readable name, in the order of the page's list."""
+    _of_raw: dict[str, int] = field(default_factory=dict)
 
     def codes(self, marks: Marks) -> IntArray:
-        clean = [self.clean(name) for name in marks.names]
-        codes = [self.known.setdefault(name, len(self.known)) for name in clean]
+        codes = [self._code(name) for name in marks.names]
         return np.array(codes, np.int64)[marks.name] if len(marks.name) else marks.name
+
+    def _code(self, name: str) -> int:
+        if (code := self._of_raw.get(name)) is not None:
+            return code
+        if len(self._of_raw) >= MOST_NAMES:
+            return self.known.setdefault(OTHER_NAMES, len(self.known))
+        code = self.known.setdefault(self.clean(name), len(self.known))
+        self._of_raw[name] = code
+        return code
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +178,8 @@ def _format_note(ranks: Sequence[RankPicture]) -> str:
         sentence += ", in the framed stretch; elsewhere their time is summed in bins"
     if left_out:
         sentence += f"; {left_out:,} short or deeply nested NVTX ranges are left out"
+    if max((len(rank.events.names) for rank in ranks), default=0) > MOST_NAMES:
+        sentence += f"; names beyond the first {MOST_NAMES:,} are left out"
     note = name_program(f"{sentence}. All of them: invoke timeline.")
     return render_tag("p", note, class_="note")
 

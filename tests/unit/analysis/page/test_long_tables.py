@@ -1,8 +1,18 @@
 """Tables of a page from reports with very many names."""
 
+import json
+
+import numpy as np
 import pytest
 
+from gpu_profile.analysis.page.events import Marks, RankPicture
 from gpu_profile.analysis.page.html_text import redact_table
+from gpu_profile.analysis.page.timeline_data import (
+    MOST_NAMES,
+    OTHER_NAMES,
+    timeline_data,
+    timeline_part,
+)
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.table import Column, Table
 
@@ -22,3 +32,37 @@ def test_only_the_first_rows_of_a_long_table_are_made_readable(rows: int, readab
     assert len(set(clean.rows)) == readable
     assert clean.rows[readable - 1][0] == rows - readable + 1
     assert not any(SECRET in str(name) for name in clean.column("Name"))
+
+
+def make_marks(names: int) -> Marks:
+    number = np.arange(names)
+    return Marks(number, number + 1, number, number * 0, tuple(f"kernel {n}" for n in number))
+
+
+@pytest.mark.parametrize(("names", "listed"), [(MOST_NAMES, MOST_NAMES), (30_000, MOST_NAMES + 1)])
+def test_the_timeline_lists_so_many_names(names: int, listed: int) -> None:
+    """A million names made a page of 55 MB."""
+    none, marks = np.empty(0, np.int64), make_marks(names)
+    picture = RankPicture(
+        rank=0,
+        device=0,
+        start=0,
+        end=names,
+        width=1,
+        first=0,
+        busy=np.zeros((3, 1), np.uint8),
+        exact_start=0,
+        exact_end=names,
+        events=marks,
+        ranges=make_marks(0),
+        ranges_left_out=0,
+        steps_start=none,
+        steps_end=none,
+        total_events=names,
+    )
+    facts = json.loads(timeline_data([picture], {}, str)[0])
+    assert len(facts["names"]) == listed
+    assert (facts["names"][-1] == OTHER_NAMES) == (names > MOST_NAMES)
+    assert ("names beyond the first 20,000" in timeline_part([picture], {}, str)) == (
+        names > MOST_NAMES
+    )
