@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.hosts import Invoked
+from tests.live.hosts import Invoked, await_true
 from tests.live.ssh.conftest import Server, started
 
 SLURM = Path(__file__).with_name("slurm.sh")
@@ -23,8 +23,10 @@ class Killed:
 
     conf: Path
 
-    def end(self, name: str) -> None:
-        os.kill(int(self.conf.with_name(f"{name}.id").read_text()), signal.SIGKILL)
+    def end(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        pid = int(self.conf.with_name(f"{name}.id").read_text())
+        os.kill(pid, number)
+        await_true(lambda: not Path(f"/proc/{pid}").exists(), 60)
 
     def start(self, name: str) -> None:
         subprocess.run([SLURM, "again", self.conf.parent, name], check=True)
