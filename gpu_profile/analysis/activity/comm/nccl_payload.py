@@ -29,6 +29,8 @@ GROUP_START, GROUP_END = "ncclGroupStart", "ncclGroupEnd"
 NCCL_CALL = re.compile(r"^nccl[A-Z]")
 HEADER = struct.Struct("<4Q")
 NO_PEER = -1
+# 281 TB, a thousand times the memory of a GPU: a larger size is damage.
+_LARGEST_MESSAGE = 1 << 48
 
 Schemas = Mapping[int, Mapping[str, int]]
 """Byte offsets of the payload fields that are read, by schema id and field name."""
@@ -189,7 +191,7 @@ def _fields(blob: Value, schemas: Schemas) -> dict[str, int]:
         letter = _FORMATS[name]
         if at >= 0 and at + struct.calcsize(letter) <= length:
             fields[name] = int(struct.unpack_from(letter, blob, begin + at)[0])
-    return fields
+    return fields if fields.get(SIZE, 0) <= _LARGEST_MESSAGE else {}
 
 
 @dataclass(frozen=True, eq=False)
