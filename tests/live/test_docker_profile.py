@@ -69,7 +69,7 @@ def test_only_the_chosen_rank_is_profiled(invoke: Invoke, tmp_path: Path) -> Non
 
 
 def test_a_detached_job_is_followed_by_its_handle(invoke: Invoke, tmp_path: Path) -> None:
-    script = "until test -e /wd/*/go; do sleep 0.1; done"
+    script = "sleep 0.2; until test -e /wd/*/go; do sleep 0.1; done"
     handle = invoke("profile", "--detach", "--", "sh", "-c", script).stdout.strip()
     assert handle.startswith("docker://")
     assert invoke("status", "--job", handle).stdout.strip() == "running"

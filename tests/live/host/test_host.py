@@ -67,8 +67,11 @@ def test_a_failed_job_says_which_rank_left_no_report(invoked: Invoked) -> None:
         *("--", "python3", "-c", loses),
     )
     assert done.returncode == 5, done.stderr
-    assert "no report of rank 1 in " in error_line(done)
-    assert [report["rank"] for report in invoked.record()["reports"]] == [0]
+    # nsys' agent outlives nsys now and then, and leaves a recording, whole or not.
+    line = error_line(done)
+    lost = "no report of rank 1 in " in line or "rank 1 left a recording" in line
+    reports = [report["rank"] for report in invoked.record()["reports"]]
+    assert reports == ([0] if lost else [0, 1]), line
 
 
 def test_ctrl_c_finalises_fetches_and_exits_130(invoked: Invoked) -> None:
