@@ -125,7 +125,7 @@ def test_what_was_made_is_removed_after_an_interruption(
     assert "| eks | interrupted | " in report
     assert "| multinode |" not in report
     assert "- nothing is left" in report
-    (made,) = (words[-1] for words in calls() if "create" in words)
+    (made,) = (words[-1] for words in calls() if words[-3:-1] == ["create", "namespace"])
     assert calls()[-1][1:] == ["delete", "namespace", "--ignore-not-found", made]
     assert "Traceback" not in err
 
