@@ -16,8 +16,9 @@ _HOPELESS = (
     "CreateContainerError",
     "RunContainerError",
 )
-# A job's Secret is created just after the job. The kubelet looks for it again every few seconds.
-_COMING = re.compile(r'secret "\S+-env" not found')
+# A job's Secret is created just after the job. The kubelet looks for it again every few seconds. A
+# busy kubelet has not heard of it yet ("failed to sync secret cache"), and asks again, too.
+_COMING = re.compile(r'secret "\S+-env" not found|failed to sync \w+ cache: timed out')
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from gpu_profile.process import find_program
 from gpu_profile.settings.places import ROOT
 
 _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
-_SIDE_BY_SIDE = ("--numprocesses=3", "--dist=loadscope", "--no-loadscope-reorder")
+_SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadscope", "--no-loadscope-reorder")
 """For pytest-xdist. Live tests wait for pods, schedulers and grace periods half of their time;
 tests/live/conftest.py says which of them run one after the other."""
 _NOTHING_SELECTED = 5

@@ -132,6 +132,10 @@ def raised_after(
 
 def test_a_pod_that_is_faster_than_its_secret_is_waited_for() -> None:
     error = "CreateContainerConfigError"
+    busy = "failed to sync secret cache: timed out waiting for the condition"
+    late = pods.find_trouble(waiting("train-1-worker-0", error, busy))
+    assert late is not None
+    assert not late.hopeless
     early = pods.find_trouble(waiting("train-1-worker-0", error, 'secret "train-1-env" not found'))
     assert early
     assert not early.hopeless
