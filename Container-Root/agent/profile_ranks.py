@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
 _LEAST_ROOM = 16 << 20
 _BY_SIGNAL = 128  # exit codes from here on: a signal ended the program
-_NEVER = ": a window was never reached, or see its own message above"
+_WINDOWS = ("--duration", "--capture-range", "-d", "-c")
 
 
 class RefusedError(Exception):
@@ -167,9 +167,9 @@ class Recording:
         started = time.time()
         sheltered = self.call.options.shelter
         recording = Recorded(nsys, self.call.nsys_options, self.marked(env))
-        with recording.keeper, shelter.restored(command, sheltered) as words:
+        with recording.keeper, shelter.wrap_command(command, sheltered) as words:
             argv = [*self.argv(nsys), *words]
-            with shelter.blocked(sheltered):
+            with shelter.block_signals(sheltered):
                 child = Child(argv, recording.environment, self.call.options.grace)
             code = _wait(child, self.call)
         if not self.files("nsys-rep") and not self.files("qdstrm"):
@@ -209,7 +209,9 @@ class Recording:
         if not reports and not self.files("qdstrm"):
             why = _left_behind(started) if stopped or code >= _BY_SIGNAL else ""
             why = why or (f": --steps {steps}: {news}" if news else "")
-            say(f"rank {self.here.rank}: nsys wrote no report{why or _NEVER}")
+            never = "its window was never reached, or " if self.has_window() else ""
+            why = why or f": {never}see its own message above"
+            say(f"rank {self.here.rank}: nsys wrote no report{why}")
         if code in (143, 137) and reports and not stopped and self.nsys_ends_the_job():
             return 0
         return code
@@ -219,9 +221,10 @@ class Recording:
 
         At the end of the window nsys then kills the job, whose exit code is 143 or 137.
         """
-        words = self.call.nsys_options
-        windows = ("--duration", "--capture-range", "-d", "-c")
-        return "--kill=none" not in words and any(word.startswith(windows) for word in words)
+        return "--kill=none" not in self.call.nsys_options and self.has_window()
+
+    def has_window(self) -> bool:
+        return any(word.startswith(_WINDOWS) for word in self.call.nsys_options)
 
 
 def _require_room(environ: Mapping[str, str]) -> None:

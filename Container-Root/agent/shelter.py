@@ -29,7 +29,7 @@ _START = Path(__file__).resolve().with_name("start_program.py")
 
 
 @contextlib.contextmanager
-def blocked(wanted: bool) -> Iterator[None]:
+def block_signals(wanted: bool) -> Iterator[None]:
     """Block the signals for programs started in the body. Our own come after the body."""
     if not wanted or not _NUMBERS:
         yield
@@ -42,7 +42,7 @@ def blocked(wanted: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def restored(command: Sequence[str], unblock: bool) -> Iterator[Sequence[str]]:
+def wrap_command(command: Sequence[str], unblock: bool) -> Iterator[Sequence[str]]:
     """Yield the command behind start_program.py, which restores umask and signals and executes it.
 
     The report has the name of the file that nsys starts, so that file is a link to Python with the
@@ -55,11 +55,26 @@ def restored(command: Sequence[str], unblock: bool) -> Iterator[Sequence[str]]:
         python = sys.executable
         with contextlib.suppress(OSError):  # no room or right in TMPDIR: the name is python3
             folder = folders.enter_context(tempfile.TemporaryDirectory(prefix=_FOLDER))
+            folders.enter_context(_hold_folder(folder))
             link = Path(folder) / Path(command[0]).name
             link.symlink_to(sys.executable)
             python = str(link)
         numbers = " ".join(str(int(number)) for number in _NUMBERS if unblock)
         yield [python, "-I", "-S", str(_START), f"{_umask():04o}", numbers, *command]
+
+
+@contextlib.contextmanager
+def _hold_folder(folder: str) -> Iterator[None]:
+    """Hold the lock (flock) of a folder: what `invoke` sweeps are folders that nobody holds."""
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks: nothing is swept there
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:

@@ -100,7 +100,7 @@ def read_place(invoked: Invoked) -> list[str]:
 def assert_costed(invoked: Invoked, *where: str) -> None:
     """`profile --baseline` says what the profile cost, and so does whatever reads the run."""
     done = invoked.run("profile", "--baseline", *where, "--", "python3", "-c", STEPS)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stderr + (invoked.latest() / "output.log").read_text()
     record = invoked.record()
     assert record["baseline"] == {"step_ms": 100.5, "profiled_step_ms": 100.5, "ratio": 1.0}
     line = "the profile cost 1.000x: 100.50 -> 100.50 ms a step"

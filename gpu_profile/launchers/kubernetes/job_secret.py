@@ -46,7 +46,8 @@ def create_secret(
         created = yield cluster.create(make_secret_manifest(job, owner, uid))
         check_kubectl_result(created, doing)
     except (GpuProfileError, KeyboardInterrupt) as error:
-        words = ("--ignore-not-found", "--cascade=foreground", "--wait=false")
+        # In the background: the name is free at once, and pods without their Secret run nothing.
+        words = ("--ignore-not-found", "--cascade=background", "--wait=false")
         deleted = yield cluster.kubectl("delete", resource, job.name, *words)
         left = f"; {job.name} is left there: {deleted.said}" if deleted.returncode else ""
         if not isinstance(error, GpuProfileError):

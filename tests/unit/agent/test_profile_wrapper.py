@@ -1,5 +1,6 @@
 """profile.py as one rank: its report's name, nsys' words, exit codes, refusals."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import shelter
 
+from gpu_profile.analysis.store import temporary
 from tests.unit.agent.wrapper import PROFILE, Wrapper, python, wrapper_in
 
 
@@ -52,9 +54,21 @@ def test_every_variable_reaches_the_program() -> None:
 def test_a_program_is_started_without_room_for_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """The report then has Python's name for the process."""
     monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
-    with shelter.restored(["/bin/true"], unblock=False) as words:
+    with shelter.wrap_command(["/bin/true"], unblock=False) as words:
         assert words[0] == sys.executable
         assert words[-3:] == [f"{shelter._umask():04o}", "", "/bin/true"]
+
+
+def test_the_folder_of_a_program_that_runs_is_not_swept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with shelter.wrap_command(["/bin/true"], unblock=False) as words:
+        (folder,) = tmp_path.iterdir()
+        os.utime(folder, (0, 0))
+        temporary.sweep()
+        assert Path(words[0]).parent == folder
+        assert Path(words[0]).exists()
 
 
 def test_a_full_temporary_folder_is_refused(wrapper: Wrapper, small_disk: Path) -> None:
