@@ -115,21 +115,19 @@ def _communicate(
     child: subprocess.Popen[bytes], command: Command, stdin: bytes | None, timeout_s: float | None
 ) -> Result:
     """Return the child's result. Raises ToolError if its server is silent for two minutes."""
-    shell_words = command.argv[2].split() if command.argv[:2] == ("sh", "-c") else ()
-    question = None if timeout_s else _QUESTIONS.get([*shell_words, *command.argv][0])
+    words = command.argv[2].split() if command.argv[:2] == ("sh", "-c") else command.argv
+    question = None if timeout_s else _QUESTIONS.get(next(iter(words), ""))
     while True:
         try:
             out, err = child.communicate(stdin, timeout=_LOOK_S if question else timeout_s)
-            return Result(
-                returncode=child.returncode,
-                stdout=(out or b"").decode(errors="replace"),
-                stderr=err.decode(errors="replace"),
-            )
         except subprocess.TimeoutExpired:
             if question is None:
                 raise
-        stdin = None  # is on its way: a second call of communicate takes none
-        run(question, timeout_s=SILENCE_S - _LOOK_S)
+            stdin = None  # is on its way: a second call of communicate takes none
+            run(question, timeout_s=SILENCE_S - _LOOK_S)
+        else:
+            texts = [(data or b"").decode(errors="replace") for data in (out, err)]
+            return Result(returncode=child.returncode, stdout=texts[0], stderr=texts[1])
 
 
 def run_attached(command: Command) -> int:

@@ -50,7 +50,7 @@ from job_state import (
     claim,
     current,
     last_line,
-    lose,
+    mark_lost,
     read,
     require_own,
 )
@@ -80,7 +80,7 @@ def start(job: Path) -> dict[str, Any]:
         try:
             supervisor = _spawn(job, spec)
         except OSError as error:
-            lose(job, f"it did not start: {error}")
+            mark_lost(job, f"it did not start: {error}")
             return status(job)
         _await_start(job, supervisor.poll)
     if read(job).get("key") != key:
@@ -94,7 +94,7 @@ def _await_start(job: Path, exit_code: Callable[[], int | None]) -> None:
     deadline = time.monotonic() + START_S
     while read(job)["state"] == "starting" and time.monotonic() < deadline:
         if exit_code() is not None and read(job)["state"] == "starting":
-            lose(job, f"it did not start: {last_line(job)}")
+            mark_lost(job, f"it did not start: {last_line(job)}")
         time.sleep(POLL_S / 10)
 
 

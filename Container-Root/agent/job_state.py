@@ -56,7 +56,7 @@ def write(job: Path, state: Mapping[str, Any]) -> None:
         file.write(text.ljust(_STATE_BYTES - 1) + b"\n")
 
 
-def lose(job: Path, reason: str) -> None:
+def mark_lost(job: Path, reason: str) -> None:
     """Write that the job is `lost`. Only for a job that has no supervisor."""
     write(job, {**read(job), "state": "lost", "reason": reason})
 

@@ -39,7 +39,7 @@ def open_run(
     """
     names = [run] if isinstance(run, str | os.PathLike) else list(run)
     places = list(_list_places([os.fspath(name) for name in names], report_dir))
-    limit = int(_load_settings().unpack_limit_gb) * 10**9
+    limit = _load_settings().unpack_limit_bytes
     reading = open_reports(
         [ReportSource(place, most_bytes=limit) for place in places],
         tell=_warn,

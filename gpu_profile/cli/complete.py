@@ -6,10 +6,11 @@ the answer is a candidate, a tab and its description. No line means: complete fi
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu_profile.cli.verb import Option, Verb
+from gpu_profile.components.key import Key
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.runs import record
 from gpu_profile.settings import settings
@@ -88,11 +89,10 @@ def _find_place(words: Sequence[str], verbs: Sequence[Verb]) -> Place:
     place = Place(_list_core_options(verbs))
     for word in words:
         if place.waiting:
-            place = Place(place.options, takes_verbs=place.takes_verbs)
+            place = replace(place, waiting=None)
         elif word.startswith("-"):
             options = (option for option in place.options if f"--{option.name}" == word)
-            waiting = next(filter(_wants_value, options), None)
-            place = Place(place.options, waiting, place.takes_verbs)
+            place = replace(place, waiting=next(filter(_wants_value, options), None))
         elif word in by_name:
             options_here = by_name[word].options
             positional = any(option.positional for option in options_here)
@@ -143,19 +143,18 @@ def _list_values(
     elif option.name == "set":
         name, _, _ = typed.partition("=")
         if name in keys and "=" in typed:
-            values = _list_setting_values(name)
+            values = _list_setting_values(keys[name])
             yield from (Candidate(f"{name}={value}") for value in values)
         else:
             yield from (Candidate(f"{key.name}=", key.doc) for key in keys.values())
     else:
         values = option.choices or [
-            v for name in option.settings for v in _list_setting_values(name)
+            value for name in option.settings for value in _list_setting_values(keys[name])
         ]
         yield from (Candidate(value) for value in values)
 
 
-def _list_setting_values(name: str) -> Sequence[str]:
-    key = next(key for key in settings.KEYS if key.name == name)
+def _list_setting_values(key: Key) -> Sequence[str]:
     return _BOOLEANS if key.kind == "bool" else key.choices
 
 

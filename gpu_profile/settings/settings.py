@@ -123,6 +123,10 @@ class Settings:
             self, registry=image.registry, image=image.name, version=image.tag or "latest"
         )
 
+    @property
+    def unpack_limit_bytes(self) -> int:
+        return int(self.unpack_limit_gb) * 10**9
+
     def of(self, kind: type[T]) -> T:
         """Return a launcher's settings: `settings.of(SlurmSettings).partition`."""
         return kind.read(self.launcher_values)

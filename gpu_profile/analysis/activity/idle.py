@@ -137,10 +137,9 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
     cause = np.where(late, cause, np.where(staged, COPYING, queued))
     # Ranks start a window milliseconds apart: the profiler holds them up there, not their host.
     seams = Intervals.union(activity.seams[:, 0], activity.seams[:, 1])
-    overhead = np.maximum(
-        *(held.within(gaps.start, gaps.end) for held in (activity.overhead, seams))
-    )
-    return np.where(2 * overhead > length, PROFILER, cause)
+    in_overhead = activity.overhead.within(gaps.start, gaps.end)
+    in_seams = seams.within(gaps.start, gaps.end)
+    return np.where(2 * np.maximum(in_overhead, in_seams) > length, PROFILER, cause)
 
 
 @once_each

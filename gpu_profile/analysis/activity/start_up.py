@@ -65,10 +65,10 @@ class StartUp:
 @once_each
 def find_start_up(activity: Activity) -> StartUp | None:
     """The start-up of one rank; None without steps, or if the recording began after it."""
-    return find_start_up_with(activity, NOTHING)
+    return find_start_up_with_compilations(activity, NOTHING)
 
 
-def find_start_up_with(activity: Activity, compilations: Intervals) -> StartUp | None:
+def find_start_up_with_compilations(activity: Activity, compilations: Intervals) -> StartUp | None:
     """As find_start_up(), with the times of compilations that samples of the host's stacks show."""
     steps, calls = find_steps(activity), activity.calls
     if not len(steps) or not len(calls.start):

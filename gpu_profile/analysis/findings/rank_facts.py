@@ -19,7 +19,10 @@ from gpu_profile.analysis.activity.idle import (
     find_gaps,
     sync_shadow,
 )
-from gpu_profile.analysis.activity.start_up import find_start_up_with, steady_window
+from gpu_profile.analysis.activity.start_up import (
+    find_start_up_with_compilations,
+    steady_window,
+)
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.activity.steps import Steps, find_steps
 from gpu_profile.analysis.arrays.columns import encode_column, is_among, is_rising, list_distinct
@@ -142,7 +145,7 @@ def _states(activity: Activity, offset_ns: int, record: HostRecord) -> RankState
     compilations = find_compilations(record.stacks, activity.calls.thread)
     if not compilations.total:
         return states
-    return replace(states, start_up=find_start_up_with(activity, compilations))
+    return replace(states, start_up=find_start_up_with_compilations(activity, compilations))
 
 
 @dataclass(frozen=True, eq=False)

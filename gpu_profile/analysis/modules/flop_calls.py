@@ -54,10 +54,10 @@ def find_flop_calls(activity: Activity) -> FlopCalls | None:
     aten::convolution calls aten::cudnn_convolution: the outer one counts for both.
     """
     by_name = _count_by_name(activity.ranges)
-    counted = activity.ranges.pick(np.flatnonzero(by_name[activity.ranges.name] != 0))
-    if not len(counted.start):
+    ranges = activity.ranges.pick(np.flatnonzero(by_name[activity.ranges.name] != 0))
+    if not len(ranges.start):
         return None
-    calls = counted.pick(np.flatnonzero(find_parents(counted) == NO_RANGE))
+    calls = ranges.pick(np.flatnonzero(find_parents(ranges) == NO_RANGE))
     owners = find_owners_at(activity, calls.thread, calls.start)
     modules, module = _find_modules(owners, len(calls.start))
     flops, work = by_name[calls.name], _find_pass(activity, calls, owners)

@@ -27,19 +27,19 @@ class _Names:
     clean: Callable[[str], str]
     known: dict[str, int] = field(default_factory=dict)
     """The index of each readable name, in the order of the page's list."""
-    _of_raw: dict[str, int] = field(default_factory=dict)
+    _index_by_raw_name: dict[str, int] = field(default_factory=dict)
 
     def codes(self, marks: Marks) -> IntArray:
         codes = [self._code(name) for name in marks.names]
         return np.array(codes, np.int64)[marks.name] if len(marks.name) else marks.name
 
     def _code(self, name: str) -> int:
-        if (code := self._of_raw.get(name)) is not None:
+        if (code := self._index_by_raw_name.get(name)) is not None:
             return code
-        if len(self._of_raw) >= MOST_NAMES:
+        if len(self._index_by_raw_name) >= MOST_NAMES:
             return self.known.setdefault(OTHER_NAMES, len(self.known))
         code = self.known.setdefault(self.clean(name), len(self.known))
-        self._of_raw[name] = code
+        self._index_by_raw_name[name] = code
         return code
 
 

@@ -126,7 +126,8 @@ class PageReader:
         """Whether the first page is an index's, as that of a table WITHOUT ROWID is."""
         with self._path.open("rb", buffering=0) as file:
             file.seek((root - 1) * self._size + _start(root - 1))
-            return file.read(1) in map(bytes, ([kind] for kind in INDEX))
+            kind = file.read(1)
+        return bool(kind) and kind[0] in INDEX
 
     def count(self, root: int) -> int:
         """The rows of a table, after a check of all its pages.

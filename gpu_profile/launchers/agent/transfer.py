@@ -57,16 +57,15 @@ class Transfer:
         """Copy the contents of the directory `source` into `directory` there."""
         quoted = shlex.quote(directory)
         doing = f"copying {source} to {directory}"
-        venv = ("--exclude=./venv",) if (source / "venv" / "pyvenv.cfg").is_file() else ()
         if self.rsync and self.place.host:
             self.place.checked((yield self.place.shell(f"mkdir -p {quoted}")), doing)
             target = f"{self.place.host}:{directory}/"
-            left_out = (*_NOT_SYNCED, *(word.replace("=./", "=/") for word in venv))
-            result = yield self._rsync("--archive", *left_out, "--", f"{source}/", target)
+            excludes = _list_excludes(source, "/")
+            result = yield self._rsync("--archive", *excludes, "--", f"{source}/", target)
             if not _NO_RSYNC.search(result.stderr):
                 self.place.checked(result, doing)
                 return
-        pack = ("tar", "-cf", "-", *_NOT_SYNCED, *venv, "-C", str(source), ".")
+        pack = ("tar", "-cf", "-", *_list_excludes(source, "./"), "-C", str(source), ".")
         self.place.checked((yield Command(argv=pack, stdout_file=archive)), doing)
         unpack = f"mkdir -p {quoted} && tar -xof - -C {quoted}"
         self.place.checked((yield self.place.shell(unpack, stdin_file=archive)), doing)
@@ -146,6 +145,15 @@ def own_directory(quoted: str) -> str:
     writable = f"find {quoted}/. -prune \\( -perm -020 -o -perm -002 \\)"
     refuse_line = f"echo {quoted} is not a directory of this user alone >&2"
     return f'test -O {quoted} && test -z "$({writable})" || {{ {refuse_line}; exit 2; }}'
+
+
+def _list_excludes(source: Path, top: str) -> tuple[str, ...]:
+    """Return the options of rsync and tar for what is not copied. `top` begins a path at `source`.
+
+    A directory `venv` is left out if it is a virtual environment.
+    """
+    is_environment = (source / "venv" / "pyvenv.cfg").is_file()
+    return (*_NOT_SYNCED, f"--exclude={top}venv") if is_environment else _NOT_SYNCED
 
 
 def _names_in(listed: object) -> list[str]:

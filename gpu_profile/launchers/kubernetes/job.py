@@ -167,7 +167,8 @@ class KubernetesJob(LauncherDefaults, ABC):
         check_kubectl_result(created, f"starting {job.name}")
         created_name, _, uid = created.stdout.strip().partition(" ")
         if job.env:
-            yield from create_secret(self.cluster, self.kind.resource, job, manifest, uid or "UID")
+            owner_uid = uid or "UID"  # --dry-run creates nothing, so nothing has a uid
+            yield from create_secret(self.cluster, self.kind.resource, job, manifest, owner_uid)
         return created_name or f"{self.cluster.namespace}/{job.name}".lstrip("/")
 
     def status(self, job_id: str) -> Steps[JobStatus]:

@@ -69,8 +69,11 @@ def refuse_mounts(job: Job) -> None:
 
 def set_env(container: Manifest, values: Mapping[str, str]) -> None:
     """Set variables of a container. Existing ones of the same name are replaced."""
-    merged = {entry["name"]: entry for entry in container.get("env", ())}
-    merged |= {name: {"name": name, "value": value} for name, value in values.items()}
+    _merge_env(container, [{"name": name, "value": value} for name, value in values.items()])
+
+
+def _merge_env(container: Manifest, entries: Iterable[Manifest]) -> None:
+    merged = {entry["name"]: entry for entry in (*container.get("env", ()), *entries)}
     container["env"] = list(merged.values())
 
 
@@ -84,11 +87,9 @@ def refer_to_secret(container: Manifest, job: Job) -> None:
 
     Whoever may get the job or its pods would read them in these objects otherwise.
     """
-    merged = {entry["name"]: entry for entry in container.get("env", ())}
-    for name in job.env:
-        reference = {"name": name_secret(job.name), "key": name}
-        merged[name] = {"name": name, "valueFrom": {"secretKeyRef": reference}}
-    container["env"] = list(merged.values())
+    secret = name_secret(job.name)
+    references = {name: {"secretKeyRef": {"name": secret, "key": name}} for name in job.env}
+    _merge_env(container, [{"name": name, "valueFrom": ref} for name, ref in references.items()])
 
 
 def place_pod(spec: Manifest, options: PodOptions, *, is_patch: bool = False) -> None:

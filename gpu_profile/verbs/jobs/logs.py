@@ -3,6 +3,7 @@
 import sys
 
 from gpu_profile import files, process
+from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.jobs import LogsOptions
 from gpu_profile.cli.terminal import run_or_raise
 from gpu_profile.command import Command
@@ -16,7 +17,8 @@ def logs(options: LogsOptions) -> None:
     """Print a job's output, from its run directory once the engine has removed the job."""
     follow = options.follow
     text = answer_for_job(
-        options,
+        options.job,
+        load_settings(options),
         ended=lambda directory, _: files.read_text(directory / OUTPUT_FILE),
         job=lambda launcher, job_id: _attach(launcher.logs(job_id, follow=follow)),
         container=lambda name: _attach_container(name, follow=follow),

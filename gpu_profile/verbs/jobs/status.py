@@ -13,9 +13,11 @@ from gpu_profile.verbs.jobs.job_or_container import answer_for_job
 
 def status(options: StatusOptions) -> None:
     """Print a job's state, from its record once the engine has removed the job."""
-    tell_left(load_settings(options).report_dir)
+    settings = load_settings(options)
+    tell_left(settings.report_dir)
     text = answer_for_job(
-        options,
+        options.job,
+        settings,
         ended=describe_end,
         job=lambda launcher, job_id: _format_status(process.drive(launcher.status(job_id))),
         container=lambda name: process.drive(_container_status(name)),

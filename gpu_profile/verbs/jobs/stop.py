@@ -1,6 +1,7 @@
 """stop: end a job, or the local container."""
 
 from gpu_profile import process
+from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.jobs import StopOptions
 from gpu_profile.cli.terminal import tell
 from gpu_profile.engine import container
@@ -18,7 +19,8 @@ def stop(options: StopOptions) -> None:
         return ""
 
     text = answer_for_job(
-        options,
+        options.job,
+        load_settings(options),
         ended=describe_end,
         job=stop_job,
         container=lambda name: process.drive(container.stop_container(name)),

@@ -46,7 +46,7 @@ def open_reading(
     """
     progress = Progress()
     sweep()
-    limit = int(settings.unpack_limit_gb) * 10**9
+    limit = settings.unpack_limit_bytes
     every = [ReportSource(place, most_bytes=limit) for place in _list_places(choice, settings)]
     reading = open_reports(
         every,

@@ -31,4 +31,4 @@ def describe_tracing_cost(choice: ReportChoice, settings: Settings) -> str:
     """Return a line on what tracing cost the run, if --baseline measured it."""
     if choice.report:
         return ""
-    return baseline.describe_cost(record.load_run(find_directory(choice.run, settings)).baseline)
+    return baseline.describe_cost_of(find_directory(choice.run, settings))

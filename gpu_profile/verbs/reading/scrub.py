@@ -23,6 +23,6 @@ def scrub(options: ScrubOptions) -> None:
     output = Path(options.output or "scrubbed")
     make_folder(output.parent if scrubbing.is_file(output) else output)
     table = scrubbing.scrub_reports(
-        reports, output, wish, Progress().say, most_bytes=int(settings.unpack_limit_gb) * 10**9
+        reports, output, wish, Progress().say, most_bytes=settings.unpack_limit_bytes
     )
     print_tables([table], "text")

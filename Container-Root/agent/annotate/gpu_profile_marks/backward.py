@@ -20,7 +20,7 @@ from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
 _MOST_DEPTH = 4  # of tuples and mappings in a module's output
 _OF_PARAMETER = 2**64 - 1  # the number of an AccumulateGrad, UINT64_MAX: torch/csrc/autograd/node.h
 _HOOKED = "gpu-profile"  # in the metadata of an AccumulateGrad, which DDP keeps for all steps
-_GRADIENT = object()
+_GRADIENT = object()  # the key of the range around one
 
 
 class _Span:
@@ -51,7 +51,6 @@ class Backward:
         self._tensor = torch.Tensor
         self._thread = _Thread()
         self._begins: dict[str, Any] = {}
-        self._accumulates: dict[str, Any] = {}
 
     def enter(self, module: Any, text: str) -> None:  # noqa: ANN401 - a torch.nn.Module
         thread, number = self._thread, self._sequence()
@@ -99,7 +98,7 @@ class Backward:
             facts = node.metadata
             if _HOOKED not in facts:
                 facts[_HOOKED] = text
-                node.register_prehook(self._accumulate_of(text))
+                node.register_prehook(_make_accumulate(text))
                 node.register_hook(_end_accumulate)
 
     def _tensors(self, value: Any, depth: int) -> list[Any]:  # noqa: ANN401 - torch
@@ -116,12 +115,6 @@ class Backward:
         begin = self._begins.get(text)
         if begin is None:
             begin = self._begins[text] = self._make_begin(text)
-        return begin
-
-    def _accumulate_of(self, text: str) -> Any:  # noqa: ANN401 - a callable
-        begin = self._accumulates.get(text)
-        if begin is None:
-            begin = self._accumulates[text] = _make_accumulate(text)
         return begin
 
     def _make_begin(self, text: str) -> Any:  # noqa: ANN401 - a callable
@@ -168,6 +161,7 @@ def _end(key: _Task) -> None:
         SWITCH.fail(error)
 
 
+@functools.lru_cache(maxsize=None)  # noqa: UP033 - functools.cache is of Python 3.9
 def _make_accumulate(text: str) -> Any:  # noqa: ANN401 - a callable
     """Return the pre-hook of a parameter's AccumulateGrad. Outside of a module's backward (a loss
     with parameters of its own) it marks nothing."""

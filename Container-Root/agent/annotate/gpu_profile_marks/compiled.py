@@ -27,7 +27,7 @@ def mark_compiled_steps(torch: Any, steps: StepMarks) -> None:  # noqa: ANN401 -
         if not SWITCH.on:
             return compiled
         try:
-            optimizer = find_stepped(torch, args[0] if args else kwargs.get("model"))
+            optimizer = find_stepped_optimizer(torch, args[0] if args else kwargs.get("model"))
             return compiled if optimizer is None else _surround(torch, compiled, optimizer, steps)
         except Exception as error:
             SWITCH.fail(error)
@@ -42,7 +42,7 @@ def _surround(torch: Any, call: Callable[..., Any], optimizer: Any, steps: StepM
     return functools.wraps(call)(surround(torch, call, message, at_end))
 
 
-def find_stepped(torch: Any, function: Any) -> Any:  # noqa: ANN401 - torch
+def find_stepped_optimizer(torch: Any, function: Any) -> Any:  # noqa: ANN401 - torch
     """Return the optimizer whose step a function is, or calls and does little else; else None.
 
     By the names in its code: one optimizer, `step`, no module and no `backward`.

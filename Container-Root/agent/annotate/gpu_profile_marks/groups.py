@@ -18,15 +18,15 @@ _GROUP = object()
 def open_groups(optimizer: Any) -> None:  # noqa: ANN401 - a torch optimizer
     """Have each group of this step begin a range, `optimizer AdamW group 1`."""
     if len(optimizer.param_groups) > 1 and callable(getattr(optimizer, _METHOD, None)):
-        vars(optimizer)[_METHOD] = _marked(optimizer, getattr(optimizer, _METHOD))
+        vars(optimizer)[_METHOD] = _wrap_method(optimizer, getattr(optimizer, _METHOD))
 
 
 def close_groups(optimizer: Any) -> None:  # noqa: ANN401 - a torch optimizer
-    if isinstance(vars(optimizer).get(_METHOD), _Marked):
+    if isinstance(vars(optimizer).get(_METHOD), _MarkedMethod):
         del vars(optimizer)[_METHOD]
 
 
-class _Marked:
+class _MarkedMethod:
     """The method `_init_group` of one optimizer, with marks."""
 
     def __init__(self, optimizer: Any, begin: Any) -> None:  # noqa: ANN401 - torch
@@ -49,7 +49,7 @@ class _Marked:
             RANGES.push(_GROUP, make_mark(f"optimizer {self._name} group {number}"))
 
 
-def _marked(optimizer: Any, begin: Any) -> _Marked:  # noqa: ANN401 - torch
-    if isinstance(begin, _Marked):  # a step that raised an exception left it
+def _wrap_method(optimizer: Any, begin: Any) -> _MarkedMethod:  # noqa: ANN401 - torch
+    if isinstance(begin, _MarkedMethod):  # a step that raised an exception left it
         return begin
-    return _Marked(optimizer, begin)
+    return _MarkedMethod(optimizer, begin)

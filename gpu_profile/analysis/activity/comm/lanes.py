@@ -114,7 +114,8 @@ def shifts(first: int, other: int, guess: int = 0) -> Iterator[tuple[int, slice,
     for shift in near if abs(guess) <= most else [*near, guess]:
         skip, before = max(0, shift), max(0, -shift)
         size = min(other - skip, first - before)
-        if (2 if abs(shift) <= most else 4) * size >= min(first, other):
+        pieces = 2 if abs(shift) <= most else 4
+        if pieces * size >= min(first, other):
             yield shift, slice(before, before + size), slice(skip, skip + size)
 
 
