@@ -1,7 +1,7 @@
 """gpu-profile: record a multi-GPU program with Nsight Systems and read the reports.
 
-`gpu_profile.open` reads a run from Python; docs/api.md shows it. The API is imported on first use:
-a console command that reads no report starts without numpy.
+`gpu_profile.open` reads a run from Python; docs/api.ipynb shows it. The API is imported on first
+use: a console command that reads no report starts without numpy.
 """
 
 import importlib

@@ -76,7 +76,8 @@ def ask_command(question: Command) -> Steps[str]:
 def read_answer(result: Result) -> str:
     """Return the standard output. Raises ToolError if the command failed."""
     if result.returncode:
-        raise ToolError(f"nsys does not say its options: {result.said}", "See `invoke doctor`")
+        hint = "Run `invoke doctor` with the same --on"
+        raise ToolError(f"nsys does not list its options: {result.said}", hint)
     return result.stdout
 
 

@@ -8,7 +8,7 @@ from gpu_profile.analysis.findings.diagnose import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.api.html import describe_html, format_html
 from gpu_profile.table import Table
-from gpu_profile.table_formats import format_texts
+from gpu_profile.table_formats import format_texts, to_text
 
 if TYPE_CHECKING:
     import pandas
@@ -21,7 +21,11 @@ class RunTable(Table):
     @classmethod
     def of(cls, table: Table) -> "RunTable":
         """Return the same table with these methods."""
-        return cls(table.title, table.columns, table.rows)
+        return cls(table.title, table.columns, table.rows, table.hint)
+
+    def __str__(self) -> str:
+        """Return the table as `stats` prints it."""
+        return to_text(self)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return a DataFrame, its columns as in JSON: "Total Time (ns)".
@@ -46,7 +50,9 @@ class RunTable(Table):
         return {name: [row[index] for row in self.rows] for index, name in enumerate(names)}
 
     def _repr_html_(self) -> str:
-        """Return the table as a notebook shows it, numbers to the right."""
+        """Return the table as a notebook shows it, numbers to the right; why it is empty, if so."""
+        if not self.rows:
+            return describe_html([str(self).rstrip()])
         numbers = [
             any(isinstance(row[index], int | float) for row in self.rows)
             for index in range(len(self.columns))
@@ -69,8 +75,14 @@ class RunFindings(Diagnosis):
     def __len__(self) -> int:
         return len(self.findings)
 
+    def __str__(self) -> str:
+        """Return start-up, step time and the findings, as `diagnose` prints them."""
+        return "\n".join((*self.overview.to_lines(), *self.to_blocks()))
+
     def _repr_html_(self) -> str:
         """Return start-up, step time, the findings, and what was not judged."""
+        if not self.findings:
+            return describe_html((*self.overview.to_lines(), *self.to_blocks()))
         unjudged = [f"Could not judge {text}." for text in self.unjudged]
         lines = describe_html((*self.overview.to_lines(), *unjudged))
         return lines + RunTable.of(self.to_table())._repr_html_()
@@ -86,4 +98,5 @@ class RunComparison(Comparison):
 
     def _repr_html_(self) -> str:
         """Return the verdict and the kernels that changed."""
-        return describe_html([str(self)]) + RunTable.of(self.kernels)._repr_html_()
+        kernels = RunTable.of(self.kernels)._repr_html_() if self.kernels.rows else ""
+        return describe_html([str(self)]) + kernels

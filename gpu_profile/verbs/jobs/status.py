@@ -6,6 +6,7 @@ from gpu_profile.cli.options.jobs import StatusOptions
 from gpu_profile.command import Steps
 from gpu_profile.engine import container
 from gpu_profile.launcher import JobStatus
+from gpu_profile.printable import name_program
 from gpu_profile.runs.follower import tell_left
 from gpu_profile.verbs.jobs.ended_run import describe_end
 from gpu_profile.verbs.jobs.job_or_container import answer_for_job
@@ -32,4 +33,7 @@ def _format_status(status: JobStatus) -> str:
 
 def _container_status(name: str) -> Steps[str]:
     state = container.parse_state((yield container.inspect_container(name)))
-    return f"{name}: {state['Status']}" if state else f"{name}: not there"
+    if state:
+        return f"{name}: {state['Status']}"
+    hint = name_program("`invoke run` starts it; --job NAME asks for a job")
+    return f"container {name}: not there. {hint}"

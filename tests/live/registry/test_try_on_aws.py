@@ -23,6 +23,12 @@ OTHER = "somebody-elses"
 FakeTool = Callable[..., Callable[[], list[list[str]]]]
 
 
+@pytest.fixture(autouse=True)
+def report_dir(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A trial's runs lie in a directory of the test's own, not in /tmp."""
+    monkeypatch.setenv("REPORT_DIR", str(tmp_path_factory.mktemp("runs")))
+
+
 def run_script(folder: Path, *words: str) -> Result:
     script = str(ROOT / "scripts" / "try_on_aws.py")
     places = {"DOCKER_CONFIG": str(folder / "none")}

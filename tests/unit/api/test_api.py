@@ -1,5 +1,6 @@
 """The Python API on recordings: the same numbers as the verbs print."""
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -45,6 +46,31 @@ def test_findings_are_those_of_diagnose(run: gpu_profile.Run) -> None:
     findings = run.findings()
     assert json.loads(shown.stdout) == [finding.as_json() for finding in findings]
     assert len(findings) == len(findings.findings) > 0
+
+
+def test_printed_results_are_those_of_the_verbs(run: gpu_profile.Run) -> None:
+    words = [f"--report={path}" for path in RANKS]
+    shown = invoke("diagnose", *words, directory=DATA)
+    assert shown.stdout.strip() == str(run.findings())
+    shown = invoke("stats", *words, "--table=step_sum", directory=DATA)
+    assert str(run.table("step_sum")).splitlines()[0] == "step_sum"
+    assert [line.split() for line in str(run.table("step_sum")).splitlines()] == [
+        line.split() for line in shown.stdout.splitlines()
+    ]
+
+
+def test_an_empty_table_says_why(run: gpu_profile.Run) -> None:
+    table = run.table("module_sum")
+    assert table.rows == ()
+    assert table.hint
+    assert str(table) == f"module_sum: {table.hint}\n"
+    assert "--annotate" in table._repr_html_()
+
+
+def test_a_run_without_findings_says_so(run: gpu_profile.Run) -> None:
+    nothing = dataclasses.replace(run.findings(), findings=())
+    assert "Nothing found that is worth the time." in nothing._repr_html_()
+    assert "no such events" not in nothing._repr_html_()
 
 
 def test_steps_are_numbered_on_each_rank(run: gpu_profile.Run) -> None:

@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
+import gpu_profile
 from gpu_profile.command import Result
 from gpu_profile.runs import record
 from gpu_profile.runs.record import ReportSummary, RunRecord
@@ -72,6 +74,13 @@ def test_the_answer_as_json(tmp_path: Path) -> None:
     assert found["step_ms"]["count"] == 11
     assert found["findings"][0]["kind"] == "host_bound"
     assert found["page"].endswith("page.html")
+
+
+@pytest.mark.parametrize("training", [HOST_BOUND, WITHOUT_STEPS], ids=["steps", "no steps"])
+def test_the_answer_is_valid_by_its_schema(training: Training, tmp_path: Path) -> None:
+    done = fetched(training, tmp_path, "--no-html", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    Draft202012Validator(gpu_profile.schema("answer")).validate(json.loads(done.stdout))
 
 
 def test_without_steps_nothing_says_a_step(tmp_path: Path) -> None:

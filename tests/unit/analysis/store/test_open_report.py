@@ -6,6 +6,7 @@ from pathlib import Path
 import boto3
 import pytest
 
+import gpu_profile
 from gpu_profile.analysis.store.open_report import open_report
 from gpu_profile.errors import ReportError
 from tests.invoked import invoke
@@ -49,6 +50,13 @@ def test_a_page_and_a_timeline_of_it(bucket: None, tmp_path: Path) -> None:
         done = invoke(verb, f"--report={PLACE}", directory=tmp_path)
         assert done.returncode == 0, done.stderr
         assert (tmp_path / file).stat().st_size > 10_000
+
+
+def test_the_api_opens_it(bucket: None) -> None:
+    near, far = gpu_profile.open(ALL), gpu_profile.open(PLACE)
+    assert far.ranks == (0, 1, 2, 3)
+    assert far.table("step_sum").rows == near.table("step_sum").rows
+    assert list(far.findings()) == list(near.findings())
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "-o", ".hidden.sqlite", "a\x1b[2Jb.sqlite"])
