@@ -24,7 +24,8 @@ class GpuProfileError(Exception):
     def __str__(self) -> str:
         """Return one printable line, whatever text of another program the message holds."""
         parts = (part.strip().rstrip(".") for part in (self.what, self.hint) if part.strip())
-        return printable(name_program(" ".join(". ".join(parts).split()))) + "."
+        text = " ".join(". ".join(parts).split())
+        return printable(name_program(text.replace("?. ", "? "))) + "."
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

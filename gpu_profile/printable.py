@@ -51,7 +51,11 @@ def is_console() -> bool:
 def name_program(text: str) -> str:
     """Return a message whose commands begin with what the user has typed.
 
-    `invoke build` becomes `gpu-profile build` for the console command. Only for our own messages:
-    text of jobs and reports stays as it is.
+    `invoke build` becomes `gpu-profile build` for the console command. sudo has a PATH of its own,
+    without the user's programs: `sudo ./inv` becomes `sudo $(command -v gpu-profile)`. Only for
+    our own messages: text of jobs and reports stays as it is.
     """
-    return re.sub(r"\binvoke (?=[a-z]|-)", f"{PROGRAM} ", text) if is_console() else text
+    if not is_console():
+        return text
+    text = text.replace("sudo ./inv", f"sudo $(command -v {PROGRAM})")
+    return re.sub(r"\binvoke (?=[a-z]|-)", f"{PROGRAM} ", text)

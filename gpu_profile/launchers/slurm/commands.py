@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpu_profile.command import Command, Result, Steps, make_command
-from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.errors import Refusal, SettingsError, ToolError, explain_refusal
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.remote_host import RemoteHost
 from gpu_profile.launchers.slurm import container
@@ -15,6 +15,19 @@ from gpu_profile.launchers.slurm.sbatch import Script
 from gpu_profile.launchers.slurm.settings import SlurmSettings
 from gpu_profile.launchers.ssh_settings import SshSettings
 from gpu_profile.settings.settings import Settings
+
+_NO_CLUSTER = (
+    Refusal(
+        "could not establish a configuration source",
+        ToolError,
+        "This machine belongs to no Slurm cluster: use a log-in node, or --login user@address",
+    ),
+    Refusal(
+        "unable to contact slurm controller",
+        ToolError,
+        "`scontrol ping` says whether the controller is up",
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +51,11 @@ class SlurmCluster:
         """Return the largest number of GPUs on a node of the partition (sinfo's %G)."""
         partition = [f"--partition={self.script.partition}"] if self.script.partition else []
         result = yield self.place.run("sinfo", "--noheader", "--format=%G", *partition)
-        self.place.checked(result, "asking Slurm for GPUs")
+        if result.returncode:
+            what = f"asking Slurm for GPUs: {result.said}"
+            otherwise = ToolError(what, self.place.hint(result))
+            self.place.reached(result, "asking Slurm for GPUs")
+            raise explain_refusal(_NO_CLUSTER, result.stderr, what, otherwise)
         counts = re.findall(r"\bgpu:(?:[^:,()]+:)?(\d+)", result.stdout)
         return max(map(int, counts), default=0)
 

@@ -29,7 +29,7 @@ def counters(options: CountersOptions) -> None:
     if options.dry_run:
         return
     if not ask_user("Do this?", yes=options.yes):
-        raise ToolError("nothing was changed", "`./inv counters … --yes` does it")
+        raise ToolError("nothing was changed", "`invoke counters … --yes` does it")
     process.drive(change(place, root=root))
     print(f"{gpu_counters.AFTERWARDS}.")
 

@@ -58,7 +58,7 @@ def _repair(launcher: Launcher, *, yes: bool) -> None:
         for line in command.stdin.splitlines():
             print(f"    | {line}")
     if not ask_user("Do this?", yes=yes):
-        raise ToolError("nothing was installed", "`./inv doctor --fix --yes` installs it")
+        raise ToolError("nothing was installed", "`invoke doctor --fix --yes` installs it")
     if is_root:
         process.drive(fix_engine.run_fix(repair.commands))
         return

@@ -110,6 +110,21 @@ def test_an_engine_that_refuses_the_user_is_there() -> None:
     assert refused.value.exit_code == 3
 
 
+def test_the_installed_command_is_named_with_its_path_behind_sudo(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.argv", ["/home/me/.local/bin/gpu-profile", "doctor"])
+    with pytest.raises(ToolError, match=r"`sudo \$\(command -v gpu-profile\) …`"):
+        engine_checks.require_engine(DENIED)
+
+
+def test_a_question_of_docker_ends_its_sentence() -> None:
+    problem = f"{UNREACHABLE}. Is the docker daemon running?"
+    found = Engine(client="28", buildx="0.13", problem=problem, endpoint="tcp://10.0.0.7:2376")
+    with pytest.raises(ToolError, match=r"running\? No engine answers at tcp://10\.0\.0\.7"):
+        engine_checks.require_engine(found)
+
+
 @pytest.mark.parametrize("endpoint", ["tcp://10.0.0.7:2376", "ssh://build@farm", "unix:///x.sock"])
 def test_an_engine_at_another_address_is_not_replaced_by_one_of_apt(endpoint: str) -> None:
     found = Engine(client="28", buildx="0.13", problem=UNREACHABLE, endpoint=endpoint)

@@ -1,15 +1,18 @@
 """The sbatch script, whole, for each way to run it; Slurm's states; what is refused."""
 
 import dataclasses
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gpu_profile import process
 from gpu_profile.errors import JobError, SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan, ProfileSpec, Resources
 from gpu_profile.launcher import JobState
 from gpu_profile.launchers.slurm import state as slurm_state
+from gpu_profile.launchers.slurm.commands import SlurmCluster
 from gpu_profile.launchers.slurm.container import Container
 from gpu_profile.launchers.slurm.sbatch import Script
 from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
@@ -241,3 +244,23 @@ def test_refusals_of_sbatch(words: str, kind: type[Exception]) -> None:
     refusal = slurm_state.make_sbatch_error(words)
     assert type(refusal) is kind
     assert words in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("message", "hint"),
+    [
+        ("sinfo: fatal: Could not establish a configuration source", "--login user@address"),
+        (
+            "slurm_load_partitions: Unable to contact slurm controller (connect failure)",
+            "`scontrol ping` says whether the controller is up",
+        ),
+    ],
+)
+def test_a_machine_without_a_cluster_is_told_where_to_go(
+    message: str, hint: str, fake_tool: Callable[..., object]
+) -> None:
+    fake_tool("sinfo", f"echo {shlex.quote(message)} >&2; exit 1")
+    with pytest.raises(ToolError) as refused:
+        process.drive(SlurmCluster().gpus())
+    assert message in str(refused.value)
+    assert hint in str(refused.value)
