@@ -64,5 +64,17 @@ Steps: TypeAlias = Generator[Command, Result, T]
 runs nothing: process.drive does."""
 
 
+_QUESTIONS = {"docker": Command(argv=("docker", "version"))}
+
+
+def find_question(command: Command) -> Command | None:
+    """Return what a program's server answers under any load, unless it hangs: `docker version`.
+
+    None for a program without such a server.
+    """
+    words = command.argv[2].split() if command.argv[:2] == ("sh", "-c") else command.argv
+    return _QUESTIONS.get(next(iter(words), ""))
+
+
 def make_command(*argv: str, stdin: str = "", **env: str) -> Command:
     return Command(argv=argv, stdin=stdin, env=env)

@@ -57,6 +57,13 @@ class ToolError(GpuProfileError):
     exit_code = 3
 
 
+def make_missing_error(program: str, error: OSError) -> ToolError:
+    """Return the error of a program that could not be started."""
+    if isinstance(error, PermissionError):
+        return ToolError(f"{program} may not be run here", "Check its mode and its directory's")
+    return ToolError(f"{program} is not installed here", "Install it, or see `invoke doctor`")
+
+
 class EngineAwayError(ToolError):
     """The engine of a job does not answer. The job may run on."""
 

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,15 @@ def open_input(path: Path | None) -> Iterator[IO[bytes] | None]:
     else:
         with path.open("rb") as file:
             yield file
+
+
+@contextlib.contextmanager
+def open_text(text: str) -> Iterator[IO[bytes]]:
+    """Open a temporary file that holds the text, for a program's standard input."""
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.seek(0)
+        yield file
 
 
 @contextlib.contextmanager

@@ -2,12 +2,12 @@
 
 import collections
 import contextlib
+import functools
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from gpu_profile import files, signals
-from gpu_profile.command import Command, Result, Steps
-from gpu_profile.errors import ToolError
-from gpu_profile.progress import copy_screen
+from gpu_profile.command import Command, Result, Steps, find_question
+from gpu_profile.errors import ToolError, make_missing_error
+from gpu_profile.progress import copy_to_stderr, open_screen, read_chunks, split_lines
 
 T = TypeVar("T")
+Copy = Callable[[IO[bytes], IO[bytes]], None]
 _GRACE_S = 10.0  # from SIGTERM to SIGKILL
 _TIMED_OUT = 124  # the exit code of timeout(1)
-_QUESTIONS = {"docker": Command(argv=("docker", "version"))}
-"""What a program's server answers under any load, unless it hangs."""
 SILENCE_S, _LOOK_S = 120.0, 10.0
 """How long a server may be silent, and how long a program may take before its server is asked."""
 NO_ANSWER = f"no answer for {SILENCE_S:g} s"
@@ -38,13 +37,6 @@ def find_program(program: str) -> str | None:
 def make_environment(command: Command | None = None) -> dict[str, str]:
     """Return the variables of this process, with those of a command."""
     return {**os.environ, **(command.env if command else {})}
-
-
-def _make_missing_error(command: Command, error: OSError) -> ToolError:
-    program = command.argv[0]
-    if isinstance(error, PermissionError):
-        return ToolError(f"{program} may not be run here", "Check its mode and its directory's")
-    return ToolError(f"{program} is not installed here", "Install it, or see `invoke doctor`")
 
 
 @contextlib.contextmanager
@@ -99,7 +91,7 @@ def run(command: Command, *, timeout_s: float | None = None) -> Result:
             result = _communicate(child, command, stdin_bytes, timeout_s)
         except ToolError as error:
             _close_group(child)
-            result = Result(returncode=_TIMED_OUT, stderr=f"{NO_ANSWER}: {error}")
+            result = Result(returncode=_TIMED_OUT, stderr=error.what)
         except subprocess.TimeoutExpired as error:
             _close_group(child)
             raise ToolError(f"`{command}` did not end in {timeout_s:g} s") from error
@@ -115,8 +107,7 @@ def _communicate(
     child: subprocess.Popen[bytes], command: Command, stdin: bytes | None, timeout_s: float | None
 ) -> Result:
     """Return the child's result. Raises ToolError if its server is silent for two minutes."""
-    words = command.argv[2].split() if command.argv[:2] == ("sh", "-c") else command.argv
-    question = None if timeout_s else _QUESTIONS.get(next(iter(words), ""))
+    question = None if timeout_s else find_question(command)
     while True:
         try:
             out, err = child.communicate(stdin, timeout=_LOOK_S if question else timeout_s)
@@ -124,7 +115,7 @@ def _communicate(
             if question is None:
                 raise
             stdin = None  # is on its way: a second call of communicate takes none
-            run(question, timeout_s=SILENCE_S - _LOOK_S)
+            _ask_server(question)
         else:
             texts = [(data or b"").decode(errors="replace") for data in (out, err)]
             return Result(returncode=child.returncode, stdout=texts[0], stderr=texts[1])
@@ -136,8 +127,7 @@ def run_attached(command: Command) -> int:
     Standard input is the terminal, unless the command has its own text.
     """
     sys.stdout.flush()
-    with tempfile.TemporaryFile() as stdin_file:
-        stdin = _written(stdin_file, command.stdin) if command.stdin else None
+    with files.open_text(command.stdin) if command.stdin else contextlib.nullcontext() as stdin:
         child = _open_child(command, stdin, own_session=False)
         while True:
             try:
@@ -149,32 +139,56 @@ def run_attached(command: Command) -> int:
                 continue
 
 
-def read_lines(command: Command) -> Generator[str, None, int]:
-    """Yield the lines of stdout and stderr as they come. The generator returns the exit code."""
+@contextlib.contextmanager
+def _open_piped(command: Command) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """Start a program, give the body a pipe with both its outputs, and end it with the body."""
     child = _start_child(command, subprocess.PIPE)
     assert child.stdout is not None
     try:
-        for line in child.stdout:
-            yield line.decode(errors="replace").rstrip("\n")
-        return child.wait()
+        yield child, child.stdout
     finally:
-        child.stdout.close()
         if child.poll() is None:
             _close_group(child)
+        child.stdout.close()
 
 
-def _written(file: IO[bytes], text: str) -> IO[bytes]:
-    """Write the text to the file, and return the file at its start."""
-    file.write(text.encode())
-    file.seek(0)
-    return file
+def read_lines(command: Command) -> Generator[str, None, int]:
+    """Yield the lines of stdout and stderr as they come. The generator returns the exit code.
+
+    Raises ToolError if the program's server does not answer for two minutes.
+    """
+    with _open_piped(command) as (child, pipe):
+        yield from split_lines(_read_output(pipe, command))
+        return child.wait()
+
+
+def copy_output(command: Command, target: IO[bytes], copy: Copy) -> int:
+    """Copy both outputs of a program to a stream through `copy`. Returns the exit code."""
+    with _open_piped(command) as (child, pipe):
+        copy(pipe, target)
+        pipe.close()  # where the target was closed, as by `head`, the program ends too
+        return child.wait()
+
+
+def _read_output(source: IO[bytes], command: Command) -> Iterator[bytes]:
+    """Yield a program's output. Its server is asked every 10 s, whatever the program draws."""
+    question = find_question(command)
+    ask = functools.partial(_ask_server, question) if question else None
+    return read_chunks(source, ask, _LOOK_S)
+
+
+def _ask_server(question: Command) -> None:
+    """Raise ToolError if a server is silent until two minutes are over."""
+    try:
+        run(question, timeout_s=SILENCE_S - _LOOK_S)
+    except ToolError as error:
+        raise ToolError(f"{NO_ANSWER}: {error.what}", "Restart the server, and try again") from None
 
 
 def _start_child(
     command: Command, output: int | IO[bytes], *, own_session: bool = True
 ) -> subprocess.Popen[bytes]:
-    with tempfile.TemporaryFile() as stdin_file:
-        stdin = _written(stdin_file, command.stdin)
+    with files.open_text(command.stdin) as stdin:
         return _open_child(command, stdin, output, subprocess.STDOUT, own_session=own_session)
 
 
@@ -200,7 +214,7 @@ def _open_child(
                 preexec_fn=signals.make_child_hook(own_session=own_session),
             )
     except OSError as error:
-        raise _make_missing_error(command, error) from error
+        raise make_missing_error(command.argv[0], error) from error
     except BaseException:
         if child is not None:
             (_close_group if own_session else _end_child)(child)
@@ -214,23 +228,17 @@ def drawn_lines(command: Command) -> Generator[str, None, int]:
     For programs that draw progress only on a terminal (`docker buildx build`). POSIX only. Ctrl-C
     reaches the program too, and is raised again when the program has ended.
     """
-    import fcntl
-    import pty
-    import termios
-
-    ours, theirs = pty.openpty()
-    size = fcntl.ioctl(sys.stderr.fileno(), termios.TIOCGWINSZ, bytes(8))
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
+    ours, theirs = open_screen()
     with os.fdopen(ours, "rb", buffering=0) as screen:
         with os.fdopen(theirs, "wb") as end:
             child = _start_child(command, end, own_session=False)
         try:
-            yield from copy_screen(screen)
-        except (signals.Terminated, signals.HungUp, GeneratorExit):
+            yield from split_lines(copy_to_stderr(_read_output(screen, command)))
+        except (signals.Terminated, signals.HungUp, ToolError, GeneratorExit):
             _end_child(child)
             raise
         except KeyboardInterrupt:
-            collections.deque(copy_screen(screen), maxlen=0)
+            collections.deque(copy_to_stderr(read_chunks(screen)), maxlen=0)
             raise
         finally:
             code = child.wait()
@@ -238,18 +246,14 @@ def drawn_lines(command: Command) -> Generator[str, None, int]:
 
 
 @contextlib.contextmanager
-def in_background(
-    command: Command, output: Path, copy: Callable[[IO[bytes], IO[bytes]], None]
-) -> Iterator[Callable[[float], None]]:
+def in_background(command: Command, output: Path, copy: Copy) -> Iterator[Callable[[float], None]]:
     """Append both outputs of a program to a file through `copy` while the body runs.
 
     The body gets a function that sleeps for some seconds, or until the program ends. The program
     is ended with the body.
     """
-    with files.open_to_append(output) as file:
-        child = _start_child(command, subprocess.PIPE)
-        assert child.stdout is not None
-        copying = threading.Thread(target=copy, args=(child.stdout, file), daemon=True)
+    with files.open_to_append(output) as file, _open_piped(command) as (child, pipe):
+        copying = threading.Thread(target=copy, args=(pipe, file), daemon=True)
         copying.start()
 
         def pause(seconds: float) -> None:
@@ -267,7 +271,6 @@ def in_background(
             if child.poll() is None:
                 _close_group(child)
             copying.join(2.0)
-            child.stdout.close()
 
 
 def drive(steps: Steps[T]) -> T:

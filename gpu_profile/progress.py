@@ -1,9 +1,11 @@
 """Show the progress of a long task: one changing line on a terminal, few lines elsewhere."""
 
+import os
+import selectors
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, TextIO
 
@@ -51,18 +53,61 @@ class Progress:
             self._open = False
 
 
-def copy_screen(screen: IO[bytes]) -> Iterator[str]:
-    """Copy the bytes of a pty to standard error as they come, and yield complete lines."""
-    rest = b""
-    while chunk := _read_screen(screen):
+def open_screen() -> tuple[int, int]:
+    """Return both ends of a new pty of our terminal's size: ours and the program's. POSIX only."""
+    import fcntl
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    size = fcntl.ioctl(sys.stderr.fileno(), termios.TIOCGWINSZ, bytes(8))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
+    return ours, theirs
+
+
+def copy_to_stderr(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the chunks of a program's output, each copied to standard error first."""
+    for chunk in chunks:
         sys.stderr.buffer.write(chunk)
         sys.stderr.buffer.flush()
+        yield chunk
+
+
+def split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the lines of a program's output, also a last one that has no end."""
+    rest = b""
+    for chunk in chunks:
         *complete, rest = (rest + chunk).split(b"\n")
         yield from (line.decode(errors="replace") for line in complete)
+    if rest:
+        yield rest.decode(errors="replace")
 
 
-def _read_screen(screen: IO[bytes]) -> bytes:
+def read_chunks(
+    source: IO[bytes], ask: Callable[[], None] | None = None, every_s: float = 0.0
+) -> Iterator[bytes]:
+    """Yield what comes out of a pipe or pty, and call `ask` every so many seconds meanwhile.
+
+    Output is no reason not to ask: BuildKit draws the seconds of a build whose engine hangs.
+    """
+    ask = ask if os.name == "posix" else None  # Windows waits for sockets only
+    due = time.monotonic() + every_s
+    with selectors.DefaultSelector() as selector:
+        selector.register(source, selectors.EVENT_READ)
+        while True:
+            ready = not ask or selector.select(max(0.0, due - time.monotonic()))
+            if ask and time.monotonic() >= due:
+                ask()
+                due = time.monotonic() + every_s
+            elif ready:
+                if not (chunk := _read_chunk(source)):
+                    return
+                yield chunk
+
+
+def _read_chunk(source: IO[bytes]) -> bytes:
+    """Return what a pipe or pty holds, and wait if that is nothing yet; empty at its end."""
     try:
-        return screen.read(1 << 16)
+        return os.read(source.fileno(), 1 << 16)
     except OSError:  # EIO: the other end of the pty is closed (Linux)
         return b""

@@ -79,6 +79,57 @@ def test_a_slow_program_whose_server_answers_is_waited_for(
     assert done == Result(returncode=0, stdout="secret")
 
 
+_DRAWN = """
+import contextlib, sys
+from gpu_profile import process
+from gpu_profile.command import make_command
+from gpu_profile.errors import ToolError
+process._LOOK_S, process.SILENCE_S = 0.1, 0.3
+try:
+    for line in process.drawn_lines(make_command("docker", "buildx", "build")):
+        print(line)
+except ToolError as error:
+    print(error)
+"""
+_NO_BUILD = "no answer for 120 s: `docker version` did not end in 0.2 s. Restart the server"
+
+
+def test_a_build_whose_engine_hangs_is_ended(
+    fake_tool: FakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(process, "_LOOK_S", 0.1)
+    monkeypatch.setattr(process, "SILENCE_S", 0.3)
+    fake_tool("docker", f'[ "$1" = version ] || echo $$ >{tmp_path}/pid; exec sleep 600')
+    with pytest.raises(ToolError, match=_NO_BUILD) as hung:
+        list(process.read_lines(make_command("docker", "buildx", "build")))
+    assert hung.value.exit_code == 3
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+
+
+def test_a_build_that_draws_seconds_while_its_engine_hangs_is_ended(
+    fake_tool: FakeTool, tmp_path: Path
+) -> None:
+    """BuildKit draws its clock on a terminal without the engine."""
+    fake_tool("docker", '[ "$1" = version ] && exec sleep 600; while sleep 0.01; do echo 1s; done')
+    script = tmp_path / "drawn.py"
+    script.write_text(_DRAWN)
+    inner = f"{sys.executable} {script} > {tmp_path}/read"
+    root = Path(__file__).parents[2]
+    process.run(make_command("script", "-qec", inner, "/dev/null", PYTHONPATH=str(root)))
+    *drawn, last = (tmp_path / "read").read_text().splitlines()
+    assert "1s" in drawn
+    assert last.startswith(_NO_BUILD)
+
+
+def test_a_silent_build_whose_engine_answers_is_waited_for(
+    fake_tool: FakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(process, "_LOOK_S", 0.1)
+    slow = f"until [ -e {tmp_path}/asked ]; do sleep 0.05; done; echo one; printf two"
+    fake_tool("docker", f'if [ "$1" = version ]; then touch {tmp_path}/asked; else {slow}; fi')
+    assert list(process.read_lines(make_command("docker", "buildx"))) == ["one", "two"]
+
+
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(ToolError, match=r"did not end in 0.2 s"):
