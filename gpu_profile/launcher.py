@@ -194,6 +194,13 @@ class Launcher(Protocol):
         With `follow` it ends when the job ends.
         """
 
+    def get_variables(self, job_id: str) -> Steps[Mapping[str, str]]:
+        """Return the job's variables whose values its output may still show: `{"HF_TOKEN": "x"}`.
+
+        `fetch` and `logs` hide the credentials among them; the process that submitted the job knows
+        its --env. Raises ToolError where this user may not read them.
+        """
+
     def stop(self, job_id: str) -> Steps[None]:
         """End the job so that nsys completes its reports, as by `docker stop`.
 
@@ -240,6 +247,11 @@ class LauncherDefaults:
 
     def lacking(self) -> Steps[Mapping[str, str]]:
         """Return nothing: the job itself asks for the rights that it needs."""
+        yield from ()
+        return {}
+
+    def get_variables(self, job_id: str) -> Steps[Mapping[str, str]]:
+        """Return nothing: our agent beside the job hides its credentials."""
         yield from ()
         return {}
 

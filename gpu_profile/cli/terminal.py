@@ -36,6 +36,15 @@ def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:
         raise kind(f"`{command}` exited with {code}", "See its message above")
 
 
+def copy_or_raise(command: Command, copy: process.Copy, kind: type[GpuProfileError]) -> None:
+    """Print a program's output through `copy`. Raises an error of `kind` if it fails."""
+    sys.stdout.flush()
+    code = process.copy_output(command, sys.stdout.buffer, copy)
+    sys.stdout.flush()
+    if code:
+        raise kind(f"`{command}` exited with {code}", "See its message above")
+
+
 def ask_user(question: str, *, yes: bool) -> bool:
     """Return whether the user agrees, by --yes or on a terminal."""
     if yes:

@@ -139,6 +139,23 @@ def inspect_container(name: str) -> Command:
     return make_command("docker", "container", "inspect", both, name)
 
 
+def get_variables(name: str) -> Steps[dict[str, str]]:
+    """Return a container's variables, with those of its image; none without such a container.
+
+    Raises EngineAwayError if the engine does not answer for two minutes.
+    """
+    words = ("docker", "container", "inspect", "--format={{json .Config.Env}}", name)
+    answer = yield from ask_patiently(make_command(*words))
+    if "no such container" in answer.stderr.lower():
+        return {}
+    if is_engine_away(answer):
+        what = f"{name} may run on: {_extract_reason(answer)}"
+        raise EngineAwayError(what, f"`invoke fetch --job {name}` goes on")
+    check_engine_result(answer, f"asking for the variables of {name}")
+    entries: list[str] = json.loads(answer.stdout or "null") or []
+    return {variable: value for variable, _, value in (entry.partition("=") for entry in entries)}
+
+
 def parse_state(result: Result) -> Mapping[str, Any] | None:
     """Return the engine's State object, or None if there is no such container."""
     return parse_inspect(result)[0]

@@ -154,6 +154,9 @@ class DockerLauncher(LauncherDefaults):
     def logs(self, job_id: str, *, follow: bool) -> Command:
         return container.follow_logs(job_id, follow=follow)
 
+    def get_variables(self, job_id: str) -> Steps[Mapping[str, str]]:
+        return (yield from container.get_variables(job_id))
+
     def stop(self, job_id: str) -> Steps[None]:
         yield from self._require_own(job_id)
         stop = make_command("docker", "stop", f"--time={_FINALISE_S}", job_id)

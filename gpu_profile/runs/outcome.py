@@ -1,16 +1,18 @@
 """Build a run's first record, and say how its job ended."""
 
 import dataclasses
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
 from gpu_profile import __version__, redact
 from gpu_profile.command import Result
-from gpu_profile.errors import GpuProfileError, JobError
+from gpu_profile.errors import GpuProfileError, JobError, ReportError
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.runs import output_log
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
+from gpu_profile.runs.reports import Report, check_events, check_ranks
 
 
 def predict_handle(launcher: Launcher, job: Job, plan: NsysPlan) -> str:
@@ -62,6 +64,21 @@ def make_job_failure(status: JobStatus, directory: Path) -> GpuProfileError | No
         f"the job {word}{code}{reason}" + (f"; its last line: {last}" if news else ""),
         f"See {directory / OUTPUT_FILE}",
     )
+
+
+def find_trouble(
+    run: RunRecord, reports: Sequence[Report], kinds: Sequence[str], directory: Path
+) -> ReportError | None:
+    """Return the error of a rank without a report, or of a report without events of `kinds`."""
+    # a run started on another machine has a handle but no list of ranks
+    ranks = run.ranks or tuple(fetched_report.rank for fetched_report in reports) or (0,)
+    try:
+        check_ranks(reports, ranks, directory)
+        for fetched_report, facts in zip(reports, run.reports, strict=True):
+            check_events(fetched_report, facts.events, kinds)
+    except ReportError as error:
+        return error
+    return None
 
 
 def format_phase(status: JobStatus) -> str:

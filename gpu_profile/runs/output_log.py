@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from gpu_profile import files, redact
+from gpu_profile import files, process, redact
 from gpu_profile.command import Result
-from gpu_profile.errors import ReportError
+from gpu_profile.errors import EngineAwayError, GpuProfileError, ReportError
+from gpu_profile.launcher import Launcher
+from gpu_profile.progress import Progress
 
 _TAIL = 1 << 14  # bytes at the log's end that are searched for its last line
 _FROM = r"(\[(\d+|pod/\S+)\] )*"
@@ -27,6 +29,20 @@ _STARTER = re.compile(
 )
 """Lines of profile.py, a pod's script, Slurm or docker, not the job's own. A container that did not
 start has no own lines: then the message of pyxis counts as one."""
+
+
+def find_secrets(launcher: Launcher, job_id: str, progress: Progress) -> tuple[str, ...]:
+    """Return the credentials among the variables of a job that another process submitted.
+
+    Where this user may not read them, one line says so, and the output is shown nonetheless.
+    """
+    try:
+        return redact.secret_values(process.drive(launcher.get_variables(job_id)))
+    except EngineAwayError:
+        raise
+    except GpuProfileError as error:
+        progress.say(f"values of --env may stand in the job's output: {error}")
+        return ()
 
 
 def complete_log(log: Path, result: Result, secrets: Sequence[str] = ()) -> None:

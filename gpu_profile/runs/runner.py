@@ -27,6 +27,7 @@ from gpu_profile.runs import reports as report
 from gpu_profile.runs.export_report import check_export, require_local_nsys, run_export
 from gpu_profile.runs.follower import Absence, Follower
 from gpu_profile.runs.outcome import (
+    find_trouble,
     format_phase,
     make_job_failure,
     make_record,
@@ -58,6 +59,8 @@ class Runner:
     nsys: str = ""
     """The nsys of this machine for exports that the launcher cannot make; empty: the one on
     PATH."""
+    _has_all_secrets: bool = False
+    """Whether `secrets` holds the credentials of the job's --env."""
     _since: float = field(default_factory=time.monotonic)
     follower: Follower = field(init=False)
     _held_signals: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -68,7 +71,8 @@ class Runner:
 
     def start(self, job: Job, plan: NsysPlan, kinds: tuple[str, ...]) -> RunRecord:
         """Submit the job and record its handle."""
-        self.secrets = (*self.secrets, *redact.secret_values(job.env))
+        self.secrets += redact.secret_values(job.env)
+        self._has_all_secrets = True
         # A process that is killed meanwhile leaves the handle that the job will most likely have.
         handle = predict_handle(self.launcher, job, plan)
         run = make_record(job, self.launcher, plan, kinds, handle)
@@ -187,7 +191,8 @@ class Runner:
                 if status.state is JobState.RUNNING and not following:
                     output_log.make_way(log)
                     logs = self.launcher.logs(job_id, follow=True)
-                    copy = functools.partial(output_log.copy_redacted, secrets=self.secrets)
+                    secrets = self._list_secrets(job_id)
+                    copy = functools.partial(output_log.copy_redacted, secrets=secrets)
                     pause = follow.enter_context(process.in_background(logs, log, copy))
                     following = True
                 self.progress.show(format_phase(status), output_log.last_line(log))
@@ -196,8 +201,15 @@ class Runner:
             else:
                 raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
         log_result = process.run(self.launcher.logs(job_id, follow=False))
-        output_log.complete_log(log, log_result, self.secrets)
+        output_log.complete_log(log, log_result, self._list_secrets(job_id))
         return status
+
+    def _list_secrets(self, job_id: str) -> tuple[str, ...]:
+        """Return what output.log must not show. The job is asked for its part once."""
+        if not self._has_all_secrets:
+            self.secrets += output_log.find_secrets(self.launcher, job_id, self.progress)
+            self._has_all_secrets = True
+        return self.secrets
 
     def _read(
         self, job_id: str, run: RunRecord, kinds: Sequence[str]
@@ -215,21 +227,8 @@ class Runner:
                 trouble = trouble or error
         run = self._save(run, reports=tuple(facts))
         if trouble is None:
-            trouble = self._trouble(run, reports, kinds)
+            trouble = find_trouble(run, reports, kinds, self.directory)
         return run, trouble
-
-    def _trouble(
-        self, run: RunRecord, reports: Sequence[Report], kinds: Sequence[str]
-    ) -> ReportError | None:
-        # a run started on another machine has a handle but no list of ranks
-        ranks = run.ranks or tuple(fetched_report.rank for fetched_report in reports) or (0,)
-        try:
-            report.check_ranks(reports, ranks, self.directory)
-            for fetched_report, facts in zip(reports, run.reports, strict=True):
-                report.check_events(fetched_report, facts.events, kinds)
-        except ReportError as error:
-            return error
-        return None
 
     def _facts(self, job_id: str, fetched_report: Report) -> ReportSummary:
         self._export(job_id, fetched_report)

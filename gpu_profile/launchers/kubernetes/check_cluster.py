@@ -24,6 +24,7 @@ _POD_VERBS = (
     ("create", "pods/exec"),
     ("list", "events"),
 )
+_HIDES = "`fetch` and `logs` of a detached job hide the values of --env with it"
 _JOB_VERBS = ("create", "get", "patch", "delete")
 
 
@@ -118,10 +119,19 @@ def _check_rights(cluster: KubernetesCluster, kind: Kind) -> Steps[list[Check]]:
 
 
 def _check_secrets(cluster: KubernetesCluster) -> Steps[list[Check]]:
-    denied = (yield cluster.kubectl("auth", "can-i", "create", "secrets")).returncode
-    advice = "--env needs it, nothing else. Ask for a role that allows: create secrets"
-    observation = "" if denied else "create secrets"
-    return [Check(name="right for --env", ok=not denied, found=observation, advice=advice)]
+    """Check the rights that only --env uses: one hands its values to the job, one hides them."""
+    return [
+        (yield from _check_secret_right(cluster, "create", "right for --env", "--env needs it")),
+        (yield from _check_secret_right(cluster, "get", "right to hide --env", _HIDES)),
+    ]
+
+
+def _check_secret_right(
+    cluster: KubernetesCluster, verb: str, name: str, reason: str
+) -> Steps[Check]:
+    denied = (yield cluster.kubectl("auth", "can-i", verb, "secrets")).returncode
+    advice = f"{reason}, nothing else. Ask for a role that allows: {verb} secrets"
+    return Check(name=name, ok=not denied, found="" if denied else f"{verb} secrets", advice=advice)
 
 
 def _check_security(cluster: KubernetesCluster) -> Steps[list[Check]]:

@@ -5,7 +5,7 @@ A launcher adds its Kind (names and selectors) and its manifest.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -33,7 +33,7 @@ from gpu_profile.launchers.kubernetes import (
     state,
 )
 from gpu_profile.launchers.kubernetes.check_cluster import check_cluster
-from gpu_profile.launchers.kubernetes.job_secret import create_secret
+from gpu_profile.launchers.kubernetes.job_secret import create_secret, read_secret
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import AUTO, PodOptions
@@ -186,6 +186,10 @@ class KubernetesJob(LauncherDefaults, ABC):
             *(["--follow"] if follow else []),
             namespace=namespace,
         )
+
+    def get_variables(self, job_id: str) -> Steps[Mapping[str, str]]:
+        job = yield from state.get_job(self.cluster, self.kind, job_id)
+        return (yield from read_secret(self.cluster, job, job_id))
 
     def stop(self, job_id: str) -> Steps[None]:
         """End the ranks, but keep the pods, because they hold the reports.

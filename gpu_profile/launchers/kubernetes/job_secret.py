@@ -1,9 +1,20 @@
 """The Secret of a job: it holds the values of --env, and the job object refers to it."""
 
+import base64
+import json
+from collections.abc import Mapping
+
 from gpu_profile.command import Steps
 from gpu_profile.errors import GpuProfileError, Interrupted
 from gpu_profile.job import Job
-from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, check_kubectl_result
+from gpu_profile.kubernetes.kubectl import (
+    KubernetesCluster,
+    Object,
+    check_kubectl_result,
+    parse_object,
+    split_id,
+)
+from gpu_profile.launchers.kubernetes import state
 from gpu_profile.launchers.kubernetes.manifests import (
     MANAGED_BY,
     MANAGER,
@@ -53,3 +64,20 @@ def create_secret(
         if not isinstance(error, GpuProfileError):
             raise Interrupted(f"interrupted while {doing}; the job was deleted{left}") from None
         raise type(error)(f"{error.what}{left}", error.hint) from error
+
+
+def read_secret(cluster: KubernetesCluster, job: Object, job_id: str) -> Steps[Mapping[str, str]]:
+    """Return the job's variables from its Secret; none for a job without --env.
+
+    A role that may `get mpijobs` may lack `get secrets`: that raises ToolError, and only for a job
+    that refers to its Secret.
+    """
+    namespace, name = split_id(job_id)
+    secret = name_secret(name)
+    if f'"{secret}"' not in json.dumps(job.get("spec")):
+        return {}
+    answer = yield from state.get_patiently(cluster, "secret", secret, namespace=namespace)
+    if "(NotFound)" in answer.stderr:  # no pod ran without it, so there is no output
+        return {}
+    data = parse_object(answer, f"reading the Secret {secret}").get("data") or {}
+    return {key: base64.b64decode(text).decode(errors="replace") for key, text in data.items()}

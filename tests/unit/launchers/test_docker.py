@@ -65,6 +65,19 @@ def inspected(state: dict[str, object], **labels: str) -> Result:
     return Result(returncode=0, stdout=f"{json.dumps(state)}\n{json.dumps(labels)}\n")
 
 
+def test_a_container_tells_its_variables_or_that_the_engine_is_away() -> None:
+    entries = ["HF_TOKEN=a=b\nc", "EMPTY=", "PATH=/bin"]
+    told = Result(returncode=0, stdout=json.dumps(entries) + "\n")
+    variables = {"HF_TOKEN": "a=b\nc", "EMPTY": "", "PATH": "/bin"}
+    assert answered(LAUNCHER.get_variables("train-1"), told) == variables
+    gone = Result(returncode=1, stderr="Error: No such container: train-1")
+    assert answered(LAUNCHER.get_variables("train-1"), gone) == {}
+    steps = LAUNCHER.get_variables("train-1")
+    next(steps)
+    with pytest.raises(EngineAwayError, match="train-1 may run on: no answer for 120 s"):
+        steps.send(Result(returncode=124, stderr="no answer for 120 s: `docker version` …"))
+
+
 @pytest.mark.parametrize("verb", ["status", "stop", "cleanup"])
 def test_a_container_of_somebody_else_is_left_alone(verb: str) -> None:
     steps = getattr(LAUNCHER, verb)("innocent-db")

@@ -13,7 +13,7 @@ VERSION = answer({"serverVersion": {"gitVersion": "v1.33.4"}})
 CONTEXT = Result(returncode=0, stdout="gpus\n")
 SERVED = answer({"resources": [{"name": "mpijobs"}]})
 NODE = {"status": {"allocatable": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"}}}
-RIGHTS = [OK] * 12
+RIGHTS = [OK] * 13
 NAMESPACE = answer({"metadata": {"labels": {}}})
 
 
@@ -70,11 +70,12 @@ def test_a_missing_operator_and_a_verb_that_lacks() -> None:
 
 
 def test_a_role_that_may_not_create_secrets_can_do_all_but_env() -> None:
-    rights = [*RIGHTS[1:], Result(returncode=1)]
+    rights = [*RIGHTS[2:], Result(returncode=1), Result(returncode=1)]
     found = checks(VERSION, CONTEXT, SERVED, MPI, items(NODE), *rights, NAMESPACE, items())
     assert found["rights"].ok
     assert not found["right for --env"].ok
     assert "create secrets" in found["right for --env"].advice
+    assert "get secrets" in found["right to hide --env"].advice
 
 
 def test_what_may_not_be_read_is_left_out_or_said() -> None:

@@ -1,7 +1,10 @@
 """The values of --env stand in the job's Secret alone, and go with the job on every path."""
 
+import base64
+import io
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,10 @@ from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
-from tests.unit.launchers.kubernetes_objects import driven, refused, waiting
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.progress import Progress
+from gpu_profile.runs.output_log import find_secrets
+from tests.unit.launchers.kubernetes_objects import answer, driven, refused, waiting
 from tests.unit.launchers.test_kubernetes_manifests import KINDS, PLAIN
 
 JOB = Job(
@@ -123,11 +129,55 @@ def raised_after(
 ) -> list[Command]:
     """The commands of steps that raise this error behind the last answer."""
     commands = [next(steps)]
-    for answer in answers[:-1]:
-        commands.append(steps.send(answer))
+    for result in answers[:-1]:
+        commands.append(steps.send(result))
     with pytest.raises(kind):
         steps.send(answers[-1])
     return commands
+
+
+def job_object(job: Job, kind: type[KubernetesJob]) -> Result:
+    """The API server's answer about a job that was created."""
+    return answer(launcher(kind).manifest(job, NsysPlan(options=())))
+
+
+@every_kind
+def test_another_process_reads_the_values_from_the_secret(kind: type[KubernetesJob]) -> None:
+    data = {name: base64.b64encode(value.encode()).decode() for name, value in JOB.env.items()}
+    secret = answer({"kind": "Secret", "data": data})
+    steps = launcher(kind).get_variables("team/train-1")
+    variables, (_, question) = driven(steps, job_object(JOB, kind), secret)
+    assert variables == JOB.env
+    assert question.argv[1:5] == ("--namespace=team", "get", "secret", "train-1-env")
+
+
+@every_kind
+def test_a_job_without_env_has_no_secret_to_be_read(kind: type[KubernetesJob]) -> None:
+    plain = Job(name="train-1", command=("true",), resources=JOB.resources)
+    steps = launcher(kind).get_variables("team/train-1")
+    variables, commands = driven(steps, job_object(plain, kind))
+    assert (variables, len(commands)) == ({}, 1)
+
+
+def test_a_role_that_may_not_read_the_secret_is_one_line(
+    fake_tool: Callable[..., object], tmp_path: Path
+) -> None:
+    job = tmp_path / "job.json"
+    job.write_text(job_object(JOB, MpiJobLauncher).stdout)
+    denied = f"case \"$*\" in *secret*) echo '{FORBIDDEN.stderr}' >&2; exit 1 ;; esac; cat {job}"
+    fake_tool("kubectl", denied)
+    shown = io.StringIO()
+    assert find_secrets(launcher(MpiJobLauncher), "team/train-1", Progress(stream=shown)) == ()
+    (line,) = shown.getvalue().splitlines()
+    assert line.startswith("values of --env may stand in the job's output: reading the Secret")
+    assert "secrets is forbidden" in line
+
+
+def test_a_secret_that_was_never_created_holds_nothing() -> None:
+    absent = refused('Error from server (NotFound): secrets "train-1-env" not found')
+    kind = KINDS[0]
+    steps = launcher(kind).get_variables("team/train-1")
+    assert driven(steps, job_object(JOB, kind), absent)[0] == {}
 
 
 def test_a_pod_that_is_faster_than_its_secret_is_waited_for() -> None:

@@ -118,10 +118,11 @@ def test_a_run_goes_on_when_there_is_room_again(
 ) -> None:
     """The output of a job fills the disk; `fetch` goes on after the user has made room."""
     engine = """
-case "$1 $2" in
-  "container inspect") printf '%s\\n%s\\n' '{"Status":"exited","ExitCode":0}' \\
+case "$1 $2 $3" in
+  *.Config.Env*) echo '["PATH=/bin"]' ;;
+  "container inspect"*) printf '%s\\n%s\\n' '{"Status":"exited","ExitCode":0}' \\
     '{"gpu-profile.run":"train-1"}' ;;
-  "logs train-1") head -c 40000 /dev/zero | tr '\\0' x ;;
+  "logs train-1"*) head -c 40000 /dev/zero | tr '\\0' x ;;
 esac
 """
     fake_tool("docker", engine)
