@@ -11,7 +11,7 @@ from gpu_profile.engine.probe import Engine, _make_shell_command, is_recent
 from gpu_profile.errors import ToolError
 
 _LOG = "/var/log/gpu-profile-dockerd.log"
-"""dockerd's log. Only root can create files in this directory, and dockerd writes as root."""
+"""dockerd's log. dockerd writes as root; on Ubuntu the group syslog may create files here too."""
 _WAIT_S = 40
 
 
@@ -122,18 +122,19 @@ def _trixie_commands(machine: Distribution) -> tuple[Command, ...]:
     )
 
 
-def plan_start() -> tuple[Command, Command]:
+def plan_start(log: str = _LOG) -> tuple[Command, Command]:
     """Return the commands that start the engine and wait for it.
 
-    systemd starts it if it runs here; otherwise dockerd gets its own session.
+    systemd starts it if it runs here; otherwise dockerd gets its own session, and a new file for
+    its log: `set -C` makes the shell open it with O_EXCL, which follows no link.
     """
     return (
         _make_shell_command(
-            "if [ -d /run/systemd/system ]; then systemctl enable --now docker;"
-            f" else setsid dockerd >{_LOG} 2>&1 </dev/null & fi"
+            "if [ -d /run/systemd/system ]; then systemctl enable --now docker; else"
+            f" rm -f {log} && set -C && {{ setsid dockerd >{log} 2>&1 </dev/null & }}; fi"
         ),
         _make_shell_command(
             f"for i in $(seq {_WAIT_S}); do docker version >/dev/null 2>&1 && exit 0; sleep 1;"
-            f" done; echo 'no answer within {_WAIT_S} s: see {_LOG}' >&2; exit 1"
+            f" done; echo 'no answer within {_WAIT_S} s: see {log}' >&2; exit 1"
         ),
     )

@@ -26,12 +26,8 @@ from gpu_profile.settings.settings import Settings
 RUN_LABEL, CONTAINER_LABEL = "gpu-profile.run", "gpu-profile.container"
 IMAGE_LABEL = "io.github.gpu-profile"
 """The prefix of our image's labels. A container inherits the labels of its image."""
+_NAME_IN_USE = "is already in use by container"
 _REFUSALS = (
-    Refusal(
-        "is already in use by container",
-        SettingsError,
-        "`invoke stop` it, set another CONTAINER, or give a job another --name",
-    ),
     Refusal("port is already allocated", SettingsError, "Set another PORT_MAP"),
     Refusal("address already in use", SettingsError, "Set another PORT_MAP"),
     Refusal("No such image", ToolError, "`invoke build` makes it, `invoke pull` fetches it"),
@@ -181,16 +177,19 @@ def is_ours(labels: Mapping[str, str], run_label: str) -> bool:
     return run_label in labels or any(name.startswith(f"{IMAGE_LABEL}.") for name in labels)
 
 
-def start_detached(run: Command, name: str, again: str) -> Steps[None]:
+def start_detached(run: Command, name: str, *, again: str, name_in_use: str) -> Steps[None]:
     """Run a `docker run --detach`. A container that was created but did not start is removed.
 
-    Raises EngineAwayError, with the hint `again`, if the engine went away before it answered.
+    Raises EngineAwayError, with the hint `again`, if the engine went away before it answered, and
+    SettingsError, with the hint `name_in_use`, if another container has this name.
     """
     result = yield run
     if is_engine_away(result) and _NO_ENGINE not in result.stderr:
         reason = _extract_reason(result)
         raise EngineAwayError(f"{name} may run: its engine went away ({reason})", again)
-    if result.returncode and "already in use by container" not in result.stderr:
+    if result.returncode and _NAME_IN_USE in result.stderr:
+        raise SettingsError(f"starting {name}: {_extract_reason(result)}", name_in_use)
+    if result.returncode:
         yield make_command("docker", "container", "rm", "--force", name)
     check_engine_result(result, f"starting {name}")
 
@@ -217,7 +216,12 @@ def start_container(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) 
         *shlex.split(settings.port_map),
         str(image),
     )
-    yield from start_detached(run, name, "`invoke run` tries again")
+    yield from start_detached(
+        run,
+        name,
+        again="`invoke run` tries again",
+        name_in_use="`invoke stop` it, or set another CONTAINER",
+    )
     return f"{name} started from {image}"
 
 

@@ -97,7 +97,10 @@ class DockerLauncher(LauncherDefaults):
         words = self._run(job, plan, own_directory.list_user_options(job, self.owner, rootless))
         run = Command(argv=words, env=job.env, secrets=frozenset(job.env))
         yield from container.start_detached(
-            run, job.name, f"`invoke fetch --job {job.name}` goes on if it does"
+            run,
+            job.name,
+            again=f"`invoke fetch --job {job.name}` goes on if it does",
+            name_in_use="Run it again in a second, or give it another --name",
         )
         return job.name
 

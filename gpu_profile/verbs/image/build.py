@@ -1,11 +1,13 @@
 """build: make an image from the settings."""
 
+import dataclasses
 import os
 import sys
 from collections.abc import Generator
 from pathlib import Path
 
 from gpu_profile import process, redact
+from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import BuildOptions
 from gpu_profile.cli.terminal import show_commands, tell
@@ -46,7 +48,7 @@ def build(options: BuildOptions) -> None:
     layout = _find_layout(decided)
     build_command = _build_command(process.drive(_with_base(decided, layout)), options, layout)
     with open_ecr_access(decided.settings, options.environ, build_command) as allowed:
-        _run_build(allowed)
+        run_build(allowed)
     _check_packages(decided, name, inputs, options)
     tell(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
 
@@ -132,12 +134,16 @@ def _has_display() -> bool:
     return sys.stderr.isatty() and os.name == "posix"
 
 
-def _run_build(build_command: Command) -> None:
+def run_build(build_command: Command) -> None:
+    """Run the build with a TMPDIR of its own, and show its progress. Raises BuildError.
+
+    buildx 0.13 writes the Dockerfile of `--file=-` to $TMPDIR/dockerfile123, and leaves it there.
+    """
     log = BuildLog()
-    code = _follow_build(
-        process.drawn_lines(build_command) if _has_display() else process.read_lines(build_command),
-        log,
-    )
+    with TemporaryFolder() as folder:
+        command = dataclasses.replace(build_command, env={**build_command.env, "TMPDIR": folder})
+        follow = process.drawn_lines if _has_display() else process.read_lines
+        code = _follow_build(follow(command), log)
     if code:
         engine_checks.require_engine(process.drive(probe.probe_engine()))
         raise log.failure(code)

@@ -1,6 +1,7 @@
 """Finding a Docker Engine, and the commands that Debian and Ubuntu get one by."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,23 @@ def test_others_take_their_own(name: str, codename: str) -> None:
 def test_an_engine_that_is_there_is_only_started() -> None:
     stopped = Engine(client="28", buildx="0.13", problem="Cannot connect")
     assert _planned(stopped, Result(returncode=0)) == fix_engine.plan_start()
+
+
+@pytest.mark.skipif(Path("/run/systemd/system").is_dir(), reason="systemd starts the engine here")
+def test_the_log_of_an_engine_is_a_new_file_that_follows_no_link(
+    tmp_path: Path, fake_tool: Callable[..., object]
+) -> None:
+    fake_tool("dockerd", "echo listening")
+    victim, log = tmp_path / "victim", tmp_path / "dockerd.log"
+    victim.write_text("own")
+    log.symlink_to(victim)
+    start, _ = fix_engine.plan_start(str(log))
+    for _ in range(2):  # the second start replaces the log of the first
+        assert run(start).returncode == 0
+        assert run(make_command("sh", "-c", f"until [ -s {log} ]; do sleep 0.01; done")).said
+        assert log.read_text() == "listening\n"
+    assert not log.is_symlink()
+    assert victim.read_text() == "own"
 
 
 def test_what_is_missing_is_installed_and_started() -> None:

@@ -1,18 +1,21 @@
 """The one build command: what is in its words, and what must not be."""
 
+import contextlib
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpu_profile.command import Command, Result
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.image import build, dockerfile
 from gpu_profile.image.auto import Decided
 from gpu_profile.image.build import BuildxOptions
 from gpu_profile.image.downloads import Downloads
 from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.image.build import run_build
 from tests.unit.settings_for import settings_for
 
 ROOT = Path(__file__).parents[3]
@@ -159,3 +162,33 @@ def test_paths_that_are_not_there(override: str, message: str) -> None:
 def test_nothing_undecided_is_rendered(key: str) -> None:
     with pytest.raises(SettingsError, match=f"{key}=auto is not decided"):
         dockerfile.render_dockerfile(settings_for(f"{key}=auto"))
+
+
+BUILDX = """
+folder=$(mktemp -d "${TMPDIR:-/tmp}/dockerfileXXXXXXXX")
+cat >"$folder/Dockerfile"
+ls "$TMPDIR"/dockerfile*/Dockerfile
+exit %d
+"""
+"""buildx 0.13 with `--file=-`."""
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_dockerfile_that_buildx_leaves_is_removed(
+    code: int,
+    tmp_path: Path,
+    fake_tool: Callable[..., Callable[[], list[list[str]]]],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    calls = fake_tool("docker", f"case $2 in build) {BUILDX % code} ;; esac")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    command = _build(settings_for())
+    with pytest.raises(GpuProfileError) if code else contextlib.nullcontext():
+        run_build(command)
+    assert calls()[0] == list(command.argv[1:])
+    (written,) = [word for word in capfd.readouterr().err.split() if word.endswith("/Dockerfile")]
+    assert written.startswith(f"{tmp_path}/temporary/")
+    assert not Path(written).exists()
+    assert list((tmp_path / "temporary").iterdir()) == []

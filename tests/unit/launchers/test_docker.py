@@ -222,6 +222,22 @@ def test_an_engine_that_refuses_is_one_line(
     assert "--help" not in str(refused.value)
 
 
+def test_a_name_in_use_has_a_hint_for_a_job_and_one_for_the_local_container() -> None:
+    """`invoke stop` ends neither a job nor a container of another CONTAINER."""
+    said = REFUSALS["a name in use"][0]
+    in_use = Result(returncode=125, stderr=f"docker: {said}\n\nRun 'docker run --help' for more\n")
+    steps = LAUNCHER.submit(job(), PLAN)
+    next(steps)
+    with pytest.raises(SettingsError, match=r"in a second, or give it another --name\.$"):
+        steps.send(in_use)
+    absent = Result(returncode=1, stderr="Error: No such container: mine")
+    run = container.start_container(settings_for("CONTAINER=mine"), ImageRef(name="x"), ())
+    next(run)
+    assert run.send(absent).argv[:2] == ("docker", "run")
+    with pytest.raises(SettingsError, match=r"`invoke stop` it, or set another CONTAINER\.$"):
+        run.send(in_use)
+
+
 def test_gpus_need_the_engines_runtime() -> None:
     none = Result(returncode=0, stdout='{"runc": {}}')
     assert answered(LAUNCHER.gpus(), none) == 0
