@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpu_profile.analysis.multi_report.omissions import readable
+from gpu_profile.analysis.multi_report.omissions import readable, tell_notes_once
 from gpu_profile.analysis.multi_report.parallel import collect_partials
 from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, ReportSet, run_of
 from gpu_profile.analysis.multi_report.work import Partials, ReportSource, Tell
@@ -67,6 +67,7 @@ def open_reports(
     0 for all. Raises the error of the only report, or of any with `complete`; ReportError if no
     report is of the window.
     """
+    tell = tell_notes_once(tell)
     kind = SURVEY if len(sources) > 1 else SURVEY_ALONE
     answers = collect_partials(sources, [kind], scheduler=scheduler, workers=workers, tell=tell)
     pairs = _select_window(readable(sources, answers, tell, complete=complete), window)

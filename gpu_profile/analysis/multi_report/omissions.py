@@ -37,6 +37,19 @@ def readable(
     return read
 
 
+def tell_notes_once(tell: Tell) -> Tell:
+    """Return a `tell` that drops repeated notes: two readings of a report find the same texts."""
+    notes: set[str] = set()
+
+    def tell_once(line: str) -> None:
+        if line not in notes:
+            tell(line)
+        if line.startswith("note: "):
+            notes.add(line)
+
+    return tell_once
+
+
 def tell_omissions(
     refused: Sequence[GpuProfileError],
     count: int,

@@ -1,0 +1,51 @@
+"""A name beyond all measure, or one that is no text: bounded results, and one line that says so."""
+
+import gzip
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.invoked import invoke
+from tests.unit.verbs.test_planted import REPORT
+
+LONG = "texts longer than 65,536 bytes are cut there"
+NO_UTF8 = "texts that are not UTF-8 are shown with \N{REPLACEMENT CHARACTER}"
+NAMES = {
+    "long": (b"long_kernel" + b"k" * 3_000_000, LONG),
+    "no UTF-8": (b"kernel_\xff\xfe_end", NO_UTF8),
+    "a character cut in two": (b"k" * 65_535 + "\N{EURO SIGN}".encode(), LONG),
+}
+VERBS = (("html",), ("timeline",), ("stats", "--table=cuda_gpu_kern_sum"), ("diagnose",))
+
+
+def make_renamed(path: Path, name: bytes) -> Path:
+    """The recorded report; its kernels of one name have another one."""
+    path.write_bytes(gzip.decompress(REPORT.read_bytes()))
+    with closing(sqlite3.connect(path)) as report:
+        report.execute(
+            "UPDATE StringIds SET value = CAST(? AS TEXT) WHERE id ="
+            " (SELECT demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1)",
+            (name,),
+        )
+        report.commit()
+    return path
+
+
+@pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
+@pytest.mark.parametrize(("name", "note"), NAMES.values(), ids=NAMES)
+def test_a_strange_name_is_bounded_and_said_once(
+    name: bytes, note: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    report = make_renamed(tmp_path / "rank0.sqlite", name)
+    output = tmp_path / "output"
+    to = [f"--output={output}"] if words[0] in ("html", "timeline") else []
+    done = invoke(*words, f"--report={report}", *to, directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("texts ") == 1, done.stderr
+    assert f"note: rank0.sqlite: {note}\n" in done.stderr
+    assert "Traceback" not in done.stderr
+    written = output.read_bytes() if to else done.stdout.encode()
+    written.decode() if words[0] != "timeline" else gzip.decompress(written)
+    assert len(written) < 1_000_000, "3 MB went through, or a name of 65,536 bytes many times"
