@@ -1,4 +1,4 @@
-"""Write files atomically. No link, device or FIFO is followed or replaced.
+"""Write files atomically. No link is followed, and no device or FIFO replaced.
 
 A job's container runs as root in the run directory, and another user may own a run directory.
 Either can leave a link or a FIFO where a verb writes (`page.html -> ~/.ssh/authorized_keys`).
@@ -43,12 +43,19 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) 
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write the file of `--output`. /dev/stdout and FIFOs are written to directly."""
-    if _is_stream(path):
-        with path.open("w", encoding="utf-8") as file:
-            file.write(text)
-    else:
+    """Write the file of `--output`. /dev/stdout, devices and FIFOs are written to directly.
+
+    Raises SettingsError if that fails, such as for a FIFO that no process reads.
+    """
+    if not _is_stream(path):
         write_atomically(path, text)
+        return
+    with explain_failure(path):  # O_APPEND: /dev/stdout may be a file that was opened by `>>`
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | _NO_WAIT)
+    if _NO_WAIT:
+        os.set_blocking(descriptor, True)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 @contextlib.contextmanager
@@ -65,7 +72,8 @@ def open_draft(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
             _try_lock(descriptor)
             yield file
             file.flush()
-            draft.replace(path)
+            with explain_failure(path):
+                draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
@@ -124,27 +132,38 @@ def _is_stream(path: Path) -> bool:
 
 def _new_file(path: Path, mode: int | None) -> tuple[Path, int]:
     draft = path.with_name(f".{path.name[:200]}.{os.urandom(8).hex()}.part")
-    try:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
+    with explain_failure(path):
         if mode is None:
             mode = 0o666 if path.parent.stat().st_mode & 0o077 else PRIVATE
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
-        return draft, os.open(draft, flags, mode)
+        descriptor = os.open(draft, flags, mode)
+    return draft, descriptor
+
+
+@contextlib.contextmanager
+def explain_failure(path: Path) -> Iterator[None]:
+    """Raise SettingsError for an OSError of the body, unless the disk is full."""
+    try:
+        yield
     except OSError as error:
         if error.errno in FULL_DISK:
             raise
-        what = f"{path} cannot be written: {error.strerror}"
-        raise SettingsError(what, _ELSEWHERE) from error
+        reason = "no process reads it" if error.errno == errno.ENXIO else error.strerror
+        raise SettingsError(f"{path} cannot be written: {reason}", _ELSEWHERE) from error
 
 
 @contextlib.contextmanager
 def new_folder(directory: Path) -> Iterator[Path]:
     """Make a directory of mode 0700 in `directory`, for the output of another program.
 
-    It has a random name, and is removed with its contents when the body ends.
+    It has a random name, and is removed with its contents when the body ends. Raises SettingsError
+    if it cannot be made.
     """
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=directory) as folder:
+    with explain_failure(directory):
+        temporary = tempfile.TemporaryDirectory(prefix=".new-", dir=directory)
+    with temporary as folder:
         lock = lock_directory(Path(folder))
         try:
             yield Path(folder)

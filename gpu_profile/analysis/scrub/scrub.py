@@ -28,7 +28,7 @@ from gpu_profile.analysis.store.gzip_file import MOST_BYTES, extract_gzip
 from gpu_profile.analysis.store.sqlite import SQLITE_ERRORS, check_file, make_damaged_error
 from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.files import check_target, new_folder
+from gpu_profile.files import check_target, explain_failure, new_folder
 from gpu_profile.table import Cell, Column, Table
 
 _COLUMNS = (
@@ -161,7 +161,9 @@ def _scrub_one(
         size = copy.stat().st_size
         if target.suffix == ".gz":
             copy = _compress_copy(copy)
-        copy.replace(target)
+        check_target(target)
+        with explain_failure(target):
+            copy.replace(target)
     return (report.name, str(target), copied.tables, copied.rows, copied.left_out, size, "yes")
 
 
