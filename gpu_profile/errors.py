@@ -42,6 +42,10 @@ class SettingsError(GpuProfileError):
     exit_code = 2
 
 
+class NameTakenError(SettingsError):
+    """The engine has a job of this name already, of another REPORT_DIR or of another user."""
+
+
 def find_row(rows: Mapping[str, T], name: str, what: str) -> T:
     """Return the row of this name. Raises SettingsError with the most similar and all names."""
     if name in rows:

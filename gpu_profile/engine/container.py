@@ -13,6 +13,7 @@ from gpu_profile.errors import (
     EngineAwayError,
     GpuProfileError,
     JobError,
+    NameTakenError,
     Refusal,
     SettingsError,
     ToolError,
@@ -181,14 +182,14 @@ def start_detached(run: Command, name: str, *, again: str, name_in_use: str) -> 
     """Run a `docker run --detach`. A container that was created but did not start is removed.
 
     Raises EngineAwayError, with the hint `again`, if the engine went away before it answered, and
-    SettingsError, with the hint `name_in_use`, if another container has this name.
+    NameTakenError, with the hint `name_in_use`, if another container has this name.
     """
     result = yield run
     if is_engine_away(result) and _NO_ENGINE not in result.stderr:
         reason = _extract_reason(result)
         raise EngineAwayError(f"{name} may run: its engine went away ({reason})", again)
     if result.returncode and _NAME_IN_USE in result.stderr:
-        raise SettingsError(f"starting {name}: {_extract_reason(result)}", name_in_use)
+        raise NameTakenError(f"starting {name}: {_extract_reason(result)}", name_in_use)
     if result.returncode:
         yield make_command("docker", "container", "rm", "--force", name)
     check_engine_result(result, f"starting {name}")

@@ -12,6 +12,7 @@ from gpu_profile.command import Command, Result
 from gpu_profile.errors import (
     GpuProfileError,
     JobError,
+    NameTakenError,
     Refusal,
     SettingsError,
     ToolError,
@@ -51,7 +52,7 @@ _REFUSALS = (
     Refusal("doesn't have a resource type", ToolError, "`invoke k8s.install-operator` installs it"),
     Refusal("find the requested resource", ToolError, "`invoke k8s.install-operator` installs it"),
     Refusal("no matches for kind", ToolError, "`invoke k8s.install-operator` installs it"),
-    Refusal("AlreadyExists", SettingsError, "Give the run another --name, or delete that job"),
+    Refusal("AlreadyExists", NameTakenError, "Give the run another --name, or delete that job"),
     Refusal("namespaces ", SettingsError, "Create the namespace, or set KUBE_NAMESPACE"),
     Refusal("(NotFound)", SettingsError, "`kubectl get` shows the jobs; it may have been deleted"),
     Refusal("is invalid", SettingsError, "Change the setting that the message names"),

@@ -15,6 +15,7 @@ from gpu_profile.errors import (
     GpuProfileError,
     Interrupted,
     JobError,
+    NameTakenError,
     ReportError,
     ToolError,
 )
@@ -57,8 +58,7 @@ class Runner:
     secrets: tuple[str, ...] = ()
     """Values of variables named like credentials, which output.log must not show."""
     nsys: str = ""
-    """The nsys of this machine for exports that the launcher cannot make; empty: the one on
-    PATH."""
+    """The nsys for exports that the launcher cannot make; empty: the one on this machine's PATH."""
     _has_all_secrets: bool = False
     """Whether `secrets` holds the credentials of the job's --env."""
     _since: float = field(default_factory=time.monotonic)
@@ -295,5 +295,6 @@ class Runner:
             yield
         except GpuProfileError as error:
             if not isinstance(error, (Interrupted, EngineAwayError)):
-                self._save(run, phase="failed", error=str(error))
+                no_job = isinstance(error, NameTakenError)  # the handle is that of another run
+                self._save(run, phase="failed", error=str(error), cleaned=no_job)
             raise

@@ -8,12 +8,12 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of, with_image
 from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.terminal import show_commands
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import NameTakenError, SettingsError
 from gpu_profile.job import Job, NsysPlan, ProfileSpec
 from gpu_profile.launcher import Launcher
 from gpu_profile.nsys.help import TYPICAL_HELP
 from gpu_profile.progress import Progress
-from gpu_profile.runs import baseline, record
+from gpu_profile.runs import baseline, prune, record
 from gpu_profile.runs.follower import tell_left
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.runner import Runner
@@ -76,20 +76,31 @@ def _start_run(
     *,
     keep: bool = False,
 ) -> tuple[Runner, RunRecord]:
-    """Submit the job into a run directory of its own."""
-    directory = record.create_run(settings.report_dir, job.name)
-    progress = Progress()
-    runner = Runner(
-        launcher=launcher,
-        directory=directory,
-        progress=progress,
-        keep=keep,
-        secrets=secrets,
-        nsys=settings.nsys,
-    )
-    run = runner.start(dataclasses.replace(job, name=directory.name), plan, kinds)
-    progress.say(f"{run.handle} submitted; its run directory is {directory}")
-    return runner, run
+    """Submit the job into a run directory of its own, under a name that is free on the engine too.
+
+    Two users, or two REPORT_DIRs, may start `train` in one second: the second gets `-2`.
+    """
+    occupied: list[Path] = []
+    try:
+        while True:
+            directory = record.create_run(settings.report_dir, job.name)
+            runner = Runner(
+                launcher=launcher,
+                directory=directory,
+                progress=Progress(),
+                keep=keep,
+                secrets=secrets,
+                nsys=settings.nsys,
+            )
+            try:
+                run = runner.start(dataclasses.replace(job, name=directory.name), plan, kinds)
+            except NameTakenError:
+                occupied.append(directory)
+                continue
+            runner.progress.say(f"{run.handle} submitted; its run directory is {directory}")
+            return runner, run
+    finally:
+        prune.remove_runs(occupied)
 
 
 def _make_plain(job: Job) -> Job:
