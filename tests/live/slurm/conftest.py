@@ -37,9 +37,11 @@ def slurm_of(require: Require, directory: Path, *lines: str) -> Iterator[str]:
     done = subprocess.run(
         [SLURM, "start", directory, *lines], capture_output=True, text=True, check=False
     )
-    require("slurm", done.returncode and (done.stderr.strip() or "it did not start"))
-    yield done.stdout.strip()
-    subprocess.run([SLURM, "stop", directory], check=True)
+    try:
+        require("slurm", done.returncode and (done.stderr.strip() or "it did not start"))
+        yield done.stdout.strip()
+    finally:
+        subprocess.run([SLURM, "stop", directory], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -118,9 +118,28 @@ again() {
     esac
 }
 
+# The process ids of all that have a log of ours open: slurmd, slurmctld, and a slurmstepd.
+list_left() {
+    { find /proc/[0-9]*/fd -lname "${dir}/*.log" 2>/dev/null || true; } | cut -d/ -f3 | sort -u
+}
+
+# A slurmstepd whose controller has ended tries for minutes to tell it that its step has ended, and
+# its slurmd waits for it. This happens where a slurmd was started again for a step that went on.
+kill_left() {
+    local left
+    for _ in $(seq 50); do
+        left=$(list_left)
+        [[ -n ${left} ]] || return 0
+        sleep 0.2
+    done
+    # shellcheck disable=SC2086  # one word a process
+    kill -KILL ${left} 2>/dev/null || true
+}
+
 stop() {
     "${0%/*}/accounting.sh" stop "${dir}"
     end slurmd.n2 slurmd.n1 slurmctld munged
+    kill_left
 }
 
 case ${verb} in
