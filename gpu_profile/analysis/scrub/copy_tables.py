@@ -12,16 +12,22 @@ from gpu_profile.analysis.scrub.rules import NAMED_TABLES, SYSTEM_TABLE, Wish, c
 from gpu_profile.analysis.scrub.strings import collect_strings, make_condition
 
 _PLAIN_NAME = re.compile(r"\w{1,128}", re.ASCII)
+LONGEST_COPIED = 1 << 20  # bytes; nsys' texts on a machine have 170 KB, names some 10^4
+_REMOVED = "<removed>"
 _PLAIN_TYPE = re.compile(r"[A-Za-z0-9 (),_]{0,40}")
 
 
 @dataclass(frozen=True)
 class Copied:
-    """The numbers of copied tables and rows; `left_out` counts tables that are not plain."""
+    """The numbers of copied tables and rows; `left_out` counts tables that are not plain.
+
+    `notes` are lines about values that were not copied.
+    """
 
     tables: int
     rows: int
     left_out: int
+    notes: tuple[str, ...] = ()
 
 
 def open_pair(source: Path, target: Path) -> sqlite3.Connection:
@@ -37,7 +43,8 @@ def open_pair(source: Path, target: Path) -> sqlite3.Connection:
 
 def copy_tables(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> Copied:
     """Copy every plain table of `source` into `main`, its texts and blobs redacted."""
-    _register_functions(pair, wish, clean)
+    notes: set[str] = set()
+    _register_functions(pair, wish, clean, notes)
     every = pair.execute(
         "SELECT name, sql FROM source.sqlite_master WHERE type = 'table' "
         "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY rowid"
@@ -50,16 +57,26 @@ def copy_tables(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> Copied
         pair.execute("BEGIN")
         rows += _copy_table(pair, table, wish)
         pair.execute("COMMIT")
-    return Copied(len(plain), rows, len(every) - len(plain))
+    return Copied(len(plain), rows, len(every) - len(plain), tuple(sorted(notes)))
 
 
-def _register_functions(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> None:
+def _register_functions(
+    pair: sqlite3.Connection, wish: Wish, clean: Redactor, notes: set[str]
+) -> None:
     @lru_cache(maxsize=1 << 16)
     def scrub_text(raw: bytes) -> str:
-        return clean.text(raw.decode("utf-8", "replace"))
+        return _REMOVED if is_too_long(raw) else clean.text(raw.decode("utf-8", "replace"))
 
     def scrub_named(name: object, raw: bytes) -> str:
+        if is_too_long(raw):
+            return _REMOVED
         return clean_value(str(name), raw.decode("utf-8", "replace"), wish, clean)
+
+    def is_too_long(raw: bytes) -> bool:
+        """Searching 1 MB takes 3 s and 150 MB. A part of it could hold a part of a secret."""
+        if len(raw) > LONGEST_COPIED:
+            notes.add(f"texts longer than {LONGEST_COPIED:,} bytes are left out")
+        return len(raw) > LONGEST_COPIED
 
     functions: tuple[tuple[str, int, Callable[..., str | bytes]], ...] = (
         ("scrub_text", 1, scrub_text),
@@ -120,7 +137,7 @@ def _make_expression(table: str, name: str) -> str:
     if table in (*NAMED_TABLES, SYSTEM_TABLE) and name == "value":
         text = 'scrub_named("name", CAST("value" AS BLOB))'
     if table == "StringIds" and name == "value":
-        text = f"CASE WHEN id IN (SELECT id FROM temp.kept) THEN {text} ELSE '<removed>' END"
+        text = f"CASE WHEN id IN (SELECT id FROM temp.kept) THEN {text} ELSE '{_REMOVED}' END"
     return (
         f"CASE typeof(\"{name}\") WHEN 'text' THEN {text} "
         f'WHEN \'blob\' THEN scrub_blob("{name}") ELSE "{name}" END'

@@ -88,7 +88,10 @@ def scrub_reports(
     rows = []
     for report, target in zip(reports, _list_targets(reports, output), strict=True):
         tell(f"scrubbing {report.name}")
-        rows.append(_scrub_one(report, target, wish, clean, names, most_bytes))
+        copied, row = _scrub_one(report, target, wish, clean, names, most_bytes)
+        for note in copied.notes:
+            tell(f"note: {report.name}: {note}")
+        rows.append(row)
     return Table("scrub", _COLUMNS, tuple(rows))
 
 
@@ -147,7 +150,7 @@ def _scrub_one(
     clean: Redactor,
     names: frozenset[str],
     most_bytes: int,
-) -> tuple[Cell, ...]:
+) -> tuple[Copied, tuple[Cell, ...]]:
     target.parent.mkdir(parents=True, exist_ok=True)
     with new_folder(target.parent) as folder:
         copy = folder / "copy.sqlite"
@@ -164,7 +167,8 @@ def _scrub_one(
         check_target(target)
         with explain_failure(target):
             copy.replace(target)
-    return (report.name, str(target), copied.tables, copied.rows, copied.left_out, size, "yes")
+    counts = copied.tables, copied.rows, copied.left_out
+    return copied, (report.name, str(target), *counts, size, "yes")
 
 
 def _copy_report(report: Path, plain: Path, copy: Path, wish: Wish, clean: Redactor) -> Copied:

@@ -13,6 +13,7 @@ import pytest
 from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_kern_sum import CUDA_GPU_KERN_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
+from gpu_profile.analysis.scrub.copy_tables import LONGEST_COPIED
 from gpu_profile.analysis.scrub.scrub import _name_copy, scrub_reports, wish_of
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import GpuProfileError, ReportError
@@ -245,3 +246,32 @@ def test_the_original_is_no_output(report: Path) -> None:
 )
 def test_a_copy_keeps_its_rank_and_window_and_loses_its_host(report: str, copy: str) -> None:
     assert _name_copy(report) == copy
+
+
+def test_a_text_beyond_all_measure_is_left_out_and_said(report: Path, tmp_path: Path) -> None:
+    """200 MB of a kernel's name took minutes and gigabytes. A cut text could end in a secret."""
+    longest = "k" * (LONGEST_COPIED - len(JWT) - 1) + f" {JWT}"
+    kept = "UPDATE StringIds SET value = ? WHERE id = (SELECT demangledName FROM {} LIMIT 1)"
+    with closing(sqlite3.connect(report)) as plant:
+        plant.execute(kept.format("CUPTI_ACTIVITY_KIND_KERNEL"), (f"k{longest}",))
+        plant.execute(
+            "INSERT INTO META_DATA_CAPTURE (name, value) VALUES ('PROCESS_0:ARGUMENT_11', ?)",
+            (longest,),
+        )
+        plant.commit()
+    lines: list[str] = []
+    scrub_reports([report], tmp_path / "copies", tell=lines.append)
+    note = "note: rank0.trainbox-17.sqlite: texts longer than 1,048,576 bytes are left out"
+    assert lines == ["scrubbing rank0.trainbox-17.sqlite", note]
+    (copy,) = (tmp_path / "copies").iterdir()
+    assert copy.stat().st_size < report.stat().st_size - LONGEST_COPIED + 50_000
+    with closing(sqlite3.connect(copy)) as scrubbed:
+        assert scrubbed.execute(
+            "SELECT value FROM StringIds WHERE id ="
+            " (SELECT demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1)"
+        ).fetchone() == ("<removed>",)
+        (text,) = scrubbed.execute(
+            "SELECT value FROM META_DATA_CAPTURE WHERE name = 'PROCESS_0:ARGUMENT_11'"
+        ).fetchone()
+    assert text.startswith("kkk")
+    assert JWT not in text
