@@ -177,9 +177,9 @@ def test_a_file_of_another_user_in_a_shared_directory_stays(
         try:
             with pytest.raises(SettingsError, match=r"page\.html cannot be written: "):
                 write(theirs, "new")
-            assert list(Path(folder).iterdir()) == [theirs]
         finally:
             os.seteuid(0)
+        assert list(Path(folder).iterdir()) == [theirs]
         assert theirs.read_text() == "own"
 
 

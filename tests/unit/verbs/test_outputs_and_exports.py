@@ -1,9 +1,8 @@
-"""Where verbs write: --output as it is or refused, exports whole or not at all."""
+"""Where verbs write: exports whole or not at all, and a comparison to standard output."""
 
 import gzip
 import os
 import shutil
-import stat
 from pathlib import Path
 
 import pytest
@@ -73,19 +72,6 @@ def test_a_recording_of_another_user_is_exported_elsewhere(place: Path) -> None:
     assert [path.name for path in (place / "run").iterdir()] == ["rank0.h.nsys-rep"]
 
 
-@pytest.mark.parametrize("kind", ["fifo", "null"])
-@pytest.mark.parametrize("verb", ["html", "timeline"])
-def test_a_device_or_a_pipe_is_never_replaced(place: Path, verb: str, kind: str) -> None:
-    os.mkfifo(place / "fifo")
-    (place / "null").symlink_to("/dev/null")
-    words = (verb, f"--report={place}/report.sqlite", f"--output={place / kind}")
-    done = invoke(*words, directory=place)
-    assert done.returncode == 2, done.stderr
-    assert "is no regular file" in done.stderr
-    assert stat.S_ISFIFO((place / "fifo").lstat().st_mode)
-    assert (place / "null").is_symlink()
-
-
 def test_a_pipe_among_reports_is_passed_by(place: Path) -> None:
     os.mkfifo(place / "run" / "rank1.h.nsys-rep")
     os.mkfifo(place / "run" / "rank2.h.sqlite")
@@ -102,14 +88,6 @@ def test_a_comparison_goes_to_a_stream_as_it_is(place: Path) -> None:
     said = invoke(*words, directory=place)
     assert said.returncode == 0, said.stderr
     assert "pass" in said.stdout
-
-
-def test_a_place_that_is_none_is_one_line(place: Path) -> None:
-    words = (f"--report={place}/report.sqlite", "--output=/proc/x.html")
-    said = invoke("html", *words, directory=place)
-    assert said.returncode in {2, 3}
-    assert "Traceback" not in said.stderr
-    assert said.stderr.splitlines()[-1].startswith("error: ")
 
 
 def test_a_mistyped_handle_leaves_no_run(place: Path) -> None:
