@@ -93,12 +93,12 @@ def end_descendants(within_s: float) -> None:
 def end_idle() -> None:
     """Kill all descendants once nsys no longer works on its report, after 3600 s at the latest."""
     deadline = time.monotonic() + LONGEST_S
-    while _nsys_works() and time.monotonic() < deadline:
+    while is_nsys_working() and time.monotonic() < deadline:
         pass
     end_descendants(0)
 
 
-def _nsys_works() -> bool:
+def is_nsys_working() -> bool:
     """Return whether the nsys processes use over 2 % of a processor during the next 5 seconds."""
     before = _nsys_ticks()
     if before is None:

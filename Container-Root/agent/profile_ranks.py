@@ -31,12 +31,12 @@ from masked_import import Recorded
 from mpirun_watch import MpirunWatch, is_mpirun
 from rank_env import Place, place
 from rank_processes import Child, exit_code, say
+from room_watch import LEAST_ROOM, RoomWatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
-_LEAST_ROOM = 16 << 20
 _BY_SIGNAL = 128  # exit codes from here on: a signal ended the program
 _WINDOWS = ("--duration", "--capture-range", "-d", "-c")
 
@@ -163,11 +163,11 @@ class Recording:
         self.output.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.files("nsys-rep") or self.files("qdstrm"):
             raise RefusedError(f"{self.output / self.name}.nsys-rep exists: name another --output")
-        _require_room(env)
+        room = RoomWatch(_require_room(env))
         started = time.time()
         sheltered = self.call.options.shelter
         recording = Recorded(nsys, self.call.nsys_options, self.marked(env))
-        with recording.keeper, shelter.wrap_command(command, sheltered) as words:
+        with recording.keeper, room, shelter.wrap_command(command, sheltered) as words:
             argv = [*self.argv(nsys), *words]
             with shelter.block_signals(sheltered):
                 child = Child(argv, recording.environment, self.call.options.grace)
@@ -177,6 +177,8 @@ class Recording:
         recording.mask(self.files("qdstrm"))
         recording.import_left(self.files("qdstrm"))
         recording.replace(self.files("nsys-rep"), self.here.rank)
+        if code and room.describe():
+            say(f"rank {self.here.rank} ended with exit code {code}; {room.describe()}")
         return self.choose_exit_code(code, bool(child.stopper.signum), started)
 
     def marked(self, env: Mapping[str, str]) -> dict[str, str]:
@@ -227,16 +229,14 @@ class Recording:
         return any(word.startswith(_WINDOWS) for word in self.call.nsys_options)
 
 
-def _require_room(environ: Mapping[str, str]) -> None:
-    """Raise RefusedError if the temporary folder, where nsys records, is nearly full.
-
-    nsys 2023.4.4 does not end there after its program has (seen with 256 kB).
-    """
-    place = environ.get("TMPDIR") or "/tmp"
+def _require_room(environ: Mapping[str, str]) -> str:
+    """Return the temporary folder, where nsys records. Raises RefusedError if it is nearly full."""
+    folder = environ.get("TMPDIR") or "/tmp"
     with contextlib.suppress(OSError):
-        if shutil.disk_usage(place).free < _LEAST_ROOM:
-            what = f"{place} has less than {_LEAST_ROOM >> 20} MB free, and nsys records there"
+        if shutil.disk_usage(folder).free < LEAST_ROOM:
+            what = f"{folder} has less than {LEAST_ROOM >> 20} MB free, and nsys records there"
             raise RefusedError(f"{what}: make room, or set TMPDIR to another place")
+    return folder
 
 
 def _left_behind(started: float) -> str:

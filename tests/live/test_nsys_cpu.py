@@ -80,6 +80,24 @@ def test_the_jobs_exit_code(wrapper: Wrapper, code: str, expected: int) -> None:
     assert wrapper.reports() == ["rank0.nsys-rep"]
 
 
+READS = """
+import time
+with open("/dev/zero", "rb", 0) as zeros:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        zeros.read(1 << 16)
+"""
+
+
+def test_a_temporary_folder_that_fills_up_is_named(wrapper: Wrapper, small_disk: Path) -> None:
+    """nsys' library ends the program there, or nsys waits for room."""
+    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    done = wrapper.run(*QUIET, "--", *python(READS), TMPDIR=str(small_disk))
+    assert done.returncode != 0
+    assert f"; {small_disk} had " in done.stderr
+    assert "free while nsys recorded there: make room, or set TMPDIR" in done.stderr
+
+
 def test_a_window_ends_and_the_jobs_exit_code_is_still_ours(wrapper: Wrapper) -> None:
     """nsys itself ends with the window, with code 0, while the job goes on."""
     code = f"{BUSY.format(tenths=30)}\nraise SystemExit(7)"

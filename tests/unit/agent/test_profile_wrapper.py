@@ -79,6 +79,28 @@ def test_a_full_temporary_folder_is_refused(wrapper: Wrapper, small_disk: Path) 
     assert done.stderr == f"{line} or set TMPDIR to another place\n"
 
 
+FILLS = """
+import os, signal, time
+folder = os.environ["TMPDIR"]
+with open(f"{folder}/stream", "wb", 0) as stream:
+    try:
+        while True:
+            stream.write(bytes(1 << 20))
+    except OSError:
+        time.sleep(1.5)
+os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
+def test_a_temporary_folder_that_fills_up_is_named(wrapper: Wrapper, small_disk: Path) -> None:
+    """As with a real nsys 2023.4.4, whose library ends the program there."""
+    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    done = wrapper.run("--discard-environment=true", "--", *python(FILLS), TMPDIR=str(small_disk))
+    assert (done.returncode, wrapper.reports()) == (139, ["rank0.nsys-rep"])
+    line = f"profile.py: rank 0 ended with exit code 139; {small_disk} had 0.0 MB free while nsys"
+    assert done.stderr.startswith(line)
+
+
 def test_a_file_that_is_no_program(wrapper: Wrapper) -> None:
     (wrapper.directory / "data").write_bytes(b"\0\1")
     (wrapper.directory / "data").chmod(0o755)

@@ -1,0 +1,73 @@
+"""Watch the room of the folder in which nsys records. Python 3.8, stdlib only.
+
+nsys 2023.4.4 cannot record on in a full folder: its library then ends the program by SIGSEGV (seen
+with 30 MB), or nsys does not end after its program has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from process_tree import descendants, end_descendants, is_nsys_working, list_profiled
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+LEAST_ROOM = 16 << 20
+_POLL_S = 0.5
+_FULL = 1 << 20
+_WAIT_S = 30.0  # a full folder may get room again while another rank makes its report
+
+
+class RoomWatch:
+    """Samples the free bytes of a folder while the body runs, `least` is the smallest number.
+
+    Where the folder stays full for 30 s after the program has ended, an nsys that does nothing is
+    ended.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.least = LEAST_ROOM
+        self._full_since = 0.0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> RoomWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def describe(self) -> str:
+        """Return what to say of a folder that was nearly full: "/tmp had 0.2 MB free …", or ""."""
+        if self.least >= LEAST_ROOM:
+            return ""
+        free = f"{self.least / (1 << 20):.1f} MB free while nsys recorded there"
+        return f"{self.folder} had {free}: make room, or set TMPDIR to another place"
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_POLL_S):
+            with contextlib.suppress(OSError):
+                free = shutil.disk_usage(self.folder).free
+                self.least = min(self.least, free)
+                self._end_nsys_that_waits(free)
+
+    def _end_nsys_that_waits(self, free: int) -> None:
+        if free >= _FULL or list_profiled() or not descendants():
+            self._full_since = 0.0
+            return
+        self._full_since = self._full_since or time.monotonic()
+        if time.monotonic() - self._full_since > _WAIT_S and not is_nsys_working():
+            end_descendants(0)
