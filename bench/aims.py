@@ -35,7 +35,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Wish:
+class BenchOptions:
     """`nsys`: a program, "" for none. `base`: a checkout, None for none."""
 
     nsys: str
@@ -67,63 +67,65 @@ def in_turns(contenders: Sequence[Sequence[str]], best: int) -> list[Cost]:
 def verb(root: Path, name: str, reports: Sequence[str], *words: str) -> tuple[str, ...]:
     """A verb of a checkout, as a user types it."""
     invoke = (sys.executable, "-m", "invoke", "--search-root", str(root), name)
-    given = (f"--report={report}" for report in reports)
-    return ("env", f"--chdir={root}", f"PYTHONPATH={root}", *invoke, *given, *words)
+    report_words = (f"--report={report}" for report in reports)
+    return ("env", f"--chdir={root}", f"PYTHONPATH={root}", *invoke, *report_words, *words)
 
 
-def judge_page(wish: Wish) -> Iterator[tuple[Cell, ...]]:
-    page = f"--output={wish.folder / 'page.html'}"
-    argv = verb(ROOT, "html", wish.reports(MILLION, RANKS), page)
-    (us,) = in_turns([argv], wish.best)
+def judge_page(options: BenchOptions) -> Iterator[tuple[Cell, ...]]:
+    page = f"--output={options.folder / 'page.html'}"
+    argv = verb(ROOT, "html", options.reports(MILLION, RANKS), page)
+    (us,) = in_turns([argv], options.best)
     name = f"page of {RANKS} ranks, a million kernels each: seconds"
     yield (name, us.seconds, 6, us.seconds <= 6, us.processor, us.seconds, us.megabytes)
 
 
-def judge_tables(wish: Wish, name: str, tables: str, goal: float) -> Iterator[tuple[Cell, ...]]:
-    (report,) = wish.reports(BIG, 1)
+def judge_tables(
+    options: BenchOptions, name: str, tables: str, goal: float
+) -> Iterator[tuple[Cell, ...]]:
+    (report,) = options.reports(BIG, 1)
     ours = (sys.executable, "-c", OURS, report, tables)
-    output = ("--format", "csv", "--output", str(wish.folder / "nsys"), "--force-overwrite=true")
-    theirs = (wish.nsys, "stats", "--force-export=false", *output, "--report", tables, report)
-    us, them = in_turns([ours, theirs], wish.best)
+    output = ("--format", "csv", "--output", str(options.folder / "nsys"), "--force-overwrite=true")
+    theirs = (options.nsys, "stats", "--force-export=false", *output, "--report", tables, report)
+    us, them = in_turns([ours, theirs], options.best)
     ratio = them.seconds / us.seconds
     by_cpu = them.processor / us.processor
     yield (name, ratio, goal, ratio >= goal, by_cpu, us.seconds, us.megabytes)
 
 
-def judge_five(wish: Wish) -> Iterator[tuple[Cell, ...]]:
-    yield from judge_tables(wish, "five tables: times faster than nsys stats", FIVE, 18)
+def judge_five(options: BenchOptions) -> Iterator[tuple[Cell, ...]]:
+    yield from judge_tables(options, "five tables: times faster than nsys stats", FIVE, 18)
 
 
-def judge_kernels(wish: Wish) -> Iterator[tuple[Cell, ...]]:
+def judge_kernels(options: BenchOptions) -> Iterator[tuple[Cell, ...]]:
     name = "cuda_gpu_kern_sum: times faster than nsys stats"
-    yield from judge_tables(wish, name, "cuda_gpu_kern_sum", 22)
+    yield from judge_tables(options, name, "cuda_gpu_kern_sum", 22)
 
 
-def judge_memory(wish: Wish) -> Iterator[tuple[Cell, ...]]:
-    assert wish.base is not None
-    large, two = wish.reports(BIG, 1), wish.reports(MILLION, 2)
-    page = f"--output={wish.folder / 'two.html'}"
+def judge_memory(options: BenchOptions) -> Iterator[tuple[Cell, ...]]:
+    assert options.base is not None
+    large, two = options.reports(BIG, 1), options.reports(MILLION, 2)
+    page = f"--output={options.folder / 'two.html'}"
     for name, reports, words in (
         ("stats", large, ("--table=cuda_gpu_kern_sum",)),
         ("stats", large, (f"--table={FIVE}",)),
         ("html", two, (page,)),
     ):
-        contenders = [verb(root, name, reports, *words) for root in (ROOT, wish.base)]
-        us, them = in_turns(contenders, wish.best)
+        contenders = [verb(root, name, reports, *words) for root in (ROOT, options.base)]
+        us, them = in_turns(contenders, options.best)
         what = words[0].partition("=")[2] if name == "stats" else "page of two ranks"
         what = "five tables" if "," in what else what
         ratio, by_cpu = us.megabytes / them.megabytes, us.processor / them.processor
-        named = f"memory of {what}, share of the base's"
-        yield (named, ratio, 1, ratio <= 1, by_cpu, us.seconds, us.megabytes)
+        name_of_aim = f"memory of {what}, share of the base's"
+        yield (name_of_aim, ratio, 1, ratio <= 1, by_cpu, us.seconds, us.megabytes)
 
 
-def judge_small(wish: Wish) -> Iterator[tuple[Cell, ...]]:
-    (us,) = in_turns([verb(ROOT, "diagnose", wish.reports(1, 4))], wish.best)
+def judge_small(options: BenchOptions) -> Iterator[tuple[Cell, ...]]:
+    (us,) = in_turns([verb(ROOT, "diagnose", options.reports(1, 4))], options.best)
     name = "diagnose of four reports of 1 MB: seconds of CPU"
     yield (name, us.processor, 2, us.processor <= 2, us.processor, us.seconds, us.megabytes)
 
 
-PARTS: dict[str, Callable[[Wish], Iterator[tuple[Cell, ...]]]] = {
+PARTS: dict[str, Callable[[BenchOptions], Iterator[tuple[Cell, ...]]]] = {
     "page": judge_page,
     "five": judge_five,
     "kernels": judge_kernels,
@@ -132,10 +134,10 @@ PARTS: dict[str, Callable[[Wish], Iterator[tuple[Cell, ...]]]] = {
 }
 
 
-def list_possible(wish: Wish, chosen: Sequence[str]) -> list[str]:
+def list_possible(options: BenchOptions, chosen: Sequence[str]) -> list[str]:
     """The chosen parts whose contenders are here; names the others on stderr."""
-    absent = {} if wish.nsys else dict.fromkeys(("five", "kernels"), "give --nsys")
-    absent |= {} if wish.base else {"memory": "give --base"}
+    absent = {} if options.nsys else dict.fromkeys(("five", "kernels"), "give --nsys")
+    absent |= {} if options.base else {"memory": "give --base"}
     for part in chosen:
         if part in absent:
             sys.stderr.write(f"{part} is left out: {absent[part]}\n")
@@ -149,11 +151,16 @@ def main() -> None:
     parser.add_argument("--best", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "aims-bench")
     parser.add_argument("--only", choices=PARTS, action="append")
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    wish = Wish(given.nsys, given.base and given.base.resolve(), given.best, given.folder)
-    parts = list_possible(wish, given.only or list(PARTS))
-    rows = tuple(row for part in parts for row in PARTS[part](wish))
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    options = BenchOptions(
+        arguments.nsys,
+        arguments.base and arguments.base.resolve(),
+        arguments.best,
+        arguments.folder,
+    )
+    parts = list_possible(options, arguments.only or list(PARTS))
+    rows = tuple(row for part in parts for row in PARTS[part](options))
     sys.stdout.write(to_text(Table("aims", COLUMNS, rows), 200))
 
 

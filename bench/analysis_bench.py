@@ -65,7 +65,7 @@ if __name__ == "__main__":
 
 
 @dataclass(frozen=True)
-class Wish:
+class BenchOptions:
     """`nsys` and `nsys_ai`: programs, "" for none."""
 
     nsys: str
@@ -99,19 +99,19 @@ def nsys_ai(program: str, report: Path, skill: str) -> Cost:
         return cost(argv, 1, LIMIT_MB, PATIENCE_S)
 
 
-def compared(wish: Wish) -> Table:
+def compared(options: BenchOptions) -> Table:
     """Every case against those that are here."""
-    report, rows = wish.report(wish.times), []
+    report, rows = options.report(options.times), []
     for tables in (*CASES, "cuda_gpu_mem_time_sum"):
         name = tables if "," not in tables else f"{tables.count(',') + 1} tables"
-        us = ours(report, tables, wish.best)
+        us = ours(report, tables, options.best)
         row: list[Cell] = [name, us.seconds, us.processor, us.megabytes, GOALS.get(tables)]
-        if not wish.nsys:
+        if not options.nsys:
             row += [None] * 6
         else:
-            row += _against(us, partial(nsys_stats, wish.nsys, report, tables, wish.best))
-        if wish.nsys_ai and tables in SKILLS:
-            row += _against(us, partial(nsys_ai, wish.nsys_ai, report, SKILLS[tables]))
+            row += _against(us, partial(nsys_stats, options.nsys, report, tables, options.best))
+        if options.nsys_ai and tables in SKILLS:
+            row += _against(us, partial(nsys_ai, options.nsys_ai, report, SKILLS[tables]))
         rows.append((*row, *[None] * (len(COLUMNS) - len(row))))
     return Table(report.name, COLUMNS, tuple(rows))
 
@@ -128,33 +128,33 @@ def _against(us: Cost, them: Callable[[], Cost]) -> list[Cell]:
     ]
 
 
-def scaled(wish: Wish) -> Table:
+def scaled(options: BenchOptions) -> Table:
     """The same at one, two, four and eight times the size: seconds a million kernels."""
     rows = []
     for tables in ("cuda_gpu_kern_sum", FIVE, "nvtx_gpu_proj_sum"):
         for times in SCALES:
-            us = ours(wish.report(times), tables, wish.best)
+            us = ours(options.report(times), tables, options.best)
             name = tables if "," not in tables else "five tables"
             millions = times * 5_880 / 1e6
             rows.append((name, f"{times // SCALES[0]}x", us.seconds, us.megabytes, millions))
     return Table("scale", SCALE_COLUMNS, tuple(rows))
 
 
-def several(wish: Wish, times: int = 168) -> Table:
+def several(options: BenchOptions, times: int = 168) -> Table:
     """Eight ranks by one process, and by as many as there are cores."""
-    reports = [str(wish.report(times, rank)) for rank in range(RANKS)]
+    reports = [str(options.report(times, rank)) for rank in range(RANKS)]
     rows = []
     for tables in ("cuda_gpu_kern_sum", FIVE, "temporal_breakdown,comm_sum,step_sum"):
         for workers in (1, 0):
-            us = cost((sys.executable, "-c", SEVERAL, str(workers), tables, *reports), wish.best)
+            us = cost((sys.executable, "-c", SEVERAL, str(workers), tables, *reports), options.best)
             who = f"{workers or os.cpu_count()} processes"
             rows.append((tables, RANKS, who, us.seconds, us.processor, us.megabytes))
     return Table("ranks", RANK_COLUMNS, tuple(rows))
 
 
-def memory(wish: Wish, times: int = 40) -> Table:
+def memory(options: BenchOptions, times: int = 40) -> Table:
     """One report, and as many as a cluster's, one of them larger: the peak is the largest's."""
-    small, large = str(wish.report(times)), str(wish.report(4 * times))
+    small, large = str(options.report(times)), str(options.report(4 * times))
     rows = []
     for what, reports in (
         ("1 rank", [small]),
@@ -168,9 +168,9 @@ def memory(wish: Wish, times: int = 40) -> Table:
     return Table("memory", RANK_COLUMNS, tuple(rows))
 
 
-def small(wish: Wish) -> Table:
+def small(options: BenchOptions) -> Table:
     """Four reports of a megabyte, as recorded: 2 s of CPU at most, whatever the machine."""
-    reports = [wish.report(1, rank) for rank in range(4)]
+    reports = [options.report(1, rank) for rank in range(4)]
     words = [f"--report={report}" for report in reports]
     rows = []
     for verb in ("diagnose", "stats"):
@@ -202,10 +202,10 @@ RANK_COLUMNS = (
 PARTS = {"tables": compared, "scale": scaled, "ranks": several, "memory": memory, "small": small}
 
 
-def _absent(wish: Wish) -> Iterator[str]:
-    if not wish.nsys:
+def _absent(options: BenchOptions) -> Iterator[str]:
+    if not options.nsys:
         yield "nsys is not here: give --nsys (tests/live/nsys-oracle.sh unpacks one)"
-    if not wish.nsys_ai:
+    if not options.nsys_ai:
         yield "nsys-ai is left out: give --nsys-ai (pip install nsys-ai, elsewhere)"
 
 
@@ -218,11 +218,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--only", choices=PARTS, action="append")
     chosen = parser.parse_args()
-    wish = Wish(chosen.nsys, chosen.nsys_ai, chosen.times, chosen.best, chosen.folder)
-    for line in _absent(wish):
+    options = BenchOptions(chosen.nsys, chosen.nsys_ai, chosen.times, chosen.best, chosen.folder)
+    for line in _absent(options):
         sys.stderr.write(f"{line}\n")
     for part in chosen.only or PARTS:
-        sys.stdout.write(f"{to_text(PARTS[part](wish))}\n")
+        sys.stdout.write(f"{to_text(PARTS[part](options))}\n")
         sys.stdout.flush()
 
 

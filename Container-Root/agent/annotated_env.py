@@ -18,7 +18,7 @@ STEPS_FILE = ".steps.json"
 """The ending of a rank's file of step times: `rank0.host.steps.json` beside its report."""
 
 
-def marked_environment(
+def make_environment_with_marks(
     environ: Mapping[str, str], level: str, steps: str, file: Path, nsys_options: Sequence[str]
 ) -> dict[str, str]:
     """Return the environment of a rank whose steps are marked, or are recorded in part.

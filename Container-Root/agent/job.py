@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import job_files
 from job_run import FINALISE_S, supervise
-from job_spec import HERE, nsys_of, resolved
+from job_spec import HERE, complete_spec, find_nsys_of
 from job_state import (
     FINISHED,
     LOG,
@@ -75,7 +75,7 @@ def start(job: Path) -> dict[str, Any]:
     text = sys.stdin.read()
     key = hashlib.sha256(text.encode()).hexdigest()
     if not (job / STATE).exists():
-        spec, nsys = resolved(json.loads(text), job)
+        spec, nsys = complete_spec(json.loads(text), job)
         claim(job, {"state": "starting", "key": key, "nsys": nsys})
         try:
             supervisor = _spawn(job, spec)
@@ -161,7 +161,7 @@ def export(job: Path, report: str, named: str) -> None:
     roomier = max(places, key=lambda place: shutil.disk_usage(place).free)
     with tempfile.TemporaryDirectory(dir=roomier) as scratch:
         output = Path(scratch) / "export.sqlite"
-        nsys = (read(job)["nsys"] if (job / STATE).exists() else nsys_of(named))["path"]
+        nsys = (read(job)["nsys"] if (job / STATE).exists() else find_nsys_of(named))["path"]
         # NVTX payloads hold NCCL's message sizes. nsys 2023.4 refuses --include-blobs, so the
         # second attempt leaves it out.
         for more in (["--include-blobs=true"], ["--force-overwrite=true"]):

@@ -19,7 +19,7 @@ _PROGRAMS = "Scripts" if os.name == "nt" else "bin"
 _LOCK_OF_INV = "requirements.txt"  # ./inv copies the lock file that it installed into its .venv
 
 
-def resolved(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def complete_spec(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the command, directory and environment to run, and the nsys that the job uses."""
     arguments: list[str] = spec["arguments"]
     cwd = Path(spec.get("cwd") or ".").expanduser().absolute()
@@ -28,11 +28,11 @@ def resolved(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], dict[s
     at = arguments.index("--") + 1
     env: dict[str, str] = spec.get("env") or {}
     words = [_sample(word) for word in arguments[at:]]
-    command = [program(words[0], cwd, {**os.environ, **env}), *words[1:]]
-    nsys = {} if "--plain" in arguments[:at] else nsys_of(spec.get("nsys", ""))
-    chosen = ["--nsys", nsys["path"]] if nsys else []
+    command = [find_program(words[0], cwd, {**os.environ, **env}), *words[1:]]
+    nsys = {} if "--plain" in arguments[:at] else find_nsys_of(spec.get("nsys", ""))
+    nsys_words = ["--nsys", nsys["path"]] if nsys else []
     own = [_below(job, word) for word in arguments[:at]]
-    argv = [sys.executable, "-u", str(HERE / "profile_ranks.py"), *chosen, *own, *command]
+    argv = [sys.executable, "-u", str(HERE / "profile_ranks.py"), *nsys_words, *own, *command]
     return {"argv": argv, "cwd": str(cwd), "env": env}, nsys
 
 
@@ -53,7 +53,7 @@ def _below(job: Path, word: str) -> str:
     return f"{flag}={job / value}" if flag == "--output" else word
 
 
-def program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
+def find_program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
     """Return the absolute path of a program; that of a virtual or conda environment comes first.
 
     nsys does not search these environments, and a command over ssh does not get the PATH of a
@@ -63,7 +63,7 @@ def program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
     if "/" in word or os.sep in word:
         path = shutil.which(str(cwd / Path(word).expanduser()))
     else:
-        places = [str(Path(p) / _PROGRAMS) for p in environments(cwd, environ)]
+        places = [str(Path(p) / _PROGRAMS) for p in list_environments(cwd, environ)]
         path = shutil.which(word, path=os.pathsep.join([*places, environ.get("PATH", os.defpath)]))
     if path is None:
         other = "Use python3" if word == "python" else "Name it by its path"
@@ -71,7 +71,7 @@ def program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
     return str(Path(path).absolute())
 
 
-def environments(cwd: Path, environ: Mapping[str, str]) -> list[str]:
+def list_environments(cwd: Path, environ: Mapping[str, str]) -> list[str]:
     """Return the folders of the active environments, otherwise of those in the job's directory.
 
     The one that ./inv made for gpu-profile itself, in its clone, holds no program's packages.
@@ -82,10 +82,10 @@ def environments(cwd: Path, environ: Mapping[str, str]) -> list[str]:
     return [folder for folder in active if folder] or others
 
 
-def nsys_of(named: str) -> dict[str, str]:
-    chosen = find_nsys.choose_copy(find_nsys.find_copies(named))
-    if chosen is None:
+def find_nsys_of(named: str) -> dict[str, str]:
+    copy = find_nsys.choose_copy(find_nsys.find_copies(named))
+    if copy is None:
         raise RefusedError(find_nsys.explain_missing(named), 3)
-    if not chosen.importer:
-        print(find_nsys.describe_copy(chosen), file=sys.stderr)
-    return dict(chosen._asdict())
+    if not copy.importer:
+        print(find_nsys.describe_copy(copy), file=sys.stderr)
+    return dict(copy._asdict())

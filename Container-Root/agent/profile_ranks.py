@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 # The sibling modules lie beside this file, also where it is a copy on another machine.
 import shelter
 import start_ranks
-from annotated_env import STEPS_FILE, describe_steps, marked_environment
+from annotated_env import STEPS_FILE, describe_steps, make_environment_with_marks
 from masked_import import Recorded
 from mpirun_watch import MpirunWatch, is_mpirun
 from rank_env import Place, place
@@ -95,7 +95,7 @@ def parse(argv: Sequence[str]) -> Call:
     return Call(options, nsys_options, argv[end + 1 :])
 
 
-def chosen(ranks: str, rank: int) -> bool:
+def is_chosen(ranks: str, rank: int) -> bool:
     """Return whether the list `ranks` (all, 0,3 or 0-3) contains `rank`."""
     for part in ranks.split(","):
         match = re.match(r"(\d+)(?:-(\d+))?$", part.strip())
@@ -106,7 +106,7 @@ def chosen(ranks: str, rank: int) -> bool:
     return ranks.strip() == "all"
 
 
-def resolved(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+def find_program(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """Return the command with the absolute path of its program, found in PATH.
 
     nsys does not search PATH as a shell does.
@@ -122,8 +122,8 @@ def resolved(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
 def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     """Run the command as this rank, under nsys if the rank is in --ranks. Returns its exit code."""
     env = {**environ, **here.environment(environ)}
-    is_recorded = not call.options.plain and chosen(call.options.ranks, here.rank)
-    command = resolved(call.command, env)
+    is_recorded = not call.options.plain and is_chosen(call.options.ranks, here.rank)
+    command = find_program(call.command, env)
     if is_recorded:
         return Recording(call, here).run(command, env)
     # As process 1 of a container the command would get no SIGTERM unless it installs a handler
@@ -166,7 +166,7 @@ class Recording:
         room = RoomWatch(_require_room(env))
         started = time.time()
         sheltered = self.call.options.shelter
-        recording = Recorded(nsys, self.call.nsys_options, self.marked(env))
+        recording = Recorded(nsys, self.call.nsys_options, self.make_environment(env))
         with recording.keeper, room, shelter.wrap_command(command, sheltered) as words:
             argv = [*self.argv(nsys), *words]
             with shelter.block_signals(sheltered):
@@ -181,10 +181,10 @@ class Recording:
             say(f"rank {self.here.rank} ended with exit code {code}; {room.describe()}")
         return self.choose_exit_code(code, bool(child.stopper.signum), started)
 
-    def marked(self, env: Mapping[str, str]) -> dict[str, str]:
+    def make_environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment, with marks if --annotate has a level."""
         ours = self.call.options
-        return marked_environment(
+        return make_environment_with_marks(
             env, ours.annotate, ours.steps, self.steps_file, self.call.nsys_options
         )
 
@@ -256,8 +256,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         call = parse(argv)
         if call.options.processes > 0:
-            chosen(call.options.ranks, 0)
-            resolved(call.command, environ)
+            is_chosen(call.options.ranks, 0)
+            find_program(call.command, environ)
             argv = call.of_a_rank()
             code = start_ranks.start(argv, call.options.processes, environ, call.options.grace)
         else:

@@ -5,18 +5,18 @@ import os
 from pathlib import Path
 
 import pytest
-from annotated_env import describe_steps, marked_environment
+from annotated_env import describe_steps, make_environment_with_marks
 
 from gpu_profile.launchers.agent.job_directory import AGENT
 from tests.unit.agent.wrapper import python, wrapper_in
 
 
 def test_no_level_leaves_the_environment() -> None:
-    assert marked_environment({"A": "1"}, "none", "", Path("x"), ()) == {"A": "1"}
+    assert make_environment_with_marks({"A": "1"}, "none", "", Path("x"), ()) == {"A": "1"}
 
 
 def test_marks_come_before_the_jobs_own_path() -> None:
-    env = marked_environment({"PYTHONPATH": "/mine"}, "modules", "", Path("x"), ())
+    env = make_environment_with_marks({"PYTHONPATH": "/mine"}, "modules", "", Path("x"), ())
     assert env == {
         "PYTHONPATH": f"{AGENT / 'annotate'}{os.pathsep}/mine",
         "GPU_PROFILE_ANNOTATE": "modules",
@@ -27,7 +27,9 @@ def test_marks_come_before_the_jobs_own_path() -> None:
     ("option", "start"), [("--capture-range=cudaProfilerApi", "cuda"), ("--trace=nvtx", "nvtx")]
 )
 def test_a_window_of_steps(option: str, start: str) -> None:
-    env = marked_environment({}, "steps", "20:40", Path("/o/rank0.h.steps.json"), (option,))
+    env = make_environment_with_marks(
+        {}, "steps", "20:40", Path("/o/rank0.h.steps.json"), (option,)
+    )
     assert env["PYTHONPATH"] == str(AGENT / "annotate")
     assert {name: text for name, text in env.items() if "STEPS" in name} == {
         "GPU_PROFILE_STEPS": "20:40",
