@@ -118,17 +118,23 @@ again() {
     esac
 }
 
-# The process ids of all that have a log of ours open: slurmd, slurmctld, and a slurmstepd.
+# The process ids of all that have a log of ours open (slurmd, slurmctld, slurmstepd), and of the
+# ranks of steps.
 list_left() {
-    { find /proc/[0-9]*/fd -lname "${dir}/*.log" 2>/dev/null || true; } | cut -d/ -f3 | sort -u
+    {
+        find /proc/[0-9]*/fd -lname "${dir}/*.log"
+        grep -lszFx "SLURM_CONF=${SLURM_CONF}" /proc/[0-9]*/environ |
+            xargs --no-run-if-empty grep -lsz '^SLURM_STEP_ID='
+    } 2>/dev/null | cut -d/ -f3 | sort -u
 }
 
 # A slurmstepd whose controller has ended tries for minutes to tell it that its step has ended, and
-# its slurmd waits for it. This happens where a slurmd was started again for a step that went on.
+# its slurmd waits for it. This happens where a slurmd was started again for a step that went on;
+# without the slurmstepd, nothing ends the step's rank.
 kill_left() {
     local left
     for _ in $(seq 50); do
-        left=$(list_left)
+        left=$(list_left || true)  # a process that ends meanwhile is an error of find and grep
         [[ -n ${left} ]] || return 0
         sleep 0.2
     done
