@@ -48,7 +48,10 @@ class SlurmCluster:
         return cls(place=login, script=Script.from_settings(settings), shared=shared)
 
     def gpus(self) -> Steps[int]:
-        """Return the largest number of GPUs on a node of the partition (sinfo's %G)."""
+        """Return the largest number of GPUs on a node of the partition (sinfo's %G).
+
+        sinfo prints nothing, and ends with 0, for a partition that does not exist.
+        """
         partition = [f"--partition={self.script.partition}"] if self.script.partition else []
         result = yield self.place.run("sinfo", "--noheader", "--format=%G", *partition)
         if result.returncode:
@@ -56,6 +59,9 @@ class SlurmCluster:
             otherwise = ToolError(what, self.place.hint(result))
             self.place.reached(result, "asking Slurm for GPUs")
             raise explain_refusal(_NO_CLUSTER, result.stderr, what, otherwise)
+        if partition and not result.stdout.strip():
+            what = f"Invalid partition: Slurm shows this user no node of {self.script.partition!r}"
+            raise SettingsError(what, "`sinfo` lists the partitions: --partition")
         counts = re.findall(r"\bgpu:(?:[^:,()]+:)?(\d+)", result.stdout)
         return max(map(int, counts), default=0)
 

@@ -264,3 +264,11 @@ def test_a_machine_without_a_cluster_is_told_where_to_go(
         process.drive(SlurmCluster().gpus())
     assert message in str(refused.value)
     assert hint in str(refused.value)
+
+
+def test_a_partition_that_does_not_exist_is_named(fake_tool: Callable[..., object]) -> None:
+    fake_tool("sinfo")
+    cluster = SlurmCluster(script=Script(partition="gpu"))
+    with pytest.raises(SettingsError, match=r"no node of 'gpu'. `sinfo` lists the partitions"):
+        process.drive(cluster.gpus())
+    assert process.drive(SlurmCluster().gpus()) == 0
