@@ -11,7 +11,6 @@ DIR/rank<N>.<host>.nsys-rep. Exits with the command's own exit code, 128+n where
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import platform
@@ -29,6 +28,7 @@ import start_ranks
 from annotated_env import STEPS_FILE, describe_steps, make_environment_with_marks
 from masked_import import Recorded
 from mpirun_watch import MpirunWatch, is_mpirun
+from rank_call import USAGE, Call, RefusedError, parse_call
 from rank_env import Place, place
 from rank_processes import Child, exit_code, say
 from room_watch import LEAST_ROOM, RoomWatch
@@ -36,63 +36,9 @@ from room_watch import LEAST_ROOM, RoomWatch
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
 _BY_SIGNAL = 128  # exit codes from here on: a signal ended the program
 _WINDOWS = ("--duration", "--capture-range", "-d", "-c")
-
-
-class RefusedError(Exception):
-    """A refusal: one line on what is wrong, and the exit code."""
-
-    def __init__(self, what: str, code: int = USAGE) -> None:
-        super().__init__(what)
-        self.code = code
-
-
-class Call(NamedTuple):
-    """The parsed command line: our options, the options of `nsys profile`, and the command."""
-
-    options: argparse.Namespace
-    nsys_options: Sequence[str]
-    command: Sequence[str]
-
-    def of_a_rank(self) -> list[str]:
-        """Return the command line of each process that --processes starts."""
-        ours = self.options
-        return [
-            *(sys.executable, str(Path(__file__).resolve()), f"--ranks={ours.ranks}"),
-            *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
-            f"--mpirun-wait={ours.mpirun_wait}",
-            *(f"--first={option}" for option in ours.first),
-            f"--annotate={ours.annotate}",
-            *([f"--steps={ours.steps}"] if ours.steps else []),
-            *(["--plain"] if ours.plain else []),
-            *(["--shelter"] if ours.shelter else []),
-            *(*self.nsys_options, "--", *self.command),
-        ]
-
-
-def parse(argv: Sequence[str]) -> Call:
-    """Return the parsed command line. Raises RefusedError if no command stands behind `--`."""
-    if "--" not in argv or argv[-1] == "--":
-        raise RefusedError("no command: write it after --, as in profile.py -- python3 train.py")
-    end = argv.index("--")
-    parser = argparse.ArgumentParser(
-        prog="profile.py", usage=f"{__doc__}", add_help=False, allow_abbrev=False
-    )
-    parser.add_argument("--processes", type=int, default=0)
-    parser.add_argument("--ranks", default="all")
-    parser.add_argument("--output", default=".")
-    parser.add_argument("--nsys", default="nsys")
-    parser.add_argument("--first", action="append", default=[])
-    parser.add_argument("--grace", type=float, default=90.0)
-    parser.add_argument("--mpirun-wait", type=float, default=180.0)
-    parser.add_argument("--annotate", default="none")
-    parser.add_argument("--steps", default="")
-    parser.add_argument("--plain", action="store_true")
-    parser.add_argument("--shelter", action="store_true")
-    options, nsys_options = parser.parse_known_args(argv[:end])
-    return Call(options, nsys_options, argv[end + 1 :])
 
 
 def is_chosen(ranks: str, rank: int) -> bool:
@@ -144,6 +90,24 @@ def _wait(child: Child, call: Call) -> int:
     return 1 if watch.ended else code
 
 
+class Attempt(NamedTuple):
+    """The end of one nsys: its exit code, and whether a stop signal came and the program began."""
+
+    code: int
+    stopped: bool
+    has_started: bool
+    recording: Recorded
+    room: RoomWatch
+
+    def lost_agent(self) -> bool:
+        """Return whether nsys gave up before it started the program, so that it can start again.
+
+        nsys 2023.4.4 says "Connection to Agent lost. This is most likely a bug." now and then where
+        several start at once (1 of 150 with 6 at a time).
+        """
+        return self.code != 0 and not self.has_started and not self.stopped
+
+
 class Recording:
     """Run one rank under nsys and complete its report."""
 
@@ -163,23 +127,40 @@ class Recording:
         self.output.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.files("nsys-rep") or self.files("qdstrm"):
             raise RefusedError(f"{self.output / self.name}.nsys-rep exists: name another --output")
-        room = RoomWatch(_require_room(env))
+        folder = _require_room(env)
         started = time.time()
-        sheltered = self.call.options.shelter
+        attempt = self._record(nsys, command, env, folder)
+        if attempt.lost_agent():
+            say(f"rank {self.here.rank}: nsys ended before it started the program: once more")
+            attempt = self._record(nsys, command, env, folder)
+        self._complete_reports(attempt.recording)
+        code, room = attempt.code, attempt.room.describe()
+        if code and room:
+            say(f"rank {self.here.rank} ended with exit code {code}; {room}")
+        return self.choose_exit_code(code, attempt.stopped, started)
+
+    def _record(
+        self, nsys: str, command: Sequence[str], env: Mapping[str, str], folder: str
+    ) -> Attempt:
+        """Run the command under nsys once."""
         recording = Recorded(nsys, self.call.nsys_options, self.make_environment(env))
-        with recording.keeper, room, shelter.wrap_command(command, sheltered) as words:
-            argv = [*self.argv(nsys), *words]
+        sheltered = self.call.options.shelter
+        room = RoomWatch(folder)
+        with recording.keeper, room, shelter.wrap_command(command, sheltered) as program:
+            argv = [*self.argv(nsys), *program.words]
             with shelter.block_signals(sheltered):
                 child = Child(argv, recording.environment, self.call.options.grace)
             code = _wait(child, self.call)
+            has_started = program.has_started()
+        return Attempt(code, bool(child.stopper.signum), has_started, recording, room)
+
+    def _complete_reports(self, recording: Recorded) -> None:
+        """Import what nsys left, without environments."""
         if not self.files("nsys-rep") and not self.files("qdstrm"):
             recording.rescue(self.output / f"{self.name}.qdstrm")
         recording.mask(self.files("qdstrm"))
         recording.import_left(self.files("qdstrm"))
         recording.replace(self.files("nsys-rep"), self.here.rank)
-        if code and room.describe():
-            say(f"rank {self.here.rank} ended with exit code {code}; {room.describe()}")
-        return self.choose_exit_code(code, bool(child.stopper.signum), started)
 
     def make_environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment, with marks if --annotate has a level."""
@@ -254,7 +235,7 @@ def _left_behind(started: float) -> str:
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
-        call = parse(argv)
+        call = parse_call(argv, __doc__ or "")
         if call.options.processes > 0:
             is_chosen(call.options.ranks, 0)
             find_program(call.command, environ)

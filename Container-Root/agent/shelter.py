@@ -16,7 +16,7 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mpirun_watch import is_mpirun
 
@@ -41,30 +41,49 @@ def block_signals(wanted: bool) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class Program(NamedTuple):
+    """The command line that nsys starts. `mark`: a file that its start removes, or None."""
+
+    words: Sequence[str]
+    mark: Path | None = None
+
+    def has_started(self) -> bool:
+        """Return whether nsys has started the program; True where that cannot be known."""
+        return self.mark is None or not self.mark.exists()
+
+
 @contextlib.contextmanager
-def wrap_command(command: Sequence[str], unblock: bool) -> Iterator[Sequence[str]]:
+def wrap_command(command: Sequence[str], unblock: bool) -> Iterator[Program]:
     """Yield the command behind start_program.py, which restores umask and signals and executes it.
 
     The report has the name of the file that nsys starts, so that file is a link to Python with the
     program's name. An mpirun stays as it is.
     """
     if not _NUMBERS or is_mpirun(command):
-        yield command
+        yield Program(command)
         return
     with contextlib.ExitStack() as folders:
-        python = sys.executable
+        python, mark = sys.executable, None
         with contextlib.suppress(OSError):  # no room or right in TMPDIR: the name is python3
-            folder = folders.enter_context(tempfile.TemporaryDirectory(prefix=_FOLDER))
+            folder = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix=_FOLDER)))
             folders.enter_context(_hold_folder(folder))
-            link = Path(folder) / Path(command[0]).name
-            link.symlink_to(sys.executable)
-            python = str(link)
+            python, mark = _fill_folder(folder, Path(command[0]).name)
         numbers = " ".join(str(int(number)) for number in _NUMBERS if unblock)
-        yield [python, "-I", "-S", str(_START), f"{_umask():04o}", numbers, *command]
+        start = [python, "-I", "-S", str(_START), str(mark or ""), f"{_umask():04o}", numbers]
+        yield Program([*start, *command], mark)
+
+
+def _fill_folder(folder: Path, name: str) -> tuple[str, Path]:
+    """Make a link to Python and the mark; return their paths."""
+    (folder / "link").mkdir()
+    link, mark = folder / "link" / name, folder / "mark"
+    link.symlink_to(sys.executable)
+    mark.touch()
+    return str(link), mark
 
 
 @contextlib.contextmanager
-def _hold_folder(folder: str) -> Iterator[None]:
+def _hold_folder(folder: Path) -> Iterator[None]:
     """Hold the lock (flock) of a folder: what `invoke` sweeps are folders that nobody holds."""
     import fcntl
 

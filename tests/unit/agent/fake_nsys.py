@@ -28,6 +28,14 @@ def lose_agent(stream: Path) -> None:
     agent.wait()
 
 
+def lose_agent_once(folder: Path) -> bool:
+    """Whether this is the first call: its agent is lost before the program begins."""
+    mark = folder / "agent-was-lost"
+    is_first = not mark.exists()
+    mark.touch()
+    return is_first
+
+
 def is_open(pid: int, path: Path) -> bool:
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -45,6 +53,8 @@ def main(words: list[str]) -> int:
     options = dict(word.partition("=")[::2] for word in words[1:count])
     if options.get("--fake") == "lost":
         lose_agent(Path(options["--output"]).parent / "nsys-report-1a2b.qdstrm")
+    if options.get("--fake") == "agent" and lose_agent_once(Path(options["--output"]).parent):
+        return 1
     target = subprocess.Popen(words[count:], start_new_session=True, umask=0)
     signals = 0
 
@@ -61,7 +71,7 @@ def main(words: list[str]) -> int:
         target.terminate()
     code = target.wait()
     time.sleep(0.2)
-    if signals < 2 and options.get("--fake", "both") == "both":
+    if signals < 2 and options.get("--fake", "both") in ("both", "agent"):
         record = json.dumps({"words": words, "environment": dict(os.environ)})
         Path(options["--output"].replace("%%", "%") + ".nsys-rep").write_text(record)
     if options.get("--fake") in ("stream", "both"):

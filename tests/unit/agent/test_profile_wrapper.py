@@ -46,7 +46,7 @@ def test_the_program_has_our_umask_and_python_s_signals_are_not_ignored(wrapper:
 def test_every_variable_reaches_the_program() -> None:
     """A shell would drop one whose name is no shell's name."""
     start = PROFILE.with_name("start_program.py")
-    argv = (sys.executable, "-I", "-S", str(start), "0022", "", "/usr/bin/env")
+    argv = (sys.executable, "-I", "-S", str(start), "", "0022", "", "/usr/bin/env")
     done = subprocess.run(argv, env={"A.B": "1"}, capture_output=True, text=True, check=True)
     assert "A.B=1" in done.stdout.splitlines()
 
@@ -54,21 +54,31 @@ def test_every_variable_reaches_the_program() -> None:
 def test_a_program_is_started_without_room_for_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """The report then has Python's name for the process."""
     monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
-    with shelter.wrap_command(["/bin/true"], unblock=False) as words:
-        assert words[0] == sys.executable
-        assert words[-3:] == [f"{shelter._umask():04o}", "", "/bin/true"]
+    with shelter.wrap_command(["/bin/true"], unblock=False) as program:
+        assert program.words[0] == sys.executable
+        assert program.has_started(), "nobody knows"
+        assert program.words[-3:] == [f"{shelter._umask():04o}", "", "/bin/true"]
 
 
 def test_the_folder_of_a_program_that_runs_is_not_swept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with shelter.wrap_command(["/bin/true"], unblock=False) as words:
+    with shelter.wrap_command(["/bin/true"], unblock=False) as program:
         (folder,) = tmp_path.iterdir()
         os.utime(folder, (0, 0))
         temporary.sweep()
-        assert Path(words[0]).parent == folder
-        assert Path(words[0]).exists()
+        assert Path(program.words[0]).parents[1] == folder
+        assert Path(program.words[0]).exists()
+
+
+def test_an_nsys_that_lost_its_agent_before_the_program_began_is_started_again(
+    wrapper: Wrapper,
+) -> None:
+    done = wrapper.run("--fake=agent", "--", *python("print('hi')"))
+    assert (done.returncode, done.stdout, wrapper.reports()) == (0, "hi\n", ["rank0.nsys-rep"])
+    line = "profile.py: rank 0: nsys ended before it started the program: once more\n"
+    assert done.stderr == line
 
 
 def test_a_full_temporary_folder_is_refused(wrapper: Wrapper, small_disk: Path) -> None:

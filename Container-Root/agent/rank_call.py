@@ -1,0 +1,68 @@
+"""Parse the command line of profile_ranks.py. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+USAGE = 2
+_PROFILE_RANKS = Path(__file__).resolve().with_name("profile_ranks.py")
+
+
+class RefusedError(Exception):
+    """A refusal: one line on what is wrong, and the exit code."""
+
+    def __init__(self, what: str, code: int = USAGE) -> None:
+        super().__init__(what)
+        self.code = code
+
+
+class Call(NamedTuple):
+    """The parsed command line: our options, the options of `nsys profile`, and the command."""
+
+    options: argparse.Namespace
+    nsys_options: Sequence[str]
+    command: Sequence[str]
+
+    def of_a_rank(self) -> list[str]:
+        """Return the command line of each process that --processes starts."""
+        ours = self.options
+        return [
+            *(sys.executable, str(_PROFILE_RANKS), f"--ranks={ours.ranks}"),
+            *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
+            f"--mpirun-wait={ours.mpirun_wait}",
+            *(f"--first={option}" for option in ours.first),
+            f"--annotate={ours.annotate}",
+            *([f"--steps={ours.steps}"] if ours.steps else []),
+            *(["--plain"] if ours.plain else []),
+            *(["--shelter"] if ours.shelter else []),
+            *(*self.nsys_options, "--", *self.command),
+        ]
+
+
+def parse_call(argv: Sequence[str], usage: str) -> Call:
+    """Return the parsed command line. Raises RefusedError if no command stands behind `--`."""
+    if "--" not in argv or argv[-1] == "--":
+        raise RefusedError("no command: write it after --, as in profile.py -- python3 train.py")
+    end = argv.index("--")
+    parser = argparse.ArgumentParser(
+        prog="profile.py", usage=usage, add_help=False, allow_abbrev=False
+    )
+    parser.add_argument("--processes", type=int, default=0)
+    parser.add_argument("--ranks", default="all")
+    parser.add_argument("--output", default=".")
+    parser.add_argument("--nsys", default="nsys")
+    parser.add_argument("--first", action="append", default=[])
+    parser.add_argument("--grace", type=float, default=90.0)
+    parser.add_argument("--mpirun-wait", type=float, default=180.0)
+    parser.add_argument("--annotate", default="none")
+    parser.add_argument("--steps", default="")
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--shelter", action="store_true")
+    options, nsys_options = parser.parse_known_args(argv[:end])
+    return Call(options, nsys_options, argv[end + 1 :])
