@@ -220,3 +220,31 @@ def test_secrets_reach_the_program_and_nothing_else(image: str, tmp_path: Path) 
     done = planted.run("profile", "--gpus", "0", *extra, "--", "python3", "-c", PROGRAM, "1")
     assert done.returncode == 0, done.stderr
     assert_hidden(planted.latest())
+
+
+def test_another_process_hides_the_values_of_a_detached_job(image: str, tmp_path: Path) -> None:
+    name, _, tag = image.rpartition(":")
+    environ = {**os.environ, "IMAGE": name, "VERSION": tag}
+    extra = tuple(f"--env={name}" for name in PLANTED)
+    words = ("--gpus=0", *extra, "--", "python3", "-c", PROGRAM, "1")
+    handle = Invoked(tmp_path, {**environ, **PLANTED}).detached(*words)
+    other = Invoked(tmp_path, environ)
+    shown = other.run("logs", "--job", handle, "--follow")
+    assert "got all 6 *** ***" in shown.stdout, shown.stderr
+    fetched = other.run("fetch", "--job", handle)
+    assert fetched.returncode == 0, fetched.stderr
+    assert_hidden(other.latest())
+
+
+def test_two_runs_of_one_second_have_different_names(image: str, tmp_path: Path) -> None:
+    name, _, tag = image.rpartition(":")
+    places = [tmp_path / "a", tmp_path / "b"]
+    children = []
+    for place in places:
+        place.mkdir()
+        invoked = Invoked(place, {**os.environ, "IMAGE": name, "VERSION": tag})
+        children.append(invoked.start("profile", "--gpus=0", "--", "sleep", "1"))
+    for child in children:
+        _, said = child.communicate(timeout=300)
+        assert child.returncode == 0, said
+    assert [len(list(place.glob("*/run.json"))) for place in places] == [1, 1]
