@@ -21,6 +21,7 @@ class Place:
     """What the trials may use. `suffix` makes our names ours: `gpu-profile-try-3f9a1c`.
 
     `settings`: those of builds in place of a trial's own, such as a BASE_IMAGE of a mirror.
+    `gpus`: GPUs of a node that `multinode` takes; 0 where pods have none, as in our tests.
     `ready_image`: an image that the cluster can pull; without it, the one that `efa` has built.
     """
 
@@ -34,6 +35,7 @@ class Place:
     context: str = ""
     instance: str = ""
     nodes: int = 2
+    gpus: str = "all"
     chart: str = ""
     chart_image: str = ""
 
@@ -127,8 +129,9 @@ def _list_image_trials(place: Place) -> Iterator[Trial]:
 
 def _list_cluster_trials(place: Place) -> Iterator[Trial]:
     where = ("--on=mpijob", f"--context={place.context}", f"--namespace={place.name}")
-    shape = (f"--nodes={place.nodes}", "--gpus=all", f"--instance={place.instance}")
+    shape = (f"--nodes={place.nodes}", f"--instance={place.instance}")
     job = (*where, *shape, f"--image={place.ready_image or place.efa_image}")
+    train = (*job, f"--gpus={place.gpus}", "--name=try-on-aws")
     missing = "" if place.context and place.instance else "no --context and --instance were given"
     kubectl = ("kubectl", f"--context={place.context}")
     nodes = f"{place.nodes} nodes {place.instance}".rstrip()
@@ -144,7 +147,7 @@ def _list_cluster_trials(place: Place) -> Iterator[Trial]:
         commands=(
             make_command(*kubectl, "create", "namespace", place.name),
             make_verb("doctor", *where),
-            make_verb("test", "--suite=nccl", *job, *floor),
+            make_verb("test", "--suite=nccl", *job, "--gpus=all", *floor),
         ),
         cleanup=(make_command(*kubectl, "delete", "namespace", "--ignore-not-found", place.name),),
         needs="" if place.ready_image else "efa",
@@ -154,7 +157,7 @@ def _list_cluster_trials(place: Place) -> Iterator[Trial]:
         name="multinode",
         proves="a training over several nodes leaves a report of every rank, and an answer",
         cost=price,
-        commands=(make_verb("profile", "--ddp", *job, "--name=try-on-aws"),),
+        commands=(make_verb("profile", "--ddp", *train),),
         needs="eks",
         missing=missing,
     )

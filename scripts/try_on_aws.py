@@ -34,7 +34,10 @@ from gpu_profile.errors import GpuProfileError, ToolError
 from gpu_profile.printable import printable_lines
 
 _TAIL = 30  # lines of a failed command that the report shows
-_FLAGS = ("region", "registry", "image", "context", "instance", "nodes", "chart", "chart_image")
+_FLAGS = (
+    *("region", "registry", "image", "context", "instance", "nodes", "gpus"),
+    *("chart", "chart_image"),
+)
 _ACCOUNT = re.compile(r"\b\d{12}\b")
 
 
@@ -197,6 +200,7 @@ def parse_words(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--context", default="", help="kubectl's context of an EKS cluster")
     parser.add_argument("--instance", default="", help="the nodes' type, such as p5.48xlarge")
     parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--gpus", default="all", help="GPUs of a node for multinode; 0: CPUs only")
     parser.add_argument("--report", type=Path, default=Path("try-on-aws.md"))
     parser.add_argument("--dry-run", action="store_true", help="show the plan and its cost")
     parser.add_argument("--yes", action="store_true", help="do not ask")

@@ -29,6 +29,7 @@ ALONE = (
     "kubernetes/test_faults_machinery.py",
     "kubernetes/test_nccl_suite_live.py",
     "kubernetes/test_operators_live.py",
+    "kubernetes/test_try_on_aws_cluster.py",
 )
 """Files whose tests all have the marker `alone`."""
 
