@@ -66,7 +66,8 @@ def find_steps(activity: Activity) -> Steps:
         led = find_steps(activity.leader)
         begin = _middle_of_pauses(activity.leader, led.host_start)
         steps = _on_gpu(activity, led.source, begin, led.host_end)
-        return replace(steps, confidence=led.confidence, why_none=led.why_none)
+        begun = led.host_start[np.searchsorted(begin, steps.host_start)]  # one host, one begin
+        return replace(steps, host_start=begun, confidence=led.confidence, why_none=led.why_none)
     series = repeated_steps(activity)
     if isinstance(series, str):
         return replace(NO_STEPS, why_none=series)

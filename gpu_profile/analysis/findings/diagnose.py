@@ -10,7 +10,13 @@ from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import split_exposed
 from gpu_profile.analysis.activity.steps import Steps, common_steps, host_steps, warm_up
 from gpu_profile.analysis.counters.gpu_use import gpu_use
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
+from gpu_profile.analysis.findings.finding import (
+    Finding,
+    FindingRule,
+    Judgement,
+    View,
+    format_ranks,
+)
 from gpu_profile.analysis.findings.overview import Overview, overview
 from gpu_profile.analysis.findings.rank_facts import RankFacts, rank_facts
 from gpu_profile.analysis.findings.table import RULES
@@ -127,8 +133,8 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
     # Figures of ranks with steps are means over steps, and without steps sums over the recording.
     # These cannot be compared, so ranks without steps are left out if others have steps.
     same = [view for view in views if view.has_steps] or views
-    judged = [rule.judge(same) for rule in RULES.values()] if views else [nothing]
-    judged.append(judge_undecided_kernels(same))
+    judged = [_judge(rule, same) for rule in RULES.values()] if views else [nothing]
+    judged += [judge_undecided_kernels(same), _note_missing_kernels(same)]
     judged += [rule.judge_reports(views, reports) for rule in RULES.values()]
     findings = _unexplained([f for judgement in judged for f in judgement.findings])
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
@@ -139,6 +145,24 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
     ordered = sorted(findings, key=_sort_key)
     named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
     return Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run)
+
+
+def _judge(rule: FindingRule, views: Sequence[View]) -> Judgement:
+    if rule.needs_all_kernels:
+        views = [view for view in views if view.has_all_kernels]
+    return rule.judge(views)
+
+
+def _note_missing_kernels(views: Sequence[View]) -> Judgement:
+    """Which ranks are not judged by their idle time, because it may hold unrecorded kernels."""
+    health = [view.facts.health for view in views if not view.has_all_kernels]
+    return Judgement(
+        unjudged=tuple(
+            f"idle time on rank {one.rank}: {one.unseen} of its {one.launches} kernel launches "
+            "have no kernel in the recording"
+            for one in health
+        )
+    )
 
 
 def _of_recording(

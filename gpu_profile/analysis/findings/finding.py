@@ -13,6 +13,9 @@ from gpu_profile.analysis.findings.rank_facts import RankFacts
 from gpu_profile.analysis.modules.gap_places import NOWHERE, GapPlace
 
 CAP_QUANTILE = 0.9
+# A GPU that seems idle ran the kernels that were not recorded. A finding needs idle time of 10 % of
+# the step; kernels that make up half of that may be missing.
+UNSEEN_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,11 @@ class View:
     @property
     def has_steps(self) -> bool:
         return len(self.facts.states.steps) > 0
+
+    @property
+    def has_all_kernels(self) -> bool:
+        """Whether so few kernels are missing (UNSEEN_SHARE) that its idle time can be judged."""
+        return self.facts.health.unseen_share <= UNSEEN_SHARE
 
     @property
     def steps(self) -> int:
@@ -181,6 +189,7 @@ class FindingRule:
     - `explains`: whether findings of this kind explain another one, which is then left out.
     - `unclear_without_steps`: whether a finding of this kind may be start-up in a recording
       without steps. It is then a note.
+    - `needs_all_kernels`: `judge` gets only ranks whose kernels were recorded (has_all_kernels).
     - `holds_tracing_cost`: its cost includes the profiler's overhead at each launch.
     """
 
@@ -191,4 +200,5 @@ class FindingRule:
     judge_reports: Callable[[Sequence[View], Sequence[ReportHealth]], Judgement] = _judge_nothing
     explains: Callable[[Sequence[Finding], Finding], bool] = _is_never
     unclear_without_steps: Callable[[Finding], bool] = _is_never
+    needs_all_kernels: bool = False
     holds_tracing_cost: bool = False

@@ -98,6 +98,7 @@ def test_gpus_of_one_process_agree_on_the_boundaries() -> None:
     with open_reports("jax_data_parallel") as (database,):
         first, second = (find_steps(one) for one in load_activities(database, Scope()))
     assert len(first) == len(second)
+    assert first.host_start.tolist() == second.host_start.tolist()
     apart = np.abs(first.start - second.start) / np.median(np.diff(first.start))
     assert np.quantile(apart, 0.75) <= 0.05, np.round(apart, 3)
 

@@ -47,4 +47,5 @@ RULE = FindingRule(
     ),
     holds_tracing_cost=True,
     unclear_without_steps=lambda _finding: True,
+    needs_all_kernels=True,
 )

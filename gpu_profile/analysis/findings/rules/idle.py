@@ -95,4 +95,5 @@ RULE = FindingRule(
         ),
     ),
     unclear_without_steps=lambda finding: finding.cause != "queued",
+    needs_all_kernels=True,
 )

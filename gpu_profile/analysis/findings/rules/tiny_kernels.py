@@ -66,4 +66,5 @@ RULE = FindingRule(
         ),
     ),
     holds_tracing_cost=True,
+    needs_all_kernels=True,
 )

@@ -41,6 +41,30 @@ def test_parts_and_length_and_that_figures_leave_it_out(tmp_path: Path) -> None:
             assert rank_states(activity).span < 0.2 * S
 
 
+def test_the_first_step_may_load_the_libraries(tmp_path: Path) -> None:
+    """A plain loop copies its model and reads its first batch before any kernel."""
+    loaded: set[int] = set()
+
+    def copies_model(rank: Rank) -> None:
+        rank.work(3_000_000)
+        rank.call("cuModuleGetLoadingMode", 1)
+        rank.copy(40, pageable=True)
+        rank.work(2_000_000)
+
+    def loads_once(rank: Rank) -> None:
+        if rank.rank not in loaded:
+            rank.call("cuLibraryLoadData", 300_000)
+        loaded.add(rank.rank)
+
+    path = Training(step_range="train_step", before=copies_model, data=loads_once).save(tmp_path)
+    with Database.open(path) as database:
+        (activity, *_) = load_activities(database, Scope())
+        start_up = find_start_up(activity)
+        assert steady_window(activity)[0] > 5 * S
+    assert start_up is not None
+    assert start_up.length == pytest.approx(5.3 * S, rel=0.01)
+
+
 def compiles(rank: Rank) -> None:
     """XLA compiles for 1.5 s, and loads a library meanwhile for half a second."""
     start(rank)

@@ -171,6 +171,29 @@ def test_lost_kernels_are_told(tmp_path: Path) -> None:
     assert [(f.ranks, f.cause) for f in found] == [(ALL, "lost_events")]
 
 
+def test_no_idle_time_is_judged_on_a_rank_whose_kernels_were_lost(tmp_path: Path) -> None:
+    recording = Training(ranks=2).record()
+    kernels = recording.rows["CUPTI_ACTIVITY_KIND_KERNEL"]
+    kernels[:] = [
+        row
+        for number, row in enumerate(kernels)
+        if row[2] == 0 or number % 3 or number > len(kernels) - 90
+    ]
+    with Database.open(recording.save(tmp_path / "lost.sqlite")) as database:
+        diagnosis = diagnose_reports(database)
+    assert told(diagnosis) == {("capture", (1,), "lost_events")}
+    (note,) = (note for note in diagnosis.unjudged if note.startswith("idle time on rank 1: "))
+    assert note.endswith("kernel launches have no kernel in the recording")
+
+
+def test_a_discarded_annotation_is_no_lost_event(tmp_path: Path) -> None:
+    recording = Training().record()
+    text = "2 NVTX annotations were discarded because they contained at least one invalid string"
+    recording.add("DIAGNOSTIC_EVENT", 0, 2, text)
+    with Database.open(recording.save(tmp_path / "nameless.sqlite")) as database:
+        assert diagnose_reports(database).findings == ()
+
+
 def test_nsys_own_word_of_loss_is_told_and_its_routine_warnings_are_not(tmp_path: Path) -> None:
     recording = Training().record()
     recording.add("DIAGNOSTIC_EVENT", 0, 2, "Not all CUDA events might have been collected.")
