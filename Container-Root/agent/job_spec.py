@@ -28,7 +28,7 @@ def complete_spec(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], d
     at = arguments.index("--") + 1
     env: dict[str, str] = spec.get("env") or {}
     words = [_sample(word) for word in arguments[at:]]
-    command = [find_program(words[0], cwd, {**os.environ, **env}), *words[1:]]
+    command = [find_job_program(words[0], cwd, {**os.environ, **env}), *words[1:]]
     nsys = {} if "--plain" in arguments[:at] else find_nsys_of(spec.get("nsys", ""))
     nsys_words = ["--nsys", nsys["path"]] if nsys else []
     own = [_below(job, word) for word in arguments[:at]]
@@ -53,7 +53,7 @@ def _below(job: Path, word: str) -> str:
     return f"{flag}={job / value}" if flag == "--output" else word
 
 
-def find_program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
+def find_job_program(word: str, cwd: Path, environ: Mapping[str, str]) -> str:
     """Return the absolute path of a program; that of a virtual or conda environment comes first.
 
     nsys does not search these environments, and a command over ssh does not get the PATH of a

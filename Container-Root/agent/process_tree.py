@@ -21,7 +21,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.1
 # nsys may need longer than any grace to make the report of a long recording. It uses the processor
 # meanwhile; an nsys that hangs uses none.
-_LOOK_S = 5.0
+LOOK_S = 5.0
 _WORKS = 0.02  # share of one processor
 LONGEST_S = 3600.0
 _NSYS = ("nsys", "Qdstrm")
@@ -98,14 +98,14 @@ def end_idle() -> None:
     end_descendants(0)
 
 
-def is_nsys_working() -> bool:
-    """Return whether the nsys processes use over 2 % of a processor during the next 5 seconds."""
+def is_nsys_working(look_s: float = LOOK_S) -> bool:
+    """Return whether the nsys processes use over 2 % of a processor for the next `look_s` s."""
     before = _nsys_ticks()
     if before is None:
         return False
-    time.sleep(_LOOK_S)
+    time.sleep(look_s)
     used = abs((_nsys_ticks() or 0) - before)
-    return used > _WORKS * _LOOK_S * os.sysconf("SC_CLK_TCK")
+    return used > _WORKS * look_s * os.sysconf("SC_CLK_TCK")
 
 
 def _nsys_ticks() -> int | None:
@@ -133,6 +133,21 @@ def list_profiled() -> list[Process]:
     launchers = {process.pid for process in below if process.name == _LAUNCHER}
     own = launchers or {process.pid for process in below if process.name.startswith("nsys")}
     return [p for p in below if p.parent in own and not p.ended and not _is_nsys(p)]
+
+
+def is_only_nsys_left() -> bool:
+    """Return whether nsys runs below this process, and nothing else: no program, no child of it."""
+    living = [process for process in descendants() if not process.ended]
+    return bool(living) and all(_is_nsys(process) for process in living)
+
+
+def has_started_agent() -> bool:
+    """Return whether an nsys that has ended had started its agent (`nsys --start-agent`).
+
+    The agent is a daemon, so it is a child of this process after adopt_orphans, though it ended.
+    An nsys that refuses its options starts none (seen with 15 options of nsys 2023.4.4).
+    """
+    return any(process.name.startswith("nsys") for process in descendants())
 
 
 def _is_nsys(process: Process) -> bool:

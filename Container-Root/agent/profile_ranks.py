@@ -28,6 +28,7 @@ import start_ranks
 from annotated_env import STEPS_FILE, describe_steps, make_environment_with_marks
 from masked_import import Recorded
 from mpirun_watch import MpirunWatch, is_mpirun
+from process_tree import has_started_agent
 from rank_call import USAGE, Call, RefusedError, parse_call
 from rank_env import Place, place
 from rank_processes import Child, exit_code, say
@@ -39,20 +40,25 @@ if TYPE_CHECKING:
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 _BY_SIGNAL = 128  # exit codes from here on: a signal ended the program
 _WINDOWS = ("--duration", "--capture-range", "-d", "-c")
+_RANKS = re.compile(r"(\d+)(?:-(\d+))?$")  # 3 or 0-3
+
+
+def check_ranks(ranks: str) -> None:
+    """Raise RefusedError unless `ranks` is a list of ranks: all, 0,3 or 0-3."""
+    for part in ranks.split(","):
+        if part.strip() != "all" and not _RANKS.match(part.strip()):
+            raise RefusedError(f"--ranks {ranks!r} is not a list of ranks: use all, 0,3 or 0-3")
 
 
 def is_chosen(ranks: str, rank: int) -> bool:
-    """Return whether the list `ranks` (all, 0,3 or 0-3) contains `rank`."""
-    for part in ranks.split(","):
-        match = re.match(r"(\d+)(?:-(\d+))?$", part.strip())
-        if match and int(match[1]) <= rank <= int(match[2] or match[1]):
-            return True
-        if not match and part.strip() != "all":
-            raise RefusedError(f"--ranks {ranks!r} is not a list of ranks: use all, 0,3 or 0-3")
-    return ranks.strip() == "all"
+    """Return whether the list `ranks` contains `rank`. Raises RefusedError as check_ranks does."""
+    check_ranks(ranks)
+    matches = (_RANKS.match(part.strip()) for part in ranks.split(","))
+    is_named = any(int(m[1]) <= rank <= int(m[2] or m[1]) for m in matches if m)
+    return is_named or ranks.strip() == "all"
 
 
-def find_program(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+def resolve_command(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """Return the command with the absolute path of its program, found in PATH.
 
     nsys does not search PATH as a shell does.
@@ -69,7 +75,7 @@ def run_rank(call: Call, here: Place, environ: Mapping[str, str]) -> int:
     """Run the command as this rank, under nsys if the rank is in --ranks. Returns its exit code."""
     env = {**environ, **here.environment(environ)}
     is_recorded = not call.options.plain and is_chosen(call.options.ranks, here.rank)
-    command = find_program(call.command, env)
+    command = resolve_command(call.command, env)
     if is_recorded:
         return Recording(call, here).run(command, env)
     # As process 1 of a container the command would get no SIGTERM unless it installs a handler
@@ -91,21 +97,28 @@ def _wait(child: Child, call: Call) -> int:
 
 
 class Attempt(NamedTuple):
-    """The end of one nsys: its exit code, and whether a stop signal came and the program began."""
+    """One call of nsys that has ended: its exit code, its recording, and how far it went.
+
+    `stopped` is true after a stop signal, `had_agent` where nsys had started its agent, and
+    `has_started` where the program had begun.
+    """
 
     code: int
     stopped: bool
+    had_agent: bool
     has_started: bool
     recording: Recorded
     room: RoomWatch
 
     def lost_agent(self) -> bool:
-        """Return whether nsys gave up before it started the program, so that it can start again.
+        """Return whether nsys lost its agent before it started the program: it can start again.
 
         nsys 2023.4.4 says "Connection to Agent lost. This is most likely a bug." now and then where
-        several start at once (1 of 150 with 6 at a time).
+        several start at once (1 of 150 with 6 at a time). One that refuses its options starts no
+        agent, and would refuse them again.
         """
-        return self.code != 0 and not self.has_started and not self.stopped
+        before_program = self.had_agent and not self.has_started
+        return self.code != 0 and before_program and not self.stopped
 
 
 class Recording:
@@ -131,7 +144,8 @@ class Recording:
         started = time.time()
         attempt = self._record(nsys, command, env, folder)
         if attempt.lost_agent():
-            say(f"rank {self.here.rank}: nsys ended before it started the program: once more")
+            what = "nsys ended before it started the program; nsys is started again"
+            say(f"rank {self.here.rank}: {what}")
             attempt = self._record(nsys, command, env, folder)
         self._complete_reports(attempt.recording)
         code, room = attempt.code, attempt.room.describe()
@@ -151,8 +165,9 @@ class Recording:
             with shelter.block_signals(sheltered):
                 child = Child(argv, recording.environment, self.call.options.grace)
             code = _wait(child, self.call)
-            has_started = program.has_started()
-        return Attempt(code, bool(child.stopper.signum), has_started, recording, room)
+            had_agent, has_started = has_started_agent(), program.has_started()
+        stopped = bool(child.stopper.signum)
+        return Attempt(code, stopped, had_agent, has_started, recording, room)
 
     def _complete_reports(self, recording: Recorded) -> None:
         """Import what nsys left, without environments."""
@@ -237,8 +252,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         call = parse_call(argv, __doc__ or "")
         if call.options.processes > 0:
-            is_chosen(call.options.ranks, 0)
-            find_program(call.command, environ)
+            check_ranks(call.options.ranks)
+            resolve_command(call.command, environ)  # refuse once what each rank would refuse
             argv = call.of_a_rank()
             code = start_ranks.start(argv, call.options.processes, environ, call.options.grace)
         else:

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from process_tree import descendants, end_descendants, is_nsys_working, list_profiled
+from process_tree import LOOK_S, end_descendants, is_nsys_working, is_only_nsys_left
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -26,13 +26,15 @@ _WAIT_S = 30.0  # a full folder may get room again while another rank makes its 
 class RoomWatch:
     """Samples the free bytes of a folder while the body runs, `least` is the smallest number.
 
-    Where the folder stays full for 30 s after the program has ended, an nsys that does nothing is
-    ended.
+    Where the folder stays full for `wait_s` seconds after the program and its children have ended,
+    an nsys that does nothing for `look_s` seconds is ended.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, wait_s: float = _WAIT_S, look_s: float = LOOK_S) -> None:
         self.folder = folder
         self.least = LEAST_ROOM
+        self._wait_s = wait_s
+        self._look_s = look_s
         self._full_since = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -62,12 +64,14 @@ class RoomWatch:
             with contextlib.suppress(OSError):
                 free = shutil.disk_usage(self.folder).free
                 self.least = min(self.least, free)
-                self._end_nsys_that_waits(free)
+                self.end_nsys_that_waits(free)
 
-    def _end_nsys_that_waits(self, free: int) -> None:
-        if free >= _FULL or list_profiled() or not descendants():
+    def end_nsys_that_waits(self, free: int) -> None:
+        """End nsys if it waits for room: `free` bytes is nearly none, and only nsys is left."""
+        if free >= _FULL or not is_only_nsys_left():
             self._full_since = 0.0
             return
         self._full_since = self._full_since or time.monotonic()
-        if time.monotonic() - self._full_since > _WAIT_S and not is_nsys_working():
+        is_overdue = time.monotonic() - self._full_since > self._wait_s
+        if is_overdue and not is_nsys_working(self._look_s):
             end_descendants(0)

@@ -84,7 +84,10 @@ def _fill_folder(folder: Path, name: str) -> tuple[str, Path]:
 
 @contextlib.contextmanager
 def _hold_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock (flock) of a folder: what `invoke` sweeps are folders that nobody holds."""
+    """Lock a folder (flock) while the body runs.
+
+    `invoke` removes folders of this name that no process has locked.
+    """
     import fcntl
 
     handle = os.open(folder, os.O_RDONLY)

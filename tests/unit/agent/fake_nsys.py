@@ -29,10 +29,20 @@ def lose_agent(stream: Path) -> None:
 
 
 def lose_agent_once(folder: Path) -> bool:
-    """Whether this is the first call: its agent is lost before the program begins."""
+    """Whether this is the first call: its agent is lost before the program begins.
+
+    The agent is a daemon named nsys, which nsys does not wait for.
+    """
     mark = folder / "agent-was-lost"
     is_first = not mark.exists()
     mark.touch()
+    if is_first:
+        agent = os.fork()
+        if agent == 0:
+            os.setsid()
+            Path("/proc/self/comm").write_text("nsys")
+            os._exit(0)
+        os.waitid(os.P_PID, agent, os.WEXITED | os.WNOWAIT)
     return is_first
 
 
@@ -54,6 +64,9 @@ def main(words: list[str]) -> int:
     if options.get("--fake") == "lost":
         lose_agent(Path(options["--output"]).parent / "nsys-report-1a2b.qdstrm")
     if options.get("--fake") == "agent" and lose_agent_once(Path(options["--output"]).parent):
+        return 1
+    if options.get("--fake") == "usage":
+        print("Illegal --trace argument 'x'", file=sys.stderr)
         return 1
     target = subprocess.Popen(words[count:], start_new_session=True, umask=0)
     signals = 0

@@ -191,4 +191,4 @@ def test_the_agent_is_python_3_8() -> None:
 )
 def test_a_program_that_is_not_here_has_advice(word: str, advice: str, tmp_path: Path) -> None:
     with pytest.raises(job_state.RefusedError, match=f"no program '{word}' .*{advice}"):
-        job_spec.find_program(word, tmp_path, {"PATH": str(tmp_path)})
+        job_spec.find_job_program(word, tmp_path, {"PATH": str(tmp_path)})

@@ -77,8 +77,15 @@ def test_an_nsys_that_lost_its_agent_before_the_program_began_is_started_again(
 ) -> None:
     done = wrapper.run("--fake=agent", "--", *python("print('hi')"))
     assert (done.returncode, done.stdout, wrapper.reports()) == (0, "hi\n", ["rank0.nsys-rep"])
-    line = "profile.py: rank 0: nsys ended before it started the program: once more\n"
-    assert done.stderr == line
+    line = "nsys ended before it started the program; nsys is started again\n"
+    assert done.stderr == f"profile.py: rank 0: {line}"
+
+
+def test_options_that_nsys_refuses_are_refused_once(wrapper: Wrapper) -> None:
+    done = wrapper.run("--fake=usage", "--", *python("print('hi')"))
+    refusal = "Illegal --trace argument 'x'\n"
+    line = "profile.py: rank 0: nsys wrote no report: see its own message above\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", refusal + line)
 
 
 def test_a_full_temporary_folder_is_refused(wrapper: Wrapper, small_disk: Path) -> None:
