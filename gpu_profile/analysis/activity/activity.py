@@ -25,6 +25,9 @@ COMPUTE, COMMUNICATION, COPY, SET = range(4)
 COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE = 1, 2, 8
 PAGEABLE, PINNED = 0, 1
 NO_CALL = -1
+SYNC_NAME = re.compile(
+    r"cuda(Stream|Device|Event)Synchronize|cu(Stream|Ctx|Event)Synchronize|cudaThreadSynchronize"
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,11 +17,13 @@ from gpu_profile.analysis.activity.activity import (
     COPY,
     COPY_TO_HOST,
     NO_CALL,
+    SYNC_NAME,
     Activity,
     Calls,
     Ops,
 )
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
+from gpu_profile.analysis.activity.steps import find_steps, first_steady
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
@@ -33,16 +35,15 @@ LAUNCH, STALL, SYNC, COPYING, QUEUED, LATENCY, PROFILER = range(7)
 CAUSES = ("launch", "stall", "sync", "copy", "queued", "latency", "profiler")
 
 # Frameworks take 5 to 100 us from one launch to the next; after 1 ms without a launch the host is
-# doing other work.
-LONG_GAP_NS = 1_000_000
+# doing other work. So it is after a tenth of a shorter step, if that comes once or twice in a step:
+# more such gaps are those of slow launches.
+LONG_GAP_NS, SHORTEST_LONG_GAP_NS = 1_000_000, 100_000
+LONG_GAP_SHARE, MOST_LONG_GAPS = 0.1, 2
 # A GPU takes 1 to 2 us from one queued operation to the next, and up to some 20 us over an event.
 LATENCY_NS = 20_000
 # For smaller transfers, such as .item(), the time goes into waiting for the GPU, not into the
 # copy.
 STAGED_BYTES = 64 * 1024
-SYNC_NAME = re.compile(
-    r"cuda(Stream|Device|Event)Synchronize|cu(Stream|Ctx|Event)Synchronize|cudaThreadSynchronize"
-)
 COPY_NAME = re.compile(r"(?!.*Async)(cudaMemcpy|cuMemcpy|cudaMemset(_|$))")
 
 
@@ -129,7 +130,8 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
     length = gaps.end - gaps.start
     # An operation without a recorded call has no launch time, so it cannot be called late.
     late = (activity.launched[next_op] > gaps.start) & (ops.call[next_op] != NO_CALL)
-    cause = np.where(length >= LONG_GAP_NS, STALL, LAUNCH)
+    long = _find_long_gap(activity, Intervals(gaps.start[late], gaps.end[late]))
+    cause = np.where(length >= long, STALL, LAUNCH)
     # The driver first copies pageable memory into its own pinned buffer: launched, but not yet
     # running on the GPU.
     staged = (ops.kind[next_op] == COPY) & ops.pageable[next_op]
@@ -140,6 +142,20 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
     in_overhead = activity.overhead.within(gaps.start, gaps.end)
     in_seams = seams.within(gaps.start, gaps.end)
     return np.where(2 * np.maximum(in_overhead, in_seams) > length, PROFILER, cause)
+
+
+def _find_long_gap(activity: Activity, late: Intervals) -> int:
+    """From which length (ns) a gap of a late host is a stall: 1 ms, or a tenth of a shorter step.
+
+    `late` holds all gaps of a late host.
+    """
+    steps = find_steps(activity)
+    time = (steps.end - steps.start)[first_steady(steps.end - steps.start) :]
+    share = int(LONG_GAP_SHARE * float(np.median(time))) if len(time) else LONG_GAP_NS
+    least = min(LONG_GAP_NS, max(SHORTEST_LONG_GAP_NS, share))
+    begins = np.sort(late.start[late.end - late.start >= least])
+    counts = np.diff(np.searchsorted(begins, np.r_[steps.start, steps.end[-1:]]))[-len(time) :]
+    return least if len(time) and np.median(counts) <= MOST_LONG_GAPS else LONG_GAP_NS
 
 
 @once_each

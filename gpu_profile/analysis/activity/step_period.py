@@ -13,9 +13,9 @@ from gpu_profile.analysis.activity.activity import (
     COPY_TO_HOST,
     NO_CALL,
     SET,
+    SYNC_NAME,
     Activity,
 )
-from gpu_profile.analysis.activity.idle import SYNC_NAME
 from gpu_profile.analysis.activity.load import GRAPH_NAME
 from gpu_profile.analysis.arrays.columns import encode_column
 from gpu_profile.analysis.arrays.types import IntArray

@@ -10,7 +10,8 @@ import numpy as np
 from gpu_profile.analysis.arrays.types import IntArray
 
 # A delay must repeat at least three times, in 80 % of its steps. A late step by chance fits no n.
-FEWEST_TIMES, ALIKE = 3, 0.8
+# Delays differ: each must reach an eighth of the usual one. A host that is far ahead hides part.
+FEWEST_TIMES, ALIKE, LEAST_PART = 3, 0.8, 1 / 8
 LEAST_NS = 1_000_000
 # The search takes time quadratic in the number of steps, and 1000 steps show every period.
 MOST_STEPS = 1000
@@ -49,28 +50,28 @@ class Rare:
         return f"{steps} have {late:.2f} ms of it, the others {usual:.2f} ms"
 
 
-def find_rare(values: IntArray) -> Rare | None:
+def find_rare(values: IntArray, least: int = LEAST_NS) -> Rare | None:
     """The few steps that are late, where at least two of them are alike; else None.
 
     A short recording holds a delay of every 5th step twice, which proves no period. One late step
-    may be chance. `values` are ns by step.
+    may be chance. `values` are ns by step; `least` is the shortest delay that counts.
     """
     usual = float(np.median(values)) if len(values) else 0.0
-    late = values[values >= max(usual + LEAST_NS, usual + (values.max(initial=0) - usual) / 2)]
+    late = values[values >= max(usual + least, usual + (values.max(initial=0) - usual) / 2)]
     if len(late) < 2 or 2 * len(late) >= len(values) or late.min() < 2 * usual:
         return None
     return Rare(len(late), len(values), float(np.median(late)), usual)
 
 
-def find_period(values: IntArray) -> Period | None:
+def find_period(values: IntArray, least: int = LEAST_NS) -> Period | None:
     """The shortest n such that every n-th value is high and the others are low, or None.
 
-    `values` are ns by step. The middle between the two groups' medians divides the values: at
-    least 80 % of the n-th ones are above it and as many of the others below, and the medians are
-    at least 1 ms apart.
+    `values` are ns by step. At least 80 % of the n-th ones are clearly above the others' median,
+    and as many of the others are below the middle between the two groups' medians, which are at
+    least `least` ns apart.
     """
     values = values[:MOST_STEPS]
-    if len(values) < 2 * FEWEST_TIMES or values.max() - values.min() < LEAST_NS:
+    if len(values) < 2 * FEWEST_TIMES or values.max() - values.min() < least:
         return None
     # At least half of the values are of usual steps, so their median is at least the lower
     # quartile.
@@ -79,21 +80,22 @@ def find_period(values: IntArray) -> Period | None:
         rounds = values[: len(values) // n * n].reshape(-1, n)
         medians = np.median(rounds, axis=0)
         first = int(np.argmax(medians))
-        if medians[first] >= max(2 * least_usual, least_usual + LEAST_NS) and (
-            period := _period(values, n, first)
+        if medians[first] >= max(2 * least_usual, least_usual + least) and (
+            period := _period(values, n, first, least)
         ):
             return period
     return None
 
 
-def _period(values: IntArray, n: int, first: int) -> Period | None:
+def _period(values: IntArray, n: int, first: int, least: int) -> Period | None:
     """The period of n steps that starts at step `first`, or None if the values do not fit it."""
     is_nth = np.arange(len(values)) % n == first
     late, usual = float(np.median(values[is_nth])), float(np.median(values[~is_nth]))
     middle = (late + usual) / 2
-    high, low = values[is_nth] > middle, values[~is_nth] < middle
+    clear = min(middle, usual + max(least, LEAST_PART * (late - usual)))
+    high, low = values[is_nth] > clear, values[~is_nth] < middle
     steady = high.mean() >= ALIKE and low.mean() >= max(ALIKE, 1 - 0.5 / n)
-    apart = late - usual >= LEAST_NS and late >= 2 * usual
+    apart = late - usual >= least and late >= 2 * usual
     return Period(n, first, late, usual) if apart and steady else None
 
 

@@ -7,12 +7,14 @@ import numpy as np
 
 from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.activity.states import RankSplit
-from gpu_profile.analysis.arrays.periods import find_period, find_rare
+from gpu_profile.analysis.arrays.periods import LEAST_NS, find_period, find_rare
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.rank_facts import RankFacts
 from gpu_profile.analysis.modules.gap_places import NOWHERE, GapPlace
 
 CAP_QUANTILE = 0.9
+# Single steps differ by chance; a delay of a quarter of the step is clear in any of them.
+LEAST_DELAY = 0.25
 # A GPU that seems idle ran the kernels that were not recorded. A finding needs idle time of 10 % of
 # the step; kernels that make up half of that may be missing.
 UNSEEN_SHARE = 0.05
@@ -115,7 +117,12 @@ class View:
     def repeats(self, state: str) -> bool:
         """Whether a delay in this state comes in every n-th step, or in two or more steps."""
         values = self.steady(self.split.spent[state])
-        return bool(find_period(values) or find_rare(values))
+        return bool(find_period(values, self.least_delay) or find_rare(values, self.least_delay))
+
+    @property
+    def least_delay(self) -> int:
+        """The shortest delay (ns) of single steps that counts: 1 ms, or a quarter of the step."""
+        return min(LEAST_NS, int(LEAST_DELAY * self.step_ms * 1e6))
 
     def whole_ms(self, state: str) -> float:
         """The time in a state as ms() gives it. A delay that repeats counts in full, however

@@ -96,9 +96,9 @@ def waits_for_data(view: View) -> bool:
 def _list_delays(view: View, cause: int) -> list[str]:
     values = view.steady(view.split.spent[f"idle_{CAUSES[cause]}"])
     work = view.facts.host_work.get(cause)
-    period = find_period(values)
+    period = find_period(values, view.least_delay)
     if not period:
-        rare = find_rare(values)
+        rare = find_rare(values, view.least_delay)
         return [f"rank {view.rank}: {rare}"] if rare else []
     loads = [f"a data loader whose {period.n} workers are too slow waits in this way"]
     return [f"rank {view.rank}: {period}", *(loads if work and work.before_input else [])]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.analysis.activity.idle import QUEUED, STALL
+from gpu_profile.analysis.activity.idle import LONG_GAP_NS, LONG_GAP_SHARE, QUEUED, STALL
 from gpu_profile.analysis.findings.finding import (
     FindingRow,
     FindingRule,
@@ -68,7 +68,9 @@ def _stalled_step_ms(view: View) -> float:
 
 
 def _stall_evidence(views: Sequence[View]) -> tuple[str, ...]:
-    words = "idle while the host issued nothing for over a millisecond"
+    is_short = min(view.step_ms for view in views) * LONG_GAP_SHARE < LONG_GAP_NS / 1e6
+    least = "a tenth of a step" if is_short else "a millisecond"
+    words = f"idle while the host issued nothing for over {least}"
     return (format_idle_line(views, _stall_ms, words, _stalled_step_ms), *list_places(views, STALL))
 
 

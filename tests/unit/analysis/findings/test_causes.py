@@ -109,6 +109,9 @@ def test_a_wait_before_each_fourth_batch_may_be_the_loaders(tmp_path: Path) -> N
         ([1] * 20 + [300] + [1] * 20, 0),
         ([100] * 12, 0),
         ([], 0),
+        # a host that is far ahead hides some of a delay, and a log doubles another
+        ([0, 0, 63, 0, 0, 0, 0, 137, 0, 0, 0, 0, 15, 0, 0, 0, 0], 5),
+        ([0, 0, 63, 0, 0, 41, 0, 137, 0, 0, 30, 0, 15, 0, 0, 44, 0], 0),
     ],
 )
 def test_periods(values: list[int], n: int) -> None:

@@ -132,6 +132,35 @@ def test_one_rank_with_a_slow_link(tmp_path: Path) -> None:
     assert found <= {("low_bandwidth", (1,), "copy"), ("straggler", (1,), "copy")}
 
 
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (Training(layers=8, data=lambda rank: rank.work(2200)), ("idle", "data")),
+        (Training(layers=8, layer=lambda rank: rank.work(320)), ("host_bound", "launch")),
+        (Training(layers=8, data=lambda rank: rank.work(1600)), None),
+    ],
+    ids=["one pause of 0.6 ms", "eight pauses of 0.1 ms", "a pause that is hidden"],
+)
+def test_in_a_step_of_two_milliseconds_one_long_pause_is_no_slow_launch(
+    training: Training, expected: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    found = {(finding.kind, finding.cause) for finding in diagnosed(training, tmp_path).findings}
+    assert found == ({expected} if expected else set())
+
+
+def test_a_pause_in_every_second_step_of_two_milliseconds_is_told(tmp_path: Path) -> None:
+    """The GPU idles for 0.8 ms of the pause; the host was ahead by the rest."""
+    count = iter(range(1000))
+
+    def loads(rank: Rank) -> None:
+        rank.work(4600 if next(count) // 4 % 2 else 0)
+
+    training = Training(layers=8, steps=24, data=loads)
+    (finding,) = diagnosed(training, tmp_path).findings
+    assert (finding.kind, finding.cause) == ("idle", "data")
+    assert any("every 2nd step" in line for line in finding.evidence)
+
+
 def test_the_straggler_costs_what_was_put_in(tmp_path: Path) -> None:
     (finding,) = diagnosed(Training(only={2: computes}), tmp_path).findings
     assert finding.ms_per_step == pytest.approx(3.0, rel=0.1)
