@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.anchors import Anchor
+from gpu_profile.analysis.step_search.evaluations import include_evaluations
 from gpu_profile.analysis.step_search.launches import (
     Flags,
     Launches,
@@ -102,8 +103,11 @@ def steps_by_optimizer(launches: Launches, cycles: Cycles) -> Repetition:
     # For steps whose opening is not found, for example with a log at their beginning.
     default = np.r_[-1, last[:-1] + offset]
     first = np.where(has_launch, first, default)
-    begin = 0 if first[0] >= 0 else 1
-    return Repetition(first[begin:], int(last[-1]) + 1, float(cycles.alike.mean()), size)
+    if first[0] < 0:
+        first = first[1:]  # a window cuts the first step
+    else:
+        first = include_evaluations(launches.token, first, np.maximum(default, 0))
+    return Repetition(first, int(last[-1]) + 1, float(cycles.alike.mean()), size)
 
 
 def _optimizer_ends(launches: Launches, cycles: Cycles) -> IntArray:

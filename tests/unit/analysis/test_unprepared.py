@@ -28,8 +28,7 @@ TRAINING = (
 WARM_UP = 2
 # JAX dispatches 0.4 ms of Python before the first call that a recording shows, of 4.6 ms a step.
 # straggler_loader waits for its batch inside its step, where a loop over a loader waits before it.
-# single_eval evaluates in every eighth step, which is five forward passes and no training step.
-LARGER_SHIFT = {"jax_data_parallel", "straggler_loader", "single_eval"}
+LARGER_SHIFT = {"jax_data_parallel", "straggler_loader"}
 PLANTED = {
     "ddp_item": {("synchronization", "sync")},
     "straggler_compute": {("straggler", "compute")},
@@ -78,7 +77,7 @@ def test_steps_are_those_of_the_program(name: str) -> None:
                 assert np.quantile(shift, 0.9) <= 0.05, (report, np.round(shift, 3))
 
 
-@pytest.mark.parametrize("name", [name for name in TRAINING if name != "single_eval"])
+@pytest.mark.parametrize("name", TRAINING)
 def test_steps_begin_on_the_gpu_where_those_of_a_marked_twin_do(name: str) -> None:
     """The twin has an NVTX range "step" where the program logged its steps."""
     for report, truth in read_truth(name).items():

@@ -90,6 +90,20 @@ def evaluates(program: Program, number: int) -> None:
             program.launch([TO_HOST])
 
 
+def evaluates_first(program: Program, number: int) -> None:
+    """Step 0 begins with an evaluation too; each evaluation chooses some other kernels."""
+    program.step()
+    if number % 10 == 0:
+        for batch in range(3):
+            program.launch(range(EVALUATION, EVALUATION + 50))
+            program.launch([HEAD + 60 + number + batch])
+    program.launch([TO_DEVICE])
+    program.network()
+    program.launch([OPTIMIZER] * 4)
+    if number % 15 == 14:
+        program.launch([TO_HOST] * 30)
+
+
 def saves(program: Program, number: int) -> None:
     plain(program, number)
     if number % 15 == 14:
@@ -211,6 +225,7 @@ PROGRAMS = (
     accumulates,
     logs,
     evaluates,
+    evaluates_first,
     saves,
     routes,
     decodes,
@@ -256,6 +271,14 @@ def test_a_window_that_cuts_steps(act: Callable[[Program, int], None], cut: floa
     inside = sum(begin < high - low for begin in program.begins)
     assert abs(len(found.first) - inside) <= 2
     assert np.isin(found.first[1:-1], program.begins).mean() >= 0.8
+
+
+@pytest.mark.parametrize("act", [evaluates, evaluates_first])
+def test_an_evaluation_belongs_to_the_step_that_the_first_one_tells(
+    act: Callable[[Program, int], None],
+) -> None:
+    program = recorded(act)
+    assert steps_of(program).first.tolist() == program.begins
 
 
 def test_layers_in_no_order_are_no_steps() -> None:
