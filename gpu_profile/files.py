@@ -13,7 +13,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -120,6 +120,14 @@ def check_target(path: Path) -> None:
             raise SettingsError(f"{path} is no regular file", _ELSEWHERE)
 
 
+def check_no_input(path: Path, inputs: Iterable[Path]) -> None:
+    """Raise SettingsError if `path` is one of the inputs, also by another name (link, `a/../a`)."""
+    for source in inputs:
+        with contextlib.suppress(OSError):  # one of both is not there
+            if path.samefile(source):
+                raise SettingsError(f"{path} is a report to read, and would be lost", _ELSEWHERE)
+
+
 def _is_stream(path: Path) -> bool:
     """Return whether `path` leads to a device, a FIFO, or a descriptor of this process."""
     if str(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
@@ -159,8 +167,6 @@ def new_folder(directory: Path) -> Iterator[Path]:
     It has a random name, and is removed with its contents when the body ends. Raises SettingsError
     if it cannot be made.
     """
-    import tempfile
-
     with explain_failure(directory):
         temporary = tempfile.TemporaryDirectory(prefix=".new-", dir=directory)
     with temporary as folder:

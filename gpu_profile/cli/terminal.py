@@ -32,8 +32,7 @@ def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:
     code = process.run_attached(command)
     if code in _INTERRUPTED:
         raise KeyboardInterrupt
-    if code:
-        raise kind(f"`{command}` exited with {code}", "See its message above")
+    _raise_failure(command, code, kind)
 
 
 def copy_or_raise(command: Command, copy: process.Copy, kind: type[GpuProfileError]) -> None:
@@ -41,6 +40,11 @@ def copy_or_raise(command: Command, copy: process.Copy, kind: type[GpuProfileErr
     sys.stdout.flush()
     code = process.copy_output(command, sys.stdout.buffer, copy)
     sys.stdout.flush()
+    _raise_failure(command, code, kind)
+
+
+def _raise_failure(command: Command, code: int, kind: type[GpuProfileError]) -> None:
+    """Raise an error of `kind` if the exit code is not 0."""
     if code:
         raise kind(f"`{command}` exited with {code}", "See its message above")
 

@@ -76,6 +76,16 @@ def find_export(path: Path) -> Path | None:
     return next(is_whole, None) if path.suffix == ".nsys-rep" else None
 
 
+def list_copies(report: Path) -> list[Path]:
+    """Return a report's file or tables, with the recording and the exports that may lie beside it.
+
+    Of rank0.sqlite these are rank0.sqlite, rank0.sqlite.gz and rank0.nsys-rep.
+    """
+    stem = _strip_suffix(report)
+    beside = [report.with_name(stem + ending) for ending in (*READABLE, ".nsys-rep")]
+    return [report, *beside, *report.glob("*.parquet")]
+
+
 def _strip_suffix(path: Path) -> str:
     for ending in (*READABLE, ".nsys-rep"):
         if path.name.endswith(ending):

@@ -28,7 +28,7 @@ from gpu_profile.analysis.store.gzip_file import MOST_BYTES, extract_gzip
 from gpu_profile.analysis.store.sqlite import SQLITE_ERRORS, check_file, make_damaged_error
 from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.files import check_target, explain_failure, new_folder
+from gpu_profile.files import check_no_input, check_target, explain_failure, new_folder
 from gpu_profile.table import Cell, Column, Table
 
 _COLUMNS = (
@@ -127,9 +127,7 @@ def _list_targets(reports: Sequence[Path], output: Path) -> list[Path]:
         ]
     for target in targets:
         check_target(target)
-        for report in reports:
-            if target.exists() and target.samefile(report):
-                raise SettingsError(f"{target} is the original", "Give another --output")
+        check_no_input(target, reports)
     return targets
 
 

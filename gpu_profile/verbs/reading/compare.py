@@ -17,6 +17,7 @@ from gpu_profile.files import write_output
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.reading.compared_run import ComparedRun, make_compared_run
 from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
+from gpu_profile.verbs.reading.run_files import refuse_report
 
 
 def compare(options: CompareOptions) -> None:
@@ -29,6 +30,9 @@ def compare(options: CompareOptions) -> None:
     metric = Metric.parse(options.metric)
     fail_over = comparison.parse_percent(options.fail_over)
     spread = comparison.parse_percent(options.spread or settings.compare_spread, "--spread")
+    if output:
+        for run_name in (*options.base, *options.new):
+            refuse_report(output, _choose_reports(ReportChoice(), run_name), settings)
     base = _open_runs("base", options.base, _choose(options, options.base_window), settings)
     new = _open_runs("new", options.new, _choose(options, options.new_window), settings)
     for run in (*base[1:], *new):
@@ -61,7 +65,11 @@ def _open_runs(
 
 def _open_run(side: str, run_name: str, choice: ReportChoice, settings: Settings) -> ComparedRun:
     """Return a run. Raises the error of the first unreadable report: a gate needs all of them."""
-    path = Path(run_name)
-    choice = replace(choice, report=(run_name,)) if path.exists() else replace(choice, run=run_name)
-    reports = open_reading(choice, settings, complete=True)
-    return make_compared_run(side, reports, path)
+    reports = open_reading(_choose_reports(choice, run_name), settings, complete=True)
+    return make_compared_run(side, reports, Path(run_name))
+
+
+def _choose_reports(choice: ReportChoice, run_name: str) -> ReportChoice:
+    """Return the choice of a run by its path, or by its id."""
+    is_path = Path(run_name).exists()
+    return replace(choice, report=(run_name,)) if is_path else replace(choice, run=run_name)

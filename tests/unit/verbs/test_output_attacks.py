@@ -124,6 +124,29 @@ def test_a_link_is_never_written_through(verb: str, place: Path) -> None:
     assert not (place / "absent").exists()
 
 
+def check_refused(verb: str, place: Path, output: Path) -> None:
+    """The verb refuses this --output, and no file has changed."""
+    before = {path: path.read_bytes() for path in place.iterdir()}
+    done = run(verb, place, output)
+    line = f"error: {output} is a report to read, and would be lost. Name another place.\n"
+    assert (done.returncode, done.stderr) == (2, line)
+    assert {path: path.read_bytes() for path in place.iterdir()} == before
+
+
+@pytest.mark.parametrize("verb", ["html", "timeline", "compare", "scrub"])
+def test_a_report_that_is_read_stays(verb: str, place: Path) -> None:
+    """By its name, and by a second name of the same file."""
+    os.link(place / "rank0.sqlite", place / "other.sqlite")
+    check_refused(verb, place, place / "rank0.sqlite")
+    check_refused(verb, place, place / "other.sqlite")
+
+
+@pytest.mark.parametrize("verb", ["html", "timeline", "compare"])
+def test_the_recording_beside_a_report_stays(verb: str, place: Path) -> None:
+    (place / "rank0.nsys-rep").write_text("recording")
+    check_refused(verb, place, place / "rank0.nsys-rep")
+
+
 @EVERY
 def test_a_link_to_a_device_is_no_file(verb: str, place: Path) -> None:
     make_device(place / "device")

@@ -229,7 +229,7 @@ def test_refused_wishes(keep: tuple[str, ...], also: tuple[str, ...], said: str)
 
 
 def test_the_original_is_no_output(report: Path) -> None:
-    with pytest.raises(GpuProfileError, match="is the original"):
+    with pytest.raises(GpuProfileError, match="is a report to read, and would be lost"):
         scrub_reports([report], report)
 
 
