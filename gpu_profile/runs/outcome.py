@@ -10,9 +10,11 @@ from gpu_profile.command import Result
 from gpu_profile.errors import GpuProfileError, JobError, ReportError
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
-from gpu_profile.runs import output_log
+from gpu_profile.runs import baseline, output_log
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.reports import Report, check_events, check_ranks
+
+_WORDS = {"done": "succeeded", "interrupted": "cancelled"}
 
 
 def predict_handle(launcher: Launcher, job: Job, plan: NsysPlan) -> str:
@@ -83,3 +85,14 @@ def find_trouble(
 
 def format_phase(status: JobStatus) -> str:
     return f"{status.state.value} ({status.reason})" if status.reason else status.state.value
+
+
+def describe_end(directory: Path, run: RunRecord) -> str:
+    """Return one line on a finished run: its state, reports, cost and error."""
+    code = "" if run.exit_code is None else f", exit code {run.exit_code}"
+    count = len(run.reports)
+    remains = f"{directory} has {count or 'no'} report{'' if count == 1 else 's'}"
+    state = _WORDS.get(run.phase, run.phase)
+    return "; ".join(
+        filter(None, (state + code, remains, baseline.describe_cost(run.baseline), run.error))
+    )

@@ -20,11 +20,11 @@ from gpu_profile.cli.options.jobs import ReportsOptions
 from gpu_profile.errors import GpuProfileError
 from gpu_profile.launchers.table import LAUNCHERS
 from gpu_profile.lock.file import apply_lock, read_lock
+from gpu_profile.runs.outcome import describe_end
 from gpu_profile.runs.record import RUN_FILE, ReportSummary, RunRecord, load_run, save_run
 from gpu_profile.settings.settings import KEYS, Settings, load_settings
 from gpu_profile.settings.template import render_template
 from gpu_profile.settings.update_file import update_text
-from gpu_profile.verbs.jobs.ended_run import describe_end
 from gpu_profile.verbs.jobs.reports import reports
 
 VALUES = (

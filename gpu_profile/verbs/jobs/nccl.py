@@ -18,11 +18,10 @@ from gpu_profile.nccl.floors import find_floor
 from gpu_profile.nccl.gate import draw_plot
 from gpu_profile.nccl.measurement import Measurement, make_table, parse_size, size_text
 from gpu_profile.nccl.suite import Suite, with_json, writes_json
-from gpu_profile.progress import Progress
 from gpu_profile.runs import record
-from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs.job_from_flags import image_of
+from gpu_profile.verbs.jobs.start_run import start_run
 
 _NO_NSYS = NsysPlan(options=())
 
@@ -93,14 +92,17 @@ def _run_collective(
     The table counts even if the job failed: nccl-tests exits with 1 for wrong values, which the
     table shows in detail.
     """
-    directory = record.create_run(settings.report_dir, job.name)
     inside = launcher.reports_inside
-    if inside and writes_json(str(settings.component.get("NCCL_TESTS_VERSION"))):
-        job = with_json(job, collective, f"{inside}/{directory.name}")
-    runner = Runner(launcher=launcher, directory=directory, progress=Progress())
+    has_json = inside and writes_json(str(settings.component.get("NCCL_TESTS_VERSION")))
+
+    def name_job(name: str) -> Job:
+        named = dataclasses.replace(job, name=name)
+        return with_json(named, collective, f"{inside}/{name}") if has_json else named
+
+    runner, run = start_run(job.name, name_job, launcher, settings, _NO_NSYS)
+    directory = runner.directory
     failure: GpuProfileError | None = None
     try:
-        run = runner.start(dataclasses.replace(job, name=directory.name), _NO_NSYS, ())
         runner.finish(run)
     except JobError as error:
         failure = error

@@ -8,18 +8,18 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of, with_image
 from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.terminal import show_commands
-from gpu_profile.errors import NameTakenError, SettingsError
+from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan, ProfileSpec
 from gpu_profile.launcher import Launcher
 from gpu_profile.nsys.help import TYPICAL_HELP
-from gpu_profile.progress import Progress
-from gpu_profile.runs import baseline, prune, record
+from gpu_profile.runs import baseline, record
 from gpu_profile.runs.follower import tell_left
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.job_from_flags import job_from, nsys_plan, plan_for
+from gpu_profile.verbs.jobs.start_run import start_run
 from gpu_profile.verbs.jobs.tell_run import tell_run
 
 _NO_NSYS = NsysPlan(options=())
@@ -76,31 +76,16 @@ def _start_run(
     *,
     keep: bool = False,
 ) -> tuple[Runner, RunRecord]:
-    """Submit the job into a run directory of its own, under a name that is free on the engine too.
+    """Submit the job into a run directory of its own, and say where that is."""
 
-    Two users, or two REPORT_DIRs, may start `train` in one second: the second gets `-2`.
-    """
-    occupied: list[Path] = []
-    try:
-        while True:
-            directory = record.create_run(settings.report_dir, job.name)
-            runner = Runner(
-                launcher=launcher,
-                directory=directory,
-                progress=Progress(),
-                keep=keep,
-                secrets=secrets,
-                nsys=settings.nsys,
-            )
-            try:
-                run = runner.start(dataclasses.replace(job, name=directory.name), plan, kinds)
-            except NameTakenError:
-                occupied.append(directory)
-                continue
-            runner.progress.say(f"{run.handle} submitted; its run directory is {directory}")
-            return runner, run
-    finally:
-        prune.remove_runs(occupied)
+    def name_job(name: str) -> Job:
+        return dataclasses.replace(job, name=name)
+
+    runner, run = start_run(
+        job.name, name_job, launcher, settings, plan, kinds, secrets=secrets, keep=keep
+    )
+    runner.progress.say(f"{run.handle} submitted; its run directory is {runner.directory}")
+    return runner, run
 
 
 def _make_plain(job: Job) -> Job:

@@ -8,7 +8,7 @@ from gpu_profile.engine import container
 from gpu_profile.launcher import JobStatus
 from gpu_profile.printable import name_program
 from gpu_profile.runs.follower import tell_left
-from gpu_profile.verbs.jobs.ended_run import describe_end
+from gpu_profile.runs.outcome import describe_end
 from gpu_profile.verbs.jobs.job_or_container import answer_for_job
 
 

@@ -6,7 +6,7 @@ from gpu_profile.cli.options.jobs import StopOptions
 from gpu_profile.cli.terminal import tell
 from gpu_profile.engine import container
 from gpu_profile.launcher import Launcher
-from gpu_profile.verbs.jobs.ended_run import describe_end
+from gpu_profile.runs.outcome import describe_end
 from gpu_profile.verbs.jobs.job_or_container import answer_for_job
 
 

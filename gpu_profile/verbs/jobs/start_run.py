@@ -1,0 +1,49 @@
+"""Submit a job into a new run directory, under a name that nothing has."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gpu_profile.errors import NameTakenError
+from gpu_profile.job import Job, NsysPlan
+from gpu_profile.launcher import Launcher
+from gpu_profile.progress import Progress
+from gpu_profile.runs import prune, record
+from gpu_profile.runs.record import RunRecord
+from gpu_profile.runs.runner import Runner
+from gpu_profile.settings.settings import Settings
+
+
+def start_run(
+    name: str,
+    make_job: Callable[[str], Job],
+    launcher: Launcher,
+    settings: Settings,
+    plan: NsysPlan,
+    kinds: tuple[str, ...] = (),
+    *,
+    secrets: tuple[str, ...] = (),
+    keep: bool = False,
+) -> tuple[Runner, RunRecord]:
+    """Submit the job that `make_job` returns for a run's name, and return the run.
+
+    The name is free in REPORT_DIR and on the engine: two users, or two REPORT_DIRs, may start
+    `train` in one second, and the second gets `train-2`.
+    """
+    occupied: list[Path] = []
+    try:
+        while True:
+            directory = record.create_run(settings.report_dir, name)
+            runner = Runner(
+                launcher=launcher,
+                directory=directory,
+                progress=Progress(),
+                keep=keep,
+                secrets=secrets,
+                nsys=settings.nsys,
+            )
+            try:
+                return runner, runner.start(make_job(directory.name), plan, kinds)
+            except NameTakenError:
+                occupied.append(directory)
+    finally:
+        prune.remove_runs(occupied)
