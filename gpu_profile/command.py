@@ -16,7 +16,8 @@ class Command:
 
     `secrets` names the variables of `env` whose values are never shown. `stdin_file` and
     `stdout_file` are for data that does not fit into a string, such as archives. `stdout_file`
-    appears only if the program succeeds; with `stdout_partial` also if it fails.
+    appears only if the program succeeds; with `stdout_partial` also if it fails. `if_missing` is
+    the next step where the program is not on this machine, such as "Use a log-in node".
     """
 
     argv: tuple[str, ...]
@@ -26,6 +27,7 @@ class Command:
     stdout_partial: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: frozenset[str] = frozenset()
+    if_missing: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         """Return a line to paste into a shell, with secrets as `***`."""

@@ -61,11 +61,12 @@ class ToolError(GpuProfileError):
     exit_code = 3
 
 
-def make_missing_error(program: str, error: OSError) -> ToolError:
-    """Return the error of a program that could not be started."""
+def make_missing_error(program: str, error: OSError, hint: str = "") -> ToolError:
+    """Return the error of a program that could not be started. `hint`: the next step if missing."""
     if isinstance(error, PermissionError):
         return ToolError(f"{program} may not be run here", "Check its mode and its directory's")
-    return ToolError(f"{program} is not installed here", "Install it, or see `invoke doctor`")
+    hint = hint or "Install it, or see `invoke doctor`"
+    return ToolError(f"{program} is not installed here", hint)
 
 
 class EngineAwayError(ToolError):

@@ -214,7 +214,7 @@ def _open_child(
                 preexec_fn=signals.make_child_hook(own_session=own_session),
             )
     except OSError as error:
-        raise make_missing_error(command.argv[0], error) from error
+        raise make_missing_error(command.argv[0], error, command.if_missing) from error
     except BaseException:
         if child is not None:
             (_close_group if own_session else _end_child)(child)

@@ -32,19 +32,24 @@ def below_home(path: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteHost:
-    """The machine that runs commands: `host` over ssh, or this machine if `host` is empty."""
+    """The machine that runs commands: `host` over ssh, or this machine if `host` is empty.
+
+    `if_missing` is the next step where this machine lacks a program.
+    """
 
     host: str = ""
     options: tuple[str, ...] = ()
+    if_missing: str = ""
 
     def __post_init__(self) -> None:
         if self.host.startswith("-") or re.search(r"\s", self.host):
             raise SettingsError(f"{self.host!r} is not a host", "Use --host user@address")
 
     def run(self, *argv: str, stdin: str = "", stdout_file: Path | None = None) -> Command:
+        hint = self.if_missing
         if self.host:
-            argv = (*self.ssh(), "--", self.host, shlex.join(argv))
-        return Command(argv=argv, stdin=stdin, stdout_file=stdout_file)
+            argv, hint = (*self.ssh(), "--", self.host, shlex.join(argv)), ""
+        return Command(argv=argv, stdin=stdin, stdout_file=stdout_file, if_missing=hint)
 
     def shell(self, script: str, *, stdin: str = "", stdin_file: Path | None = None) -> Command:
         """Return the command that runs a line of POSIX shell on that machine."""

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gpu_profile.command import Command, Result, Steps, make_command
+from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import Refusal, SettingsError, ToolError, explain_refusal
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.remote_host import RemoteHost
@@ -16,6 +16,7 @@ from gpu_profile.launchers.slurm.settings import SlurmSettings
 from gpu_profile.launchers.ssh_settings import SshSettings
 from gpu_profile.settings.settings import Settings
 
+_NO_SLURM = "Use a log-in node, or name one: --login user@address, or SLURM_LOGIN"
 _NO_CLUSTER = (
     Refusal(
         "could not establish a configuration source",
@@ -44,7 +45,8 @@ class SlurmCluster:
     @classmethod
     def from_settings(cls, settings: Settings, shared: str) -> "SlurmCluster":
         options = tuple(shlex.split(settings.of(SshSettings).args))
-        login = RemoteHost(host=settings.of(SlurmSettings).login, options=options)
+        host = settings.of(SlurmSettings).login
+        login = RemoteHost(host=host, options=options, if_missing=_NO_SLURM)
         return cls(place=login, script=Script.from_settings(settings), shared=shared)
 
     def gpus(self) -> Steps[int]:
@@ -112,7 +114,7 @@ class SlurmCluster:
         Job variables reach it by the environment, never by file or argv.
         """
         if not self.place.host:
-            sbatch = make_command("sbatch", "--parsable", path)
+            sbatch = self.place.run("sbatch", "--parsable", path)
             return replace(sbatch, env=env, secrets=frozenset(env))
         exports = [f"export {n}={shlex.quote(v)}" for n, v in sorted(env.items())]
         lines = [*exports, f"exec sbatch --parsable {shlex.quote(path)}", ""]

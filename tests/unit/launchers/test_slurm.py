@@ -16,7 +16,7 @@ from gpu_profile.launchers.slurm.commands import SlurmCluster
 from gpu_profile.launchers.slurm.container import Container
 from gpu_profile.launchers.slurm.sbatch import Script
 from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
-from gpu_profile.settings.settings import Settings
+from gpu_profile.settings.settings import Settings, load_settings
 
 PLAN = NsysPlan(
     options=("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"),
@@ -264,6 +264,30 @@ def test_a_machine_without_a_cluster_is_told_where_to_go(
         process.drive(SlurmCluster().gpus())
     assert message in str(refused.value)
     assert hint in str(refused.value)
+
+
+def test_a_machine_without_slurm_is_told_of_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    cluster = SlurmCluster.from_settings(load_settings(tmp_path / "none", {}), shared="/fsx")
+    hint = "is not installed here. Use a log-in node, or name one: --login user@address"
+    with pytest.raises(ToolError, match=f"sinfo {hint}"):
+        process.drive(cluster.gpus())
+    with pytest.raises(ToolError, match=f"srun {hint}"):
+        process.run(cluster.on_a_node("true"))
+    with pytest.raises(ToolError, match=f"sbatch {hint}"):
+        process.drive(cluster.submit("job.sbatch", {}))
+
+
+def test_a_machine_without_ssh_is_not_told_of_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    settings = load_settings(tmp_path / "none", {}, ["SLURM_LOGIN=me@login"])
+    with pytest.raises(ToolError, match="ssh is not installed here") as refused:
+        process.drive(SlurmCluster.from_settings(settings, shared="/fsx").gpus())
+    assert "--login" not in str(refused.value)
 
 
 def test_a_partition_that_does_not_exist_is_named(fake_tool: Callable[..., object]) -> None:
