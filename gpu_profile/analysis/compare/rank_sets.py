@@ -54,18 +54,32 @@ def _missing(side: SideRanks, ranks: Iterable[int]) -> ReportError:
 def check_samples(base: Sequence[RankSamples], new: Sequence[RankSamples], metric: Metric) -> None:
     """Raise ReportError if a rank of both runs has samples of the metric in only one of them.
 
-    Such a rank lost its GPU work or its marked steps, and the other ranks do not show its times.
+    Such a rank lost its GPU work or its marked steps, and the other ranks do not show its times. A
+    rank that has kernels in one run only is an error too: its steps have times by its copies and
+    NVTX ranges, which tell nothing of the GPU's work.
     """
     if {rank.rank for rank in base} != {rank.rank for rank in new}:
         return
     before, after = _sampled(base), _sampled(new)
-    for side, sampled, other in (("base", before, after), ("new", after, before)):
-        if sampled and (lost := other - sampled):
+    if before and after:
+        _check_same(before, after, f"no {metric}", "it")
+    _check_same(_with_kernels(base), _with_kernels(new), "no kernels to compare", "some")
+
+
+def _check_same(base: set[int], new: set[int], lack: str, other_has: str) -> None:
+    """Raise ReportError if a rank is in one of the sets only. `lack`: "no kernels", e.g."""
+    for side, ranks, other in (("base", base, new), ("new", new, base)):
+        if lost := other - ranks:
             where = f"on rank {format_names(sorted(lost))}"
             raise ReportError(
-                f"the {side} run has no {metric} {where}, and the other run has it",
+                f"the {side} run has {lack} {where}, and the other run has {other_has}",
                 "`invoke diagnose` says what the recording of that rank misses",
             )
+
+
+def _with_kernels(ranks: Sequence[RankSamples]) -> set[int]:
+    """The numbers of the ranks with kernels; replays of CUDA graphs count as such."""
+    return {rank.rank for rank in ranks if rank.kernels}
 
 
 def _sampled(ranks: Sequence[RankSamples]) -> set[int]:

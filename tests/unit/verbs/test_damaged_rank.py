@@ -49,6 +49,26 @@ def without_copied_bytes(run: Path, folder: Path) -> Path:
     return target
 
 
+@pytest.fixture(scope="module")
+def without_kernels(four: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run without rank 1's kernels. Its copies and ranges give its steps times."""
+    folder = tmp_path_factory.mktemp("without-kernels") / "run"
+    shutil.copytree(four, folder)
+    with closing(sqlite3.connect(folder / "rank1.h.sqlite")) as report:
+        report.execute("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL")
+        report.commit()
+    return folder
+
+
+def test_compare_fails_on_a_rank_without_kernels(four: Path, without_kernels: Path) -> None:
+    for base, new, side in ((four, without_kernels, "new"), (without_kernels, four, "base")):
+        done = invoke("compare", f"--base={base}", f"--new={new}", directory=four.parent)
+        line = f"error: the {side} run has no kernels to compare on rank 1, and the other run has"
+        assert (done.returncode, done.stdout) == (6, "")
+        assert line in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])
 def test_compare_fails_on_a_damaged_rank(four: Path, damaged: Path, form: str) -> None:
     for base, new in ((four, damaged), (damaged, four), (damaged, damaged)):
