@@ -3,13 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
 from jsonschema import Draft202012Validator
 
 import gpu_profile
-from gpu_profile.errors import SettingsError
 from gpu_profile.runs.record import ReportSummary, RunRecord
-from gpu_profile.schemas import SCHEMAS
 from tests.invoked import invoke
 
 DATA = Path(__file__).parents[2] / "data"
@@ -18,18 +15,6 @@ REPORT = f"--report={DATA / 'h200x4-ddp' / 'rank0.sqlite.gz'}"
 
 def validate(name: str, text: str) -> None:
     Draft202012Validator(gpu_profile.schema(name)).validate(json.loads(text))
-
-
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_each_schema_is_one_and_has_its_version(name: str) -> None:
-    schema = gpu_profile.schema(name)
-    Draft202012Validator.check_schema(schema)
-    assert schema["$id"] == f"gpu-profile/{name}-1.json"
-
-
-def test_an_unknown_schema_is_refused() -> None:
-    with pytest.raises(SettingsError, match="no schema is called 'page'"):
-        gpu_profile.schema("page")
 
 
 def test_tables_and_findings() -> None:

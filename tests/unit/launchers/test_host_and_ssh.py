@@ -10,7 +10,6 @@ from typing import TypeVar, cast
 import pytest
 
 from gpu_profile.command import Command, Result, Steps
-from gpu_profile.doctor import gpu_counters
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.launcher import JobState
@@ -241,16 +240,3 @@ def test_ids_that_are_none() -> None:
             SSH.logs(job_id, follow=False)
     with pytest.raises(SettingsError, match="no host"):
         plan(SshLauncher(**{**vars(SSH), "address": ""}).gpus())
-
-
-def test_counters_are_a_file_and_a_word_about_it() -> None:
-    (allow,) = plan(gpu_counters.allow_counters(RemoteHost(host="gpu"), root=False))
-    assert allow.argv[-1] == "sudo --non-interactive tee -- /etc/modprobe.d/gpu-profile.conf"
-    assert allow.stdin == "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"
-    (restrict,) = plan(gpu_counters.restrict_counters(RemoteHost(), root=True))
-    assert restrict.argv == ("rm", "-f", "--", "/etc/modprobe.d/gpu-profile.conf")
-    with pytest.raises(ToolError, match="sudo asks for a password"):
-        driven(
-            gpu_counters.allow_counters(RemoteHost(), root=False),
-            [said("sudo: a password is required", 1)],
-        )
