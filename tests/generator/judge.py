@@ -1,7 +1,8 @@
 """Hold what the analysis says of a synthetic run against the truth."""
 
+import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,12 +13,15 @@ from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
+from tests.generator.parallel import ParallelProgram, draw_parallel
+from tests.generator.parallel_run import simulate_parallel
 from tests.generator.program import Program, draw_program
-from tests.generator.simulate import Run, Truth, simulate
+from tests.generator.simulate import KERNELS, Run, Truth, simulate
 
 Cause = tuple[str, str]  # a finding's kind and cause
 STEADY = 4  # the first step that counts: compiling and autotuning are over
 FEWEST = 3  # with fewer whole steps there is no repetition to find
+PARALLEL_SHARE = 0.25  # of the runs
 NAMED_COST = 0.10  # a cause that costs this part of the step must be named
 
 NAMES: dict[str, set[Cause]] = {
@@ -32,6 +36,9 @@ NAMES: dict[str, set[Cause]] = {
     "launch": {("host_bound", "launch")},
     "exposed": {("exposed_communication", "transfer")},
     "every_nth": {("idle", "data"), ("idle", "host")},
+    "uneven_stage": {("pipeline", "stage")},
+    "uneven_experts": {("experts", "compute")},
+    "slow_gpu": {("straggler", "compute")},
 }
 """What names a plant: one of these on its ranks."""
 ALSO: dict[str, set[Cause]] = {
@@ -52,7 +59,7 @@ class Verdict:
     """`cost`: the planted cause's part of the step, by a twin of the run without it. `wrong`:
     findings that no plant explains. `steps`: what is wrong with the steps, "" for nothing."""
 
-    program: Program
+    program: Program | ParallelProgram
     cost: float
     named: bool
     wrong: tuple[str, ...]
@@ -66,10 +73,23 @@ class Verdict:
 
 
 def judge_seed(seed: int) -> Verdict:
-    """Draw, run, read and judge the program of a seed."""
+    """Draw, run, read and judge the program of a seed: one in four has groups of ranks."""
+    if random.Random(seed).random() < PARALLEL_SHARE:
+        return judge_parallel(seed)
     program = draw_program(seed)
-    run = simulate(program)
-    cost = planted_cost(run)
+    return _judge_run(simulate(program), lambda: simulate(program.without_plant()))
+
+
+def judge_parallel(seed: int) -> Verdict:
+    """Judge a program whose ranks do different work."""
+    program = draw_parallel(seed)
+    return _judge_run(
+        simulate_parallel(program), lambda: simulate_parallel(program.without_plant())
+    )
+
+
+def _judge_run(run: Run, simulate_plain: Callable[[], Run]) -> Verdict:
+    program, cost = run.program, _planted_cost(run, simulate_plain)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         paths = run.save(Path(folder))
         databases = [stack.enter_context(Database.open(path)) for path in paths]
@@ -94,19 +114,22 @@ def _in_the_job(findings: Sequence[Finding], databases: Sequence[Database]) -> t
     )
 
 
-def planted_cost(run: Run) -> float:
-    """The part of a step that the planted cause takes: against the same run without it."""
-    if run.program.plant.name == "nothing":
+def _planted_cost(run: Run, simulate_plain: Callable[[], Run]) -> float:
+    """The part of a step that the planted cause takes: against the same run without it.
+
+    0.0 where the window holds no GPU work, because the host was ahead by the whole of it.
+    """
+    recorded = any(report.rows[KERNELS] for report in run.recordings.values())
+    if run.program.plant.name == "nothing" or not recorded:
         return 0.0
-    plain = simulate(run.program.without_plant()).truth.step_ms(STEADY)
-    return 1 - plain / run.truth.step_ms(STEADY)
+    return 1 - simulate_plain().truth.step_ms(STEADY) / run.truth.step_ms(STEADY)
 
 
 def _told(finding: Finding) -> str:
     return f"{finding.kind}/{finding.cause} on {finding.ranks}, {finding.ms_per_step:.3f} ms"
 
 
-def _true(finding: Finding, program: Program) -> bool:
+def _true(finding: Finding, program: Program | ParallelProgram) -> bool:
     cause, plant = (finding.kind, finding.cause), program.plant
     if cause == ("synchronization", "sync") and program.item_each_step:
         return True
@@ -116,7 +139,7 @@ def _true(finding: Finding, program: Program) -> bool:
     return known and set(finding.ranks) <= set(plant.ranks)
 
 
-def _named(findings: Sequence[Finding], program: Program) -> bool:
+def _named(findings: Sequence[Finding], program: Program | ParallelProgram) -> bool:
     plant = program.plant
     return any(
         (finding.kind, finding.cause) in NAMES[plant.name] and finding.ranks == plant.ranks

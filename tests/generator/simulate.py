@@ -1,9 +1,11 @@
 """Run a synthetic program on modelled hosts and GPUs: its reports, and the truth about them."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.generator.parallel import ParallelProgram
 from tests.generator.program import Program
 from tests.unit.analysis.synthetic import (
     US,
@@ -69,7 +71,7 @@ class Machine:
 class Run:
     """`recordings` by file name."""
 
-    program: Program
+    program: Program | ParallelProgram
     recordings: dict[str, Recording]
     truth: Truth
 
@@ -86,12 +88,12 @@ def simulate(program: Program) -> Run:
     end = tuple(max(rank.free, rank.talked) for rank in machine.ranks)
     for rank in machine.ranks:
         rank.synchronize()
-    truth = Truth(_frozen(machine.host), _frozen(machine.first), end)
-    _cut_window(machine, truth)
-    return Run(program, _reports(machine), truth)
+    truth = Truth(frozen(machine.host), frozen(machine.first), end)
+    keep_between(program.window, machine.ranks, truth)
+    return Run(program, name_reports(machine.ranks, program.hosts, program.clock_error_us), truth)
 
 
-def _frozen(lists: list[list[int]]) -> tuple[tuple[int, ...], ...]:
+def frozen(lists: list[list[int]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(one) for one in lists)
 
 
@@ -132,7 +134,7 @@ def _start_up(machine: Machine) -> None:
 
 def _run_step(machine: Machine, step: int) -> None:
     program, ranks = machine.program, machine.ranks
-    operations = [_operation_counts(rank) for rank in ranks]
+    operations = [count_operations(rank) for rank in ranks]
     for rank in ranks:
         machine.host[rank.rank].append(rank.now)
         _fetch_batch(machine, rank, step)
@@ -143,14 +145,14 @@ def _run_step(machine: Machine, step: int) -> None:
         if program.marks != "none":
             rank.range("train_step", machine.host[rank.rank][-1])
     for rank, counts in zip(ranks, operations, strict=True):
-        machine.first[rank.rank].append(_first_start(rank, counts))
+        machine.first[rank.rank].append(find_first_start(rank, counts))
 
 
-def _operation_counts(rank: Rank) -> dict[str, int]:
+def count_operations(rank: Rank) -> dict[str, int]:
     return {table: len(rank.recording.rows[table]) for table in OPERATIONS}
 
 
-def _first_start(rank: Rank, counts: dict[str, int]) -> int:
+def find_first_start(rank: Rank, counts: dict[str, int]) -> int:
     """When the rank's first operation since these counts started."""
     return min(
         int(str(row[0]))
@@ -240,18 +242,17 @@ def _optimize(machine: Machine, rank: Rank, step: int) -> None:
         rank.item()
 
 
-def _cut_window(machine: Machine, truth: Truth) -> None:
+def keep_between(window: tuple[float, float] | None, ranks: Sequence[Rank], truth: Truth) -> None:
     """Keep what nsys does with --delay and --duration: calls in the window, and all their work."""
-    program = machine.program
-    if program.window is None:
+    if window is None:
         return
     first, last = min(begins[0] for begins in truth.gpu), max(truth.end)
-    start, end = (first + int(share * (last - first)) for share in program.window)
-    for recording in {id(rank.recording): rank.recording for rank in machine.ranks}.values():
-        _keep_between(recording, start, end)
+    start, end = (first + int(share * (last - first)) for share in window)
+    for recording in {id(rank.recording): rank.recording for rank in ranks}.values():
+        _cut_recording(recording, start, end)
 
 
-def _keep_between(recording: Recording, start: int, end: int) -> None:
+def _cut_recording(recording: Recording, start: int, end: int) -> None:
     rows = recording.rows
     rows[RUNTIME] = [row for row in rows[RUNTIME] if start <= int(str(row[0])) < end]
     calls = {(int(str(row[3])) & ~0xFFFFFF, row[4]) for row in rows[RUNTIME]}
@@ -265,17 +266,19 @@ def _cut(row: Row, end: int) -> Row:
     return row if int(str(row[1])) <= end else (row[0], None, *row[2:])
 
 
-def _reports(machine: Machine) -> dict[str, Recording]:
-    """By file name, each with its host and its session's start."""
-    program, found = machine.program, dict[str, Recording]()
-    for rank in machine.ranks:
+def name_reports(
+    ranks: Sequence[Rank], hosts: int = 1, clock_error_us: float = 0.0
+) -> dict[str, Recording]:
+    """The recordings by file name, each with its host and its session's start."""
+    reports = dict[str, Recording]()
+    for rank in ranks:
         recording = rank.recording
-        if any(recording is other for other in found.values()):
+        if any(recording is other for other in reports.values()):
             continue
-        host = rank.rank * program.hosts // program.ranks
+        host = rank.rank * hosts // len(ranks)
         recording.origin = 1_000_003 * rank.rank
-        error = round(program.clock_error_us * US) if host else 0
+        error = round(clock_error_us * US) if host else 0
         recording.add("TARGET_INFO_SESSION_START_TIME", EPOCH_NS + recording.origin + error)
         recording.add("TARGET_INFO_SYSTEM_ENV", "Hostname", f"host{host}")
-        found[f"rank{rank.rank}.host{host}.sqlite"] = recording
-    return found
+        reports[f"rank{rank.rank}.host{host}.sqlite"] = recording
+    return reports

@@ -142,6 +142,11 @@ class View:
         states = self.facts.states
         return self.mean(states.end - states.start) / 1e6
 
+    @property
+    def host_ms(self) -> float:
+        """The host's time in a step, less that in blocking calls and full launch queues (ms)."""
+        return self.mean(np.r_[0, self.facts.host_active]) / 1e6 if self.has_steps else 0.0
+
     def share(self, *states: str) -> float:
         """The part of the step in these states, 0 to 1."""
         return self.ms(*states) / self.step_ms if self.step_ms else 0.0

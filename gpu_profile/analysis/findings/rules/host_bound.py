@@ -20,14 +20,20 @@ HOST_ADVICE = (
 
 def judge_host_bound(views: Sequence[View]) -> Judgement:
     """Find steps whose pace is that of the host's launches: short gaps before most operations."""
-    idle_views = [view for view in views if view.share("idle_launch") >= IDLE_SHARE]
+    idle_views = [view for view in views if _launch_ms(view) >= IDLE_SHARE * view.step_ms > 0]
     return judge_state(
         "host_bound", "launch", idle_views, _launch_ms, _launch_evidence, HOST_ADVICE
     )
 
 
 def _launch_ms(view: View) -> float:
-    return view.ms("idle_launch")
+    """The idle time in a step before late launches.
+
+    A blocking call takes the lead of a host that is faster than its GPU, so its gaps are not
+    counted. A host that needs longer for a step than its GPU would be late without the call, too.
+    """
+    own, launch = view.mean(view.facts.states.own["busy"]) / 1e6, view.ms("idle_launch")
+    return launch + (view.ms("idle_sync") if view.host_ms > own and launch else 0.0)
 
 
 def _launch_evidence(views: Sequence[View]) -> tuple[str, ...]:
@@ -42,7 +48,10 @@ RULE = FindingRule(
     rows=(
         FindingRow(
             causes=("launch",),
-            when="the GPU idles 10 % of the step by cause `launch` (see the idle causes below)",
+            when=(
+                "the GPU idles 10 % of the step by cause `launch` (see the idle causes below). "
+                "Cause `sync` counts too where the host needs longer for a step than the GPU"
+            ),
         ),
     ),
     holds_tracing_cost=True,

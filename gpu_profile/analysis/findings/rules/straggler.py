@@ -112,14 +112,9 @@ def _host_excess(suspects: Suspects, gaps: float) -> float:
     if not all(view.has_steps for view in (*suspects.late, *suspects.others)):
         return gaps
 
-    def active(view: View) -> float:
-        # host_active has no value for the whole span, which View.mean() expects first: prepend a
-        # 0.
-        return view.mean(np.r_[0, view.facts.host_active]) / 1e6
-
-    late = float(np.mean([active(view) for view in suspects.late]))
+    late = float(np.mean([view.host_ms for view in suspects.late]))
     # A slower host delays the other ranks only as far as its GPU also idles more.
-    return min(gaps, late - float(np.median([active(view) for view in suspects.others])))
+    return min(gaps, late - float(np.median([view.host_ms for view in suspects.others])))
 
 
 def _make_finding(suspects: Suspects) -> Finding | None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,23 @@ def test_in_a_step_of_two_milliseconds_one_long_pause_is_no_slow_launch(
 ) -> None:
     found = {(finding.kind, finding.cause) for finding in diagnosed(training, tmp_path).findings}
     assert found == ({expected} if expected else set())
+
+
+@pytest.mark.parametrize(("host_us", "kinds"), [(230, {"host_bound"}), (150, set())])
+def test_a_host_that_is_slower_than_its_gpu_is_told_also_if_it_asks_for_a_value(
+    host_us: float, kinds: set[str], tmp_path: Path
+) -> None:
+    """Eight long kernels of a step follow upon eight short ones, before which the GPU idles."""
+
+    def launches_short(rank: Rank) -> None:
+        for _ in range(8):
+            rank.work(host_us)
+            rank.kernel(100)
+
+    training = Training(layers=8, kernel_us=300, host_us=host_us, data=launches_short)
+    asking = replace(training, after=Rank.item)
+    found = {finding.kind for finding in diagnosed(asking, tmp_path).findings}
+    assert found == {"synchronization", *kinds}
 
 
 def test_a_pause_in_every_second_step_of_two_milliseconds_is_told(tmp_path: Path) -> None:

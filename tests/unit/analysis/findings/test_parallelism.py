@@ -69,6 +69,13 @@ def test_two_busy_ranks_are_named_together(tmp_path: Path) -> None:
     assert kinds(diagnosis) == {("experts", (1, 2), "compute")}
 
 
+def test_experts_with_a_tenth_more_tokens_are_no_straggler(tmp_path: Path) -> None:
+    """Two of four ranks compute for 12 tokens where the others do for 10: a load of 1.09."""
+    shares = (10 << 16, 12 << 16, 12 << 16, 10 << 16)
+    diagnosis = diagnosed(experts((1500, 1800, 1800, 1500), shares), tmp_path)
+    assert kinds(diagnosis) == {("experts", (1, 2), "compute")}
+
+
 def test_uneven_experts_are_named_beside_a_slow_host(tmp_path: Path) -> None:
     """Rank 0 waits for the experts of rank 1, which waits as long for the host of rank 0."""
     shares = (1 << 19, 3 << 19)
