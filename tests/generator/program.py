@@ -56,6 +56,16 @@ class Plant:
 
 
 @dataclass(frozen=True)
+class Phases:
+    """What a loop does beside training: it evaluates every n-th step (0: never), before the step's
+    own work or behind it, and its rank 0 saves the weights after every n-th."""
+
+    evaluate_every: int = 0
+    evaluates_first: bool = False
+    save_every: int = 0
+
+
+@dataclass(frozen=True)
 class Program:
     """A data-parallel training. Times in us; `forward` and `backward` are a layer's kernels as
     (name, time). `jitter`: the spread of kernels' and host times (0.01 is 1 %). `window`: which
@@ -84,6 +94,7 @@ class Program:
     log_every: int
     item_each_step: bool
     window: tuple[float, float] | None
+    phases: Phases
     plant: Plant
 
     def without_plant(self) -> "Program":
@@ -131,11 +142,27 @@ def draw_program(seed: int) -> Program:
         log_every=draw.choice((0, 0, 4, 10)),
         item_each_step=draw.random() < 0.3,
         window=draw.choice((None, None, None, (draw.uniform(0, 0.2), draw.uniform(0.7, 1)))),
+        phases=Phases(),
         plant=Plant(),
     )
+    program = replace(program, phases=_draw_phases(program))
     # Communication alone is never worth a word: 4 % of the step at most.
     transfer = draw.uniform(0.005, 0.04) * program.step_us / program.buckets
     return replace(program, transfer_us=transfer, plant=_draw_plant(draw, ranks))
+
+
+def _draw_phases(program: Program) -> Phases:
+    """Half of the programs only train.
+
+    Where an evaluation belongs tells the first step of the whole program, if its optimizer is
+    known. Otherwise each belongs to the step before.
+    """
+    draw = random.Random(f"phases {program.seed}")
+    if draw.random() < 0.5:
+        return Phases()
+    known = any("multi_tensor" in name for name, _ in program.optimizer)
+    first = known and program.window is None and draw.random() < 0.5
+    return Phases(draw.choice((0, 5, 8)), first, draw.choice((0, 5, 7)))
 
 
 def _draw_kernels(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.generator.parallel import ParallelProgram
+from tests.generator.phases import evaluate, evaluates, save_weights
 from tests.generator.program import Program
 from tests.unit.analysis.synthetic import (
     US,
@@ -137,6 +138,8 @@ def _run_step(machine: Machine, step: int) -> None:
     operations = [count_operations(rank) for rank in ranks]
     for rank in ranks:
         machine.host[rank.rank].append(rank.now)
+        if evaluates(program, step, first=True):
+            evaluate(machine, rank)
         _fetch_batch(machine, rank, step)
     for micro in range(program.accumulation):
         _micro_batch(machine, step, last=micro == program.accumulation - 1)
@@ -144,6 +147,10 @@ def _run_step(machine: Machine, step: int) -> None:
         _optimize(machine, rank, step)
         if program.marks != "none":
             rank.range("train_step", machine.host[rank.rank][-1])
+        if evaluates(program, step, first=False):
+            evaluate(machine, rank)
+    if program.phases.save_every and (step + 1) % program.phases.save_every == 0:
+        save_weights(machine, ranks[0])
     for rank, counts in zip(ranks, operations, strict=True):
         machine.first[rank.rank].append(find_first_start(rank, counts))
 

@@ -110,6 +110,15 @@ class View:
         """
         return windows[1 + self.first : 1 + self.behind] if self.has_steps else windows[:1]
 
+    def frequency(self, counts: IntArray) -> float:
+        """The part of the steady steps with at least one event, of counts by window (without steps:
+        the number of events).
+
+        The ten copies of a checkpoint in every fifth step are two a step, but in a fifth of them.
+        """
+        values = self.steady(counts)
+        return float(np.mean(values > 0)) if self.has_steps else float(values[0])
+
     def ms(self, *states: str) -> float:
         """The time in these states, in ms for one step."""
         return sum(self.mean(self.split.spent[state]) for state in states) / 1e6

@@ -106,7 +106,7 @@ def steps_by_optimizer(launches: Launches, cycles: Cycles) -> Repetition:
     if first[0] < 0:
         first = first[1:]  # a window cuts the first step
     else:
-        first = include_evaluations(launches.token, first, np.maximum(default, 0))
+        first = include_evaluations(launches, first, np.maximum(default, 0), size)
     return Repetition(first, int(last[-1]) + 1, float(cycles.alike.mean()), size)
 
 
@@ -212,7 +212,22 @@ def steps_by_pause(launches: Launches, cycles: Cycles) -> Repetition:
     end = min(len(launches), int(first[-1]) + usual)
     if end - first[-1] < SHORT * usual:
         first, end = first[:-1], int(first[-1])
+    first = _without_short_stretches(launches, first, end, usual)
     return Repetition(first, end, float(cycles.alike.mean()), usual)
+
+
+def _without_short_stretches(launches: Launches, first: IntArray, end: int, usual: int) -> IntArray:
+    """The steps without the batches of an evaluation, which lack the backward pass.
+
+    Such a batch belongs to the step before, or behind where an evaluation begins the first step.
+    """
+    whole = np.diff(np.r_[first, end]) >= SHORT * usual
+    kept = np.flatnonzero(whole)
+    if not len(kept):
+        return first
+    behind = first[np.r_[0, kept[:-1] + 1]]
+    behind[0] = 0
+    return include_evaluations(launches, first[kept], behind, usual)
 
 
 def _phase(launches: Launches, rows: IntArray, size: int, cycles: Cycles) -> int:

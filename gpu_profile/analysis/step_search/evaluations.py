@@ -7,35 +7,49 @@ The first step tells: if the same launches come before it, the loop evaluates fi
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.step_search.launches import Launches
 
-# A log or a count of tokens takes up to 24 launches; an evaluation runs a model.
-FEWEST_LAUNCHES = 25
+# An evaluation launches at least a tenth of what a step does. Logs launch less, and fewer than 8
+# launches can be alike by chance.
+LEAST_SIZE, FEWEST_LAUNCHES = 0.1, 8
 # The first evaluation may choose other kernels for a few of its launches.
 SAME = 0.9
 
 
-def include_evaluations(token: IntArray, first: IntArray, behind: IntArray) -> IntArray:
+def include_evaluations(
+    launches: Launches, first: IntArray, behind: IntArray, size: int
+) -> IntArray:
     """The rows of the steps' first launches, where evaluations begin steps.
 
-    `token` is a number for each launch; `first` are the rows at which the training part of each
-    step begins, `behind` the rows after which the step before has ended (of the first step: 0).
+    `first` are the rows at which the training part of each step begins, `behind` the rows after
+    which the step before has ended (of the first step: 0), `size` the launches of a usual step.
     """
-    size = first - behind
-    between = np.flatnonzero(size >= FEWEST_LAUNCHES)
-    lengths = [
-        int(size[row])
-        for row in between[between > 0]
-        if _is_same(token, int(first[row]), int(first[0]), int(size[row]))
-    ]
-    if not lengths:
-        return first
-    length = min(lengths)
-    evaluates = [_is_same(token, row, int(first[0]), length) for row in first.tolist()]
-    return np.where((size >= length) & evaluates, first - length, first)
+    fewest = max(FEWEST_LAUNCHES, int(LEAST_SIZE * size))
+    length = np.zeros(len(first), np.int64)
+    for row in (1 + np.flatnonzero((first - behind)[1:] >= fewest)).tolist():
+        same = _count_same(launches.token, int(behind[row]), int(first[row]), int(first[0]))
+        if same >= fewest and _is_whole(launches, int(behind[row]), int(first[row]), same):
+            length[row] = same
+    if length.any():
+        length[0] = np.median(length[length > 0])
+    return first - length
 
 
-def _is_same(token: IntArray, one: int, other: int, length: int) -> bool:
-    """Whether the `length` launches before two rows are nearly the same."""
-    if min(one, other) < length:
-        return False
-    return bool(np.mean(token[one - length : one] == token[other - length : other]) >= SAME)
+def _count_same(token: IntArray, behind: int, one: int, other: int) -> int:
+    """How many launches before row `one`, down to `behind`, are those before row `other`."""
+    most = min(one - behind, other)
+    same = (token[one - most : one] == token[other - most : other])[::-1]
+    fits = same & (np.cumsum(same) >= SAME * np.arange(1, most + 1))
+    return int(np.flatnonzero(fits)[-1]) + 1 if fits.any() else 0
+
+
+def _is_whole(launches: Launches, behind: int, one: int, same: int) -> bool:
+    """Whether these launches are the whole evaluation: no more of their kernels come before.
+
+    Frameworks check the evaluation with two batches before the first step (Lightning). Weights
+    that are saved before an evaluation are copies alone.
+    """
+    kernel = ~(launches.to_device | launches.to_host)
+    before, own = slice(behind, one - same), slice(one - same, one)
+    rest = launches.token[before][kernel[before]]
+    return not len(rest) or float(np.isin(rest, launches.token[own]).mean()) <= 1 - SAME

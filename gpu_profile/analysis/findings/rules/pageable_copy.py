@@ -16,7 +16,7 @@ from gpu_profile.analysis.findings.finding import (
 from gpu_profile.analysis.findings.rank_facts import CopyTime
 
 # A copy that happens in fewer than every other step is not part of the loop.
-COPIES_PER_STEP = 0.5
+LEAST_FREQUENCY = 0.5
 PAGEABLE_ADVICE = (
     "Pin the host's memory (DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
     "non_blocking=True, a step ahead on its own stream."
@@ -30,7 +30,7 @@ def judge_pageable_copy(views: Sequence[View]) -> Judgement:
     pageable_views = [
         view
         for view in views
-        if _pageable_count(view) >= COPIES_PER_STEP
+        if _pageable_frequency(view) >= LEAST_FREQUENCY
         and _pageable_ms(view) >= COPY_SHARE * view.step_ms
     ]
     if not pageable_views:
@@ -50,8 +50,9 @@ def _list_pageable(view: View) -> list[tuple[int, CopyTime]]:
     return [(kind, copy) for (kind, pageable), copy in copies if pageable and kind in DIRECTIONS]
 
 
-def _pageable_count(view: View) -> float:
-    return sum(view.mean(copy.count) for _, copy in _list_pageable(view))
+def _pageable_frequency(view: View) -> float:
+    counts = [copy.count for _, copy in _list_pageable(view)]
+    return view.frequency(np.sum(counts, axis=0)) if counts else 0.0
 
 
 def _pageable_ms(view: View) -> float:

@@ -14,7 +14,7 @@ from gpu_profile.analysis.findings.idle_time import (
 
 # A call in every other step belongs to the loop. It must cost 1 % of the step in idle time. Where
 # calls hold the host for a quarter of the step, 0.3 % are enough, as the host has no lead then.
-SYNCS_PER_STEP, SYNC_SHARE = 0.5, 0.01
+LEAST_FREQUENCY, SYNC_SHARE = 0.5, 0.01
 HELD_SHARE, HELD_SYNC_SHARE = 0.25, 0.003
 # A call that returns sooner did not wait (with nothing to wait for it takes 2 to 4 us).
 HELD_NS = 5_000
@@ -35,7 +35,7 @@ def judge_synchronization(views: Sequence[View]) -> Judgement:
         return Judgement()
     names = {name for view in paying for name in _list_habits(view)}
     blocked_views = [
-        v for v in views if any(_per_step(v, name) >= SYNCS_PER_STEP for name in names)
+        v for v in views if any(_frequency(v, name) >= LEAST_FREQUENCY for name in names)
     ]
     gain = float(np.mean([view.mean(view.facts.sync_cost) for view in paying])) / 1e6
     evidence = (*_sync_evidence(paying), *note_missing_steps(paying))
@@ -48,13 +48,17 @@ def _per_step(view: View, name: str) -> float:
     return view.mean(view.facts.blockers[name][0]) if name in view.facts.blockers else 0.0
 
 
+def _frequency(view: View, name: str) -> float:
+    return view.frequency(view.facts.blockers[name][0]) if name in view.facts.blockers else 0.0
+
+
 def _list_habits(view: View) -> list[str]:
     """The synchronising calls that this rank makes in most steps and that block the host."""
     return [
         name
         for name, (count, held, copies) in sorted(view.facts.blockers.items())
         if not copies
-        and view.mean(count) >= SYNCS_PER_STEP
+        and view.frequency(count) >= LEAST_FREQUENCY
         and view.mean(held) >= HELD_NS * view.mean(count)
     ]
 
@@ -67,7 +71,7 @@ def _longest_held(view: View) -> list[str]:
     held |= {
         name: view.mean(blockers[name][1])
         for name in copies
-        if _per_step(view, name) >= SYNCS_PER_STEP
+        if _frequency(view, name) >= LEAST_FREQUENCY
     }
     ordered = sorted(held, key=lambda name: (-held[name], name))
     return [name for name in ordered[:MOST_CALLS] if held[name] >= 0.01 * held[ordered[0]]]

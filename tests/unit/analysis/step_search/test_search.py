@@ -104,6 +104,32 @@ def evaluates_first(program: Program, number: int) -> None:
         program.launch([TO_HOST] * 30)
 
 
+def saves_and_evaluates_first(program: Program, number: int) -> None:
+    """Step 9, 19, … saves, and then the next one evaluates."""
+    evaluates_first(program, number)
+    if number % 10 == 9:
+        program.launch([TO_HOST] * 30)
+
+
+def checks_the_evaluation(program: Program, number: int) -> None:
+    """Two batches of the evaluation before the first step; later six behind every tenth."""
+    if number == 0:
+        program.launch([*range(EVALUATION, EVALUATION + 50)] * 2)
+    plain(program, number)
+    if number % 10 == 9:
+        program.launch([*range(EVALUATION, EVALUATION + 50)] * 6)
+
+
+def evaluates_without_a_known_optimizer(program: Program, number: int) -> None:
+    program.step()
+    program.launch([TO_DEVICE])
+    program.network()
+    program.launch([HEAD + 40])
+    if number % 8 == 7:
+        for _ in range(3):
+            program.launch([TO_DEVICE, *range(LAYER, LAYER + 18), HEAD, TO_HOST])
+
+
 def saves(program: Program, number: int) -> None:
     plain(program, number)
     if number % 15 == 14:
@@ -226,6 +252,9 @@ PROGRAMS = (
     logs,
     evaluates,
     evaluates_first,
+    saves_and_evaluates_first,
+    checks_the_evaluation,
+    evaluates_without_a_known_optimizer,
     saves,
     routes,
     decodes,
@@ -273,7 +302,16 @@ def test_a_window_that_cuts_steps(act: Callable[[Program, int], None], cut: floa
     assert np.isin(found.first[1:-1], program.begins).mean() >= 0.8
 
 
-@pytest.mark.parametrize("act", [evaluates, evaluates_first])
+@pytest.mark.parametrize(
+    "act",
+    [
+        evaluates,
+        evaluates_first,
+        saves_and_evaluates_first,
+        checks_the_evaluation,
+        evaluates_without_a_known_optimizer,
+    ],
+)
 def test_an_evaluation_belongs_to_the_step_that_the_first_one_tells(
     act: Callable[[Program, int], None],
 ) -> None:
