@@ -8,7 +8,7 @@ Prints a line a plant, then the first runs that are wrong. A seed repeats its ru
 import argparse
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.generator.judge import NAMED_COST, Verdict, judge_seed
@@ -26,30 +26,28 @@ def main() -> None:
         verdicts = list(pool.map(judge_seed, seeds, chunksize=8))
     print(f"seeds {seeds.start} to {seeds.stop - 1}")
     print(*_lines(verdicts), sep="\n")
-    faults = [one for one in verdicts if one.wrong or one.steps or not _satisfied(one)]
+    faults = [one for one in verdicts if one.wrong or one.steps or one.misses]
     print(*faults[: chosen.show], sep="\n")
-
-
-def _satisfied(verdict: Verdict) -> bool:
-    return verdict.named or verdict.cost < NAMED_COST
 
 
 def _lines(verdicts: Sequence[Verdict]) -> list[str]:
     groups = defaultdict[str, list[Verdict]](list)
     for verdict in verdicts:
-        groups[verdict.program.plant.name].append(verdict)
+        for name in [plant.name for plant in verdict.program.plants] or ["nothing"]:
+            groups[name].append(verdict)
     causes = Counter(text.split(" on ")[0] for one in verdicts for text in one.wrong)
-    lines = [_line(name, group) for name, group in sorted(groups.items())]
-    return [*lines, _line("all", verdicts), f"wrong: {dict(causes.most_common())}"]
+    lines = [_line(name, group, {name}) for name, group in sorted(groups.items())]
+    return [*lines, _line("all", verdicts, set(groups)), f"wrong: {dict(causes.most_common())}"]
 
 
-def _line(name: str, group: Sequence[Verdict]) -> str:
-    costly = [one for one in group if one.cost >= NAMED_COST]
-    named = sum(one.named for one in costly)
+def _line(name: str, group: Sequence[Verdict], plants: Container[str]) -> str:
+    costs = [cost for one in group for cost in one.costs if cost.plant.name in plants]
+    costly = [cost for cost in costs if cost.share >= NAMED_COST]
+    named = sum(cost.named for cost in costly)
     wrong = sum(bool(one.wrong) for one in group)
     steps = sum(bool(one.steps) for one in group)
     return (
-        f"{name:13} {len(group):5} runs, {wrong:4} with a wrong cause, {steps:4} with wrong steps, "
+        f"{name:14} {len(group):5} runs, {wrong:4} with a wrong cause, {steps:4} with wrong steps, "
         f"{named} of {len(costly)} of {NAMED_COST:.0%} or more named"
     )
 

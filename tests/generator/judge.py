@@ -2,7 +2,7 @@
 
 import random
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from tests.generator.parallel import ParallelProgram, draw_parallel
 from tests.generator.parallel_run import simulate_parallel
-from tests.generator.program import Program, draw_program
+from tests.generator.program import Plant, Program, draw_program
 from tests.generator.simulate import KERNELS, Run, Truth, simulate
 
 Cause = tuple[str, str]  # a finding's kind and cause
@@ -25,7 +25,6 @@ PARALLEL_SHARE = 0.25  # of the runs
 NAMED_COST = 0.10  # a cause that costs this part of the step must be named
 
 NAMES: dict[str, set[Cause]] = {
-    "nothing": set(),
     "slow_kernels": {("straggler", "compute")},
     "more_kernels": {("straggler", "compute")},
     "slow_host": {("straggler", "host"), ("straggler", "data")},
@@ -55,41 +54,53 @@ ALSO: dict[str, set[Cause]] = {
 
 
 @dataclass(frozen=True)
+class Cost:
+    """A planted cause, the part of the step that it takes (by a twin of the run without it), and
+    whether a finding names it."""
+
+    plant: Plant
+    share: float
+    named: bool
+
+    @property
+    def missed(self) -> bool:
+        return self.share >= NAMED_COST and not self.named
+
+    def __str__(self) -> str:
+        named = "named" if self.named else "not named"
+        return f"{self.plant.name} on {self.plant.ranks}, {self.share:.0%} of a step, {named}"
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """`cost`: the planted cause's part of the step, by a twin of the run without it. `wrong`:
-    findings that no plant explains. `steps`: what is wrong with the steps, "" for nothing."""
+    """`wrong`: findings that no plant explains. `steps`: what is wrong with the steps, "" for
+    nothing."""
 
     program: Program | ParallelProgram
-    cost: float
-    named: bool
+    costs: tuple[Cost, ...]
     wrong: tuple[str, ...]
     steps: str
     unjudged: tuple[str, ...] = field(default=())
 
+    @property
+    def misses(self) -> tuple[Cost, ...]:
+        return tuple(cost for cost in self.costs if cost.missed)
+
     def __str__(self) -> str:
-        plant = self.program.plant
-        text = f"seed {self.program.seed}: {plant.name} on {plant.ranks}, {self.cost:.0%} of a step"
-        return f"{text}; named {self.named}; wrong {list(self.wrong)}; steps {self.steps!r}"
+        planted = "; ".join(map(str, self.costs)) or "nothing"
+        text = f"seed {self.program.seed}: {planted}"
+        return f"{text}; wrong {list(self.wrong)}; steps {self.steps!r}"
 
 
 def judge_seed(seed: int) -> Verdict:
     """Draw, run, read and judge the program of a seed: one in four has groups of ranks."""
-    if random.Random(seed).random() < PARALLEL_SHARE:
-        return judge_parallel(seed)
-    program = draw_program(seed)
-    return _judge_run(simulate(program), lambda: simulate(program.without_plant()))
+    parallel = random.Random(seed).random() < PARALLEL_SHARE
+    return judge_program(draw_parallel(seed) if parallel else draw_program(seed))
 
 
-def judge_parallel(seed: int) -> Verdict:
-    """Judge a program whose ranks do different work."""
-    program = draw_parallel(seed)
-    return _judge_run(
-        simulate_parallel(program), lambda: simulate_parallel(program.without_plant())
-    )
-
-
-def _judge_run(run: Run, simulate_plain: Callable[[], Run]) -> Verdict:
-    program, cost = run.program, _planted_cost(run, simulate_plain)
+def judge_program(program: Program | ParallelProgram) -> Verdict:
+    """Run, read and judge a program."""
+    run = _run(program)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         paths = run.save(Path(folder))
         databases = [stack.enter_context(Database.open(path)) for path in paths]
@@ -97,7 +108,17 @@ def _judge_run(run: Run, simulate_plain: Callable[[], Run]) -> Verdict:
         findings = _in_the_job(diagnosis.findings, databases)
         steps = steps_error(run, databases)
     wrong = tuple(_told(finding) for finding in findings if not _true(finding, program))
-    return Verdict(program, cost, _named(findings, program), wrong, steps, diagnosis.unjudged)
+    costs = tuple(
+        Cost(plant, planted_cost(run, plant), _named(findings, plant, program))
+        for plant in program.plants
+    )
+    return Verdict(program, costs, wrong, steps, diagnosis.unjudged)
+
+
+def _run(program: Program | ParallelProgram) -> Run:
+    if isinstance(program, ParallelProgram):
+        return simulate_parallel(program)
+    return simulate(program)
 
 
 def _in_the_job(findings: Sequence[Finding], databases: Sequence[Database]) -> tuple[Finding, ...]:
@@ -114,15 +135,15 @@ def _in_the_job(findings: Sequence[Finding], databases: Sequence[Database]) -> t
     )
 
 
-def _planted_cost(run: Run, simulate_plain: Callable[[], Run]) -> float:
-    """The part of a step that the planted cause takes: against the same run without it.
+def planted_cost(run: Run, plant: Plant) -> float:
+    """The part of a step that a planted cause takes: against the same run without it.
 
     0.0 where the window holds no GPU work, because the host was ahead by the whole of it.
     """
-    recorded = any(report.rows[KERNELS] for report in run.recordings.values())
-    if run.program.plant.name == "nothing" or not recorded:
+    if not any(report.rows[KERNELS] for report in run.recordings.values()):
         return 0.0
-    return 1 - simulate_plain().truth.step_ms(STEADY) / run.truth.step_ms(STEADY)
+    plain = _run(run.program.without(plant))
+    return 1 - plain.truth.step_ms(STEADY) / run.truth.step_ms(STEADY)
 
 
 def _told(finding: Finding) -> str:
@@ -130,20 +151,28 @@ def _told(finding: Finding) -> str:
 
 
 def _true(finding: Finding, program: Program | ParallelProgram) -> bool:
-    cause, plant = (finding.kind, finding.cause), program.plant
+    cause = finding.kind, finding.cause
     if cause == ("synchronization", "sync") and program.item_each_step:
         return True
     if cause == ("capture", "no_gpu_work") and program.window is not None:
         return True  # a host can be so far ahead that all its calls lie before the window
-    known = cause in NAMES[plant.name] | ALSO.get(plant.name, set())
-    return known and set(finding.ranks) <= set(plant.ranks)
-
-
-def _named(findings: Sequence[Finding], program: Program | ParallelProgram) -> bool:
-    plant = program.plant
     return any(
-        (finding.kind, finding.cause) in NAMES[plant.name] and finding.ranks == plant.ranks
-        for finding in findings
+        cause in NAMES[plant.name] | ALSO.get(plant.name, set())
+        and set(finding.ranks) <= set(plant.ranks)
+        for plant in program.plants
+    )
+
+
+def _named(findings: Sequence[Finding], plant: Plant, program: Program | ParallelProgram) -> bool:
+    """Whether a finding names the plant on its ranks.
+
+    Beside a late rank, what all ranks have shows on the others alone, or on the late one alone.
+    """
+    several = len(program.plants) > 1
+    return any(
+        (one.kind, one.cause) in NAMES[plant.name]
+        and (one.ranks == plant.ranks or (several and set(one.ranks) <= set(plant.ranks)))
+        for one in findings
     )
 
 

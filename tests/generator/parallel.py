@@ -48,8 +48,12 @@ class ParallelProgram:
         stages, tensor, replicas = self.shape
         return stages * tensor * replicas
 
-    def without_plant(self) -> "ParallelProgram":
-        return replace(self, plant=Plant())
+    @property
+    def plants(self) -> tuple[Plant, ...]:
+        return () if self.plant.name == "nothing" else (self.plant,)
+
+    def without(self, plant: Plant) -> "ParallelProgram":
+        return replace(self, plant=self.plant if self.plant != plant else Plant())
 
     def stage_of(self, rank: int) -> int:
         """The ranks of a stage follow each other, those of a tensor group among them."""

@@ -42,6 +42,9 @@ PLANTS = (
     "exposed",
     "every_nth",
 )
+ALONE = ("slow_kernels", "more_kernels", "slow_host", "slow_copy")
+"""What one rank has, or two of eight."""
+SECOND = ("blocking", "pageable", "exposed", "launch", "loader")
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,15 @@ class Program:
     window: tuple[float, float] | None
     phases: Phases
     plant: Plant
+    second: Plant = Plant()
 
-    def without_plant(self) -> "Program":
-        return replace(self, plant=Plant())
+    @property
+    def plants(self) -> tuple[Plant, ...]:
+        return tuple(one for one in (self.plant, self.second) if one.name != "nothing")
+
+    def without(self, plant: Plant) -> "Program":
+        kept = [one if one != plant else Plant() for one in (self.plant, self.second)]
+        return replace(self, plant=kept[0], second=kept[1])
 
     @property
     def step_us(self) -> float:
@@ -148,7 +157,8 @@ def draw_program(seed: int) -> Program:
     program = replace(program, phases=_draw_phases(program))
     # Communication alone is never worth a word: 4 % of the step at most.
     transfer = draw.uniform(0.005, 0.04) * program.step_us / program.buckets
-    return replace(program, transfer_us=transfer, plant=_draw_plant(draw, ranks))
+    program = replace(program, transfer_us=transfer, plant=_draw_plant(draw, ranks))
+    return replace(program, second=_draw_second(program))
 
 
 def _draw_phases(program: Program) -> Phases:
@@ -172,10 +182,21 @@ def _draw_kernels(
 
 
 def _draw_plant(draw: random.Random, ranks: int) -> Plant:
-    alone = ("slow_kernels", "more_kernels", "slow_host", "slow_copy")
-    name = draw.choice([name for name in PLANTS if ranks > 1 or name not in (*alone, "exposed")])
+    names = [name for name in PLANTS if ranks > 1 or name not in (*ALONE, "exposed")]
+    return _size_plant(draw, draw.choice(names), ranks)
+
+
+def _draw_second(program: Program) -> Plant:
+    """A fifth of the programs whose one rank is late have something else on all ranks, too."""
+    draw = random.Random(f"second {program.seed}")
+    if program.plant.name not in ALONE or draw.random() < 0.5:
+        return Plant()
+    return _size_plant(draw, draw.choice(SECOND), program.ranks)
+
+
+def _size_plant(draw: random.Random, name: str, ranks: int) -> Plant:
     owners = tuple(range(ranks))
-    if name in alone:
+    if name in ALONE:
         owners = tuple(sorted(draw.sample(owners, 1 if ranks < 6 else draw.choice((1, 2)))))
     every = draw.randint(2, 5) if name == "every_nth" else 1
     size = draw.choice((draw.uniform(0.02, 0.1), draw.uniform(0.1, 0.6))) * every

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.generator.parallel import ParallelProgram
 from tests.generator.phases import evaluate, evaluates, save_weights
-from tests.generator.program import Program
+from tests.generator.program import Plant, Program
 from tests.unit.analysis.synthetic import (
     US,
     Rank,
@@ -55,6 +55,11 @@ class Machine:
         self.host = [[] for _ in self.ranks]
         self.first = [[] for _ in self.ranks]
 
+    def plant(self, rank: Rank, *names: str) -> Plant | None:
+        """What of these names is planted on the rank."""
+        plants = self.program.plants
+        return next((one for one in plants if one.name in names and rank.rank in one.ranks), None)
+
     def spread(self, rank: Rank) -> float:
         """A factor near 1."""
         return max(0.5, self.draws[rank.rank].gauss(1.0, self.program.jitter))
@@ -62,8 +67,7 @@ class Machine:
     def kernel(self, rank: Rank, name: str, time: float) -> None:
         rank.work(self.program.host_us * self.spread(rank))
         factor = self.spread(rank)
-        plant = self.program.plant
-        if plant.name == "slow_kernels" and rank.rank in plant.ranks:
+        if plant := self.plant(rank, "slow_kernels"):
             factor *= 1 + plant.size
         rank.kernel(time * factor, name)
 
@@ -170,25 +174,25 @@ def find_first_start(rank: Rank, counts: dict[str, int]) -> int:
 
 
 def _fetch_batch(machine: Machine, rank: Rank, step: int) -> None:
-    program, plant, start = machine.program, machine.program.plant, rank.now
+    program, start = machine.program, rank.now
     rank.work(10)
-    mine = rank.rank in plant.ranks
-    if mine and plant.name in ("slow_host", "loader", "every_nth") and step % plant.every == 0:
-        rank.work(_host_delay_us(program))
-    if mine and plant.name == "slow_copy":
+    for name in ("slow_host", "loader", "every_nth"):
+        if (plant := machine.plant(rank, name)) and step % plant.every == 0:
+            rank.work(_host_delay_us(program, plant))
+    if plant := machine.plant(rank, "slow_copy"):
         rank.copy(plant.size * program.step_us * 0.05, gb_per_s=50)
     rank.copy(0.5, gb_per_s=50)
-    if mine and plant.name == "pageable":
+    if plant := machine.plant(rank, "pageable"):
         rank.copy(plant.size * program.step_us * 0.01, gb_per_s=10, pageable=True)
     if program.marks == "phases":
         rank.range("data", start)
 
 
-def _host_delay_us(program: Program) -> float:
+def _host_delay_us(program: Program, plant: Plant) -> float:
     """What costs the planted part of the step, after the lead that the host has over the GPU."""
     host = program.launches * (program.host_us + 6.0)
     lead = 0.0 if program.item_each_step else max(0.0, program.step_us - host)
-    return program.plant.every * lead + program.plant.size * program.step_us
+    return plant.every * lead + plant.size * program.step_us
 
 
 def _micro_batch(machine: Machine, step: int, last: bool) -> None:
@@ -211,27 +215,26 @@ def _micro_batch(machine: Machine, step: int, last: bool) -> None:
 
 
 def _layer(machine: Machine, rank: Rank, kernels: tuple[tuple[str, float], ...], step: int) -> None:
-    program, plant = machine.program, machine.program.plant
-    mine = rank.rank in plant.ranks
+    program = machine.program
     for name, time in kernels:
         if step < program.slow_steps:
             rank.work(1000 / (step + 1))  # compiling, autotuning
-        if mine and plant.name == "launch":
+        if plant := machine.plant(rank, "launch"):
             # The host needs this longer for each launch than the GPU for the kernel.
             rank.work(max(0.0, program.step_us / program.launches - 6) + plant.size * time)
         machine.kernel(rank, name, time)
-        if mine and plant.name == "more_kernels":
+        if plant := machine.plant(rank, "more_kernels"):
             machine.kernel(rank, name, plant.size * time)
-    if mine and plant.name == "blocking":
+    if plant := machine.plant(rank, "blocking"):
         share = plant.size * program.step_us / (2 * program.layers * program.accumulation)
         rank.synchronize()
         rank.work(share)
 
 
 def _reduce_bucket(machine: Machine) -> None:
-    program, plant = machine.program, machine.program.plant
+    program = machine.program
     transfer = program.transfer_us
-    if plant.name == "exposed":
+    if plant := machine.plant(machine.ranks[0], "exposed"):
         transfer += plant.size * program.step_us / program.buckets
     all_reduce(machine.ranks, transfer, overlap=True)
 

@@ -205,6 +205,7 @@ def steps_by_pause(launches: Launches, cycles: Cycles) -> Repetition:
     rows = cycles.place[:-1][cycles.alike & (sizes == usual)]
     offset = _phase(launches, rows, usual, cycles) if len(rows) else 0
     target = np.r_[cycles.place[0] - usual, cycles.place] + offset
+    target = target[target < len(launches)]
     low, high = np.r_[-1, target[:-1]], np.r_[target[1:], len(launches)]
     first = _openings(launches, rows + offset, target, low, high)
     first[1:] = np.where(first[1:] >= 0, first[1:], target[1:])

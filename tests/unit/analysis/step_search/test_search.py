@@ -319,6 +319,17 @@ def test_an_evaluation_belongs_to_the_step_that_the_first_one_tells(
     assert steps_of(program).first.tolist() == program.begins
 
 
+def test_a_window_that_ends_with_a_step_holds_no_begin_of_the_next() -> None:
+    """The step has three copies and no known optimizer; its last two copies are no step."""
+    program = Program()
+    for _ in range(12):
+        program.step()
+        program.launch([TO_DEVICE] * 3)
+        program.network()
+        program.launch([HEAD + 40])
+    assert steps_of(program).first.tolist() == program.begins
+
+
 def test_layers_in_no_order_are_no_steps() -> None:
     program = Program()
     program.launch(np.random.default_rng(5).integers(LAYER, LAYER + 9, 4000).tolist())
