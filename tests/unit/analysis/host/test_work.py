@@ -1,0 +1,150 @@
+"""What the host did while the GPU idled: functions, waits, loading, as evidence."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.activity.idle import LAUNCH, STALL, SYNC
+from gpu_profile.analysis.host.stacks import Frame, Stack
+from gpu_profile.analysis.host.waits import QUEUE, SLEEP
+from gpu_profile.analysis.host.work import HostWork, host_work, load_host_record, top_functions
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+from tests.unit.analysis.scenarios import Act, Training
+from tests.unit.analysis.synthetic import MS, Rank
+
+FETCH = ("fetch", "/venv/site-packages/torch/utils/data/_utils/fetch.py", 57)
+TRAIN = ("train", "/home/me/train.py", 30)
+PACKAGE = "/venv/lib/python3.12/site-packages"
+
+
+def work_of(after: Act, folder: Path, steps: int = 12) -> dict[int, HostWork]:
+    """The work of a rank that does `after` at the end of each step."""
+    report = Training(ranks=1, steps=steps, after=after).save(folder)
+    with Database.open(report) as database:
+        (activity,) = activities_of(database, Scope())
+        return host_work(activity, load_host_record(database))
+
+
+def stack_of(*frames: tuple[str, str, int]) -> Stack:
+    return tuple(Frame(*frame) for frame in frames)
+
+
+def test_a_function_of_the_user_comes_before_those_that_it_calls() -> None:
+    json = ("encode", f"{PACKAGE}/json/encoder.py", 200)
+    stacks = [
+        *[stack_of(("train", "/home/me/train.py", 9), json)] * 2,
+        stack_of(("train", "/home/me/train.py", 12), json),
+        *[stack_of(("log", "/home/me/log.py", 5))] * 2,
+        stack_of(json),
+    ]
+    assert top_functions(stacks) == [
+        ("train (train.py:9), in encode (encoder.py:200)", 3),
+        ("log (log.py:5)", 2),
+        ("encode (encoder.py:200)", 1),
+    ]
+    assert top_functions([]) == []
+
+
+def test_equal_counts_are_in_the_order_of_names() -> None:
+    stacks = [stack_of((name, "/home/me/a.py", 1)) for name in ("c", "a", "b")]
+    assert [name for name, _ in top_functions(stacks)] == ["a (a.py:1)", "b (a.py:1)", "c (a.py:1)"]
+
+
+def test_a_work_without_samples_and_waits_says_nothing() -> None:
+    work = HostWork(idle=10 * MS)
+    assert (work.lines(), work.is_loading, work.before_input) == ([], False, False)
+    assert HostWork().lines() == []
+
+
+def test_functions_with_a_fifth_of_the_samples_are_shown() -> None:
+    functions = ("a (a.py:1)", 15), ("b (b.py:2)", 4), ("c (c.py:3)", 1)
+    work = HostWork("Python", 20, 0, functions, idle=40 * MS, steps=4)
+    assert work.lines() == [
+        "75 % of 20 Python samples in it: a (a.py:1), 7.50 ms a step",
+        "20 % of 20 Python samples in it: b (b.py:2), 2.00 ms a step",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("samples", "loading", "waited", "has_loader", "expected"),
+    [
+        (20, 10, 0, False, True),
+        (20, 9, 9, True, False),
+        (4, 4, 0, False, False),
+        (4, 4, 5, True, True),
+        (0, 0, 4, True, False),
+        (0, 0, 9, False, False),
+    ],
+)
+def test_a_host_that_loads_data(
+    samples: int, loading: int, waited: int, has_loader: bool, expected: bool
+) -> None:
+    """By half of five samples or more; with fewer, by waits of a program with a data loader."""
+    work = HostWork(
+        "Python", samples, loading, idle=10, waits={QUEUE: waited}, has_loader=has_loader
+    )
+    assert work.is_loading == expected
+
+
+def test_the_kind_of_a_wait_is_said_from_half_of_the_time_on() -> None:
+    work = HostWork(idle=10 * MS, waits={QUEUE: 5 * MS, SLEEP: 4 * MS}, to_device=8 * MS)
+    assert work.lines() == [
+        "50 % of it the thread waited for a queue, a pipe or another process",
+        "80 % of it ends with a copy to the GPU, as a new batch does",
+    ]
+
+
+def test_a_stall_has_its_functions_and_waits(tmp_path: Path) -> None:
+    """The kernels of a step end some 8 ms after the host begins to load for 20 ms."""
+
+    def load(rank: Rank) -> None:
+        start = rank.now
+        rank.wait_for("poll", 20_000)
+        rank.sample(start, FETCH, TRAIN)
+
+    work = work_of(load, tmp_path)[STALL]
+    assert work.kind == "Python"
+    assert work.samples == work.loading > 20
+    assert work.functions == (("train (train.py:30), in fetch (fetch.py:57)", work.samples),)
+    assert work.waits == {QUEUE: pytest.approx(work.idle, rel=0.05)}
+    assert work.idle / work.steps == pytest.approx(12 * MS, rel=0.2)
+    assert work.is_loading
+    assert not work.before_input
+
+
+@pytest.mark.parametrize(("saves", "expected"), [(False, True), (True, False)])
+def test_a_gap_that_ends_with_a_new_batch(saves: bool, expected: bool, tmp_path: Path) -> None:
+    """A copy to the GPU after a checkpoint's copy to the host is no batch that came late."""
+
+    def load(rank: Rank) -> None:
+        if saves:
+            call = rank.call("cudaMemcpyAsync_v3020", 5)
+            row = (rank.free, rank.free + 100, 0, 7, call, rank.process, 1 << 20, 2, 2, 1)
+            rank.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", *row)
+            rank.free += 100
+        rank.work(20_000)
+        rank.copy(1)
+
+    assert work_of(load, tmp_path)[STALL].before_input == expected
+
+
+def test_blocking_calls_have_the_functions_that_made_them(tmp_path: Path) -> None:
+    def item(rank: Rank) -> None:
+        start = rank.now
+        rank.item()
+        rank.sample(start, ("loss", "/home/me/train.py", 12))
+
+    found = work_of(item, tmp_path)
+    ((name, count),) = found[SYNC].functions
+    assert (name, count) == ("loss (train.py:12)", found[SYNC].samples)
+    assert found[SYNC].steps in (11, 12)
+    assert not found[SYNC].waits
+
+
+def test_a_host_that_runs_ahead_left_no_gap(tmp_path: Path) -> None:
+    found = work_of(lambda rank: None, tmp_path)
+    assert LAUNCH not in found
+    assert STALL not in found
+    assert (found[SYNC].samples, found[SYNC].to_device) == (0, 0)
