@@ -51,6 +51,9 @@ ALSO: dict[str, set[Cause]] = {
     "every_nth": {("host_bound", "launch")},
 }
 """What is true beside it."""
+# Where the hosts are slow at each launch, more kernels on one rank make its host late, too.
+TOGETHER: dict[tuple[str, ...], set[Cause]] = {("more_kernels", "launch"): {("straggler", "host")}}
+"""What is true of two plants together, on the first one's ranks."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +159,9 @@ def _true(finding: Finding, program: Program | ParallelProgram) -> bool:
         return True
     if cause == ("capture", "no_gpu_work") and program.window is not None:
         return True  # a host can be so far ahead that all its calls lie before the window
+    together = TOGETHER.get(tuple(plant.name for plant in program.plants), set())
     return any(
-        cause in NAMES[plant.name] | ALSO.get(plant.name, set())
+        cause in NAMES[plant.name] | ALSO.get(plant.name, set()) | together
         and set(finding.ranks) <= set(plant.ranks)
         for plant in program.plants
     )

@@ -47,6 +47,9 @@ ALONE = ("slow_kernels", "more_kernels", "slow_host", "slow_copy")
 SECOND = ("blocking", "pageable", "exposed", "launch", "loader")
 
 
+FEWEST_WITH_PHASES = 16
+
+
 @dataclass(frozen=True)
 class Plant:
     """The planted cause: its `name` of PLANTS, the `ranks` that have it, its `size` as a part of
@@ -162,13 +165,13 @@ def draw_program(seed: int) -> Program:
 
 
 def _draw_phases(program: Program) -> Phases:
-    """Half of the programs only train.
+    """Half of the programs only train, and those of few steps: what comes once is no repetition.
 
     Where an evaluation belongs tells the first step of the whole program, if its optimizer is
     known. Otherwise each belongs to the step before.
     """
     draw = random.Random(f"phases {program.seed}")
-    if draw.random() < 0.5:
+    if draw.random() < 0.5 or program.steps < FEWEST_WITH_PHASES:
         return Phases()
     known = any("multi_tensor" in name for name, _ in program.optimizer)
     first = known and program.window is None and draw.random() < 0.5

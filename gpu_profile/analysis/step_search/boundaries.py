@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.anchors import Anchor
-from gpu_profile.analysis.step_search.evaluations import include_evaluations
+from gpu_profile.analysis.step_search.evaluations import (
+    SHORT,
+    include_evaluations,
+    leave_out_evaluations,
+)
 from gpu_profile.analysis.step_search.launches import (
     Flags,
     Launches,
@@ -21,7 +25,7 @@ from gpu_profile.analysis.step_search.launches import (
 OPENINGS = (8, 4, 2)
 # A stretch this far from the typical one (e.g. twice as many launches) counts as a step only
 # between others. A first step that autotunes or allocates the optimizer's state is nearer.
-FAR, SHORT = 1.0, 0.7
+FAR = 1.0
 # After the optimizer, launches that take less than 3 % of the step's GPU time can still belong to
 # the step: an average of the weights, the batches' copies and the counts of their tokens (HF
 # Trainer: 6 launches for each batch of the accumulation). The copy of a loss for a log is one of
@@ -132,7 +136,8 @@ def _tail(launches: Launches, last: IntArray, size: int) -> int:
     fetches its batches one step ahead). Otherwise it begins at the host's first long pause.
     """
     width = max(1, size // 4)
-    rows = last[last + max(width, size) < len(launches)]
+    rows = _before_usual(last)
+    rows = rows[rows + max(width, size) < len(launches)]
     if len(rows) < 2:
         return 0
     window = rows[:, None] + 1 + np.arange(size)
@@ -150,6 +155,19 @@ def _tail(launches: Launches, last: IntArray, size: int) -> int:
         pause = np.where(allowed[:few] & (np.arange(few) >= low), pauses[:few], 0)
         return int(np.argmax(pause >= LONG_PAUSE * pause.max()))
     return _behind_fetch(pauses, sent, copy, int(np.flatnonzero(allowed)[-1]))
+
+
+def _before_usual(last: IntArray) -> IntArray:
+    """The steps' last optimizer launches, without those before a step with a log or a checkpoint.
+
+    A step is usual if it launches as much as most do. Where less than a third are, all count:
+    tokens that are routed to experts change the number of launches.
+    """
+    size, counts = np.unique(np.diff(last), return_counts=True)
+    if not len(size) or counts.max() < max(2, len(last) / 3):
+        return last
+    is_usual = np.diff(last) == size[np.argmax(counts)]
+    return np.asarray(last[:-1][is_usual])
 
 
 def _zeroing(pauses: NDArray[np.float64], copy: int) -> float:
@@ -213,22 +231,8 @@ def steps_by_pause(launches: Launches, cycles: Cycles) -> Repetition:
     end = min(len(launches), int(first[-1]) + usual)
     if end - first[-1] < SHORT * usual:
         first, end = first[:-1], int(first[-1])
-    first = _without_short_stretches(launches, first, end, usual)
+    first = leave_out_evaluations(launches, first, end, usual)
     return Repetition(first, end, float(cycles.alike.mean()), usual)
-
-
-def _without_short_stretches(launches: Launches, first: IntArray, end: int, usual: int) -> IntArray:
-    """The steps without the batches of an evaluation, which lack the backward pass.
-
-    Such a batch belongs to the step before, or behind where an evaluation begins the first step.
-    """
-    whole = np.diff(np.r_[first, end]) >= SHORT * usual
-    kept = np.flatnonzero(whole)
-    if not len(kept):
-        return first
-    behind = first[np.r_[0, kept[:-1] + 1]]
-    behind[0] = 0
-    return include_evaluations(launches, first[kept], behind, usual)
 
 
 def _phase(launches: Launches, rows: IntArray, size: int, cycles: Cycles) -> int:

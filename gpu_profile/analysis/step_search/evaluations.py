@@ -14,6 +14,21 @@ from gpu_profile.analysis.step_search.launches import Launches
 LEAST_SIZE, FEWEST_LAUNCHES = 0.1, 8
 # The first evaluation may choose other kernels for a few of its launches.
 SAME = 0.9
+# A batch of an evaluation lacks the backward pass, which is half of the launches or more.
+SHORT = 0.7
+
+
+def leave_out_evaluations(launches: Launches, first: IntArray, end: int, size: int) -> IntArray:
+    """The steps without the batches of an evaluation, for programs whose optimizer is unknown.
+
+    Such a batch belongs to the step before, or behind where an evaluation begins the first step.
+    """
+    kept = np.flatnonzero(np.diff(np.r_[first, end]) >= SHORT * size)
+    if not len(kept):
+        return first
+    behind = first[np.r_[0, kept[:-1] + 1]]
+    behind[0] = 0
+    return include_evaluations(launches, first[kept], behind, size)
 
 
 def include_evaluations(

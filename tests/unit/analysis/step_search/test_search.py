@@ -120,6 +120,18 @@ def checks_the_evaluation(program: Program, number: int) -> None:
         program.launch([*range(EVALUATION, EVALUATION + 50)] * 6)
 
 
+def logs_and_saves_after_zeroing(program: Program, number: int) -> None:
+    """Half of the steps are followed by a log, a checkpoint or both; zeroing ends each step."""
+    program.step(10)
+    program.launch([TO_DEVICE])
+    program.network()
+    program.launch([OPTIMIZER] * 2 + [HEAD + 50])
+    if number % 3 == 2:
+        program.launch([HEAD + 9, TO_HOST])
+    if number % 4 == 3:
+        program.launch([TO_HOST] * 12)
+
+
 def evaluates_without_a_known_optimizer(program: Program, number: int) -> None:
     program.step()
     program.launch([TO_DEVICE])
@@ -252,6 +264,7 @@ PROGRAMS = (
     logs,
     evaluates,
     evaluates_first,
+    logs_and_saves_after_zeroing,
     saves_and_evaluates_first,
     checks_the_evaluation,
     evaluates_without_a_known_optimizer,
