@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.steps import common_steps, warm_up
-from gpu_profile.analysis.compare.rank_sets import check_samples
+from gpu_profile.analysis.compare.rank_sets import check_kernels, check_samples
 from gpu_profile.analysis.compare.samples import Metric, RankSamples, samples_of
 from gpu_profile.analysis.compare.significance import (
     ASSUMED_SPREAD,
@@ -159,6 +159,9 @@ def compare_samples(
         raise ReportError(what, "Compare runs of one kind; `invoke diagnose` says what is missing")
     for run in (*base[1:], *new):
         check_samples(base[0], run, metric)
+    for run_side, runs in (("base", base), ("new", new)):
+        for run in runs:
+            check_kernels(run, run_side)
     before = [_run_samples(run, metric, "base") for run in base]
     after = [_run_samples(run, metric, "new") for run in new]
     kernels = _kernel_table(base, new, fail_over)

@@ -11,6 +11,8 @@ from gpu_profile.analysis.compare.samples import Metric, RankSamples
 from gpu_profile.analysis.multi_report.survey import format_names
 from gpu_profile.errors import ReportError
 
+_HINT = "`invoke diagnose` says what the recording of that rank misses"
+
 
 @dataclass(frozen=True)
 class SideRanks:
@@ -66,14 +68,20 @@ def check_samples(base: Sequence[RankSamples], new: Sequence[RankSamples], metri
     _check_same(_with_kernels(base), _with_kernels(new), "no kernels to compare", "some")
 
 
+def check_kernels(ranks: Sequence[RankSamples], side: str) -> None:
+    """Raise ReportError if a rank of a run launched kernels and the report has none of them."""
+    if lost := {rank.rank for rank in ranks if rank.lost_kernels} - _with_kernels(ranks):
+        where = f"on rank {format_names(sorted(lost))}"
+        raise ReportError(f"the {side} run has no kernels {where}, though it launched some", _HINT)
+
+
 def _check_same(base: set[int], new: set[int], lack: str, other_has: str) -> None:
     """Raise ReportError if a rank is in one of the sets only. `lack`: "no kernels", e.g."""
     for side, ranks, other in (("base", base, new), ("new", new, base)):
         if lost := other - ranks:
             where = f"on rank {format_names(sorted(lost))}"
             raise ReportError(
-                f"the {side} run has {lack} {where}, and the other run has {other_has}",
-                "`invoke diagnose` says what the recording of that rank misses",
+                f"the {side} run has {lack} {where}, and the other run has {other_has}", _HINT
             )
 
 

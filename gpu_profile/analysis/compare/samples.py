@@ -8,6 +8,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity, find_owners
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
+from gpu_profile.analysis.activity.health import rank_health
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_parents
 from gpu_profile.analysis.activity.steps import Steps, find_steps, host_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
@@ -57,6 +58,8 @@ class RankSamples:
     kernels: Mapping[str, tuple[IntArray, IntArray]]
     on_host: bool = False
     """The report holds no GPU work, so the times are those on the host."""
+    lost_kernels: bool = False
+    """The report holds launches of kernels, and none of the kernels."""
 
 
 def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
@@ -76,7 +79,14 @@ def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
     else:
         _, times = kernels.get(metric.name, (None, np.empty(0, np.int64)))
         step = np.arange(len(times))
-    return RankSamples(activity.rank, steps, times, step, kernels)
+    lost = _lost_kernels(activity)
+    return RankSamples(activity.rank, steps, times, step, kernels, lost_kernels=lost)
+
+
+def _lost_kernels(activity: Activity) -> bool:
+    kind = activity.ops.kind
+    has_kernels = bool(np.any((kind == COMPUTE) | (kind == COMMUNICATION)))
+    return not has_kernels and rank_health(activity, "").unseen > 0
 
 
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:

@@ -69,6 +69,13 @@ def test_compare_fails_on_a_rank_without_kernels(four: Path, without_kernels: Pa
         assert "Traceback" not in done.stderr
 
 
+def test_compare_fails_where_both_runs_lost_the_kernels_of_a_rank(without_kernels: Path) -> None:
+    words = ("compare", f"--base={without_kernels}", f"--new={without_kernels}")
+    done = invoke(*words, directory=without_kernels)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert "error: the base run has no kernels on rank 1, though it launched some. " in done.stderr
+
+
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])
 def test_compare_fails_on_a_damaged_rank(four: Path, damaged: Path, form: str) -> None:
     for base, new in ((four, damaged), (damaged, four), (damaged, damaged)):
