@@ -188,6 +188,8 @@ def common_steps(ranks: Sequence[Steps]) -> tuple[tuple[int, int], ...]:
     """For each rank (first, last + 1) of the steps that every rank with steps has.
 
     A rank can have one step more at the edges of its recording. (0, 0) for a rank without steps.
+    Where one rank has a step behind another one's last, that last one has no known end: an
+    evaluation after it would count on one rank only. So it is left out.
     """
     lead = max((steps for steps in ranks if len(steps)), key=len, default=NO_STEPS)
     shifts = [_shift(lead, steps) for steps in ranks]
@@ -195,7 +197,10 @@ def common_steps(ranks: Sequence[Steps]) -> tuple[tuple[int, int], ...]:
         (shift, len(steps)) for shift, steps in zip(shifts, ranks, strict=True) if len(steps)
     ]
     low = max((shift for shift, _ in with_steps), default=0)
-    high = min((shift + size for shift, size in with_steps), default=0)
+    ends = [shift + size for shift, size in with_steps]
+    high = min(ends, default=0)
+    if max(ends, default=0) > high > low + FEWEST_STEPS:
+        high -= 1
     # the recordings do not overlap in time: use as many first steps as all ranks have
     if high <= low:
         return tuple(

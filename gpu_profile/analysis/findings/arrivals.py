@@ -105,18 +105,35 @@ def suspects_of(waits: Waits) -> Suspects | None:
     jumps = np.diff(mean[order])[: len(views) // 2]
     count = int(np.argmax(jumps)) + 1
     late, others = order[:count], order[count:]
-    ahead = waits.start[late].max(axis=0) - waits.start[others].max(axis=0)
-    if _compute_constancy(waits, ahead > 0, count / len(views)) < CONSTANCY:
+    if _compute_constancy(waits, _lead(waits, late, others) > 0, count / len(views)) < CONSTANCY:
         return None
+    suspects = _compare_arrivals(waits, late, others)
+    return suspects if suspects.gain_ms >= least_ms(views) else None
+
+
+def keep_late(waits: Waits, suspects: Suspects, kept: Sequence[View]) -> Suspects:
+    """The same suspects with only these late ranks, against the same others."""
+    numbers = [
+        np.array([row for row, view in enumerate(waits.views) if view in side])
+        for side in (kept, suspects.others)
+    ]
+    return _compare_arrivals(waits, *numbers)
+
+
+def _lead(waits: Waits, late: IntArray, others: IntArray) -> IntArray:
+    """For each collective, how long (ns) the others were there before the late ranks."""
+    return np.asarray(waits.start[late].max(axis=0) - waits.start[others].max(axis=0), np.int64)
+
+
+def _compare_arrivals(waits: Waits, late: IntArray, others: IntArray) -> Suspects:
+    ahead = _lead(waits, late, others)
     worst = int(np.argmax(ahead * waits.weight))
-    slow, rest = tuple(views[i] for i in late), tuple(views[i] for i in others)
+    slow, rest = (tuple(waits.views[row] for row in side) for side in (late, others))
     lateness = float((np.maximum(ahead, 0) * waits.weight).sum()) / rest[0].steps / 1e6
     lost = float(np.mean([view.ms("wait") + contention_ms(view, slow[0]) for view in rest]))
-    gain = min(lateness, lost)
-    if gain < least_ms(views):
-        return None
     place = (float(ahead[worst]) / 1e6, int(waits.start[:, worst].max()))
-    return Suspects(slow, rest, gain, int((ahead > 0).sum()), len(ahead), place)
+    last = int((ahead > 0).sum())
+    return Suspects(slow, rest, min(lateness, lost), last, len(ahead), place)
 
 
 def least_ms(views: Sequence[View]) -> float:

@@ -165,6 +165,11 @@ class View:
         """When the first steady step began (ns, the run's clock)."""
         return int(self.facts.states.start[1 + self.first if self.has_steps else 0])
 
+    @property
+    def end(self) -> int:
+        """When the last steady step ended (ns, the run's clock)."""
+        return int(self.facts.states.end[self.behind if self.has_steps else 0])
+
     def top_place(self, cause: int) -> tuple[GapPlace, float]:
         """(place, part 0 to 1) of the module or range with most of the idle time of this cause."""
         times = {place: ns for (why, place), ns in self.facts.gap_places.items() if why == cause}

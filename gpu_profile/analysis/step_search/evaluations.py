@@ -16,6 +16,8 @@ LEAST_SIZE, FEWEST_LAUNCHES = 0.1, 8
 SAME = 0.9
 # A batch of an evaluation lacks the backward pass, which is half of the launches or more.
 SHORT = 0.7
+# The last step of a window must be like some other one in 60 % of its launches.
+LIKE = 0.6
 
 
 def leave_out_evaluations(launches: Launches, first: IntArray, end: int, size: int) -> IntArray:
@@ -24,11 +26,25 @@ def leave_out_evaluations(launches: Launches, first: IntArray, end: int, size: i
     Such a batch belongs to the step before, or behind where an evaluation begins the first step.
     """
     kept = np.flatnonzero(np.diff(np.r_[first, end]) >= SHORT * size)
+    if len(kept) > 1 and not _begins_like(launches.token, first[kept], end):
+        kept = kept[:-1]
     if not len(kept):
         return first
     behind = first[np.r_[0, kept[:-1] + 1]]
     behind[0] = 0
     return include_evaluations(launches, first[kept], behind, size)
+
+
+def _begins_like(token: IntArray, first: IntArray, end: int) -> bool:
+    """Whether the last step launches what the others do, one after the other.
+
+    Two batches of an evaluation at the end of a window have as many launches as most of a step.
+    """
+    length = end - int(first[-1])
+    others = first[:-1]
+    window = token[others[others + length <= len(token)][:, None] + np.arange(length)]
+    same = (window == token[first[-1] : end]).mean(axis=1)
+    return not len(same) or bool(same.max() >= LIKE)
 
 
 def include_evaluations(

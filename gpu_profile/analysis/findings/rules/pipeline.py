@@ -126,7 +126,7 @@ def _period(views: Sequence[View]) -> _Period | None:
     if not with_steps:
         return None
     view = max(with_steps, key=lambda one: one.steps)
-    return _Period(view.start, int(view.facts.states.end[-1]), view.steps)
+    return _Period(view.start, view.end, view.steps)
 
 
 def _stages(chains: Sequence[tuple[View, ...]], period: _Period) -> _Stages:

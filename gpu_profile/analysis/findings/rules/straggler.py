@@ -1,6 +1,7 @@
 """Finding: one rank comes late to collectives again and again, and why."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from gpu_profile.analysis.findings.arrivals import (
     Suspects,
     Waits,
     contention_ms,
+    keep_late,
     least_ms,
     list_communicators,
     suspects_of,
@@ -24,6 +26,8 @@ from gpu_profile.analysis.findings.finding import (
 )
 from gpu_profile.analysis.findings.idle_time import DATA_ADVICE, list_stalls, waits_for_data
 
+# A late rank has the cause of the others if it has at least a quarter of what the worst one has.
+LEAST_PART = 0.25
 ADVICE = {
     "host": "Find what this rank's host does between launches (logging, checkpoints, data "
     "loading, a busy or wrongly bound CPU, another NUMA node); --preset=full names the function.",
@@ -47,7 +51,7 @@ def judge_straggler(views: Sequence[View]) -> Judgement:
         if suspects is None:
             notes += _describe_scattered(waits)
             continue
-        finding = _make_finding(suspects)
+        finding = _make_finding(_keep_guilty(waits, suspects))
         if finding is None:
             late = format_ranks(view.rank for view in suspects.late)
             notes.append(f"why {late} came last in collectives: nothing there stands out")
@@ -115,6 +119,22 @@ def _host_excess(suspects: Suspects, gaps: float) -> float:
     late = float(np.mean([view.host_ms for view in suspects.late]))
     # A slower host delays the other ranks only as far as its GPU also idles more.
     return min(gaps, late - float(np.median([view.host_ms for view in suspects.others])))
+
+
+def _keep_guilty(waits: Waits, suspects: Suspects) -> Suspects:
+    """The suspects without late ranks that lack the cause of the others.
+
+    A rank that saves checkpoints waits less than most, beside a rank whose GPU is slow.
+    """
+    excess = _measure_excess(suspects)
+    most = max(excess, key=lambda key: excess[key])
+    own = [_measure_excess(replace(suspects, late=(view,)))[most] for view in suspects.late]
+    kept = [
+        view
+        for view, value in zip(suspects.late, own, strict=True)
+        if value >= LEAST_PART * max(own)
+    ]
+    return keep_late(waits, suspects, kept) if len(kept) < len(suspects.late) else suspects
 
 
 def _make_finding(suspects: Suspects) -> Finding | None:

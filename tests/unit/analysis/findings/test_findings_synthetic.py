@@ -185,6 +185,14 @@ def test_the_straggler_costs_what_was_put_in(tmp_path: Path) -> None:
     assert "rank 2 arrived last in 11 of 11 collectives" in finding.evidence
 
 
+def test_a_rank_that_waits_less_for_another_reason_is_no_straggler(tmp_path: Path) -> None:
+    """Rank 1 computes for 3 ms more; rank 0 copies for 2 ms, so it waits for rank 1 for 1 ms."""
+    training = Training(only={0: lambda rank: rank.copy(100, gb_per_s=50), 1: computes})
+    (finding,) = diagnosed(training, tmp_path).findings
+    assert (finding.kind, finding.ranks, finding.cause) == ("straggler", (1,), "compute")
+    assert finding.evidence[0] == "rank 1 arrived last in 11 of 11 collectives"
+
+
 def test_jitter_makes_no_straggler(tmp_path: Path) -> None:
     """Each step another rank is late: the others wait, and nobody is to blame."""
     turn = dict.fromkeys(ALL, 0)

@@ -343,6 +343,17 @@ def test_a_window_that_ends_with_a_step_holds_no_begin_of_the_next() -> None:
     assert steps_of(program).first.tolist() == program.begins
 
 
+def test_an_evaluation_that_a_window_cuts_is_no_step() -> None:
+    """Its two batches of 30 launches come where a step has 65."""
+    program = Program()
+    for _ in range(12):
+        program.step()
+        program.launch([TO_DEVICE, *range(LAYER, LAYER + 32), *range(HEAD, HEAD + 32)])
+    for _ in range(2):
+        program.launch([TO_DEVICE, *range(LAYER, LAYER + 29)])
+    assert steps_of(program).first.tolist() == program.begins
+
+
 def test_layers_in_no_order_are_no_steps() -> None:
     program = Program()
     program.launch(np.random.default_rng(5).integers(LAYER, LAYER + 9, 4000).tolist())
