@@ -13,6 +13,8 @@ from tests.unit.agent.wrapper import PROFILE
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 WAITS = "echo ready; read -r _"
 """A shell script that waits for ever, as its standard input stays open."""
+SLEEPS = "until grep -qx sleep /proc/$!/comm; do :; done"
+"""Wait for a child that was forked: until it starts its program, its name is nsys too."""
 WATCH = """
 import subprocess, sys
 from process_tree import adopt_orphans
@@ -21,11 +23,14 @@ adopt_orphans()
 pipe = subprocess.PIPE
 child = subprocess.Popen(sys.argv[1:], stdin=pipe, stdout=pipe)
 child.stdout.readline()
-RoomWatch("/", wait_s=WAIT_S, look_s=0.1).end_nsys_that_waits(free=FREE)
+watch = RoomWatch("/", wait_s=WAIT_S, look_s=0.1)
+for _ in range(20):
+    if child.poll() is None:
+        watch.end_nsys_that_waits(free=FREE)
 print("runs" if child.poll() is None else "ended")
 child.stdin.close()
 """
-"""A process that starts its arguments, and then samples a folder that has FREE bytes left. A watch
+"""A process that starts its arguments, and then samples a folder with FREE bytes left. The watch
 ends everything below its process, so it is no part of the tests' process."""
 
 
@@ -60,12 +65,14 @@ def test_children_that_outlive_their_program_run_on(shell_path: str) -> None:
 
 
 def test_an_nsys_whose_program_runs_is_left_alone(shell_path: str) -> None:
-    assert watch(shell_path, "nsys", "-c", f"sleep 60 & {WAITS}; kill $!") == "runs"
+    script = f"sleep 60 & {SLEEPS}; {WAITS}; kill $!"
+    assert watch(shell_path, "nsys", "-c", script) == "runs"
 
 
 def test_an_nsys_is_left_alone_while_a_child_outlives_its_program(
     shell_path: str, tmp_path: Path
 ) -> None:
     """nsys waits for such a child, whose parent is no longer nsys."""
-    script = f"(sleep 60 & echo $! >{tmp_path}/child); {WAITS}; kill $(cat {tmp_path}/child)"
+    program = f"(sleep 60 & {SLEEPS}; echo $! >{tmp_path}/child)"
+    script = f"{program}; {WAITS}; kill $(cat {tmp_path}/child)"
     assert watch(shell_path, "nsys", "-c", script) == "runs"
