@@ -61,8 +61,11 @@ class Ops:
         kind.
         """
         if kinds not in self._unions:
-            chosen = is_among(self.kind, kinds) if kinds else np.ones(len(self.kind), bool)
-            self._unions[kinds] = Intervals.union(self.start[chosen], self.end[chosen])
+            start, end = self.start, self.end
+            if kinds:
+                chosen = is_among(self.kind, kinds)
+                start, end = start[chosen], end[chosen]
+            self._unions[kinds] = Intervals.union(start, end)
         return self._unions[kinds]
 
     @cached_property

@@ -94,16 +94,16 @@ def find_gaps(activity: Activity) -> Gaps:
     late = np.flatnonzero(cause == LAUNCH)
     blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op], calls)
     cut = gaps.start + blamed
-    reason = np.where(calls.moves[blamer], COPYING, SYNC) if len(calls.start) else cause
-    return _make_gaps(
-        np.r_[gaps.start, cut], np.r_[cut, gaps.end], np.r_[reason, cause], np.r_[next_op, next_op]
+    held, rest = np.flatnonzero(blamed), np.flatnonzero(cut < gaps.end)
+    start = np.r_[gaps.start[held], cut[rest]]
+    order = np.argsort(start, kind="stable")
+    reason = np.where(calls.moves[blamer[held]], COPYING, SYNC)
+    return Gaps(
+        start[order],
+        np.r_[cut[held], gaps.end[rest]][order],
+        np.r_[reason, cause[rest]][order],
+        np.r_[next_op[held], next_op[rest]][order],
     )
-
-
-def _make_gaps(start: IntArray, end: IntArray, cause: IntArray, next_op: IntArray) -> Gaps:
-    rows = np.flatnonzero(end > start)
-    rows = rows[np.argsort(start[rows], kind="stable")]
-    return Gaps(start[rows], end[rows], cause[rows], next_op[rows])
 
 
 @once_each

@@ -225,6 +225,8 @@ def _make_ops(parts: Sequence[Part], process: int, device: int, calls: Calls) ->
 
     def column(key: str) -> Any:  # noqa: ANN401
         empty = SPARSE.get(key)
+        if empty and not any(key in part for part in lane_parts):
+            return np.zeros(len(start), empty)
         cells = [
             np.zeros(len(part["start"]), empty) if empty and key not in part else part[key]
             for part in lane_parts

@@ -4,6 +4,7 @@ A table indexed by value takes O(n) where the range of values is small; a sort t
 """
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -65,8 +66,8 @@ def is_among(column: Integers, values: Iterable[int]) -> NDArray[np.bool_]:
     sought = np.fromiter(values, np.int64)
     if not len(sought) or not len(column):
         return np.zeros(len(column), bool)
-    if len(sought) <= 3:
-        return np.asarray(np.any([column == value for value in sought], axis=0))
+    if len(sought) <= 3:  # Python's integers do not widen a column of int8
+        return reduce(np.logical_or, [column == value for value in sought.tolist()])
     low, high = int(sought.min()), int(sought.max())
     if high - low > TABLE or low < -TABLE:
         return np.isin(column, sought)

@@ -27,11 +27,23 @@ class Intervals:
             start, end = start[order], end[order]
         if not len(start):
             return NOTHING
-        reach = np.maximum.accumulate(end)
+        reach = end if is_rising(end) else np.maximum.accumulate(end)
         opens = np.ones(len(start), bool)
         np.greater(start[1:], reach[:-1], out=opens[1:])
         first = np.flatnonzero(opens)
         return cls(start[first], reach[np.append(first[1:], len(start)) - 1])
+
+    @staticmethod
+    def covered(start: IntArray, end: IntArray) -> int:
+        """union(start, end).total in half the time, of intervals that do not end before they
+        start.
+        """
+        if not is_rising(start):
+            return Intervals.union(start, end).total
+        reach = end if is_rising(end) else np.maximum.accumulate(end)
+        own = reach - start
+        np.minimum(own[1:], reach[1:] - reach[:-1], out=own[1:])
+        return int(own.sum())
 
     @property
     def total(self) -> int:

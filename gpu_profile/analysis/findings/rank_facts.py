@@ -33,6 +33,7 @@ from gpu_profile.analysis.host.blocking_names import name_blocking_calls
 from gpu_profile.analysis.host.compilations import find_compilations
 from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
 from gpu_profile.analysis.modules.gap_places import GapPlace, find_gap_places
+from gpu_profile.analysis.modules.marks import load_marks
 from gpu_profile.analysis.modules.module_times import sum_by_module
 
 # A shorter kernel takes less time on the GPU than its launch takes on the host.
@@ -193,6 +194,8 @@ def _sum_kernels(activity: Activity) -> dict[str, KernelTime]:
 
 
 def _sum_module_times(activity: Activity) -> dict[str, int]:
+    if load_marks(activity.ranges) is None:
+        return {}
     ops = activity.ops
     rows = np.flatnonzero((ops.kind == COMPUTE) & _is_steady(activity, ops.start))
     rows = rows[~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])]
@@ -257,7 +260,7 @@ def _sum_blocking_calls(
 def _gap_places(activity: Activity) -> dict[tuple[int, GapPlace], int]:
     """Idle ns by (cause, place of the host)."""
     gaps = find_gaps(activity)
-    place, places = find_gap_places(activity, gaps)
+    place, places = find_gap_places(activity)
     # Each combination is encoded as one integer: np.unique on rows of a matrix takes seconds.
     code = gaps.cause * len(places) + place
     length = np.where(_is_steady(activity, gaps.start), gaps.end - gaps.start, 0)
@@ -272,10 +275,10 @@ def _find_longest(activity: Activity, offset_ns: int) -> dict[int, tuple[int, in
     gaps = find_gaps(activity)
     length, longest_by_step = gaps.end - gaps.start, {}
     steady = _is_steady(activity, gaps.start)
-    for cause in np.unique(gaps.cause[steady]):
+    for cause in list_distinct(gaps.cause[steady]):
         rows = np.flatnonzero((gaps.cause == cause) & steady)
         longest = rows[np.argmax(length[rows])]
-        longest_by_step[int(cause)] = (int(length[longest]), int(gaps.start[longest]) + offset_ns)
+        longest_by_step[cause] = (int(length[longest]), int(gaps.start[longest]) + offset_ns)
     return longest_by_step
 
 

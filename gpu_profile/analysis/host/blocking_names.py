@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity.activity import (
     Activity,
 )
 from gpu_profile.analysis.activity.idle import blocking_calls
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.labels import API_VERSION
 from gpu_profile.analysis.tables.statistics import encode_rows
@@ -72,14 +73,13 @@ def _copies_made(activity: Activity) -> IntArray:
 def _copy_before(activity: Activity, rows: IntArray, copies_by_call: IntArray) -> IntArray:
     """The call of the copy right before each of these calls on its thread, or NO_CALL."""
     calls = activity.calls
-    order = np.lexsort((calls.start, calls.thread))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    copy_calls = np.full(len(rows), NO_CALL)
-    for back in range(BEHIND_CALLS, 0, -1):
-        before = order[np.maximum(place[rows] - back, 0)]
-        near = calls.start[rows] - calls.end[before] <= BEHIND_NS
-        alike = (calls.thread[before] == calls.thread[rows]) & (before != rows)
-        copy = near & alike & (copies_by_call[before] != NOTHING)
-        copy_calls[copy] = before[copy]
+    copy_calls, threads = np.full(len(rows), NO_CALL), calls.thread[rows]
+    for thread in list_distinct(threads):
+        of_thread, own = np.flatnonzero(calls.thread == thread), np.flatnonzero(threads == thread)
+        place = np.searchsorted(of_thread, rows[own])
+        for back in range(BEHIND_CALLS, 0, -1):
+            before = of_thread[np.maximum(place - back, 0)]
+            near = calls.start[rows[own]] - calls.end[before] <= BEHIND_NS
+            copy = near & (before != rows[own]) & (copies_by_call[before] != NOTHING)
+            copy_calls[own[copy]] = before[copy]
     return copy_calls

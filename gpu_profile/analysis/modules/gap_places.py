@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.idle import Gaps, ranges_at
+from gpu_profile.analysis.activity.idle import Gaps, find_gaps, ranges_at
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE
 from gpu_profile.analysis.arrays.columns import encode_column
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.marks import DATA, fold_module
 from gpu_profile.analysis.modules.module_times import find_gap_owners
@@ -31,11 +32,13 @@ class GapPlace:
 NOWHERE = GapPlace("")
 
 
-def find_gap_places(activity: Activity, gaps: Gaps) -> tuple[IntArray, tuple[GapPlace, ...]]:
-    """(codes, places): the place of each gap is places[code].
+@once_each
+def find_gap_places(activity: Activity) -> tuple[IntArray, tuple[GapPlace, ...]]:
+    """(codes, places): the place of each of find_gaps() is places[code].
 
     A module counts before the program's own range, that before a phase of --annotate.
     """
+    gaps = find_gaps(activity)
     user, user_places = _find_user_ranges(activity, gaps)
     owners = find_gap_owners(activity, gaps)
     if owners is None:

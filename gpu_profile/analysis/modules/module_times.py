@@ -146,8 +146,10 @@ def _list_idle_times(activity: Activity) -> Iterator[tuple[Module, str, int]]:
 def find_gap_owners(activity: Activity, gaps: Gaps) -> Owners | None:
     """The owner of each idle gap: what the host did in the middle of it, up to the launch that
     ended it. A gap before an operation that was launched in time belongs to that operation's
-    launch.
+    launch. None without marks.
     """
+    if load_marks(activity.ranges) is None:
+        return None
     launched = activity.launched[gaps.next_op]
     in_time = is_among(gaps.cause, (QUEUED, LATENCY)) | (launched <= gaps.start)
     middle = (gaps.start + launched) // 2

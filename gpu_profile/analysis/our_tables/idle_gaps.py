@@ -52,10 +52,12 @@ def _build_rows(activity: Activity, offset_ns: int) -> list[Row]:
     if not len(gaps.start):
         return []
     span = int(activity.ops.end.max() - activity.ops.start[0])
-    place, places = find_gap_places(activity, gaps)
+    place, places = find_gap_places(activity)
     codes, combinations = encode_rows(gaps.cause, place, _next_calls(activity, gaps))
     length, rows = gaps.end - gaps.start, list[Row]()
-    order = np.argsort(codes.astype(np.int32), kind="stable")
+    # A stable sort of 16-bit integers takes linear time.
+    narrow = np.int16 if len(combinations) <= np.iinfo(np.int16).max else np.int64
+    order = np.argsort(codes.astype(narrow), kind="stable")
     edges = np.searchsorted(codes[order], np.arange(len(combinations) + 1))
     for number, (cause, name, code) in enumerate(combinations):
         chosen = order[edges[number] : edges[number + 1]]

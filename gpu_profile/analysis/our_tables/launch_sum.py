@@ -45,8 +45,10 @@ def _build_rows(activity: Activity) -> list[Row]:
     call, started = ops.call, ops.start
     if not has_call.all():
         call, started, depth = call[has_call], started[has_call], depth[has_call]
-    name, returned = calls.name[call], calls.end[call]
-    length, queue = returned - calls.start[call], np.maximum(started - returned, 0)
+    name, length = calls.name[call], calls.end[call]
+    queue = started - length  # from the end of the call
+    np.maximum(queue, 0, out=queue)
+    length -= calls.start[call]
     rows: list[Row] = []
     for code in list_distinct(name):
         chosen = np.flatnonzero(name == code)
@@ -61,10 +63,10 @@ def _build_rows(activity: Activity) -> list[Row]:
 
 def _compute_queue_depth(activity: Activity) -> IntArray:
     """The number of operations issued (with this one) and not finished at each launch."""
-    launched = np.sort(activity.launched)
-    finished = np.sort(activity.ops.end)
-    issued = np.searchsorted(launched, activity.launched, side="right")
-    return issued - np.searchsorted(finished, activity.launched, side="right")
+    launched = activity.launched
+    depth = np.searchsorted(np.sort(launched), launched, side="right")
+    depth -= np.searchsorted(np.sort(activity.ops.end), launched, side="right")
+    return depth
 
 
 def _compute_spread(values: IntArray) -> tuple[float, float, float, int]:

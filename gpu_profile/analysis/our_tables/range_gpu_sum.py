@@ -85,10 +85,10 @@ def _collect_rank(activity: Activity) -> RankRanges:
     times: list[RangeTime] = []
     for domain in list_distinct(activity.ranges.domain):
         times += _collect_domain(activity, activity.ranges.of_domain(domain))
-    free = find_owners(activity, activity.ranges.of_user()) == NO_RANGE
+    free = np.flatnonzero(find_owners(activity, activity.ranges.of_user()) == NO_RANGE)
     busy = _measure_busy(activity, free)
     op_time = int(activity.ops.duration[free].sum())
-    times.append(RangeTime(UNATTRIBUTED, 0, int(free.sum()), op_time, busy, busy, 0, 0))
+    times.append(RangeTime(UNATTRIBUTED, 0, len(free), op_time, busy, busy, 0, 0))
     return RankRanges(tuple(times), int(activity.ops.duration.sum()))
 
 
@@ -102,7 +102,10 @@ def _collect_domain(activity: Activity, ranges: Ranges) -> Iterator[RangeTime]:
         own = ranges.name == code
         spans = (last - first)[own & (last > NEVER)]
         if len(spans):
-            hits = _select_places(_with_inner(own, outer), owner), _select_places(own, owner)
+            hits = (
+                np.flatnonzero(_select_places(chosen, owner))
+                for chosen in (_with_inner(own, outer), own)
+            )
             instances = ranges.pick(np.flatnonzero(own))
             yield _measure_range(activity, instances, *hits, int(spans.sum()))
 
@@ -150,19 +153,20 @@ def _select_places(chosen: NDArray[np.bool_], place: IntArray) -> NDArray[np.boo
 def _measure_range(
     activity: Activity,
     instances: Ranges,
-    hit: NDArray[np.bool_],
-    own: NDArray[np.bool_],
+    hit: IntArray,
+    own: IntArray,
     span: int,
 ) -> RangeTime:
     """The times of one range name.
 
-    `hit` are the operations in any instance, `own` those of them without an inner range.
+    `hit` are the rows of the operations in any instance, `own` those of them without an inner
+    range.
     """
     closed = instances.end != FOREVER
     return RangeTime(
         name=instances.names[int(instances.name[0])],
         instances=len(instances.start),
-        ops=int(hit.sum()),
+        ops=len(hit),
         op_time=int(activity.ops.duration[hit].sum()),
         busy=_measure_busy(activity, hit),
         self_busy=_measure_busy(activity, own),
@@ -171,8 +175,8 @@ def _measure_range(
     )
 
 
-def _measure_busy(activity: Activity, ops: NDArray[np.bool_]) -> int:
-    return Intervals.union(activity.ops.start[ops], activity.ops.end[ops]).total
+def _measure_busy(activity: Activity, ops: IntArray) -> int:
+    return Intervals.covered(activity.ops.start[ops], activity.ops.end[ops])
 
 
 RANGE_GPU_SUM = Analysis(

@@ -34,6 +34,7 @@ Columns = dict[str, IntArray]
 
 SCHEMA_MAJOR = 3
 SCHEMA = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
+PART_ROWS = 1 << 19  # of kept columns: 4 MB a column
 MANY_NAMES = 100_000  # a model has some 100 kernels and 1,000 ranges
 OLD_OR_NEW = "Export it with an nsys from 2023.2 to 2026.5, or update gpu-profile"
 
@@ -158,7 +159,10 @@ class Database(Closing):
         """load(..., sort=False) in parts, to save memory in sums over large tables."""
         present = self._present(table, columns)
         if not present or self._kept.get(table):
-            yield self.load(table, *columns, only=only, sort=False)
+            rows = self.load(table, *columns, only=only, sort=False)
+            count = len(next(iter(rows.values())))
+            for first in range(0, max(1, count), PART_ROWS):
+                yield {name: cells[first : first + PART_ROWS] for name, cells in rows.items()}
             return
         for arrays in self._store.parts(table, present, only or {}):
             yield _fill_columns(columns, dict(zip(present, arrays, strict=True)), len(arrays[0]))
@@ -172,6 +176,11 @@ class Database(Closing):
         for array in arrays:
             array.flags.writeable = False
         self._kept[table] = dict(zip(columns_present, arrays, strict=True))
+
+    def forget(self, table: str, *columns: str) -> None:
+        """Free these kept columns; a later load() of them reads the file."""
+        kept = self._kept.get(table, {})
+        self._kept[table] = {name: array for name, array in kept.items() if name not in columns}
 
     def _integers(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]

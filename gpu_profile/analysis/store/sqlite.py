@@ -4,7 +4,6 @@ import array
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from gpu_profile.analysis.store.gzip_file import AGAIN, MOST_BYTES, extract_gzip
 from gpu_profile.analysis.store.schema import MISSING, subtract
 from gpu_profile.analysis.store.sqlite_cells import Damaged, Unsupported
 from gpu_profile.analysis.store.sqlite_pages import PageReader
-from gpu_profile.analysis.store.sqlite_text import LONGEST_TEXT, LONGEST_VALUE, text_of
+from gpu_profile.analysis.store.sqlite_text import LONGEST_TEXT, LONGEST_VALUE, make_decoder
 from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError
 
@@ -189,7 +188,7 @@ class SqliteStore:
         self.check_table(table)
         # Names are cut. What nsys says of the machine is read whole: 170 KB of it are common.
         longest = LONGEST_VALUE if table.startswith("TARGET_INFO") else LONGEST_TEXT
-        self._connection.text_factory = partial(text_of, notes=self.notes, longest=longest)
+        self._connection.text_factory = make_decoder(self.notes, longest)
         cells = [f"{quoted(name)}" for name in columns]
         return [row for rows in self._batches(table, cells, only) for row in rows]
 
@@ -252,7 +251,7 @@ def _open_connection(path: Path, notes: list[str]) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
     if hasattr(connection, "setlimit"):  # Python 3.11
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-    connection.text_factory = partial(text_of, notes=notes)
+    connection.text_factory = make_decoder(notes)
     # Without it SQLite reads a cell that goes out of its page from the memory behind that page.
     connection.execute("PRAGMA cell_size_check = ON")
     return connection

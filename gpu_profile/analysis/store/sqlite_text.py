@@ -1,5 +1,8 @@
 """Texts of SQLite as Python's, in bounded length and whatever their bytes are."""
 
+from collections.abc import Callable
+from functools import lru_cache, partial
+
 LONGEST_TEXT = 1 << 16  # bytes; the longest names of CUTLASS kernels have some 10^4
 LONGEST_VALUE = 1 << 28  # bytes; SQLite's own limit is 10^9, and it may hold three copies
 
@@ -14,3 +17,8 @@ def text_of(raw: bytes, notes: list[str], longest: int = LONGEST_TEXT) -> str:
     except UnicodeDecodeError:
         notes.append("texts that are not UTF-8 are shown with \N{REPLACEMENT CHARACTER}")
         return raw.decode("utf-8", "replace")
+
+
+def make_decoder(notes: list[str], longest: int = LONGEST_TEXT) -> Callable[[bytes], str]:
+    """text_of() with these arguments, which remembers 1024 texts: the names of ranges recur."""
+    return lru_cache(1024)(partial(text_of, notes=notes, longest=longest))

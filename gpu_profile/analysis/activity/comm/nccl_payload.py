@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,13 +153,14 @@ def _ranges(database: Database) -> Iterator[NcclRange]:
     schemas = _schemas(database)
     if not schemas or not database.has(NVTX, "binaryData", "textId"):
         return
-    names = _names(database)
+    # The calls of each step have the payloads of the step before: each is decoded once.
+    names, fields = _names(database), cache(partial(_fields, schemas=schemas))
     columns = ("start", "end", "globalTid", "textId", "binaryData")
     for start, end, thread, text, blob in database.rows(NVTX, *columns, only={"textId": names}):
         if start is None or end is None or thread is None:
             continue
-        fields = _fields(blob, schemas)
-        yield NcclRange(int(str(start)), int(str(end)), int(str(thread)), names[_id(text)], fields)
+        place = int(str(start)), int(str(end)), int(str(thread))
+        yield NcclRange(*place, names[_id(text)], fields(blob))
 
 
 def _id(value: Value) -> int:

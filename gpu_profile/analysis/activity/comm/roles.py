@@ -6,13 +6,15 @@ within a step.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from weakref import ref
 
 import numpy as np
 
-from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Collectives
+from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Arrivals, Collectives
 from gpu_profile.analysis.activity.states import RankSplit
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.tables.comm_kernels import (
     ALL_GATHER,
@@ -54,8 +56,25 @@ def short_ranks(ranks: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def find_groups(splits: Sequence[RankSplit]) -> dict[int, Group]:
-    """Every matched communicator, by its group number."""
+def find_groups(splits: Sequence[RankSplit]) -> Mapping[int, Group]:
+    """Every matched communicator, by its group number. A table and two findings ask for the same
+    ranks, so the result is cached as that of split_exposed().
+    """
+    if not splits:
+        return {}
+    first, *_ = arrivals = [one.arrivals for one in splits]
+    cache, key = _get_group_cache(first), tuple(map(ref, arrivals))
+    if key not in cache:
+        cache[key] = _group_ranks(splits)
+    return cache[key]
+
+
+@once_each
+def _get_group_cache(first: Arrivals) -> dict[tuple[object, ...], dict[int, Group]]:
+    return {}
+
+
+def _group_ranks(splits: Sequence[RankSplit]) -> dict[int, Group]:
     numbers = {int(number) for one in splits for number in list_distinct(one.arrivals.group)}
     groups = {}
     for number in sorted(numbers - {UNMATCHED}):
