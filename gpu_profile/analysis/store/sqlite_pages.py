@@ -148,20 +148,29 @@ class PageReader:
 
     def _leaves(self, root: int) -> IntArray:
         """The indexes of a table's leaf pages, from left to right; all are at the same depth."""
-        pages, level = self._map(), np.array([root - 1])
+        level = np.array([root - 1])
         visits = np.zeros(self._count, np.uint8)
         for _ in range(DEEPEST):
             self._visit(level, visits)
-            # Only the first page of a level is read: reading all leaves would map the whole table.
-            kind = int(pages[level[0], _start(int(level[0]))])
+            # Only the first page of a level tells its kind: reading all leaves is the whole table.
+            kind = int(self._block(level[:1])[0, _start(int(level[0]))])
             if kind == LEAF:
                 return level
             if kind in INDEX:
                 raise Unsupported("a table WITHOUT ROWID")
-            level = np.concatenate(
-                [self._children(pages[page], _start(int(page))) for page in level]
-            )
+            level = np.concatenate([*self._below(level)])
         raise Damaged("a table is too deep")
+
+    def _below(self, level: IntArray) -> Iterator[IntArray]:
+        """Yield the children of each page of a level.
+
+        The pages are read, not mapped: Linux maps up to 2 MB around each page of a map that is
+        touched: 117 MB for the interior pages of the kernels of a report of 480 MB.
+        """
+        for first in range(0, len(level), BLOCK):
+            numbers = level[first : first + BLOCK]
+            for number, page in zip(numbers.tolist(), self._block(numbers), strict=True):
+                yield self._children(page, _start(number))
 
     def _visit(self, level: IntArray, visits: Bytes) -> None:
         """Raise Damaged for a page that does not exist or was visited before."""
