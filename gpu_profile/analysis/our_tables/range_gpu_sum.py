@@ -102,12 +102,12 @@ def _collect_domain(activity: Activity, ranges: Ranges) -> Iterator[RangeTime]:
         own = ranges.name == code
         spans = (last - first)[own & (last > NEVER)]
         if len(spans):
-            hits = (
+            hit, alone = (
                 np.flatnonzero(_select_places(chosen, owner))
                 for chosen in (_with_inner(own, outer), own)
             )
             instances = ranges.pick(np.flatnonzero(own))
-            yield _measure_range(activity, instances, *hits, int(spans.sum()))
+            yield _measure_range(activity, instances, hit, alone, int(spans.sum()))
 
 
 def _find_edges(activity: Activity, owner: IntArray, outer: IntArray) -> tuple[IntArray, IntArray]:

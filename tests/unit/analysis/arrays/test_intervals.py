@@ -51,6 +51,18 @@ def test_touching_pieces_are_one() -> None:
     assert len(pieces.gaps().start) == 0
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_covered_time_is_the_total_of_the_union(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    start = random.integers(0, SIZE, 30)
+    end = start + random.integers(0, 20, 30)
+    order = np.argsort(start)
+    total = Intervals.union(start, end).total
+    assert Intervals.covered(start[order], end[order]) == total
+    assert Intervals.covered(start, end) == total
+    assert Intervals.covered(times(), times()) == 0
+
+
 def test_nothing() -> None:
     some = Intervals.union(times(1), times(4))
     assert NOTHING.total == NOTHING.minus(some).total == NOTHING.meet(some).total == 0

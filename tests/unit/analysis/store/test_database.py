@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_profile.analysis.store import database as database_module
 from gpu_profile.analysis.store.database import MISSING, Database
 from gpu_profile.analysis.store.schema import KERNEL, NVTX, RUNTIME, pid_of, process_of, tid_of
 from gpu_profile.analysis.store.sqlite import SqliteStore
@@ -127,6 +128,25 @@ def test_rows_come_sorted_and_filtered(tmp_path: Path) -> None:
     assert found["end-start"].tolist() == [5, 10, 10]
     assert raw["start"].tolist() == [30, 10, 10, 50]
     assert names == {1: "a", 2: "b", 3: "c"}
+
+
+def test_kept_columns_read_alike_whole_in_parts_and_after_they_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "PART_ROWS", 3)
+    rows = [kernel(10 * row, 10 * row + row % 3, 1 + row % 2) for row in range(8)]
+    columns = ("end-start", "demangledName", "correlationId")
+    with Database.open(make_report(tmp_path / "r.sqlite", {KERNEL: rows}, "ab")) as database:
+        read = database.load(KERNEL, *columns, sort=False)
+        database.keep(KERNEL, "start", "end", "demangledName", "correlationId", "absent")
+        parts = list(database.parts(KERNEL, *columns))
+        database.forget(KERNEL, "start", "correlationId")
+        again = database.load(KERNEL, *columns, sort=False)
+        assert database.count(KERNEL) == 8
+    assert [len(part["end-start"]) for part in parts] == [3, 3, 2]
+    for name in columns:
+        assert np.concatenate([part[name] for part in parts]).tolist() == read[name].tolist()
+        assert again[name].tolist() == read[name].tolist()
 
 
 def test_absent_tables_and_optional_columns(tmp_path: Path) -> None:
