@@ -186,10 +186,9 @@ def _sum_kernels(activity: Activity) -> dict[str, KernelTime]:
         np.bincount(place, weights=weight, minlength=len(names)).astype(np.int64)
         for weight in (np.ones(len(rows)), duration, alone, duration * alone)
     ]
-    texts = (activity.names[int(name)] for name in names)
     return {
-        text: KernelTime(*map(int, row))
-        for text, row in zip(texts, zip(*sums, strict=True), strict=True)
+        activity.names[name]: KernelTime(*map(int, row))
+        for name, row in zip(names.tolist(), zip(*sums, strict=True), strict=True)
     }
 
 
@@ -219,8 +218,7 @@ def _sum_exposed(activity: Activity) -> dict[str, int]:
 
 
 def _sum_copies(activity: Activity, windows: Windows) -> dict[Key, CopyTime]:
-    ops = activity.ops
-    hidden = ops.union(COMPUTE)
+    ops, hidden = activity.ops, activity.ops.union(COMPUTE)
     large = (ops.kind == COPY) & (ops.bytes >= STAGED_BYTES)
     copies = {}
     for kind in list_distinct(ops.copy_kind[large]):
