@@ -72,6 +72,7 @@ def test_the_folder_of_a_program_that_runs_is_not_swept(
         assert Path(program.words[0]).exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="agents are seen in /proc")
 def test_an_nsys_that_lost_its_agent_before_the_program_began_is_started_again(
     wrapper: Wrapper,
 ) -> None:
