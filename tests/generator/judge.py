@@ -22,6 +22,7 @@ Cause = tuple[str, str]  # a finding's kind and cause
 STEADY = 4  # the first step that counts: compiling and autotuning are over
 FEWEST = 3  # with fewer whole steps there is no repetition to find
 PARALLEL_SHARE = 0.25  # of the runs
+HABIT = 0.4  # in a window, that part of the steps may be half of them
 NAMED_COST = 0.10  # a cause that costs this part of the step must be named
 
 NAMES: dict[str, set[Cause]] = {
@@ -157,7 +158,7 @@ def _told(finding: Finding) -> str:
 
 def _true(finding: Finding, program: Program | ParallelProgram) -> bool:
     cause = finding.kind, finding.cause
-    if cause == ("synchronization", "sync") and program.item_each_step:
+    if cause == ("synchronization", "sync") and program.read_share >= HABIT:
         return True
     if cause == ("capture", "no_gpu_work") and program.window is not None:
         return True  # a host can be so far ahead that all its calls lie before the window
@@ -173,8 +174,9 @@ def _named(findings: Sequence[Finding], plant: Plant, program: Program | Paralle
     """Whether a finding names the plant on its ranks.
 
     Beside a late rank, what all ranks have shows on the others alone, or on the late one alone.
+    Rank 0 is late where it saves the weights.
     """
-    several = len(program.plants) > 1
+    several = len(program.plants) > 1 or program.saves
     return any(
         (one.kind, one.cause) in NAMES[plant.name]
         and (one.ranks == plant.ranks or (several and set(one.ranks) <= set(plant.ranks)))

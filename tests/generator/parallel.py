@@ -41,7 +41,8 @@ class ParallelProgram:
     slow_steps: int
     window: tuple[float, float] | None
     plant: Plant
-    item_each_step: bool = False
+    saves: bool = False
+    read_share: float = 0.0
 
     @property
     def ranks(self) -> int:

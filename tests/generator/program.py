@@ -108,6 +108,17 @@ class Program:
     def plants(self) -> tuple[Plant, ...]:
         return tuple(one for one in (self.plant, self.second) if one.name != "nothing")
 
+    @property
+    def saves(self) -> bool:
+        return self.phases.save_every > 0
+
+    @property
+    def read_share(self) -> float:
+        """The part of the steps in which the host reads a value: for a log or an evaluation."""
+        if self.item_each_step:
+            return 1.0
+        return sum(1 / every for every in (self.log_every, self.phases.evaluate_every) if every)
+
     def without(self, plant: Plant) -> "Program":
         kept = [one if one != plant else Plant() for one in (self.plant, self.second)]
         return replace(self, plant=kept[0], second=kept[1])

@@ -253,11 +253,16 @@ def _optimize(machine: Machine, rank: Rank, step: int) -> None:
 
 
 def keep_between(window: tuple[float, float] | None, ranks: Sequence[Rank], truth: Truth) -> None:
-    """Keep what nsys does with --delay and --duration: calls in the window, and all their work."""
+    """Keep what nsys does with --delay and --duration: calls in the window, and all their work.
+
+    A window without a whole step is not cut: nothing in it tells layers from steps.
+    """
     if window is None:
         return
     first, last = min(begins[0] for begins in truth.gpu), max(truth.end)
     start, end = (first + int(share * (last - first)) for share in window)
+    if any(sum(start <= begin < end for begin in begins) < 2 for begins in truth.host):
+        return
     for recording in {id(rank.recording): rank.recording for rank in ranks}.values():
         _cut_recording(recording, start, end)
 

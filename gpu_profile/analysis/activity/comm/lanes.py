@@ -109,7 +109,7 @@ def shifts(first: int, other: int, guess: int = 0) -> Iterator[tuple[int, slice,
     Each slice covers at least half of the shorter sequence, under the guess a quarter. Example:
     shift 1 pairs row 0 of the first with row 1 of the other.
     """
-    most = min(MOST_SHIFT + abs(first - other), first - 1, other - 1)
+    most = min(MOST_SHIFT + abs(first - other), max(first, other) - 1)
     near = sorted(range(-most, most + 1), key=abs)
     for shift in near if abs(guess) <= most else [*near, guess]:
         skip, before = max(0, shift), max(0, -shift)
