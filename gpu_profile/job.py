@@ -70,7 +70,7 @@ class ProfileSpec:
     export: str = ""
     ranks: frozenset[int] | None = None
     """The ranks to profile; None means all."""
-    annotate: Annotate = "none"
+    annotate: Annotate = "steps"
     """What is marked in a PyTorch program, from outside."""
     steps: tuple[int, int] | None = None
     """Record the steps from the first number to before the second, as in (20, 40)."""

@@ -60,7 +60,7 @@ def parse_call(argv: Sequence[str], usage: str) -> Call:
     parser.add_argument("--first", action="append", default=[])
     parser.add_argument("--grace", type=float, default=90.0)
     parser.add_argument("--mpirun-wait", type=float, default=180.0)
-    parser.add_argument("--annotate", default="none")
+    parser.add_argument("--annotate", default="steps")
     parser.add_argument("--steps", default="")
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--shelter", action="store_true")

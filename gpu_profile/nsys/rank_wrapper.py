@@ -36,7 +36,11 @@ def local_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]
 
 
 def _list_marks(spec: ProfileSpec) -> tuple[str, ...]:
-    """Return profile.py's words for marks in the program, and for the steps to record."""
-    level = "steps" if spec.steps and spec.annotate == "none" else spec.annotate
+    """Return profile.py's words for marks in the program, and for the steps to record.
+
+    The level `steps` is its default. It has no word without a window: images of before 2026-11-22
+    do not have the option.
+    """
     window = (f"--steps={spec.steps[0]}:{spec.steps[1]}",) if spec.steps else ()
-    return (*((f"--annotate={level}",) if level != "none" else ()), *window)
+    level = "steps" if spec.steps and spec.annotate == "none" else spec.annotate
+    return (*((f"--annotate={level}",) if window or level != "steps" else ()), *window)

@@ -97,7 +97,7 @@ class Settings:
     )
 
     annotate: Annotate = make_field(
-        "none", "What profile marks in a PyTorch program: steps, also its modules, also operators"
+        "steps", "What profile marks in a PyTorch program: steps, also its modules, also operators"
     )
     launcher: LauncherName = make_field(
         "docker", "Where profile and test run when --on does not say it", "choice", tuple(LAUNCHERS)

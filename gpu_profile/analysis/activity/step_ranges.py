@@ -18,6 +18,7 @@ NAMELESS_COVER = 0.5
 
 MARKED_STEP = f"{MARKS_DOMAIN}:step"
 """The steps that `profile --annotate` marks."""
+_MARKED_OPTIMIZER = f"{MARKS_DOMAIN}:optimizer "
 
 HostSteps = tuple[str, IntArray, IntArray]
 """(how the steps were found, start, end of each step on the host)."""
@@ -31,11 +32,22 @@ def named_steps(ranges: Ranges) -> HostSteps | None:
 
     In a domain other than the default one, which can belong to a library, only the name counts.
     """
-    if marked := _choose_steps(ranges.called(MARKED_STEP), _marked, fewest=1):
+    if marked := _choose_steps(_list_marked(ranges), _marked, fewest=1):
         return marked
     domains = (ranges.of_domain(domain) for domain in list_distinct(ranges.domain) if domain)
     elsewhere = (_choose_steps(domain, _telling) for domain in domains)
     return _choose_steps(ranges.of_user(), _candidates) or next(filter(None, elsewhere), None)
+
+
+def _list_marked(ranges: Ranges) -> Ranges:
+    """The steps of --annotate; none if no optimizer is marked.
+
+    The marks count steps by calls of an optimizer: inference, and an update by hand, have one step
+    from the first forward to the end of the program.
+    """
+    marked = ranges.called(MARKED_STEP)
+    trains = any(name.startswith(_MARKED_OPTIMIZER) for name in ranges.names)
+    return marked if trains else marked.pick(np.empty(0, np.int64))
 
 
 def number_steps(ranges: Ranges, start: IntArray) -> IntArray:

@@ -15,7 +15,8 @@ agent=$here/../../../Container-Root/agent
 nsys=${NSYS:-nsys}
 readonly here out agent nsys
 export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
-export PYTHONPATH=$here/programs USE_LIBUV=0 HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
+readonly programs=$here/programs:$here/../unprepared/programs  # parts.py is with the latter
+export PYTHONPATH=$programs USE_LIBUV=0 HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
 
 light=(--trace="${TRACE:-cuda,nvtx}" --sample=none --cpuctxsw=none --wait=primary)
 [[ ${TRACE:-cuda} != *cuda* ]] || light+=(--cuda-event-trace=false --cuda-graph-trace=node)
@@ -33,7 +34,7 @@ run() {
     command+=(--plain)
   else
     command+=(--nsys="$nsys" "${light[@]}" "$@")
-    export GPU_PROFILE_ANNOTATE=$level PYTHONPATH=$agent/annotate:$here/programs
+    export GPU_PROFILE_ANNOTATE=$level PYTHONPATH=$agent/annotate:$programs
   fi
   timeout 75 "${command[@]}" -- python3 "$here/programs/$program.py" >"$out/$name/output.log" 2>&1 ||
     echo "$name: exit code $?; see $out/$name/output.log" >&2

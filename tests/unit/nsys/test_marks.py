@@ -13,6 +13,7 @@ from gpu_profile.nsys.rank_wrapper import rank_arguments
     ("spec", "words"),
     [
         (ProfileSpec(), []),
+        (ProfileSpec(annotate="none"), ["--annotate=none"]),
         (ProfileSpec(annotate="modules"), ["--annotate=modules"]),
         (ProfileSpec(steps=(20, 40)), ["--annotate=steps", "--steps=20:40"]),
         (ProfileSpec(annotate="ops", steps=(0, 1)), ["--annotate=ops", "--steps=0:1"]),

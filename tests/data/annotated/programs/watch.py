@@ -2,7 +2,8 @@
 
 On exit each rank prints one line, `WATCH {json}`: losses as hex, milliseconds a step, and what
 torch.compile counted. With REFERENCE=FOLDER steps 8 to 11 run under torch.profiler, with a
-record_function around the forward of each leaf: FOLDER/rank<N>.json holds GPU time by leaf.
+record_function around the forward of each leaf: FOLDER/rank<N>.json holds GPU time, and the number
+of kernels and copies, by leaf.
 """
 
 import atexit
@@ -51,7 +52,8 @@ def model(module):
         if not list(leaf.children()):
             text = f"leaf:{name}|{type(leaf).__name__}"
             leaf.register_forward_pre_hook(lambda m, a, text=text: _open(m, text))
-            leaf.register_forward_hook(lambda m, a, o: m.__dict__["_ref"].pop().__exit__(None, None, None))
+            # always_call: checkpointing leaves the last forward that it repeats by an exception
+            leaf.register_forward_hook(_close, always_call=True)
     return module
 
 
@@ -59,6 +61,10 @@ def _open(leaf, text):
     mark = torch.profiler.record_function(text)
     leaf.__dict__.setdefault("_ref", []).append(mark)
     mark.__enter__()
+
+
+def _close(leaf, arguments, output):
+    leaf.__dict__["_ref"].pop().__exit__(None, None, None)
 
 
 def step(loss=None):
@@ -94,7 +100,7 @@ def _write(profiler, folder):
 def by_leaf(events):
     """Sum GPU time by leaf from a Chrome trace: kernels by correlation, backward by sequence number.
 
-    Times in microseconds. A kernel belongs to the runtime call with its correlation id; the call
+    Times in microseconds, and counts of the same. A kernel belongs to the runtime call with its correlation id; the call
     lies inside operators of its thread. The backward's operator `autograd::engine::
     evaluate_function` has the sequence number of the forward's operator.
     """
@@ -121,7 +127,7 @@ def by_leaf(events):
             if e["_leaf"] and sequence is not None and sequence >= 0:
                 leaf_of[(sequence, tid)] = e["_leaf"]
     main = max(ops, key=lambda tid: sum(1 for e in ops[tid] if e["name"].startswith("leaf:")))
-    total, forward, backward, other = 0.0, {}, {}, {}
+    total, sums, counts = 0.0, {}, {}
     for e in spans:
         if e.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset"):
             continue
@@ -129,9 +135,15 @@ def by_leaf(events):
         call = calls.get(e["args"].get("correlation"))
         op = _op_at(ops.get(call["tid"], []), call["ts"]) if call else None
         place, name = _owner(op, leaf_of, main)
-        sums = {"forward": forward, "backward": backward, "other": other}[place]
-        sums[name] = sums.get(name, 0.0) + e["dur"]
-    return {"total_us": total, "forward_us": forward, "backward_us": backward, "other_us": other}
+        for facts, value in ((sums, e["dur"]), (counts, 1)):
+            of_place = facts.setdefault(place, {})
+            of_place[name] = of_place.get(name, 0) + value
+    places = ("forward", "backward", "other")
+    return {
+        "total_us": total,
+        **{f"{place}_us": sums.get(place, {}) for place in places},
+        **{f"{place}_count": counts.get(place, {}) for place in places},
+    }
 
 
 def _op_at(row, moment):

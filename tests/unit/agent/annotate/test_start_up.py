@@ -11,11 +11,14 @@ from gpu_profile.launchers.agent.job_directory import AGENT
 
 START_UP = AGENT / "annotate"
 TORCH = "import sys\nsys.imported_torch = True\nversion = '0'\n"
-PYTHONS = sorted(
-    {sys.executable, *map(str, Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python3"))}
-)
+INSTALLED = {
+    sys.executable,
+    *map(str, Path("~/.pyenv/versions").expanduser().glob("[23].*/bin/python")),
+}
+OLD_PYTHONS = sorted(path for path in INSTALLED if re.search(r"/(2|3\.[0-7])\.", path))
+"""Those of pyenv before 3.8."""
+PYTHONS = sorted(INSTALLED - set(OLD_PYTHONS))
 """This Python and those of pyenv, from 3.8 on."""
-PYTHONS = [path for path in PYTHONS if not re.search(r"/3\.[0-7]\.", path)]
 
 
 def run(
@@ -42,6 +45,26 @@ def test_each_python_starts_and_runs_its_own_sitecustomize(tmp_path: Path, pytho
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"True {tmp_path / 'site' / 'sitecustomize.py'}")
     assert done.stderr == ""  # no tool listens: nothing is installed
+
+
+@pytest.mark.parametrize("python", OLD_PYTHONS, ids=lambda path: str(path).replace("/", "."))
+def test_an_old_python_has_no_marks_and_its_own_sitecustomize(
+    tmp_path: Path, python: object
+) -> None:
+    code = "import sys, torch; print(sys.own_ran); print('gpu_profile_marks' in sys.modules)"
+    done = run(tmp_path, code, python=python)
+    assert (done.returncode, done.stderr) == (0, "")
+    own, marks = done.stdout.splitlines()
+    assert own.startswith(str(tmp_path / "site" / "sitecustomize.py"))
+    assert marks == "False"
+
+
+@pytest.mark.parametrize("python", OLD_PYTHONS, ids=lambda path: str(path).replace("/", "."))
+def test_an_old_python_without_a_sitecustomize_says_nothing(tmp_path: Path, python: object) -> None:
+    env = {"PYTHONPATH": str(START_UP), "GPU_PROFILE_ANNOTATE": "steps", "PATH": "/usr/bin:/bin"}
+    command = [str(python), "-B", "-c", "print(1)"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
 
 
 def test_a_program_without_torch_imports_nothing_of_it(tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ def numbered(first_step: int, steps: int, path: Path) -> Steps:
         start = rank.now
         rank.kernel(900)
         rank.work(1000)
+        rank.mark("optimizer SGD", rank.now)
         rank.mark("step", start, number)
     return find_steps(first(rank.recording.save(path)))
 
@@ -184,6 +185,22 @@ def numbered(first_step: int, steps: int, path: Path) -> Steps:
 def test_marked_steps_have_their_numbers(tmp_path: Path) -> None:
     steps = numbered(20, 2, tmp_path / "two.sqlite")
     assert (steps.source, steps.number.tolist()) == ("range gpu-profile:step", [20, 21])
+
+
+def test_inference_is_not_one_marked_step(tmp_path: Path) -> None:
+    """No optimizer ends the first step, whose mark ends with the program: the requests repeat."""
+    (rank,) = ranks_of(1)
+    begin = rank.now
+    for _ in range(30):
+        start = rank.now
+        for kernel in ("embed", "attention", "mlp", "head"):
+            rank.kernel(900, kernel)
+        rank.work(1000)
+        rank.mark("forward", start)
+    rank.mark("step", begin, 0)
+    steps = find_steps(first(rank.recording.save(tmp_path / "run.sqlite")))
+    assert steps.source == "repetition of 4 launches"
+    assert 28 <= len(steps) <= 30
 
 
 def test_ranks_are_paired_by_the_numbers_of_their_steps(tmp_path: Path) -> None:
@@ -210,6 +227,7 @@ def test_a_receive_for_a_step_that_was_not_recorded_is_none_of_the_last_step(
         rank.work(1000)
         if number == 3:
             rank.kernel(1_000_000, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)")
+        rank.mark("optimizer SGD", start)
         rank.mark("step", start, number)
     steps = find_steps(first(rank.recording.save(tmp_path / "run.sqlite")))
     assert max(steps.end - steps.start) < 2_000_000
