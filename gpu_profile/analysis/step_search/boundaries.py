@@ -1,6 +1,4 @@
-"""Find where a step ends and the next begins: after the optimizer, at the batch's copy, or where
-the host pauses.
-"""
+"""Find where a step begins: after the optimizer, at the batch's copy, or where the host pauses."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +12,7 @@ from gpu_profile.analysis.step_search.evaluations import (
     SHORT,
     include_evaluations,
     leave_out_evaluations,
+    split_at_openings,
 )
 from gpu_profile.analysis.step_search.launches import (
     Flags,
@@ -228,6 +227,7 @@ def steps_by_pause(launches: Launches, cycles: Cycles) -> Repetition:
     first = _openings(launches, rows + offset, target, low, high)
     first[1:] = np.where(first[1:] >= 0, first[1:], target[1:])
     first = np.unique(first[(first >= 0) & (first < len(launches))])
+    first = split_at_openings(launches, rows + offset, first, usual)
     end = min(len(launches), int(first[-1]) + usual)
     if end - first[-1] < SHORT * usual:
         first, end = first[:-1], int(first[-1])

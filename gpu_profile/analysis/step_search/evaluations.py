@@ -14,10 +14,33 @@ from gpu_profile.analysis.step_search.launches import Launches
 LEAST_SIZE, FEWEST_LAUNCHES = 0.1, 8
 # The first evaluation may choose other kernels for a few of its launches.
 SAME = 0.9
+# So many launches at the begin of a step tell it from other places.
+OPENING = 8
 # A batch of an evaluation lacks the backward pass, which is half of the launches or more.
 SHORT = 0.7
 # The last step of a window must be like some other one in 60 % of its launches.
 LIKE = 0.6
+
+
+def split_at_openings(launches: Launches, usual: IntArray, first: IntArray, size: int) -> IntArray:
+    """The steps' first rows, and those of the batches of evaluations, which begin alike.
+
+    `usual` are the rows at which usual steps begin. Anchors also occur in evaluations, at other
+    places than in a step: a row of `first` counts only if no step begins near it. Where steps hold
+    the opening several times, once for each micro-batch, `first` stays.
+    """
+    code = launches.ngrams[OPENING]
+    usual = usual[usual + size <= len(code)]
+    if not len(usual):
+        return first
+    values, counts = np.unique(code[usual], return_counts=True)
+    places = np.flatnonzero(code == values[np.argmax(counts)])
+    inside = np.searchsorted(places, usual + size) - np.searchsorted(places, usual)
+    if np.mean(inside == 1) < LIKE:
+        return first
+    places = places[places >= first[0]]
+    apart = np.abs(first[:, None] - places).min(axis=1, initial=len(code))
+    return np.union1d(places, first[apart >= SHORT * size])
 
 
 def leave_out_evaluations(launches: Launches, first: IntArray, end: int, size: int) -> IntArray:

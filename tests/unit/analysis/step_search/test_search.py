@@ -142,6 +142,14 @@ def evaluates_without_a_known_optimizer(program: Program, number: int) -> None:
             program.launch([TO_DEVICE, *range(LAYER, LAYER + 18), HEAD, TO_HOST])
 
 
+def evaluates_with_anchors_inside(program: Program, number: int) -> None:
+    """Two batches of an evaluation launch as much as a step, and end as it does."""
+    program.step()
+    program.launch([TO_DEVICE, *range(LAYER, LAYER + 9), *range(HEAD, HEAD + 9), HEAD + 40])
+    if number % 5 == 4:
+        program.launch([TO_DEVICE, *range(LAYER, LAYER + 9)] * 2)
+
+
 def saves(program: Program, number: int) -> None:
     plain(program, number)
     if number % 15 == 14:
@@ -268,6 +276,7 @@ PROGRAMS = (
     saves_and_evaluates_first,
     checks_the_evaluation,
     evaluates_without_a_known_optimizer,
+    evaluates_with_anchors_inside,
     saves,
     routes,
     decodes,
