@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.multi_report.parallel import Analysed, analyse_reports
+from gpu_profile.analysis.multi_report.parallel import Analysed, analyse_reports, collect_partials
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL
@@ -33,6 +33,12 @@ def count_or_die_once(database: Database, scope: Scope) -> tuple[str, int]:
     return count(database, scope)
 
 
+def read_huge_pages(_database: Database, _scope: Scope) -> list[str]:
+    """The line of /proc that says if this process may use huge pages; none before Linux 5."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return [line for line in lines if line.startswith("THP_enabled")]
+
+
 def count_or_die(database: Database, scope: Scope) -> tuple[str, int]:
     if "rank2" in database.path.name:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -54,6 +60,12 @@ def test_a_pool_gives_what_one_process_gives() -> None:
     alone = analyse_reports(FOUR, [COUNT], workers=1)
     assert analyse_reports(FOUR, [COUNT], workers=2) == alone
     assert _rows(alone) == [f"rank{rank}.sqlite.gz" for rank in range(4)]
+
+
+def test_workers_use_no_huge_pages() -> None:
+    pages = Analysis("pages", read_huge_pages, listed)
+    answers = collect_partials(FOUR[:2], [pages], workers=2)
+    assert answers in ([[["THP_enabled:\t0"]]] * 2, [[[]]] * 2)
 
 
 def test_what_a_dead_worker_had_in_hand_is_done_again(tmp_path: Path) -> None:
