@@ -54,8 +54,11 @@ ALSO: dict[str, set[Cause]] = {
     "uneven_experts": {("straggler", "compute")},
 }
 """What is true beside it."""
-# Where the hosts are slow at each launch, more kernels on one rank make its host late, too.
-TOGETHER: dict[tuple[str, ...], set[Cause]] = {("more_kernels", "launch"): {("straggler", "host")}}
+# Where the GPUs wait for their hosts, more kernels on one rank make its host late, too.
+TOGETHER: dict[tuple[str, ...], set[Cause]] = {
+    ("more_kernels", second): {("straggler", "host")}
+    for second in ("launch", "loader", "blocking", "pageable")
+}
 """What is true of two plants together, on the first one's ranks."""
 
 

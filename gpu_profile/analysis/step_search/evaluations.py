@@ -4,7 +4,10 @@ Between two steps, nothing tells whether an evaluation belongs to the one before
 The first step tells: if the same launches come before it, the loop evaluates first.
 """
 
+from itertools import pairwise
+
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.launches import Launches
@@ -40,7 +43,20 @@ def split_at_openings(launches: Launches, usual: IntArray, first: IntArray, size
         return first
     places = places[places >= first[0]]
     apart = np.abs(first[:, None] - places).min(axis=1, initial=len(code))
-    return np.union1d(places, first[apart >= SHORT * size])
+    model = launches.token[usual[0] : usual[0] + size]
+    others = [
+        row
+        for row in first[apart >= SHORT * size].tolist()
+        if _share(launches.token[row : row + size], model) >= LIKE
+    ]
+    return np.union1d(places, np.array(others, np.int64))
+
+
+def _share(token: IntArray, model: IntArray) -> float:
+    """The part of the model's launches that are among these, in any order."""
+    size = int(max(token.max(initial=0), model.max(initial=0))) + 1
+    counts = [np.bincount(one, minlength=size) for one in (token, model)]
+    return float(np.minimum(*counts).sum() / max(1, len(model)))
 
 
 def leave_out_evaluations(launches: Launches, first: IntArray, end: int, size: int) -> IntArray:
@@ -48,7 +64,7 @@ def leave_out_evaluations(launches: Launches, first: IntArray, end: int, size: i
 
     Such a batch belongs to the step before, or behind where an evaluation begins the first step.
     """
-    kept = np.flatnonzero(np.diff(np.r_[first, end]) >= SHORT * size)
+    kept = np.flatnonzero(_are_steps(launches.token, np.r_[first, end], size))
     if len(kept) > 1 and not _begins_like(launches.token, first[kept], end):
         kept = kept[:-1]
     if not len(kept):
@@ -56,6 +72,20 @@ def leave_out_evaluations(launches: Launches, first: IntArray, end: int, size: i
     behind = first[np.r_[0, kept[:-1] + 1]]
     behind[0] = 0
     return include_evaluations(launches, first[kept], behind, size)
+
+
+def _are_steps(token: IntArray, edges: IntArray, size: int) -> NDArray[np.bool_]:
+    """Whether the stretches between the edges have most launches of a step of the usual `size`.
+
+    The copies of a checkpoint can make the batch of an evaluation as long as a small step.
+    """
+    length = np.diff(edges)
+    usual = edges[:-1][length == size]
+    if not len(usual):
+        return np.asarray(length >= SHORT * size)
+    model = token[usual[len(usual) // 2] :][:size]
+    share = np.array([_share(token[a:b], model) for a, b in pairwise(edges.tolist())])
+    return np.asarray((length >= SHORT * size) & (share >= LIKE))
 
 
 def _begins_like(token: IntArray, first: IntArray, end: int) -> bool:

@@ -150,6 +150,22 @@ def evaluates_with_anchors_inside(program: Program, number: int) -> None:
         program.launch([TO_DEVICE, *range(LAYER, LAYER + 9)] * 2)
 
 
+def evaluates_with_few_launches(program: Program, number: int) -> None:
+    """Two small batches, whose openings differ from that of a step."""
+    program.step()
+    program.launch([TO_DEVICE, *range(LAYER, LAYER + 6), *range(HEAD, HEAD + 13)])
+    if number % 5 == 4:
+        program.launch([TO_DEVICE, *range(LAYER, LAYER + 6)] * 2 + [HEAD + 30, *[TO_HOST] * 4])
+
+
+def evaluates_and_saves(program: Program, number: int) -> None:
+    """The second batch and the copies of a checkpoint are 15 launches, a step is 19."""
+    program.step()
+    program.launch([TO_DEVICE, *range(LAYER, LAYER + 9), *range(HEAD, HEAD + 9)])
+    if number % 5 == 4:
+        program.launch([TO_DEVICE, *range(LAYER, LAYER + 9)] * 2 + [HEAD + 30, *[TO_HOST] * 4])
+
+
 def saves(program: Program, number: int) -> None:
     plain(program, number)
     if number % 15 == 14:
@@ -277,6 +293,8 @@ PROGRAMS = (
     checks_the_evaluation,
     evaluates_without_a_known_optimizer,
     evaluates_with_anchors_inside,
+    evaluates_with_few_launches,
+    evaluates_and_saves,
     saves,
     routes,
     decodes,
