@@ -108,6 +108,8 @@ def include_evaluations(
     `first` are the rows at which the training part of each step begins, `behind` the rows after
     which the step before has ended (of the first step: 0), `size` the launches of a usual step.
     """
+    if launches.optimizer[: first[0]].any():
+        return first  # a window, whose first step is not the program's
     fewest = max(FEWEST_LAUNCHES, int(LEAST_SIZE * size))
     length = np.zeros(len(first), np.int64)
     for row in (1 + np.flatnonzero((first - behind)[1:] >= fewest)).tolist():

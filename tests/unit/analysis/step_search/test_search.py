@@ -90,6 +90,12 @@ def evaluates(program: Program, number: int) -> None:
             program.launch([TO_HOST])
 
 
+def evaluates_for_long(program: Program, number: int) -> None:
+    plain(program, number)
+    if number % 10 == 9:
+        program.launch([*range(EVALUATION, EVALUATION + 50)] * 9)
+
+
 def evaluates_first(program: Program, number: int) -> None:
     """Step 0 begins with an evaluation too; each evaluation chooses some other kernels."""
     program.step()
@@ -379,6 +385,14 @@ def test_an_evaluation_that_a_window_cuts_is_no_step() -> None:
     for _ in range(2):
         program.launch([TO_DEVICE, *range(LAYER, LAYER + 29)])
     assert steps_of(program).first.tolist() == program.begins
+
+
+def test_a_window_does_not_tell_where_evaluations_belong() -> None:
+    """It begins with a step and its evaluation; the first stretch of the search is the next one."""
+    whole = recorded(evaluates_for_long)
+    low = whole.begins[9]
+    program = Program(whole.tokens[low:], whole.pauses[low:], [b - low for b in whole.begins[9:]])
+    assert np.isin(steps_of(program).first, program.begins).all()
 
 
 def test_layers_in_no_order_are_no_steps() -> None:
