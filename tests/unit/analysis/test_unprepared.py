@@ -22,7 +22,7 @@ DATA = Path(__file__).parents[2] / "data" / "unprepared"
 TRAINING = (
     *("ddp_item", "straggler_compute", "straggler_loader", "trainer", "lightning_loader"),
     *("fsdp2_compile", "jax_data_parallel", "pipeline", "tensor_parallel", "single_eval"),
-    "collate",
+    *("collate", "experts"),
 )
 # The first steps are start-up: caches, autotuning, compilation.
 WARM_UP = 2
@@ -34,6 +34,7 @@ PLANTED = {
     "straggler_compute": {("straggler", "compute")},
     "straggler_loader": {("straggler", "host")},
     "pipeline": {("pipeline", "stage")},
+    "experts": {("experts", "compute")},
     "lightning_loader": {("idle", "host")},
     "collate": {("idle", "host")},
 }
@@ -124,6 +125,14 @@ def test_the_straggler_whose_loader_is_slow_has_the_loader_in_its_evidence() -> 
 def test_the_stage_with_more_layers_bounds_the_pipeline() -> None:
     (finding,) = (f for f in diagnose_program("pipeline").findings if f.kind == "pipeline")
     assert finding.ranks == (0,)
+
+
+def test_the_rank_with_most_of_the_tokens_has_the_busiest_experts() -> None:
+    findings = diagnose_program("experts").findings
+    (finding,) = (one for one in findings if one.kind == "experts")
+    assert finding.ranks == (1,)
+    assert "the experts of rank 1 get 1.60 times the mean of tokens" in " ".join(finding.evidence)
+    assert "straggler" not in {one.kind for one in findings}
 
 
 def test_every_third_step_waits_for_the_loader() -> None:
