@@ -27,7 +27,7 @@ _SOURCE = rf"(?<![\w.<>/-])(?:~|\.{{1,2}})?/?(?:{_PART}/)+{_PART}\.(?:{_CODE})(?
 """A source file in any folder, e.g. `/workspace/app/model.py` or `src/model.py`."""
 
 # The file and line in a mark of --annotate: "forward h.3|Attention|model.py:123".
-_MODULE_MARK = re.compile(r"^((?:forward|backward) [^|\n]*\|[^|\n]*)\|.*$", re.DOTALL)
+_MODULE_MARK = re.compile(r"^((?:forward|backward|accumulate) [^|\n]*\|[^|\n]*)\|.*$", re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ def modules_of(name: str) -> RankModules:
     [
         ("gnn", 0.99),
         ("trainer", 0.99),
+        ("pipeline", 0.98),
         ("ddp", 0.98),
         ("fsdp2_compile", 0.99),
         ("compiled", 0.96),
@@ -68,6 +69,28 @@ def ratios(name: str, work: str) -> Iterator[tuple[str, float]]:
 def test_each_leaf_is_as_in_torch_profiler_on_one_gpu(work: str) -> None:
     far = {leaf: ratio for leaf, ratio in ratios("gnn", work) if abs(ratio - 1) > 0.02}
     assert far == {}
+
+
+@pytest.mark.parametrize("work", ["forward", "backward"])
+def test_each_leaf_of_a_pipeline_has_the_kernels_and_the_time_of_torch_profiler(work: str) -> None:
+    """Of four steps each. Copies and memsets count, too; the accumulation of gradients does not."""
+    reference = json.loads((DATA / "pipeline" / "reference0.json").read_text())
+    with Database.open(DATA / "pipeline" / "rank0.sqlite.gz") as database:
+        (activity,) = activities_of(database, Scope())
+        owners = find_op_owners(activity)
+    assert owners is not None
+    leaves = {key: key.removeprefix("leaf:").split("|")[0] for key in reference[f"{work}_count"]}
+    assert len(leaves) == 18
+    for key, leaf in leaves.items():
+        codes = [
+            code
+            for code, owner in enumerate(owners.owners)
+            if (owner.work, owner.module.name) == (work, leaf)
+        ]
+        rows = np.flatnonzero(np.isin(owners.of_op, codes))
+        assert len(rows) == reference[f"{work}_count"][key]
+        time_us = int(activity.ops.duration[rows].sum()) / 1e3
+        assert time_us == pytest.approx(reference[f"{work}_us"][key], rel=0.02)
 
 
 def test_each_leaf_s_forward_is_as_in_torch_profiler_under_ddp() -> None:

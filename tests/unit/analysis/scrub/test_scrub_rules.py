@@ -108,6 +108,7 @@ def test_the_second_search_parses_words(text: str, what: str) -> None:
     [
         ("forward h.3|Attention|secret_project/model.py:12", "forward h.3|Attention"),
         ("backward h.3|Attention|model.py:12", "backward h.3|Attention"),
+        ("accumulate h.3|Attention|model.py:12", "accumulate h.3|Attention"),
         ("forward h.3|Attention", "forward h.3|Attention"),
         ("forwarding a|b|c", "forwarding a|b|c"),
     ],
