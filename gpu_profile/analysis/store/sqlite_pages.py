@@ -37,8 +37,10 @@ from gpu_profile.analysis.store.sqlite_cells import (
     decode_columns,
 )
 
-BLOCK = 512  # pages decoded together: 2 MiB, about the size of a processor's cache
-PART = 8  # blocks in a part: some 10^5 rows
+# Pages decoded together: 2 MiB, about the size of a processor's cache. Twice as many took 75 MB for
+# a sum over 2.4 million kernels by two threads in place of 52, and as much time.
+BLOCK = 512
+PART = 4  # blocks in a part: some 10^5 rows
 INTERIOR = 5
 INDEX = (2, 10)  # page types of an index, and of a table WITHOUT ROWID
 DEEPEST = 20  # SQLite's own limit (BTCURSOR_MAX_DEPTH)
@@ -88,7 +90,7 @@ class PageReader:
         """As integers(), some blocks at a time; the next blocks are decoded meanwhile."""
         blocks, decoded = self._plan(root, columns, only)
         with closing(_read_ahead(decoded, blocks)) as ahead:
-            while part := list(islice(ahead, PART // min(2, threads.COUNT))):
+            while part := list(islice(ahead, PART)):
                 yield [np.concatenate(arrays) for arrays in zip(*part, strict=True)]
 
     def _plan(
@@ -103,9 +105,7 @@ class PageReader:
             arrays = [subtract(values[a], values[b[0]]) if b else values[a] for a, *b in columns]
             return _filter_rows(arrays, values, only)
 
-        # Threads share the interpreter's lock (GIL); larger blocks need it less often.
-        size = BLOCK * min(2, threads.COUNT)
-        return [leaves[first : first + size] for first in range(0, len(leaves), size)], decoded
+        return [leaves[first : first + BLOCK] for first in range(0, len(leaves), BLOCK)], decoded
 
     def _block(self, pages: IntArray) -> Bytes:
         """Copies of the pages, shape (pages, bytes), followed by SLACK zeros."""
