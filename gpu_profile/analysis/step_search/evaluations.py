@@ -21,6 +21,8 @@ SAME = 0.9
 OPENING = 8
 # A batch of an evaluation lacks the backward pass, which is half of the launches or more.
 SHORT = 0.7
+# A forward pass can be two thirds of a step's launches. A log or tokens that are routed change few.
+WHOLE = 0.8
 # The last step of a window must be like some other one in 60 % of its launches.
 LIKE = 0.6
 
@@ -47,7 +49,7 @@ def split_at_openings(launches: Launches, usual: IntArray, first: IntArray, size
     others = [
         row
         for row in first[apart >= SHORT * size].tolist()
-        if _share(launches.token[row : row + size], model) >= LIKE
+        if _share(launches.token[row : row + size], model) >= WHOLE
     ]
     return np.union1d(places, np.array(others, np.int64))
 
@@ -85,7 +87,7 @@ def _are_steps(token: IntArray, edges: IntArray, size: int) -> NDArray[np.bool_]
         return np.asarray(length >= SHORT * size)
     model = token[usual[len(usual) // 2] :][:size]
     share = np.array([_share(token[a:b], model) for a, b in pairwise(edges.tolist())])
-    return np.asarray((length >= SHORT * size) & (share >= LIKE))
+    return np.asarray((length >= SHORT * size) & (share >= WHOLE))
 
 
 def _begins_like(token: IntArray, first: IntArray, end: int) -> bool:
@@ -130,12 +132,14 @@ def _count_same(token: IntArray, behind: int, one: int, other: int) -> int:
 
 
 def _is_whole(launches: Launches, behind: int, one: int, same: int) -> bool:
-    """Whether these launches are the whole evaluation: no more of their kernels come before.
+    """Whether these launches are a whole evaluation: no more of their kernels come before.
 
-    Frameworks check the evaluation with two batches before the first step (Lightning). Weights
-    that are saved before an evaluation are copies alone.
+    Frameworks check the evaluation with two batches before the first step (Lightning). Copies
+    alone are a checkpoint, which a window can cut, too.
     """
     kernel = ~(launches.to_device | launches.to_host)
     before, own = slice(behind, one - same), slice(one - same, one)
+    if kernel[own].mean() < 1 / 2:
+        return False
     rest = launches.token[before][kernel[before]]
     return not len(rest) or float(np.isin(rest, launches.token[own]).mean()) <= 1 - SAME

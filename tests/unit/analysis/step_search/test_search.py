@@ -172,6 +172,14 @@ def evaluates_and_saves(program: Program, number: int) -> None:
         program.launch([TO_DEVICE, *range(LAYER, LAYER + 9)] * 2 + [HEAD + 30, *[TO_HOST] * 4])
 
 
+def evaluates_a_long_forward_pass(program: Program, number: int) -> None:
+    """Two thirds of a step's launches are forward."""
+    program.step()
+    program.launch([TO_DEVICE, *range(LAYER, LAYER + 24), *range(HEAD, HEAD + 12)])
+    if number % 5 == 4:
+        program.launch([TO_DEVICE, *range(LAYER, LAYER + 24)] * 2 + [HEAD + 30, *[TO_HOST] * 4])
+
+
 def saves(program: Program, number: int) -> None:
     plain(program, number)
     if number % 15 == 14:
@@ -301,6 +309,7 @@ PROGRAMS = (
     evaluates_with_anchors_inside,
     evaluates_with_few_launches,
     evaluates_and_saves,
+    evaluates_a_long_forward_pass,
     saves,
     routes,
     decodes,
@@ -392,6 +401,13 @@ def test_a_window_does_not_tell_where_evaluations_belong() -> None:
     whole = recorded(evaluates_for_long)
     low = whole.begins[9]
     program = Program(whole.tokens[low:], whole.pauses[low:], [b - low for b in whole.begins[9:]])
+    assert np.isin(steps_of(program).first, program.begins).all()
+
+
+def test_a_window_that_begins_in_a_checkpoint_does_not_tell_either() -> None:
+    whole = recorded(saves)
+    low = whole.begins[15] - 40
+    program = Program(whole.tokens[low:], whole.pauses[low:], [b - low for b in whole.begins[15:]])
     assert np.isin(steps_of(program).first, program.begins).all()
 
 
