@@ -71,7 +71,12 @@ class Ranges(threading.local):
         Returns False if there is none.
         """
         ranges = self.open
-        for place in range(len(ranges) - 1, -1, -1):
+        if ranges and ranges[-1][0] is key:
+            ranges.pop()
+            if self.domain is not None:
+                self.domain.pop()
+            return True
+        for place in range(len(ranges) - 2, -1, -1):
             if ranges[place][0] is key:
                 self.cut(place)
                 return True
