@@ -182,7 +182,8 @@ def _draw_phases(program: Program) -> Phases:
     known. Otherwise each belongs to the step before.
     """
     draw = random.Random(f"phases {program.seed}")
-    if draw.random() < 0.5 or program.steps < FEWEST_WITH_PHASES:
+    low, high = program.window or (0.0, 1.0)
+    if draw.random() < 0.5 or program.steps * (high - low) < FEWEST_WITH_PHASES:
         return Phases()
     known = any("multi_tensor" in name for name, _ in program.optimizer)
     first = known and program.window is None and draw.random() < 0.5
