@@ -86,6 +86,7 @@ _of_module = _module(
     register_module_forward_pre_hook=HOOKS.register("before_forward"),
     register_module_forward_hook=HOOKS.register("after_forward"),
 )
+distributed = _module("torch.distributed", is_available=lambda: False)
 nn = _module("torch.nn", Module=Module, modules=types.SimpleNamespace(module=_of_module))
 _of_optimizer = _module(
     "torch.optim.optimizer",
