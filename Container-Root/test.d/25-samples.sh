@@ -5,8 +5,8 @@ source "$(dirname -- "$0")/lib.sh"
 needs torch
 
 cd "${work}"
-python3 /profile.py --processes=2 --ranks=1 --output=out --trace=nvtx --sample=none \
-    --cpuctxsw=none -- python3 /train.py --device=cpu >log 2>errors ||
+python3 /profile.py --processes=2 --ranks=1 --output=out --annotate=none --trace=nvtx \
+    --sample=none --cpuctxsw=none -- python3 /train.py --device=cpu >log 2>errors ||
     fail "train.py: $(tail -n 1 errors)"
 python3 - log <<'END' || fail 'train.py did not learn'
 import json, sys
