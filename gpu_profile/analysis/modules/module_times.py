@@ -58,20 +58,19 @@ NUMBERS = tuple(field.name for field in fields(ModuleTime))[1:]
 @dataclass(frozen=True)
 class RankModules:
     """The modules of one rank. `kernel_time` (ns) is that of all its kernels in the steady steps;
-    the modules' times add up to it. `has_modules`: recorded with --annotate modules.
+    the modules' times add up to it.
     """
 
     rank: int
     steps: int
     kernel_time: int
     times: tuple[ModuleTime, ...]
-    has_modules: bool
 
 
 def measure_modules(activity: Activity) -> RankModules | None:
-    """The times of one rank's modules; None if it was recorded without --annotate."""
+    """The times of one rank's modules; None if it was recorded without --annotate modules."""
     owners, marks = find_op_owners(activity), load_marks(activity.ranges)
-    if owners is None or marks is None:
+    if owners is None or marks is None or not marks.has_modules:
         return None
     sums: dict[Module, dict[str, int]] = {}
     for module, number, value in (
@@ -86,7 +85,7 @@ def measure_modules(activity: Activity) -> RankModules | None:
     total = int(activity.ops.duration[kernels].sum())
     assert sum(time.kernel_time for time in times) == total, "each kernel has one owner"
     steps = count_steady_steps(activity)
-    return RankModules(activity.rank, steps, total, times, marks.has_modules)
+    return RankModules(activity.rank, steps, total, times)
 
 
 def find_steady_kernels(activity: Activity) -> IntArray:

@@ -25,6 +25,7 @@ from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import OURS
 from tests.generator.marked import Key, MarkedRun
 from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import ranks_of
 
 FIRST_SEED = secrets.randbits(32)
 
@@ -82,6 +83,20 @@ def test_a_report_without_marks_has_no_modules(tmp_path: Path) -> None:
     with Database.open(Training(ranks=2).save(tmp_path)) as database:
         assert OURS["module_sum"].table(database).rows == ()
         assert [measure_modules(one) for one in activities_of(database, Scope())] == [None, None]
+
+
+def test_marks_of_steps_alone_make_no_table_of_modules(tmp_path: Path) -> None:
+    """Every training has them by default: the table would hold phases only."""
+    (rank,) = ranks_of(1)
+    start = rank.now
+    rank.kernel(900)
+    rank.mark("forward", start)
+    rank.mark("optimizer AdamW", rank.now)
+    rank.mark("step", start, 0)
+    with Database.open(rank.recording.save(tmp_path / "run.sqlite")) as database:
+        table = OURS["module_sum"].table(database)
+    assert table.rows == ()
+    assert "--annotate modules" in table.hint
 
 
 @pytest.mark.parametrize(
