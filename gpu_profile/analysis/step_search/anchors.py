@@ -62,9 +62,8 @@ def sample_start(launches: Launches) -> int:
     return max(int(0.4 * len(launches)), len(launches) - SAMPLE)
 
 
-def find_anchors(launches: Launches) -> list[Anchor]:
-    """The anchors of the sample, the most frequent first."""
-    begin = sample_start(launches)
+def find_anchors(launches: Launches, begin: int) -> list[Anchor]:
+    """The anchors of the sample, which begins at row `begin`, the most frequent first."""
     content, codes = launches.content, launches.ngrams
     anchors = []
     for length, code, place in _features(codes, begin):

@@ -1,7 +1,7 @@
 """The launches of one rank in the order of the host: the input of the search for steps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -38,6 +38,10 @@ class Launches:
 
     def __len__(self) -> int:
         return len(self.token)
+
+    def behind(self, row: int) -> "Launches":
+        """The launches from this row on."""
+        return Launches(**{one.name: getattr(self, one.name)[row:] for one in fields(self)})
 
     @cached_property
     def ngrams(self) -> Mapping[int, NDArray[np.uint64]]:

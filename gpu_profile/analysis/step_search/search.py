@@ -1,5 +1,6 @@
 """Find the steps of one rank in its launches."""
 
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -33,20 +34,32 @@ ORDER, SAME_ORDER, LOOKS = 8, 0.5, 9
 HALF, EVEN = 0.5, 0.2
 # Below 5 % of the stretches, unlike ones are exceptions.
 FEW = 0.05
+# An autotuner can launch more than all steps do: then only the last launches repeat.
+LATE_SAMPLES = (0.7, 0.85, 0.925)
+# Fewer repetitions than 8 can be a warm-up or the layers of one step.
+MANY = 8
 
 
 def find_repetition(launches: Launches) -> Repetition | str:
     """The steps, or a text that says why there are none."""
     if len(launches) < FEWEST:
         return f"{len(launches)} operations were launched"
-    anchors = find_anchors(launches)
+    usual = _search(launches, sample_start(launches))
+    if isinstance(usual, str):
+        return _replays(launches, 0) or _late_steps(launches) or usual
+    return _replays(launches, usual.end) or usual
+
+
+def _search(launches: Launches, begin: int) -> Repetition | str:
+    """The steps by the anchors in the launches from row `begin` on, or why there are none."""
+    anchors = find_anchors(launches, begin)
     if not anchors:
         return f"no {FEWEST} stretches of the {len(launches)} launches are alike"
-    chosen = _choose(launches, anchors)
+    chosen = _choose(launches, anchors, begin)
     if chosen is None:
         return "stretches of launches hold the same kernels, but in no order, or no whole step"
     cycles = find_cycles(launches, chosen)
-    by_optimizer = _spread_over(launches, launches.optimizer) is not None
+    by_optimizer = _spread_over(launches.optimizer, begin) is not None
     if not by_optimizer and (missing := _missing(launches, cycles)):
         return f"the launches repeat {len(cycles.alike)} times, but {missing} came between"
     steps = (steps_by_optimizer if by_optimizer else steps_by_pause)(launches, cycles)
@@ -55,16 +68,46 @@ def find_repetition(launches: Launches) -> Repetition | str:
     return steps
 
 
-def _choose(launches: Launches, anchors: list[Anchor]) -> Anchor | None:
+def _replays(launches: Launches, end: int) -> Repetition | None:
+    """The steps behind row `end` that replay CUDA graphs, if they are half of the GPU's work.
+
+    A graph can hold the optimizer, whose kernels are then launched in the warm-up only (and in the
+    capture, where they do not run). So what repeats before is the warm-up.
+    """
+    optimizer = np.flatnonzero(launches.optimizer)
+    row = max(end, int(optimizer[-1]) + 1 if len(optimizer) else 0)
+    if 2 * int(launches.gpu[row:].sum()) < int(launches.gpu.sum()):
+        return None
+    rest = launches.behind(row)
+    steps = _search(rest, sample_start(rest)) if rest.graph.sum() >= MANY else ""
+    if isinstance(steps, str) or len(steps.first) < MANY:
+        return None
+    edges = np.r_[steps.first, steps.end]
+    graphs = np.diff(np.searchsorted(np.flatnonzero(rest.graph), edges))
+    if np.mean(graphs > 0) < NEARLY_ALL:
+        return None
+    return replace(steps, first=steps.first + row, end=steps.end + row)
+
+
+def _late_steps(launches: Launches) -> Repetition | None:
+    """The steps that only the last launches repeat, for programs without a known optimizer."""
+    for part in LATE_SAMPLES if not launches.optimizer.any() else ():
+        steps = _search(launches, int(part * len(launches)))
+        if not isinstance(steps, str) and len(steps.first) >= MANY:
+            return steps
+    return None
+
+
+def _choose(launches: Launches, anchors: list[Anchor], begin: int) -> Anchor | None:
     """The best anchor of the shortest repetition that is a whole step."""
-    optimizer = _spread_over(launches, launches.optimizer)
+    optimizer = _spread_over(launches.optimizer, begin)
     codes, best_alike = launches.ngrams[ORDER], None
     for _, same in groupby(anchors, key=lambda anchor: anchor.count):
         best = max(same, key=lambda one: (round(one.cover, 2), one.alike.mean(), -one.length))
         if optimizer is not None:
             is_complete = _all_hold(best, optimizer)
         else:
-            is_complete = _is_whole(launches, best)
+            is_complete = _is_whole(launches, best, begin)
             if _is_better(best, best_alike) and _in_order(codes, best):
                 best_alike = best
         if is_complete and _in_order(codes, best):
@@ -85,11 +128,11 @@ def _in_order(code: NDArray[np.uint64], anchor: Anchor) -> bool:
     return bool(same) and float(np.median(same)) >= SAME_ORDER
 
 
-def _spread_over(launches: Launches, flags: NDArray[np.bool_]) -> IntArray | None:
+def _spread_over(flags: NDArray[np.bool_], begin: int) -> IntArray | None:
     """The rows of the flagged launches, or None if they do not span 40 % of the sample."""
     place = np.flatnonzero(flags)
-    place = place[place >= sample_start(launches)]
-    if len(place) < FEWEST or np.ptp(place) < 0.4 * (len(launches) - sample_start(launches)):
+    place = place[place >= begin]
+    if len(place) < FEWEST or np.ptp(place) < 0.4 * (len(flags) - begin):
         return None
     return place
 
@@ -99,7 +142,7 @@ def _all_hold(anchor: Anchor, place: IntArray) -> bool:
     return bool(np.mean(np.diff(edges) > 0) >= NEARLY_ALL)
 
 
-def _is_whole(launches: Launches, anchor: Anchor) -> bool:
+def _is_whole(launches: Launches, anchor: Anchor, begin: int) -> bool:
     """Whether the stretches are whole steps, for programs without optimizer launches.
 
     They are if each stretch holds a copy or a graph, or if the unlike stretches are a log or an
@@ -108,7 +151,7 @@ def _is_whole(launches: Launches, anchor: Anchor) -> bool:
     talks = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
     if _all_hold(anchor, talks):
         return True
-    if _spread_over(launches, launches.to_device) is not None:
+    if _spread_over(launches.to_device, begin) is not None:
         return False
     others = np.flatnonzero(~anchor.alike)
     if len(others) < FEW * len(anchor.alike) and not _comes_regularly(others):

@@ -52,7 +52,7 @@ class Program:
             asked=asked,
             returned=asked + 4000,
             pause=np.diff(asked, prepend=asked[:1]) - 4000,
-            gpu=np.where(kernel, 20_000, 1_000),
+            gpu=np.select([token == GRAPH, kernel], [2_000_000, 20_000], 1_000),
             graph=token == GRAPH,
             communication=token == ALL_REDUCE,
             to_device=token == TO_DEVICE,
@@ -444,3 +444,38 @@ def test_too_few_launches_say_why(count: int) -> None:
     program = Program()
     program.launch(range(count))
     assert isinstance(find_repetition(program.launches()), str)
+
+
+def test_replays_of_a_graph_behind_a_warm_up_are_the_steps() -> None:
+    """An autotuner and four steps launch more than 60 replays of a graph with the whole step."""
+    program = Program()
+    program.launch(np.random.default_rng(0).integers(INIT, INIT + 20, 900).tolist())
+    for _ in range(4):
+        program.network()
+        program.launch([OPTIMIZER] * 3)
+    for _ in range(60):
+        program.step()
+        program.launch([TO_DEVICE, HEAD + 50, HEAD + 51, GRAPH])
+    assert abs(len(steps_of(program).first) - 60) <= 1
+    assert np.isin(steps_of(program).first, program.begins).mean() >= 0.9
+
+
+def test_graphs_of_a_long_evaluation_do_not_hide_the_layers_of_a_window() -> None:
+    """Seven replays behind the last optimizer can be the layers of one step."""
+    program = Program()
+    for _ in range(2):
+        program.launch([GRAPH, HEAD + 1] * 7)
+        program.launch([OPTIMIZER])
+    program.launch([GRAPH, HEAD + 1] * 7)
+    assert isinstance(find_repetition(program.launches()), str)
+
+
+def test_few_launches_a_step_behind_an_autotuner() -> None:
+    """XLA fuses a step into 20 launches, and may try 5000 kernels before."""
+    program = Program()
+    program.launch(np.random.default_rng(0).integers(INIT, INIT + 60, 5000).tolist())
+    for _ in range(50):
+        program.step()
+        program.launch([TO_DEVICE, *range(LAYER, LAYER + 19)])
+    assert abs(len(steps_of(program).first) - 50) <= 1
+    assert np.isin(steps_of(program).first, program.begins).mean() >= 0.9
