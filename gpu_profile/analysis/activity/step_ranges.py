@@ -2,15 +2,19 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, MARKS_DOMAIN, Ranges, normal_name
-from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
 STEP_NAME = re.compile(r"(^|[^a-z])(profiler|train(ing)?)?_?(step|iter|iteration|batch)([^a-z]|$)")
 NOT_A_STEP = re.compile(r"optim|sched|zero_grad|forward|backward|data|load|adam|sgd")
+_ARGUMENTS = re.compile(r":#\w+=.*")
 # With fewer repetitions the spread of the step times is unknown.
 FEWEST_STEPS = 3
 # A repeated outermost range without a name like "step" must cover half of the recorded time.
@@ -19,6 +23,13 @@ NAMELESS_COVER = 0.5
 MARKED_STEP = f"{MARKS_DOMAIN}:step"
 """The steps that `profile --annotate` marks."""
 _MARKED_OPTIMIZER = f"{MARKS_DOMAIN}:optimizer "
+_PHASE = re.compile(rf"{MARKS_DOMAIN}:(forward|backward|optimizer .*)$")
+FORWARD, BACKWARD, OPTIMIZER = "F", "B", "O"
+# An evaluation comes between few steps. Where more than a third of the steps have more forward
+# passes than the others, the number of forward passes varies, as in reinforcement learning.
+MOST_EVALUATIONS = 1 / 3
+
+_NONE = np.empty(0, np.int64)
 
 HostSteps = tuple[str, IntArray, IntArray]
 """(how the steps were found, start, end of each step on the host)."""
@@ -40,14 +51,79 @@ def named_steps(ranges: Ranges) -> HostSteps | None:
 
 
 def _list_marked(ranges: Ranges) -> Ranges:
-    """The steps of --annotate; none if no optimizer is marked.
+    """The steps of --annotate that end with an optimizer; none if no optimizer is marked.
 
     The marks count steps by calls of an optimizer: inference, and an update by hand, have one step
-    from the first forward to the end of the program.
+    from the first forward to the end of the program. So has what follows the last optimizer, such
+    as an evaluation. GradScaler skips the optimizer in the first steps, which are steps.
     """
-    marked = ranges.called(MARKED_STEP)
-    trains = any(name.startswith(_MARKED_OPTIMIZER) for name in ranges.names)
-    return marked if trains else marked.pick(np.empty(0, np.int64))
+    marked, phases = ranges.called(MARKED_STEP), find_phases(ranges)
+    last = phases.start[phases.kind == OPTIMIZER][-1:]
+    return marked.pick(np.flatnonzero(marked.start < last) if len(last) else _NONE)
+
+
+@dataclass(frozen=True, eq=False)
+class Phases:
+    """The outermost phases that --annotate marks on the thread of the steps, in time order.
+
+    `kind` is FORWARD, BACKWARD or OPTIMIZER. A module that the backward pass recomputes is none.
+    """
+
+    kind: NDArray[np.str_]
+    start: IntArray
+    end: IntArray
+
+    def pick(self, rows: IntArray | NDArray[np.bool_]) -> "Phases":
+        return Phases(self.kind[rows], self.start[rows], self.end[rows])
+
+
+@once_each
+def find_phases(ranges: Ranges) -> Phases:
+    """The phases of the marked steps; empty without marks."""
+    threads = list_distinct(ranges.called(MARKED_STEP).thread)
+    codes = {
+        code: one[1][0] for code, name in enumerate(ranges.names) if (one := _PHASE.match(name))
+    }
+    rows = np.flatnonzero(is_among(ranges.name, list(codes)) & is_among(ranges.thread, threads))
+    reach = np.r_[-1, np.maximum.accumulate(ranges.end[rows])][: len(rows)]
+    rows = rows[ranges.start[rows] >= reach]
+    kind = np.array([codes[code].upper() for code in ranges.name[rows].tolist()], np.str_)
+    return Phases(kind, ranges.start[rows], ranges.end[rows])
+
+
+def find_evaluations(ranges: Ranges, start: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """For each marked step that begins with an evaluation: its row in `start`, when the step before
+    ended its optimizer, and when its own first forward pass begins.
+
+    A step has as many forward passes before its first backward pass as most steps have; those of an
+    evaluation come before.
+    """
+    phases = find_phases(ranges)
+    forward, backward = (phases.start[phases.kind == kind] for kind in (FORWARD, BACKWARD))
+    edges = np.r_[backward, FOREVER][np.searchsorted(backward, start)]
+    first, behind = np.searchsorted(forward, start), np.searchsorted(forward, edges)
+    usual = int(np.quantile(behind - first, 0.5, method="lower")) if len(start) else 0
+    rows = np.flatnonzero((behind - first > usual) & (edges < np.r_[start[1:], FOREVER]))
+    if not usual or len(rows) > MOST_EVALUATIONS * len(start):
+        return _NONE, _NONE, _NONE
+    trained = phases.end[phases.kind == OPTIMIZER]
+    place = np.searchsorted(trained, start[rows], side="right")
+    before = np.r_[trained, 0][place - 1]
+    inside = (place > 0) & (rows > 0) & (before > start[rows - 1])
+    return rows, np.where(inside, before, start[rows]), forward[behind[rows] - usual]
+
+
+def silent_since(ranges: Ranges) -> int | None:
+    """The end of the last marked optimizer; None without one, or if an evaluation follows.
+
+    An evaluation has forward passes, and no backward pass.
+    """
+    phases = find_phases(ranges)
+    ends = phases.end[phases.kind == OPTIMIZER]
+    behind = phases.kind[phases.start >= ends[-1]] if len(ends) else phases.kind
+    if not len(ends) or (FORWARD in behind and BACKWARD not in behind):
+        return None
+    return int(ends[-1])
 
 
 def number_steps(ranges: Ranges, start: IntArray) -> IntArray:
@@ -119,7 +195,11 @@ def _candidates(ranges: Ranges, repeated: Groups) -> Iterator[str]:
 
 
 def _tells(name: str) -> bool:
-    return bool(STEP_NAME.search(name)) and not NOT_A_STEP.search(name)
+    """Whether a range says that it is a step; XLA writes arguments behind its ranges' names, as in
+    "XlaPass:#name=algsimp,module=jit_train_step#".
+    """
+    bare = _ARGUMENTS.sub("", name)
+    return bool(STEP_NAME.search(bare)) and not NOT_A_STEP.search(bare)
 
 
 def _longest_first(ranges: Ranges, groups: Groups, names: list[str]) -> list[str]:

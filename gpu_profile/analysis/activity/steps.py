@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.activity.step_period import repeated_steps
-from gpu_profile.analysis.activity.step_ranges import FEWEST_STEPS, named_steps, number_steps
+from gpu_profile.analysis.activity.step_ranges import (
+    FEWEST_STEPS,
+    MARKED_STEP,
+    find_evaluations,
+    named_steps,
+    number_steps,
+    silent_since,
+)
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
@@ -58,10 +65,9 @@ NO_STEPS = Steps("", _NONE, _NONE, _NONE, _NONE, confidence=0.0)
 @once_each
 def find_steps(activity: Activity) -> Steps:
     """The steps of one rank, in time order."""
-    named = named_steps(activity.ranges)
-    if named:
-        steps = _on_gpu(activity, *named)
-        return replace(steps, number=number_steps(activity.ranges, steps.host_start))
+    named = _find_named(activity)
+    if len(named) and not _are_silent(activity, named):
+        return named
     if activity.leader is not None:
         led = find_steps(activity.leader)
         begin = _middle_of_pauses(activity.leader, led.host_start)
@@ -70,9 +76,58 @@ def find_steps(activity: Activity) -> Steps:
         return replace(steps, host_start=begun, confidence=led.confidence, why_none=led.why_none)
     series = repeated_steps(activity)
     if isinstance(series, str):
-        return replace(NO_STEPS, why_none=series)
+        return named if len(named) else replace(NO_STEPS, why_none=series)
+    if len(named) and not _follow(named, series.start):
+        return named
     steps = _on_gpu(activity, series.source, series.start, series.end)
     return replace(steps, confidence=series.confidence)
+
+
+def _find_named(activity: Activity) -> Steps:
+    """The steps by NVTX ranges, without the evaluations between marked steps.
+
+    Empty where the ranges hold no GPU work, such as those of a compiler.
+    """
+    named = named_steps(activity.ranges)
+    if named is None:
+        return NO_STEPS
+    source, marked, end = named
+    if source != f"range {MARKED_STEP}":
+        return _on_gpu(activity, *named)
+    rows, trained, begin = find_evaluations(activity.ranges, marked)
+    start = marked.copy()
+    start[rows] = begin
+    every = np.sort(np.r_[start, trained])
+    steps = _on_gpu(activity, source, every, np.r_[every[1:], end[-1:]])
+    steps = _pick(steps, np.flatnonzero(np.isin(steps.host_start, start)))
+    place = np.searchsorted(start, steps.host_start)
+    host_end = np.minimum(end[place], steps.host_end)
+    number = number_steps(activity.ranges, marked[place])
+    return replace(steps, host_end=host_end, number=number)
+
+
+def _pick(steps: Steps, rows: IntArray) -> Steps:
+    host = steps.host_start[rows], steps.host_end[rows]
+    return Steps(steps.source, *host, steps.start[rows], steps.end[rows])
+
+
+def _are_silent(activity: Activity, steps: Steps) -> bool:
+    """Whether half of the GPU's work is launched behind the last marked optimizer.
+
+    Hooks of torch do not run when a CUDA graph is replayed, nor in an optimizer that is compiled.
+    """
+    since = silent_since(activity.ranges)
+    if since is None or steps.source != f"range {MARKED_STEP}":
+        return False
+    works = activity.ops.kind != COMMUNICATION
+    launched, duration = activity.launched[works], activity.ops.duration[works]
+    total = duration[launched >= steps.host_start[0]].sum()
+    return bool(2 * duration[launched > since].sum() >= total)
+
+
+def _follow(named: Steps, start: IntArray) -> bool:
+    """Whether most of the steps that begin at `start` begin in the last named step or behind it."""
+    return bool(2 * np.sum(start > named.host_start[-1]) > len(start))
 
 
 def _middle_of_pauses(leader: Activity, begin: IntArray) -> IntArray:

@@ -21,9 +21,8 @@ from gpu_profile.analysis.modules.flop_calls import (
 from gpu_profile.analysis.modules.marks import Module
 from gpu_profile.analysis.modules.module_times import (
     count_steady_steps,
-    find_host_window,
     find_steady_kernels,
-    find_steady_window,
+    is_steady_on_host,
 )
 from gpu_profile.analysis.modules.owners import UNATTRIBUTED, find_op_owners
 from gpu_profile.analysis.modules.peaks import find_format, find_peaks
@@ -85,8 +84,7 @@ def measure_flops(activity: Activity) -> RankFlops | None:
     calls = find_flop_calls(activity)
     if calls is None:
         return None
-    first, last = find_host_window(activity)
-    steady = (calls.start >= first) & (calls.start < last)
+    steady = is_steady_on_host(activity, calls.start)
     return RankFlops(
         activity.rank,
         activity.gpu,
@@ -108,9 +106,8 @@ def _sum_unknown(activity: Activity, calls: FlopCalls) -> int:
 
 def _measure_span(activity: Activity) -> int:
     """The time (ns) of the steady steps."""
-    steps, (first, last) = find_steps(activity), find_steady_window(activity)
-    inside = (steps.start >= first) & (steps.start < last)
-    return int((steps.end - steps.start)[inside].sum())
+    steps, counted = find_steps(activity), count_steady_steps(activity)
+    return int((steps.end - steps.start)[len(steps) - counted :].sum())
 
 
 def _list_sums(activity: Activity, calls: FlopCalls, flops: IntArray) -> Iterator[FlopSum]:

@@ -10,7 +10,7 @@ from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activ
 from gpu_profile.analysis.activity.idle import LATENCY, QUEUED, Gaps, find_gaps
 from gpu_profile.analysis.activity.steps import find_steps, first_steady
 from gpu_profile.analysis.arrays.columns import is_among
-from gpu_profile.analysis.arrays.intervals import FOREVER, NEVER
+from gpu_profile.analysis.arrays.intervals import FOREVER
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.marks import FORWARD, Module, fold_module, load_marks
 from gpu_profile.analysis.modules.owners import (
@@ -93,9 +93,10 @@ def find_steady_kernels(activity: Activity) -> IntArray:
 
     A collective that lasts beyond them is left out: it waits for what was not recorded.
     """
-    ops, (first, last) = activity.ops, find_steady_window(activity)
+    ops, steps = activity.ops, find_steps(activity)
+    last = int(steps.end[-1]) if len(steps) else FOREVER
     kernel = (ops.kind == COMPUTE) | ((ops.kind == COMMUNICATION) & (ops.end <= last))
-    return np.flatnonzero(kernel & (ops.start >= first) & (ops.start < last))
+    return np.flatnonzero(kernel & is_steady(activity, ops.start))
 
 
 def _list_kernel_times(activity: Activity, owners: Owners) -> Iterator[tuple[Module, str, int]]:
@@ -131,11 +132,11 @@ def sum_by_module(activity: Activity, rows: IntArray, value: IntArray) -> dict[s
 
 def _list_idle_times(activity: Activity) -> Iterator[tuple[Module, str, int]]:
     """(module, "idle", ns) of each gap's owner."""
-    gaps, (first, last) = find_gaps(activity), find_steady_window(activity)
+    gaps = find_gaps(activity)
     owners = find_gap_owners(activity, gaps)
     if owners is None:
         return
-    steady = (gaps.start >= first) & (gaps.start < last)
+    steady = is_steady(activity, gaps.start)
     time = _sum_by(owners.of_op[steady], (gaps.end - gaps.start)[steady], len(owners.owners))
     for owner, ns in zip(owners.owners, time, strict=True):
         if ns:
@@ -162,31 +163,36 @@ def _list_calls(activity: Activity) -> Iterator[tuple[Module, str, int]]:
     marks = load_marks(activity.ranges)
     if marks is None:
         return
-    first, last = find_host_window(activity)
-    start = marks.ranges.start
-    inside = (start >= first) & (start < last)
+    inside = is_steady_on_host(activity, marks.ranges.start)
     counts = np.bincount(marks.ranges.name[inside], minlength=len(marks.by_name)).tolist()
     for mark, count in zip(marks.by_name, counts, strict=True):
         if count and mark.module.name and mark.phase in (FORWARD, "optimizer"):
             yield mark.module, "calls", count
 
 
-def find_steady_window(activity: Activity) -> tuple[int, int]:
-    """(start, end) in ns on the GPU of the steady steps, as step_sum counts them for one rank; the
-    whole recording without steps.
+def is_steady(activity: Activity, time: IntArray) -> NDArray[np.bool_]:
+    """Whether these times on the GPU (ns) are in a steady step, as step_sum counts them for one
+    rank; all are without steps.
+
+    An evaluation between two steps is in none.
     """
-    steps, drop, ops = find_steps(activity), _count_warm_up(activity), activity.ops
-    if not len(steps):
-        return int(ops.start.min(initial=0)), int(ops.end.max(initial=0)) + 1
-    return int(steps.start[drop]), int(steps.end[-1])
-
-
-def find_host_window(activity: Activity) -> tuple[int, int]:
-    """When the host issued the steady steps (ns); all time without steps."""
     steps, drop = find_steps(activity), _count_warm_up(activity)
-    if not len(steps):
-        return NEVER, FOREVER
-    return int(steps.host_start[drop]), int(steps.host_end[-1])
+    return _are_inside(time, steps.start[drop:], steps.end[drop:])
+
+
+def is_steady_on_host(activity: Activity, time: IntArray) -> NDArray[np.bool_]:
+    """Whether the host issued what it did at these times (ns) for a steady step."""
+    steps, drop = find_steps(activity), _count_warm_up(activity)
+    apart = np.r_[steps.end[:-1] < steps.start[1:], True][: len(steps)]
+    end = np.where(apart, steps.host_end, np.r_[steps.host_start[1:], FOREVER][: len(steps)])
+    return _are_inside(time, steps.host_start[drop:], end[drop:])
+
+
+def _are_inside(time: IntArray, start: IntArray, end: IntArray) -> NDArray[np.bool_]:
+    if not len(start):
+        return np.ones(len(time), bool)
+    place = np.searchsorted(start, time, side="right") - 1
+    return np.asarray((place >= 0) & (time < end[place]))
 
 
 def count_steady_steps(activity: Activity) -> int:

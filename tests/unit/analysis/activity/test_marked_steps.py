@@ -1,0 +1,152 @@
+"""Steps by marks and ranges that do not hold all of the work, or hold more than steps."""
+
+from pathlib import Path
+
+import numpy as np
+
+from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.modules.module_times import find_steady_kernels
+from tests.unit.analysis.activity.test_steps import first
+from tests.unit.analysis.synthetic import Rank, ranks_of
+
+
+def work(rank: Rank, *kernels: str) -> None:
+    for kernel in kernels:
+        rank.kernel(900, kernel)
+        rank.work(900)
+
+
+def mark(rank: Rank, text: str, *kernels: str) -> None:
+    start = rank.now
+    rank.work(10)
+    work(rank, *kernels)
+    rank.mark(text, start)
+
+
+def train(rank: Rank, kernels: bool = True, passes: int = 1) -> None:
+    """Forward and backward, then the optimizer; a capture launches no kernels."""
+    for _ in range(passes):
+        mark(rank, "forward", *("embed", "mlp", "head")[: 3 * kernels])
+        mark(rank, "backward", *("loss_grad", "mlp_grad")[: 2 * kernels])
+    mark(rank, "optimizer SGD", *("update",)[:kernels])
+
+
+def evaluate(rank: Rank, batches: int) -> None:
+    for _ in range(batches):
+        mark(rank, "forward", "embed", "mlp", "head")
+        work(rank, "count_right")
+
+
+def steps_of(rank: Rank, begins: list[int], path: Path) -> Steps:
+    """The steps of a recording whose marked steps begin at these times."""
+    for number, (start, end) in enumerate(zip(begins, [*begins[1:], rank.now], strict=True)):
+        rank.now = end
+        rank.mark("step", start, number)
+    return find_steps(first(rank.recording.save(path)))
+
+
+def test_marks_of_a_warm_up_do_not_hide_the_replays_of_a_graph(tmp_path: Path) -> None:
+    """Hooks run in the warm-up and the capture only; the last mark ends with the program."""
+    (rank,) = ranks_of(1)
+    begins = []
+    for number in range(5):
+        begins.append(rank.now)
+        train(rank, kernels=number < 4)
+    for _ in range(40):
+        rank.copy(1)
+        work(rank, "fused_step", "fused_rest")
+    steps = steps_of(rank, begins, tmp_path / "graph.sqlite")
+    assert steps.source == "repetition of 3 launches"
+    assert 38 <= len(steps) <= 40
+
+
+def test_marks_of_steps_hold_against_a_long_evaluation(tmp_path: Path) -> None:
+    (rank,) = ranks_of(1)
+    begins = []
+    for _ in range(6):
+        begins.append(rank.now)
+        train(rank)
+    begins.append(rank.now)
+    evaluate(rank, 60)
+    steps = steps_of(rank, begins, tmp_path / "evaluation.sqlite")
+    assert (steps.source, len(steps)) == ("range gpu-profile:step", 6)
+    assert steps.number.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_an_optimizer_that_is_compiled_ends_no_marked_step(tmp_path: Path) -> None:
+    """Its hooks run in the first step; forward and backward go on to be marked."""
+    (rank,) = ranks_of(1)
+    begins = [rank.now]
+    train(rank)
+    begins.append(rank.now)
+    for _ in range(30):
+        rank.copy(1)
+        mark(rank, "forward", "embed", "mlp", "head")
+        mark(rank, "backward", "loss_grad", "mlp_grad")
+        work(rank, "compiled_update")
+    steps = steps_of(rank, begins, tmp_path / "compiled.sqlite")
+    assert steps.source.startswith("repetition")
+    assert 28 <= len(steps) <= 31
+
+
+def test_an_evaluation_between_marked_steps_is_in_none(tmp_path: Path) -> None:
+    """A step's range begins at the first forward pass, which is one of the evaluation."""
+    (rank,) = ranks_of(1)
+    begins, trained = [], []
+    for number in range(12):
+        begins.append(rank.now)
+        if number in (0, 5):
+            evaluate(rank, 4)
+        trained.append(rank.now)
+        train(rank, passes=2)
+    steps = steps_of(rank, begins, tmp_path / "between.sqlite")
+    steady = find_steady_kernels(first(tmp_path / "between.sqlite"))
+    assert len(steady) == 11 * 11  # kernels a step, steady steps
+    assert steps.host_start.tolist() == trained
+    assert steps.number.tolist() == list(range(12))
+    length = steps.end - steps.start
+    assert np.ptp(length[1:]) <= 0.05 * np.median(length)
+
+
+def test_forward_passes_of_changing_number_belong_to_their_steps(tmp_path: Path) -> None:
+    """As in reinforcement learning, which plays before it learns."""
+    (rank,) = ranks_of(1)
+    begins = []
+    for number in range(12):
+        begins.append(rank.now)
+        evaluate(rank, 2 + number % 4)
+        train(rank)
+    assert steps_of(rank, begins, tmp_path / "play.sqlite").host_start.tolist() == begins
+
+
+def test_a_step_that_the_scaler_skips_is_a_step(tmp_path: Path) -> None:
+    (rank,) = ranks_of(1)
+    begins = []
+    for number in range(8):
+        begins.append(rank.now)
+        if number == 4:
+            evaluate(rank, 3)
+        if number in (0, 3):
+            mark(rank, "forward", "embed", "mlp", "head")
+            mark(rank, "backward", "loss_grad", "mlp_grad")
+        else:
+            train(rank)
+    steps = steps_of(rank, begins, tmp_path / "skip.sqlite")
+    assert len(steps) == 8
+    assert np.all(steps.end > steps.start)
+
+
+def test_ranges_of_a_compiler_are_no_steps(tmp_path: Path) -> None:
+    """XLA names the function that it compiles in the arguments of its ranges; here no GPU works."""
+    (rank,) = ranks_of(1)
+    for name in ["XlaPass:#name=algsimp,module=jit_train_step#"] * 9 + ["compile_step"] * 9:
+        start = rank.now
+        rank.work(100)
+        rank.range(name, start)
+    rank.work(100)
+    for _ in range(30):
+        rank.copy(1)
+        work(rank, "fusion", "fusion_1", "fusion_2")
+    steps = find_steps(first(rank.recording.save(tmp_path / "xla.sqlite")))
+    assert steps.source == "repetition of 4 launches"
+    assert 28 <= len(steps) <= 30
