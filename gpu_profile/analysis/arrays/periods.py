@@ -6,6 +6,7 @@ A data loader with too few workers and a checkpoint delay every n-th step.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.arrays.types import IntArray
 
@@ -15,6 +16,8 @@ FEWEST_TIMES, ALIKE, LEAST_PART = 3, 0.8, 1 / 8
 LEAST_NS = 1_000_000
 # The search takes time quadratic in the number of steps, and 1000 steps show every period.
 MOST_STEPS = 1000
+# An evaluation with its start of workers takes up to four of 26 steps (Hugging Face Trainer).
+MOST_SINGLE = 0.2
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,34 @@ def find_rare(values: IntArray, least: int = LEAST_NS) -> Rare | None:
     if len(late) < 2 or 2 * len(late) >= len(values) or late.min() < 2 * usual:
         return None
     return Rare(len(late), len(values), float(np.median(late)), usual)
+
+
+def find_single(values: IntArray, least: int = LEAST_NS) -> NDArray[np.bool_]:
+    """A mask of the late steps that do not prove that they come again.
+
+    An evaluation and the end of a training are two delays, and not alike. Late neighbours are one
+    delay. Each pass takes the delays of the largest size, until one is left that repeats.
+    """
+    single, usual = np.zeros(len(values), bool), float(np.median(values)) if len(values) else 0.0
+    while True:
+        rest = np.where(single, usual, values).astype(np.int64)
+        late = _find_large_delays(rest, usual, least)
+        if period := find_period(rest, least):
+            late &= rest > period.late / LEAST_PART
+        delays = int(np.sum(late & ~np.r_[False, late[:-1]]))
+        many = delays >= FEWEST_TIMES or np.sum(single | late) > MOST_SINGLE * len(values)
+        if not delays or many or find_rare(rest, least):
+            return single
+        single |= late
+
+
+def _find_large_delays(values: IntArray, usual: float, least: int) -> NDArray[np.bool_]:
+    """A mask of the late steps next to each other of which one reaches an eighth of the latest."""
+    late = values >= max(2 * usual, usual + least)
+    group = np.cumsum(np.r_[False, late[1:] != late[:-1]]) if len(values) else late.astype(np.int64)
+    size = np.zeros(int(group.max(initial=0)) + 1)
+    np.maximum.at(size, group, values)
+    return np.asarray(late & (size[group] >= usual + LEAST_PART * (values.max(initial=0) - usual)))
 
 
 def find_period(values: IntArray, least: int = LEAST_NS) -> Period | None:

@@ -199,16 +199,15 @@ def diagnose_reports(*databases: Database) -> Diagnosis:
 
 
 def _unexplained(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out findings that others explain.
+    """Leave out findings that others explain, kind by kind: one that is left out explains nothing.
 
     With a "pipeline" or "experts" a rank is late because of how the work is distributed.
     """
-    by_kind = {kind: [one for one in findings if one.kind == kind] for kind in RULES}
-    return [
-        finding
-        for finding in findings
-        if not any(RULES[kind].explains(own, finding) for kind, own in by_kind.items() if own)
-    ]
+    rest = list(findings)
+    for kind, rule in RULES.items():
+        own = [one for one in rest if one.kind == kind]
+        rest = [one for one in rest if not (own and rule.explains(own, one))]
+    return rest
 
 
 def _sort_key(finding: Finding) -> tuple[object, ...]:

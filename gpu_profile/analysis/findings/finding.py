@@ -4,10 +4,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.activity.states import RankSplit
-from gpu_profile.analysis.arrays.periods import LEAST_NS, find_period, find_rare
+from gpu_profile.analysis.arrays.periods import (
+    LEAST_NS,
+    find_period,
+    find_rare,
+    find_single,
+)
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.rank_facts import RankFacts
 from gpu_profile.analysis.modules.gap_places import NOWHERE, GapPlace
@@ -100,9 +106,7 @@ class View:
         Values above the 90th percentile are clipped to it, so that one slow step does not look
         like a trend.
         """
-        values = self.steady(windows)
-        cap = np.quantile(values, CAP_QUANTILE, method="lower")
-        return float(np.mean(np.minimum(values, cap)))
+        return _mean_capped(self.steady(windows))
 
     def steady(self, windows: IntArray) -> IntArray:
         """The values of the steady steps, out of values by window (the whole span's without
@@ -123,9 +127,20 @@ class View:
         """The time in these states, in ms for one step."""
         return sum(self.mean(self.split.spent[state]) for state in states) / 1e6
 
+    def delays(self, state: str) -> IntArray:
+        """The time in a state by steady step (ns), without delays that came once: steps that have
+        one (find_single) count as much as the median step.
+        """
+        values = self.steady(self.split.spent[state])
+        return np.where(self.is_single(state), int(np.median(values)), values)
+
+    def is_single(self, state: str) -> NDArray[np.bool_]:
+        """A mask of the steady steps with a delay that does not prove to come again."""
+        return find_single(self.steady(self.split.spent[state]), self.least_delay)
+
     def repeats(self, state: str) -> bool:
         """Whether a delay in this state comes in every n-th step, or in two or more steps."""
-        values = self.steady(self.split.spent[state])
+        values = self.delays(state)
         return bool(find_period(values, self.least_delay) or find_rare(values, self.least_delay))
 
     @property
@@ -134,16 +149,18 @@ class View:
         return min(LEAST_NS, int(LEAST_DELAY * self.step_ms * 1e6))
 
     def whole_ms(self, state: str) -> float:
-        """The time in a state as ms() gives it. A delay that repeats counts in full, however
-        seldom it comes.
+        """The time in a state as ms() gives it, without delays that came once. A delay that repeats
+        counts in full, however seldom it comes.
         """
-        mean = float(np.mean(self.steady(self.split.spent[state]))) / 1e6
-        return max(self.ms(state), mean) if self.repeats(state) else self.ms(state)
+        values = self.delays(state)
+        capped = _mean_capped(values) / 1e6
+        return max(capped, float(np.mean(values)) / 1e6) if self.repeats(state) else capped
 
     def whole_step_ms(self, state: str) -> float:
         """The step of which whole_ms() is a part."""
         states = self.facts.states
-        mean = float(np.mean(self.steady(states.end - states.start))) / 1e6
+        once = self.steady(self.split.spent[state]) - self.delays(state)
+        mean = float(np.mean(self.steady(states.end - states.start) - once)) / 1e6
         return mean if self.repeats(state) else self.step_ms
 
     @property
@@ -177,6 +194,11 @@ class View:
             return NOWHERE, 0.0
         place = max(sorted(times, key=str), key=lambda key: times[key])
         return place, times[place] / sum(times.values())
+
+
+def _mean_capped(values: IntArray) -> float:
+    cap = np.quantile(values, CAP_QUANTILE, method="lower")
+    return float(np.mean(np.minimum(values, cap)))
 
 
 def format_ranks(ranks: Iterable[int]) -> str:

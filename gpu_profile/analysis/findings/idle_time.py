@@ -80,11 +80,6 @@ def list_places(views: Sequence[View], cause: int) -> tuple[str, ...]:
     return (*lines, *_list_work(worst, cause))
 
 
-def list_stalls(view: View) -> list[str]:
-    """Evidence what the host of a rank did in its longer idle gaps, and in which steps."""
-    return [*_list_delays(view, STALL), *_list_work(view, STALL)]
-
-
 def waits_for_data(view: View) -> bool:
     """Whether the host waited for data, by its NVTX range, its sampled stacks, or its waits."""
     work = view.facts.host_work.get(STALL)
@@ -94,7 +89,7 @@ def waits_for_data(view: View) -> bool:
 
 
 def _list_delays(view: View, cause: int) -> list[str]:
-    values = view.steady(view.split.spent[f"idle_{CAUSES[cause]}"])
+    values = view.delays(f"idle_{CAUSES[cause]}")
     work = view.facts.host_work.get(cause)
     period = find_period(values, view.least_delay)
     if not period:

@@ -2,12 +2,19 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.analysis.activity.idle import LONG_GAP_NS, LONG_GAP_SHARE, QUEUED, STALL
+from gpu_profile.analysis.activity.idle import (
+    CAUSES,
+    LONG_GAP_NS,
+    LONG_GAP_SHARE,
+    QUEUED,
+    STALL,
+)
 from gpu_profile.analysis.findings.finding import (
     FindingRow,
     FindingRule,
     Judgement,
     View,
+    format_ranks,
 )
 from gpu_profile.analysis.findings.idle_time import (
     DATA_ADVICE,
@@ -18,6 +25,7 @@ from gpu_profile.analysis.findings.idle_time import (
     waits_for_data,
 )
 
+STALLED = f"idle_{CAUSES[STALL]}"
 STALL_ADVICE = {
     "data": f"P{DATA_ADVICE[1:]}",
     "host": "Look at what the host does there (--preset=full names the function); move it off the "
@@ -46,7 +54,35 @@ def judge_idle(views: Sequence[View]) -> Judgement:
         judge_state("idle", "host", other, _stall_ms, _stall_evidence, _host_advice(other)),
         judge_state("idle", "queued", queued, _queued_ms, _queued_evidence, STALL_ADVICE["queued"]),
     )
-    return Judgement(tuple(finding for part in parts for finding in part.findings))
+    findings = tuple(finding for part in parts for finding in part.findings)
+    return Judgement(findings, _note_single(views))
+
+
+def _note_single(views: Sequence[View]) -> tuple[str, ...]:
+    """A note about delays that came once and took 10 % of the steady steps; they are no cost of
+    each step.
+    """
+    lost = [view for view in views if _single_ms(view) >= IDLE_SHARE * _steady_ms(view) > 0]
+    if not lost:
+        return ()
+    worst = max(lost, key=_single_ms)
+    late = worst.is_single(STALLED)
+    ranks = format_ranks(view.rank for view in lost)
+    return (
+        f"whether a delay of the host comes again: in {int(late.sum())} of {len(late)} steps "
+        f"{ranks} idled, up to {_single_ms(worst):.0f} ms in all, while the host issued nothing. "
+        "Figures of one step leave it out",
+    )
+
+
+def _single_ms(view: View) -> float:
+    values = view.steady(view.split.spent[STALLED])
+    return float(values[view.is_single(STALLED)].sum()) / 1e6
+
+
+def _steady_ms(view: View) -> float:
+    states = view.facts.states
+    return float(view.steady(states.end - states.start).sum()) / 1e6
 
 
 def _host_advice(views: Sequence[View]) -> str:
@@ -60,11 +96,11 @@ def _host_advice(views: Sequence[View]) -> str:
 
 
 def _stall_ms(view: View) -> float:
-    return view.whole_ms("idle_stall")
+    return view.whole_ms(STALLED)
 
 
 def _stalled_step_ms(view: View) -> float:
-    return view.whole_step_ms("idle_stall")
+    return view.whole_step_ms(STALLED)
 
 
 def _stall_evidence(views: Sequence[View]) -> tuple[str, ...]:

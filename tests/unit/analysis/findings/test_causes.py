@@ -1,13 +1,13 @@
 """What the host did while the GPU idled: blocking calls, functions, loading, n-th steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.arrays.periods import find_period, find_rare
+from gpu_profile.analysis.arrays.periods import find_period, find_rare, find_single
 from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.store.database import Database
@@ -132,6 +132,55 @@ def test_periods(values: list[int], n: int) -> None:
 )
 def test_rare_delays(values: list[int], text: str) -> None:
     assert str(find_rare(np.array(values, np.int64) * 1_000_000)) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "single"),
+    [
+        ([2] * 11 + [115, 687] + [2] * 10 + [104, 92], [11, 12, 23, 24]),
+        ([0] * 8 + [15, 2] + [0] * 8 + [11, 2] + [0] * 8 + [14, 173], [29]),
+        ([0] * 11 + [21, 679] + [0] * 9 + [18, 85, 0, 0], [11, 12, 22, 23]),
+        ([0, 0, 27, 0, 0, 0, 0, 20, 0, 0], []),
+        ([0, 60, 0, 0, 0, 35, 0, 0, 0, 0, 0, 90, 0, 0], []),
+        ([1, 1, 30, 30, 30, 1, 1, 1], []),
+        ([5, 5, 6, 6, 5, 5], []),
+        ([100] * 12, []),
+        ([], []),
+    ],
+    ids=[
+        *("evaluation", "beside a period", "neighbours", "two alike", "three", "a quarter", "even"),
+        *("always", "none"),
+    ],
+)
+def test_single_delays(values: list[int], single: list[int]) -> None:
+    assert np.flatnonzero(find_single(np.array(values, np.int64) * 1_000_000)).tolist() == single
+
+
+def in_steps(delays: Mapping[int, float]) -> Callable[[Rank], None]:
+    """Host work of so many ms in these steps."""
+    turn = count()
+    return lambda rank: rank.work(1000 * delays.get(next(turn), 0))
+
+
+def test_an_evaluation_and_the_end_are_no_cost_of_each_step(tmp_path: Path) -> None:
+    """Four of 26 steps are late, so that a robust mean has them; they are two delays."""
+    late = in_steps({12: 115, 13: 687, 24: 104, 25: 93})
+    recording = Training(ranks=1, steps=27, data=late).record()
+    with Database.open(recording.save(tmp_path / "run.sqlite")) as database:
+        diagnosis = diagnose_reports(database)
+    assert diagnosis.findings == ()
+    (note,) = (note for note in diagnosis.unjudged if "comes again" in note)
+    assert note.startswith("whether a delay of the host comes again: in 4 of 26 steps rank 0 idled")
+
+
+def test_a_delay_that_comes_once_adds_nothing_to_one_that_repeats(tmp_path: Path) -> None:
+    often = dict.fromkeys(range(4, 40, 5), 30.0)
+    costs = []
+    for delays in (often, {**often, 38: 900.0}):
+        training = Training(ranks=1, steps=41, data=in_steps(delays), layers=20)
+        costs.append(only_of(training.record(), tmp_path).ms_per_step)
+        (tmp_path / "run.sqlite").unlink()
+    assert costs[1] == pytest.approx(costs[0], rel=0.25)  # the host has less lead behind it
 
 
 def test_the_copies_of_a_checkpoint_are_no_habit_of_the_loop(tmp_path: Path) -> None:
