@@ -21,6 +21,8 @@ from gpu_profile.analysis.modules.gap_places import NOWHERE, GapPlace
 CAP_QUANTILE = 0.9
 # Single steps differ by chance; a delay of a quarter of the step is clear in any of them.
 LEAST_DELAY = 0.25
+# What happens in fewer than every other step is not part of the loop: a log, a checkpoint.
+LEAST_FREQUENCY = 0.5
 # A GPU that seems idle ran the kernels that were not recorded. A finding needs idle time of 10 % of
 # the step; kernels that make up half of that may be missing.
 UNSEEN_SHARE = 0.05

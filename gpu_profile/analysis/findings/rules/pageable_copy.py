@@ -6,6 +6,7 @@ import numpy as np
 
 from gpu_profile.analysis.findings.copies import COPY_SHARE, DIRECTIONS
 from gpu_profile.analysis.findings.finding import (
+    LEAST_FREQUENCY,
     Finding,
     FindingRow,
     FindingRule,
@@ -15,8 +16,6 @@ from gpu_profile.analysis.findings.finding import (
 )
 from gpu_profile.analysis.findings.rank_facts import CopyTime
 
-# A copy that happens in fewer than every other step is not part of the loop.
-LEAST_FREQUENCY = 0.5
 PAGEABLE_ADVICE = (
     "Pin the host's memory (DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
     "non_blocking=True, a step ahead on its own stream."

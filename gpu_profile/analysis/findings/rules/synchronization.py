@@ -5,16 +5,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpu_profile.analysis.activity.idle import SYNC
-from gpu_profile.analysis.findings.finding import FindingRow, FindingRule, Judgement, View
+from gpu_profile.analysis.findings.finding import (
+    LEAST_FREQUENCY,
+    FindingRow,
+    FindingRule,
+    Judgement,
+    View,
+)
 from gpu_profile.analysis.findings.idle_time import (
     list_places,
     make_idle_finding,
     note_missing_steps,
 )
 
-# A call in every other step belongs to the loop. It must cost 1 % of the step in idle time. Where
-# calls hold the host for a quarter of the step, 0.3 % are enough, as the host has no lead then.
-LEAST_FREQUENCY, SYNC_SHARE = 0.5, 0.01
+# The calls must cost 1 % of the step in idle time. Where they hold the host for a quarter of the
+# step, 0.3 % are enough, as the host has no lead then.
+SYNC_SHARE = 0.01
 HELD_SHARE, HELD_SYNC_SHARE = 0.25, 0.003
 # A call that returns sooner did not wait (with nothing to wait for it takes 2 to 4 us).
 HELD_NS = 5_000

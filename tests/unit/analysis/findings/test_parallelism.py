@@ -90,6 +90,20 @@ def test_even_experts_on_a_slow_gpu_are_a_straggler(tmp_path: Path) -> None:
     assert "experts" not in {f.kind for f in diagnosis.findings}
 
 
+@pytest.mark.parametrize(
+    ("tokens", "kind"),
+    [((20, 20, 21, 20), "straggler"), ((18, 18, 25, 19), "experts")],
+    ids=["a load of 1.04, as by chance", "a load of 1.25, as a capacity factor of 1.25 allows"],
+)
+def test_the_load_tells_uneven_experts_from_a_slow_gpu(
+    tokens: tuple[int, ...], kind: str, tmp_path: Path
+) -> None:
+    """Rank 2 computes for a fifth longer than the others."""
+    shares = tuple(count << 15 for count in tokens)
+    found = kinds(diagnosed(experts((1500, 1500, 1800, 1500), shares), tmp_path))
+    assert found == {(kind, (2,), "compute")}
+
+
 def test_even_experts_are_no_finding(tmp_path: Path) -> None:
     assert "experts" not in {
         f.kind for f in diagnosed(experts((300,) * 4, EVEN), tmp_path).findings
