@@ -2,8 +2,9 @@
 # Run the programs beside this file on a machine with two GPUs, with and without marks:
 #   record.sh OUT PART...
 # PART record: reports with marks of modules, and of each leaf the GPU time that torch.profiler
-# measures; equal: losses and graph breaks without marks (twice), with steps and with modules;
-# cost: step times of light, steps and modules in turns.
+# measures; leaves: the same of one process, without collectives beside the kernels, with the
+# reference twice (leaves.py compares them); equal: losses and graph breaks without marks (twice),
+# with steps and with modules; cost: step times of light, steps and modules in turns.
 # NSYS names the nsys. NCCL, torch and NVSHMEM leave NVLink multicast alone: on a host whose GPUs
 # others share it can put them out of service.
 set -euo pipefail
@@ -33,8 +34,7 @@ run() {
   if [[ $level == bare ]]; then
     command+=(--plain)
   else
-    command+=(--nsys="$nsys" "${light[@]}" "$@")
-    export GPU_PROFILE_ANNOTATE=$level PYTHONPATH=$agent/annotate:$programs
+    command+=(--annotate="$level" --nsys="$nsys" "${light[@]}" "$@")
   fi
   timeout 75 "${command[@]}" -- python3 "$here/programs/$program.py" >"$out/$name/output.log" 2>&1 ||
     echo "$name: exit code $?; see $out/$name/output.log" >&2
@@ -49,7 +49,7 @@ each() {
   local pids=() gpu=0
   for program in "${one[@]}"; do
     [[ " ${PROGRAMS:-$program} " == *" $program "* ]] || continue
-    (export CUDA_VISIBLE_DEVICES=$gpu && "$@" "$program" 1) &
+    (export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-$gpu} && "$@" "$program" 1) &
     pids+=($!)
     gpu=$((1 - gpu))
     ((gpu == 1)) || { wait "${pids[@]}"; pids=(); }
@@ -58,15 +58,17 @@ each() {
 }
 
 part_record() {
-  local window=(--capture-range=cudaProfilerApi --capture-range-end=stop --kill=none)
-  [[ ${TRACE:-cuda} == *cuda* ]] || window=(--capture-range=nvtx --nvtx-capture=capture@gpu-profile
-    --capture-range-end=stop --kill=none)
-  (
-    export GPU_PROFILE_STEPS=${WINDOW:-12:16} GPU_PROFILE_STEPS_START=cuda GPU_PROFILE_STEPS_FILE=$out/$1/steps.json
-    [[ ${TRACE:-cuda} == *cuda* ]] || export GPU_PROFILE_STEPS_START=nvtx
-    run "$1" modules "$2" "${window[@]}"
-  )
+  local window=(--capture-range=cudaProfilerApi)
+  [[ ${TRACE:-cuda} == *cuda* ]] || window=(--capture-range=nvtx --nvtx-capture=capture@gpu-profile)
+  (run "$1" modules "$2" --steps="${WINDOW:-12:16}" "${window[@]}" --capture-range-end=stop --kill=none)
   (REFERENCE=$out/$1 run "$1.reference" bare "$2")
+}
+
+part_leaves() {
+  local -x RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=${MASTER_PORT:-29600}
+  local -x TRACED=16 WINDOW=8:24 STEPS=26
+  part_record "$1" 1
+  (REFERENCE=$out/$1/again run "$1.again" bare 1)
 }
 
 part_equal() {

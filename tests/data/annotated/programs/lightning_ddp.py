@@ -1,5 +1,6 @@
 """Lightning with DDP on images; its own loop calls optimizer.step with a closure."""
 
+import os
 import torch, watch
 import lightning as L
 from torch import nn
@@ -43,7 +44,7 @@ loader = torch.utils.data.DataLoader(
 L.Trainer(
     max_steps=watch.STEPS,
     accelerator="gpu" if watch.CUDA else "cpu",
-    devices=2,
+    devices=int(os.environ.get("WORLD_SIZE", "2")),
     strategy="ddp",
     logger=False,
     enable_checkpointing=False,

@@ -1,5 +1,6 @@
-"""torchvision's ResNet-50 with half precision and GradScaler, one GPU."""
+"""torchvision's ResNet-50 with half precision and GradScaler, one GPU; GPU-bound with BATCH=384."""
 
+import os
 import torch, torchvision, watch
 
 rank, world, device = watch.start()
@@ -7,7 +8,8 @@ model = torchvision.models.resnet18() if watch.SMALL else torchvision.models.res
 model = watch.model(model.to(device, memory_format=torch.channels_last))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 scaler = torch.amp.GradScaler(device.type, init_scale=2.0**40, enabled=watch.CUDA)
-size = (2, 3, 64, 64) if watch.SMALL else (96, 3, 224, 224)
+batch = int(os.environ.get("BATCH", "96"))
+size = (2, 3, 64, 64) if watch.SMALL else (batch, 3, 224, 224)
 criterion = torch.nn.CrossEntropyLoss()
 for step in range(watch.STEPS):
     images = torch.randn(size, device=device).contiguous(memory_format=torch.channels_last)

@@ -1,9 +1,9 @@
 """What the programs share: the device, their losses and step times, and a reference by torch.profiler.
 
 On exit each rank prints one line, `WATCH {json}`: losses as hex, milliseconds a step, and what
-torch.compile counted. With REFERENCE=FOLDER steps 8 to 11 run under torch.profiler, with a
-record_function around the forward of each leaf: FOLDER/rank<N>.json holds GPU time, and the number
-of kernels and copies, by leaf.
+torch.compile counted. With REFERENCE=FOLDER the TRACED (4) steps from step 8 on run under
+torch.profiler, with a record_function around the forward of each leaf: FOLDER/rank<N>.json holds
+GPU time, and the number of kernels and copies, by leaf.
 """
 
 import atexit
@@ -18,7 +18,7 @@ import torch.distributed as dist
 SMALL = bool(os.environ.get("SMALL"))
 STEPS = int(os.environ.get("STEPS", "6" if SMALL else "30"))
 CUDA = torch.cuda.is_available()
-WARM, TRACED = (1, 2) if SMALL else (8, 4)
+WARM, TRACED = (1, 2) if SMALL else (8, int(os.environ.get("TRACED", "4")))
 _losses, _times = [], []
 _profiler = None
 if os.environ.get("DETERMINISTIC"):
