@@ -95,6 +95,7 @@ done
 for report in "$out"/*/*.nsys-rep; do
   [[ -e $report ]] || continue
   [[ $(basename -- "$(dirname -- "$report")") != *.* ]] || { rm -- "$report"; continue; }
-  "$nsys" export --type=sqlite --include-blobs=true --output="${report%.nsys-rep}.sqlite" "$report" >/dev/null
+  [[ -e ${report%.nsys-rep}.sqlite ]] ||
+    "$nsys" export --type=sqlite --include-blobs=true --output="${report%.nsys-rep}.sqlite" "$report" >/dev/null
 done
 grep -ah '^WATCH\|^\[[0-9]*\] WATCH' "$out"/*/output.log >"$out/watch.txt" || true

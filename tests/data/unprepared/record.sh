@@ -30,7 +30,7 @@ record() {
   (($# == 0)) || shift
   mkdir -p -- "$out/$name"
   STEP_LOG_DIR=$out/$name CUDA_VISIBLE_DEVICES=$visible timeout 150 \
-    python3 "$profile" --processes="$processes" --output="$out/$name" --nsys="$nsys" \
+    python3 "$profile" --processes="$processes" --output="$out/$name" --annotate=none --nsys="$nsys" \
     "${light[@]}" "$@" -- python3 "$here/programs/$program.py" ${words[@]+"${words[@]}"} \
     >"$out/$name/output.log" 2>&1 || echo "$name: exit code $?; see $out/$name/output.log" >&2
 }

@@ -45,15 +45,15 @@ def autocast(device, dtype=torch.bfloat16):
 
 
 def model(module):
-    """Put record_function around each leaf's forward, if a reference is wanted."""
+    """Put record_function around each module's forward, if a reference is wanted."""
     if not os.environ.get("REFERENCE"):
         return module
-    for name, leaf in module.named_modules():
-        if not list(leaf.children()):
-            text = f"leaf:{name}|{type(leaf).__name__}"
-            leaf.register_forward_pre_hook(lambda m, a, text=text: _open(m, text))
-            # always_call: checkpointing leaves the last forward that it repeats by an exception
-            leaf.register_forward_hook(_close, always_call=True)
+    for name, each in module.named_modules():
+        # What a block runs itself while checkpointing repeats it lies in the backward of its last leaf.
+        text = f"{'inner' if list(each.children()) else 'leaf'}:{name}|{type(each).__name__}"
+        each.register_forward_pre_hook(lambda m, a, text=text: _open(m, text))
+        # always_call: checkpointing leaves the last forward that it repeats by an exception
+        each.register_forward_hook(_close, always_call=True)
     return module
 
 
@@ -162,6 +162,8 @@ def _owner(op, leaf_of, main):
     while op is not None:
         if op.get("_leaf"):
             return "forward", op["_leaf"]
+        if op["name"].startswith("inner:"):
+            return "other", op["name"]
         if op["name"].startswith("autograd::engine::evaluate_function"):
             leaf = leaf_of.get((op.get("args", {}).get("Sequence number", -1), main))
             return ("backward", leaf) if leaf else ("other", op["name"][36:])
