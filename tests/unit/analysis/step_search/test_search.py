@@ -290,7 +290,18 @@ def waits_after_long_zeroing(program: Program, _number: int) -> None:
     program.launch([OPTIMIZER] * 2 + [HEAD + 50] * 3)
 
 
+def checks_its_mask(program: Program, _number: int) -> None:
+    """FSDP copies sizes to the device in each layer; the forward pass reads a value of its mask."""
+    program.step(400)
+    program.launch([HEAD + 70, HEAD + 71, TO_DEVICE, *range(HEAD + 72, HEAD + 85), TO_HOST])
+    for _ in range(4):
+        program.launch([TO_DEVICE])
+        program.network(9)
+    program.launch([OPTIMIZER] * 4)
+
+
 PROGRAMS = (
+    checks_its_mask,
     waits_after_long_zeroing,
     counts_tokens_before_its_body,
     calls_back_before_its_body,
