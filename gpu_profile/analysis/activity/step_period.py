@@ -29,6 +29,9 @@ OPTIMIZER = re.compile(
     r"multi_tensor_apply_kernel(?!.*(Copy|Zero|Scale))"
     r"|(?i:adam|sgd|adagrad|rmsprop|lamb(?!da)|lion(?!g)|optimi[sz]er|momentum)"
 )
+# With foreach=False, PyTorch's optimizers call addcdiv for each parameter. Only the last of a step
+# counts, else each parameter would be a step: the next one is 4 times as far as usual, or further.
+OF_PARAMETER, FURTHER = re.compile(r"addcdiv_cuda"), 4
 # A loop's body begins some host work before its first launch: 0.1 to 2 % of a step in plain loops,
 # 5 % in Lightning and in steps below 1 ms. Half of the pause, up to 2.5 % of a step, is the guess.
 LEAD = 0.025
@@ -94,8 +97,19 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         communication=ops.kind[rows] == COMMUNICATION,
         to_device=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_DEVICE),
         to_host=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST),
-        optimizer=_named(texts, OPTIMIZER)[token],
+        optimizer=_named(texts, OPTIMIZER)[token]
+        | _ends_of_runs(_named(texts, OF_PARAMETER)[token]),
     )
+
+
+def _ends_of_runs(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The flags that are followed by a longer stretch without one than usual."""
+    place = np.flatnonzero(flags)
+    ends = np.zeros(len(flags), bool)
+    if len(place) > 1:
+        free = np.diff(place)
+        ends[place[np.r_[free >= FURTHER * np.median(free), True]]] = True
+    return ends
 
 
 def _pauses(activity: Activity, asked: IntArray, returned: IntArray) -> IntArray:

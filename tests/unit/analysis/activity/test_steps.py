@@ -250,3 +250,24 @@ def test_a_wait_for_the_gpu_after_the_batchs_copy_is_no_work_of_the_host(tmp_pat
     starts = activity.ops.start[activity.ops.kind == COPY]
     assert np.isin(steps.start, starts).all()
     assert abs(len(steps) - 12) <= 1
+
+
+def test_an_optimizer_without_foreach_ends_its_step(tmp_path: Path) -> None:
+    """It launches kernels for each parameter; the host pauses longest before the first one. The
+    window cuts the first step.
+    """
+    (rank,) = ranks_of(1)
+    begins = []
+    network = ("randint", "embed", *("norm", "attention", "mlp", "residual") * 8, "head")
+    for step in range(20):
+        rank.work(300)
+        begins.append(rank.now)
+        for kernel in network[0 if step else 20 :]:
+            rank.kernel(20, kernel)
+        rank.work(900)
+        for _ in range(12):
+            for kernel in ("addcmul_cuda_kernel", "sqrt_kernel_cuda", "addcdiv_cuda_kernel"):
+                rank.kernel(10, kernel)
+    steps = find_steps(first(rank.recording.save(tmp_path / "adagrad.sqlite")))
+    nearest = np.abs(steps.host_start[:, None] - np.array(begins)).min(axis=1)
+    assert nearest.max() <= 0.05 * np.median(np.diff(begins))
