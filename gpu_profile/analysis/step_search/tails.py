@@ -12,7 +12,7 @@ from gpu_profile.analysis.step_search.launches import Flags, Launches
 # the first 24 launches; later ones are of the forward pass.
 TAIL_TIME, TAIL_LAUNCHES = 0.03, 24
 # Lightning sends a flag, reduces it and reads it in 3 launches; transformers reads whether its mask
-# is causal 13 launches behind a copy to the device.
+# is causal 13 to 17 launches behind the copy to the device or behind the optimizer.
 FORWARD_LAUNCHES = 8
 # Zeroing the gradients between the optimizer and the batch's copy may take up to 10 %, and 20 %
 # where the host pauses longest before the copy, as it waits for the batch.
@@ -85,12 +85,14 @@ def _zeroing(pauses: NDArray[np.float64], copy: int) -> float:
 def _behind_log(fetched: Flags, sent: Flags) -> int:
     """The offset after the last copy to the host, e.g. of the loss for a log.
 
-    A copy to the host well behind the batch's copy is one of the forward pass.
+    A copy to the host well behind the optimizer, or behind the copy before, is one of the forward
+    pass.
     """
-    place = np.flatnonzero(fetched[:TAIL_LAUNCHES])
     row = np.arange(len(fetched))
-    batch = np.maximum.accumulate(np.where(sent[: len(row)], row, -1))
-    place = place[(batch[place] < 0) | (place - batch[place] <= FORWARD_LAUNCHES)]
+    copied = np.where(fetched | sent[: len(row)], row, -1)
+    since = row - np.r_[-1, np.maximum.accumulate(copied)[:-1]]
+    place = np.flatnonzero(fetched[:TAIL_LAUNCHES])
+    place = place[np.cumsum(since[place] > FORWARD_LAUNCHES) == 0]
     return min(int(place[-1]) + 1, len(fetched) - 1) if len(place) else 0
 
 

@@ -300,7 +300,18 @@ def checks_its_mask(program: Program, _number: int) -> None:
     program.launch([OPTIMIZER] * 4)
 
 
+def checks_its_positions(program: Program, _number: int) -> None:
+    """No batch is copied: the forward pass reads a value 16 launches behind the optimizer."""
+    program.step(400)
+    program.launch([*range(HEAD + 70, HEAD + 85), TO_HOST])
+    program.step_pause(500)
+    for _ in range(4):
+        program.network(9)
+    program.launch([OPTIMIZER] * 4)
+
+
 PROGRAMS = (
+    checks_its_positions,
     checks_its_mask,
     waits_after_long_zeroing,
     counts_tokens_before_its_body,
