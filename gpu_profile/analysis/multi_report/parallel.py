@@ -13,16 +13,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import (
-    active_children,
-    forkserver,
-    get_all_start_methods,
-    get_context,
-    parent_process,
-)
-from multiprocessing.context import BaseContext
+from multiprocessing import active_children, parent_process
 
 from gpu_profile.analysis.multi_report.work import Answer, ReportSource, Tell, Work
+from gpu_profile.analysis.multi_report.worker_server import make_worker_context
 from gpu_profile.analysis.store import threads
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import GpuProfileError, ReportError
@@ -31,7 +25,6 @@ from gpu_profile.table import Table
 TRIES = 3  # a report whose worker died three times is named and left out
 QUIET_S = 2.0
 _SLICE_S = 0.5
-_FORKSERVER = "forkserver"
 PR_SET_THP_DISABLE = 41  # of prctl(2), from linux/prctl.h
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3), from malloc.h
 
@@ -130,7 +123,7 @@ def _pool_round(
     works: Sequence[Work], group: list[int], workers: int, answers: dict[int, Answer], tell: Tell
 ) -> None:
     with ProcessPoolExecutor(
-        workers, mp_context=_make_worker_context(), initializer=_start_worker, initargs=(workers,)
+        workers, mp_context=make_worker_context(), initializer=_start_worker, initargs=(workers,)
     ) as pool:
         futures: dict[Future[Answer], int] = {}
         try:
@@ -148,25 +141,6 @@ def _pool_round(
             for worker in active_children():  # SIGTERM reached this process only
                 worker.terminate()
             raise
-
-
-def _make_worker_context() -> BaseContext:
-    """Workers are forked from a server process that has loaded our modules, so they start at once.
-
-    A fork of this process could inherit a lock that another thread holds. Windows has no
-    forkserver, so it uses spawn.
-    """
-    if _FORKSERVER not in get_all_start_methods():
-        return get_context("spawn")
-    context = get_context(_FORKSERVER)
-    context.set_forkserver_preload(["gpu_profile.analysis.page"])
-    return context
-
-
-def prepare_workers() -> None:
-    """Start the fork server early: it loads our modules while this process loads them too."""
-    if _make_worker_context().get_start_method() == _FORKSERVER:
-        forkserver.ensure_running()
 
 
 def _start_worker(workers: int) -> None:
