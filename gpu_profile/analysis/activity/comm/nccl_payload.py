@@ -11,16 +11,15 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.database import Database, Value
-from gpu_profile.analysis.store.schema import NVTX
+from gpu_profile.analysis.store.database import MISSING, Database, Value
+from gpu_profile.analysis.store.schema import NVTX, process_of
 
 COMMUNICATOR, SIZE, PEER = "NCCL communicator ID", "Message size [bytes]", "Peer rank"
 RANKS, RANK, DEVICE = "No. of ranks", "Rank", "CUDA device"
@@ -37,17 +36,35 @@ Schemas = Mapping[int, Mapping[str, int]]
 """Byte offsets of the payload fields that are read, by schema id and field name."""
 
 
-@dataclass(frozen=True)
-class NcclRange:
-    """One NVTX range of NCCL. `fields` holds the payload's values by name; it is empty without
-    payload.
+@dataclass(frozen=True, eq=False)
+class NcclRanges:
+    """NVTX ranges of NCCL in the file's order, in arrays of one length.
+
+    `name` is the id of the name in `names`. `payload` indexes `payloads`, the distinct payloads,
+    each with the values of its fields by name; a range without payload has an empty one.
     """
 
-    start: int
-    end: int
-    thread: int
-    name: str
-    fields: Mapping[str, int]
+    start: IntArray
+    end: IntArray
+    thread: IntArray
+    name: IntArray
+    payload: IntArray
+    names: Mapping[int, str]
+    payloads: tuple[Mapping[str, int], ...]
+
+    def named(self, text: str) -> NDArray[np.bool_]:
+        """A mask of the ranges with this name."""
+        return is_among(self.name, [key for key, name in self.names.items() if name == text])
+
+    def with_fields(self, *fields: str) -> NDArray[np.bool_]:
+        """A mask of the ranges whose payload has all of these fields."""
+        complete = [all(field in payload for field in fields) for payload in self.payloads]
+        return np.array(complete, np.bool_)[self.payload]
+
+    def values(self, rows: IntArray, field: str, otherwise: int = 0) -> IntArray:
+        """A field of the payloads of these rows; `otherwise` where a payload lacks it."""
+        values = [payload.get(field, otherwise) for payload in self.payloads]
+        return np.array(values, np.int64)[self.payload[rows]]
 
 
 @dataclass(frozen=True)
@@ -80,87 +97,91 @@ class NcclCalls:
     memberships: tuple[Membership, ...]
 
 
-@once_each
-def _known_ranges(database: Database) -> list[NcclRange]:
-    return list(_ranges(database))
-
-
 def load_nccl_calls(database: Database, process: int) -> NcclCalls:
     """The NCCL calls with a payload of one process (a globalPid); empty if the report has none."""
-    ranges = [r for r in _known_ranges(database) if r.thread & ~0xFFFFFF == process]
-    calls = []
-    for thread in sorted({one.thread for one in ranges}):
-        calls += list(_launching(sorted((r for r in ranges if r.thread == thread), key=_begin)))
-    calls.sort(key=lambda pair: (pair[0].start, pair[1].start))
-    names = sorted({call.name for _, call in calls})
-    rows = [
-        (
-            *(outer.start, outer.end, call.thread, names.index(call.name)),
-            *(call.fields[COMMUNICATOR], call.fields[SIZE], call.fields.get(PEER, NO_PEER)),
-        )
-        for outer, call in calls
-    ]
-    table = np.array(rows, np.int64).reshape(-1, 7)
+    ranges = _load_ranges(database)
+    own = np.flatnonzero(process_of(ranges.thread) == process)
+    pairs = [np.empty((0, 2), np.int64)]
+    for thread in list_distinct(ranges.thread[own]):
+        rows = own[ranges.thread[own] == thread]
+        rows = rows[np.lexsort((-ranges.end[rows], ranges.start[rows]))]
+        pairs.append(np.array(list(_launching(ranges, rows)), np.int64).reshape(-1, 2))
+    outer, call = np.concatenate(pairs).T
+    order = np.lexsort((ranges.start[call], ranges.start[outer]))
+    outer, call = outer[order], call[order]
+    keys = list_distinct(ranges.name[call])
+    names = sorted({ranges.names[key] for key in keys})
+    codes = np.array([names.index(ranges.names[key]) for key in keys], np.int64)
     return NcclCalls(
-        start=table[:, 0],
-        end=table[:, 1],
-        thread=table[:, 2],
-        name=table[:, 3],
+        start=ranges.start[outer],
+        end=ranges.end[outer],
+        thread=ranges.thread[call],
+        name=codes[np.searchsorted(keys, ranges.name[call])],
         names=tuple(names),
-        communicator=table[:, 4],
-        size=table[:, 5],
-        peer=table[:, 6],
-        memberships=tuple(dict.fromkeys(_memberships(ranges))),
+        communicator=ranges.values(call, COMMUNICATOR),
+        size=ranges.values(call, SIZE),
+        peer=ranges.values(call, PEER, NO_PEER),
+        memberships=tuple(dict.fromkeys(_memberships(ranges, own))),
     )
 
 
-def _begin(one: NcclRange) -> tuple[int, int]:
-    return one.start, -one.end
+def _launching(ranges: NcclRanges, rows: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield (range that launches the kernel, call) for each call of one thread, as row numbers.
 
-
-def _launching(ranges: list[NcclRange]) -> Iterator[tuple[NcclRange, NcclRange]]:
-    """Yield (range that launches the kernel, call) for each call of one thread.
-
-    Groups nest, and the kernels of a group are launched by the outermost ncclGroupEnd.
+    `rows` are the thread's ranges, the outer ones first. Groups nest, and the kernels of a group
+    are launched by the outermost ncclGroupEnd.
     """
-    depth, waiting = 0, list[NcclRange]()
-    for one in ranges:
-        if one.name == GROUP_START:
+    depth, waiting = 0, list[int]()
+    masks = (
+        ranges.named(GROUP_START),
+        ranges.named(GROUP_END),
+        ranges.with_fields(COMMUNICATOR, SIZE),
+    )
+    for row, begins, ends, calls in zip(
+        rows.tolist(), *(m[rows].tolist() for m in masks), strict=True
+    ):
+        if begins:
             depth += 1
-        elif one.name == GROUP_END:
+        elif ends:
             depth = max(0, depth - 1)
             if not depth:
-                yield from ((one, call) for call in waiting)
+                yield from ((row, call) for call in waiting)
                 waiting = []
-        elif COMMUNICATOR in one.fields and SIZE in one.fields:
-            if depth:
-                waiting.append(one)
-            else:
-                yield one, one
+        elif calls and depth:
+            waiting.append(row)
+        elif calls:
+            yield row, row
 
 
-def _memberships(ranges: list[NcclRange]) -> Iterator[Membership]:
-    for one in ranges:
-        if all(field in one.fields for field in (COMMUNICATOR, RANKS, RANK)):
-            rank, size = one.fields[RANK], one.fields[RANKS]
+def _memberships(ranges: NcclRanges, rows: IntArray) -> Iterator[Membership]:
+    """The memberships that the payloads of these rows tell, in the order of their first row."""
+    for code in dict.fromkeys(ranges.payload[rows].tolist()):
+        fields = ranges.payloads[code]
+        if all(field in fields for field in (COMMUNICATOR, RANKS, RANK)):
+            rank, size = fields[RANK], fields[RANKS]
             if 0 <= rank < size:
-                device = one.fields.get(DEVICE, -1)
-                yield Membership(one.fields[COMMUNICATOR], device, rank, size)
+                yield Membership(fields[COMMUNICATOR], fields.get(DEVICE, -1), rank, size)
 
 
-def _ranges(database: Database) -> Iterator[NcclRange]:
+@once_each
+def _load_ranges(database: Database) -> NcclRanges:
     """Every NCCL range of the report, with its payload decoded."""
     schemas = _schemas(database)
     if not schemas or not database.has(NVTX, "binaryData", "textId"):
-        return
+        none = np.empty(0, np.int64)
+        return NcclRanges(none, none, none, none, none, {}, ())
+    names = _names(database)
+    only = {"textId": names}
+    rows = database.load(NVTX, "start", "end", "globalTid", "textId", only=only, sort=False)
     # The calls of each step have the payloads of the step before: each is decoded once.
-    names, fields = _names(database), cache(partial(_fields, schemas=schemas))
-    columns = ("start", "end", "globalTid", "textId", "binaryData")
-    for start, end, thread, text, blob in database.rows(NVTX, *columns, only={"textId": names}):
-        if start is None or end is None or thread is None:
-            continue
-        place = int(str(start)), int(str(end)), int(str(thread))
-        yield NcclRange(*place, names[_id(text)], fields(blob))
+    codes: dict[Value, int] = {}
+    blobs = database.rows(NVTX, "binaryData", only=only)
+    payload = np.array([codes.setdefault(blob, len(codes)) for (blob,) in blobs], np.int64)
+    columns = [rows[name] for name in ("start", "end", "globalTid")]
+    whole = np.logical_and.reduce([column != MISSING for column in columns])
+    start, end, thread = (column[whole] for column in columns)
+    payloads = tuple(_fields(blob, schemas) for blob in codes)
+    return NcclRanges(start, end, thread, rows["textId"][whole], payload[whole], names, payloads)
 
 
 def _id(value: Value) -> int:
