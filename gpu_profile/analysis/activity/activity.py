@@ -69,6 +69,11 @@ class Ops:
         return self._unions[kinds]
 
     @cached_property
+    def exposed(self) -> Intervals:
+        """The time in which communication ran and no compute."""
+        return self.union(COMMUNICATION).minus(self.union(COMPUTE))
+
+    @cached_property
     def _unions(self) -> dict[tuple[int, ...], Intervals]:
         return {}
 

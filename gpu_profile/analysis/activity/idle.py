@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import (
-    COMMUNICATION,
-    COMPUTE,
     COPY,
     COPY_TO_HOST,
     NO_CALL,
@@ -169,8 +167,7 @@ def blocking_calls(activity: Activity) -> Blocking:
     rows = rows[is_among(calls.thread[rows], launchers)]
     rows = rows[np.argsort(calls.end[rows], kind="stable")]
     start, end = calls.start[rows], calls.end[rows]
-    exposed = activity.ops.union(COMMUNICATION).minus(activity.ops.union(COMPUTE))
-    lead = end - start - exposed.within(start, end)
+    lead = end - start - activity.ops.exposed.within(start, end)
     moves = (copies & ~sync & ~_asks_for_values(activity))[rows]
     first = _first_of_chain(activity, start, end)
     together, moving = (_summed_from(first, part) for part in (lead, lead * moves))

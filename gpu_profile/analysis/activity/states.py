@@ -10,7 +10,7 @@ from weakref import ref
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SET, Activity
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
 from gpu_profile.analysis.activity.collectives import collectives_of, match_collectives
 from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
 from gpu_profile.analysis.activity.idle import CAUSES, find_gaps
@@ -71,16 +71,16 @@ def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
     ops, steps, (first, last) = activity.ops, find_steps(activity), steady_window(activity)
     start, end = np.r_[first, steps.start], np.r_[last, steps.end]
     compute, communication = ops.union(COMPUTE), ops.union(COMMUNICATION)
-    memory = ops.union(COPY, SET).minus(ops.union(COMPUTE, COMMUNICATION))
-    exposed, gaps = communication.minus(compute), find_gaps(activity)
+    kernels, gaps = ops.union(COMPUTE, COMMUNICATION), find_gaps(activity)
     sets = {
         "compute": compute,
-        "memory": memory,
         **{f"idle_{cause}": gaps.of(number) for number, cause in enumerate(CAUSES)},
         "busy": ops.union(),
         "communication": communication,
-        "hidden": communication.meet(compute),
     }
+    own = {name: pieces.within(start, end) for name, pieces in sets.items()}
+    own["memory"] = own["busy"] - kernels.within(start, end)  # copies beside no kernel
+    own["hidden"] = compute.overlap_within(communication, start, end)
     return RankStates(
         rank=activity.rank,
         device=activity.device,
@@ -88,8 +88,8 @@ def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
         start=start + offset_ns,
         end=end + offset_ns,
         steps=steps.moved(offset_ns),
-        own={name: pieces.within(start, end) for name, pieces in sets.items()},
-        exposed=_move_intervals(exposed, offset_ns),
+        own=own,
+        exposed=_move_intervals(ops.exposed, offset_ns),
         collectives=collectives_of(activity, offset_ns),
         reduced=reduced_bytes(activity),
         start_up=find_start_up(activity),
@@ -164,11 +164,9 @@ def _measure_spent(part: RankStates, arrivals: Arrivals) -> Spent:
     last = np.clip(arrivals.last[matched], start, end)
     moves = Intervals.union(last, end)
     waits = Intervals.union(start, last)
-    transfer = part.exposed.meet(moves)
-    wait = part.exposed.meet(waits).minus(moves)
     spent = {name: values for name, values in part.own.items() if name in STATES}
-    spent["wait"] = wait.within(part.start, part.end)
-    spent["transfer"] = transfer.within(part.start, part.end)
+    spent["wait"] = part.exposed.overlap_within(waits.minus(moves), part.start, part.end)
+    spent["transfer"] = part.exposed.overlap_within(moves, part.start, part.end)
     exposed = part.exposed.within(part.start, part.end)
     spent["unsplit"] = exposed - spent["wait"] - spent["transfer"]
     total = sum(spent[name] for name in STATES)

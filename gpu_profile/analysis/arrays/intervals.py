@@ -95,6 +95,29 @@ class Intervals:
         start = np.maximum(self.start[own_rows], other.start[other_rows])
         return Intervals(start, np.minimum(self.end[own_rows], other.end[other_rows]))
 
+    def overlap(self, other: "Intervals") -> int:
+        """meet(other).total, without the pieces of the intersection."""
+        few, many = sorted((self, other), key=lambda pieces: len(pieces.start))
+        return int(many.within(few.start, few.end).sum())
+
+    def overlap_within(self, other: "Intervals", start: IntArray, end: IntArray) -> IntArray:
+        """meet(other).within(start, end), without the pieces of the intersection.
+
+        Only the edges of the other set and of the windows are looked up in this set. 10,000
+        collectives cut 600,000 pieces of compute into as many pieces again.
+        """
+        if not len(other.start):
+            return np.zeros(np.shape(start), np.int64)
+        sums = np.r_[0, np.cumsum(self.within(other.start, other.end))]
+
+        def before(time: IntArray) -> IntArray:
+            piece = np.searchsorted(other.start, time, side="right")
+            stop = other.end[np.maximum(piece - 1, 0)]
+            beyond = np.where(piece > 0, self.within(np.minimum(time, stop), stop), 0)
+            return np.asarray(sums[piece] - beyond, np.int64)
+
+        return before(np.maximum(start, end)) - before(start)
+
     def gaps(self) -> "Intervals":
         """The time between consecutive intervals."""
         return Intervals(self.end[:-1], self.start[1:])

@@ -94,7 +94,7 @@ def _build_row(rank: RankSplit, part: _Part) -> tuple[Cell, ...]:
     own, arrivals, rows = rank.states.collectives, rank.arrivals, part.rows
     start, end = own.start[rows], own.end[rows]
     covered = Intervals.union(start, end)
-    exposed = compute_share(covered.meet(rank.states.exposed).total, covered.total)
+    exposed = compute_share(covered.overlap(rank.states.exposed), covered.total)
     times = (int(rows.sum()), int((end - start).sum()))
     if part.group == UNMATCHED:
         unknown = (None,) * 3

@@ -169,7 +169,7 @@ def _looks_tensor(one: RankSplit, number: int) -> bool:
     rows = rows[size >= SMALL_SHARE * size.max(initial=0)]
     gap = _longest_gap(own.start[rows], steps.start, steps.end)
     exposed = Intervals.union(own.start[rows], own.end[rows])
-    share = exposed.meet(one.states.exposed).total / max(1, exposed.total)
+    share = exposed.overlap(one.states.exposed) / max(1, exposed.total)
     fewest = len(rows) >= TENSOR_FEWEST * len(steps)
     return bool(fewest and gap <= TENSOR_LONGEST_GAP and share >= TENSOR_EXPOSED)
 

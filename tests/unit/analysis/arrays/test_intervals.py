@@ -43,6 +43,9 @@ def test_sets_are_what_counting_says(seed: int) -> None:
     start = np.arange(0, SIZE - 50, 7)
     counted = [in_one[at : at + 50].sum() for at in start]
     assert one.within(start, start + 50).tolist() == counted
+    both = [(in_one & in_other)[at : at + 50].sum() for at in start]
+    assert one.overlap_within(other, start, start + 50).tolist() == both
+    assert one.overlap(other) == other.overlap(one) == (in_one & in_other).sum()
 
 
 def test_touching_pieces_are_one() -> None:
@@ -67,5 +70,8 @@ def test_nothing() -> None:
     some = Intervals.union(times(1), times(4))
     assert NOTHING.total == NOTHING.minus(some).total == NOTHING.meet(some).total == 0
     assert some.minus(NOTHING).total == 3
+    assert some.overlap(NOTHING) == NOTHING.overlap(some) == 0
+    assert some.overlap_within(NOTHING, times(0), times(9)).tolist() == [0]
+    assert NOTHING.overlap_within(some, times(0), times(9)).tolist() == [0]
     assert Intervals.union(times(3), times(3)).total == 0
     assert NOTHING.within(times(0), times(9)).tolist() == [0]
