@@ -68,7 +68,8 @@ def find_nameless(marks: Marks) -> dict[Module, tuple[str, ...]]:
         row = int(parents[row])
         while row != NO_RANGE:
             outer = marks.by_name[int(ranges.name[row])].module
-            if outer.is_nameless and outer.name not in chain:
+            is_in_name = mark.module.name.startswith(f"{outer.name}.")  # of a second model
+            if outer.is_nameless and not is_in_name and outer.name not in chain:
                 chain.append(outer.name)
             row = int(parents[row])
         if mark.phase == FORWARD and mark.module.name:

@@ -8,6 +8,8 @@ MARKS is the folder of gpu_profile_marks, LEVEL none, steps or modules. Prints o
 """
 
 import ctypes
+import dataclasses
+import gc
 import json
 import sys
 import tempfile
@@ -613,6 +615,94 @@ def accumulated_ddp():
     return _microbatches(model, nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.0001))
 
 
+@dataclasses.dataclass
+class Output:
+    logits: torch.Tensor
+
+
+class Described(nn.Module):
+    """Its output is an object with a tensor, and its last nodes are its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return Output(torch.tanh(self.linear(x)))
+
+
+def dataclass_output():
+    model, head, losses = Described(), nn.Linear(8, 4), []
+    optimizer = sgd(nn.ModuleList([model, head]))
+    for x in batches():
+        output = model(x)
+        name = output.logits.grad_fn.name()
+        output.logits.grad_fn.register_prehook(lambda _, name=name: NODES.append([name, LOG.open()]))
+        loss = head(output.logits).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return losses
+
+
+class Views(nn.Module):
+    """Returns views that nobody may differentiate, for the tensor under them is changed."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.linear(x) * 1
+        views = y.unbind(0)
+        y.add_(1)
+        return y, views
+
+
+def changed_views():
+    model = Views()
+    return train(model, lambda x: model(x)[0])
+
+
+def compiled_backward():
+    """torch.compile traces the backward pass, with all hooks of its nodes."""
+    from torch._dynamo import compiled_autograd
+
+    model = Net()
+    optimizer, losses = sgd(model), []
+    loss = model(next(batches())).square().mean()
+    with compiled_autograd._enable(torch.compile(backend="aot_eager")):
+        loss.backward()
+    optimizer.step()
+    return [loss.detach(), model(next(batches())).mean()]
+
+
+def interrupted():
+    """A forward ends in a KeyboardInterrupt, and the program goes on."""
+    model = Net()
+    optimizer = sgd(model)
+    losses = train(model, optimizer=optimizer)
+    model.head.forward, forward = _interrupt, model.head.forward
+    try:
+        model(torch.zeros(2, 8))
+    except KeyboardInterrupt:
+        model.head.forward = forward
+    return losses + train(model, optimizer=optimizer)
+
+
+def _interrupt(_x):
+    raise KeyboardInterrupt
+
+
+def grown():
+    """The model gets a module more while it is trained."""
+    model = Net()
+    losses = train(model)
+    model.head = nn.Sequential(model.head, nn.Linear(4, 4))
+    return losses + train(model)
+
+
 def operators():
     """What the backward pass calls: a copy more would be seen."""
     model = Net()
@@ -632,7 +722,8 @@ def broken():
 
 
 def fresh():
-    """Forget the steps of the case before."""
+    """Forget the steps of the case before, and its optimizers."""
+    gc.collect()
     for facts in (LOG.lines, NODES, OPERATORS):
         facts.clear()
     if LEVEL != "none":

@@ -15,7 +15,7 @@ DATA = Path(__file__).parents[2] / "data" / "annotated"
 COMPILED = (
     *("compiled", "compiled_in_place", "compiled_blocks", "compiled_children", "compiled_break"),
     *("compiled_shapes", "compiled_step", "compiled_optimizer", "compiled_checkpoint"),
-    *("compiled_method", "compiled_groups"),
+    *("compiled_method", "compiled_groups", "compiled_backward"),
 )
 STEPS = {
     **dict.fromkeys(("plain", "adam", "two_at_once", "closure", "recursive", "shared"), 3),
@@ -24,9 +24,13 @@ STEPS = {
     **dict.fromkeys(COMPILED[:5], 3),
     **dict.fromkeys(("compiled_optimizer", "compiled_method", "compiled_groups"), 3),
     **{"accumulation": 2, "gan": 4, "scaler": 4, "evaluated": 4, "compiled_shapes": 4},
+    "interrupted": 6,
 }
 """Steps that begin: evaluation behind the last optimizer call begins one more."""
-OTHERS = ("raising", "functional", "groups", "microbatches", "accumulated_ddp", "operators")
+OTHERS = (
+    *("raising", "functional", "groups", "microbatches", "accumulated_ddp", "operators"),
+    *("dataclass_output", "changed_views", "grown"),
+)
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 Lines = Mapping[str, Mapping[str, Any]]
 
@@ -110,6 +114,21 @@ def test_each_node_of_the_backward_pass_runs_in_its_leaf_s_range(marked: Lines, 
     assert [node for node in nodes if node[0] != node[1]] == []
     owners = {owner for owner, _ in nodes}
     assert {"backward blocks.1.up", "accumulate blocks.1.up", "accumulate head"} < owners
+
+
+def test_a_module_that_returns_an_object_has_a_backward(marked: Lines) -> None:
+    assert marked["dataclass_output"]["nodes"] == 3 * [["TanhBackward0", "backward Described"]]
+
+
+def test_models_beside_each_other_have_names_of_their_own(marked: Lines) -> None:
+    names = {mark[1].partition("|")[0] for mark in marked["gan"]["marks"]}
+    assert {"forward blocks.0.up", "forward Net#2.blocks.0.up"} < names
+    assert {"backward blocks.0.up", "backward Net#2.blocks.0.up"} < names
+
+
+def test_a_module_that_is_added_has_its_name(marked: Lines) -> None:
+    names = {mark[1].partition("|")[0] for mark in marked["grown"]["marks"]}
+    assert {"forward head.1", "backward head.1"} < names
 
 
 def test_the_backward_pass_calls_the_same_operators(plain: Lines, marked: Lines) -> None:

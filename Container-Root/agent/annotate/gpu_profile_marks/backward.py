@@ -10,6 +10,7 @@ they were. Full backward hooks would insert nodes.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from bisect import bisect_right
@@ -49,6 +50,7 @@ class Backward:
         self._torch = torch
         self._sequence = torch._C._autograd._get_sequence_nr
         self._task = torch._C._current_graph_task_id
+        self._compiling = torch.compiler.is_compiling
         self._tensor = torch.Tensor
         self._thread = _Thread()
         self._begins: dict[str, Any] = {}
@@ -109,12 +111,12 @@ class Backward:
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Return what _walk() returns. Most modules are leaves that make one node."""
         if end - start == 1 and isinstance(output, self._tensor):
-            root = output.grad_fn
+            root = _find_node(output)
             if root is not None and root._sequence_nr() == start:
                 used = [node for node, _ in root.next_functions if node is not None]
                 gradients = [node for node in used if node._sequence_nr() == _OF_PARAMETER]
                 return [root], [node for node in used if node not in gradients], gradients
-        roots = [tensor.grad_fn for tensor in self._tensors(output, 0)]
+        roots = [_find_node(tensor) for tensor in self._tensors(output, 0)]
         return _walk([node for node in roots if node is not None], start, end, inner)
 
     def _hook_gradients(self, nodes: list[Any], text: str) -> None:
@@ -124,7 +126,10 @@ class Backward:
         kernel: its AccumulateGrad needs no hooks, which cost 10 us a parameter.
         """
         for node in nodes:
-            if not (self._thread.reduced or self._waiting or node.variable.grad is not None):
+            parameter = getattr(node, "variable", None)  # torch's Error has that number, too
+            if parameter is None:
+                continue
+            if not (self._thread.reduced or self._waiting or parameter.grad is not None):
                 continue
             facts = node.metadata
             if _HOOKED not in facts:
@@ -138,6 +143,9 @@ class Backward:
         if depth < _MOST_DEPTH:
             if isinstance(value, dict):
                 value = tuple(value.values())
+            elif dataclasses.is_dataclass(value):
+                fields = dataclasses.fields(value)
+                value = tuple(getattr(value, field.name, None) for field in fields)
             if isinstance(value, (tuple, list)):
                 return [each for item in value for each in self._tensors(item, depth + 1)]
         return []
@@ -150,10 +158,10 @@ class Backward:
 
     def _make_begin(self, text: str) -> Any:  # noqa: ANN401 - a callable
         mark = make_mark(f"backward {text}")
-        torch, task_of = self._torch, self._task
+        torch, task_of, compiling = self._torch, self._task, self._compiling
 
         def begin(_gradients: Any) -> None:  # noqa: ANN401 - torch
-            if not SWITCH.on:
+            if compiling() or not SWITCH.on:
                 return
             try:
                 self._waiting = 0
@@ -189,6 +197,16 @@ def _find_initialized(torch: Any) -> Any:  # noqa: ANN401 - torch, a callable
     """Return the function that tells whether a process group exists."""
     distributed = torch.distributed
     return distributed.is_initialized if distributed.is_available() else bool
+
+
+def _find_node(tensor: Any) -> Any:  # noqa: ANN401 - torch
+    """Return the node that made a tensor. torch refuses it for one of several views (`unbind`)
+    after a change in place: nobody can differentiate such a view.
+    """
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
 
 
 def _end(key: _Task) -> None:

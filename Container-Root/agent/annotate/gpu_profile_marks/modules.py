@@ -6,6 +6,7 @@ no graph break and no recompilation.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,12 @@ from gpu_profile_marks.ranges import RANGES, SWITCH, Mark, make_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from gpu_profile_marks.backward import Backward
 
 _FORWARD = object()
+_MOST_SEARCHES = 64  # for modules that were added to a model: some 1 ms each
 
 
 class _Thread(threading.local):
@@ -49,16 +52,20 @@ class ModuleMarks:
         self._names = Names()
         self._phase = make_mark("forward")
         self._forwards: dict[str, Mark] = {}
+        self._searches = _MOST_SEARCHES
 
     def enter(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         thread = _THREAD
+        if module is thread.outermost:
+            if _is_called_inside_a_module():
+                thread.depth += 1
+            else:
+                self._end()
         if thread.outermost is None:
             thread.outermost = module
             self._begin(module)
-        elif module is thread.outermost:
-            thread.depth += 1
         if self._every:
-            text = self._names.text(module) or self._names.name(module)
+            text = self._names.text(module) or self._name_late(module)
             if self.backward is not None:
                 self.backward.enter(module, text)
             RANGES.push(module, self._mark(text))
@@ -68,6 +75,17 @@ class ModuleMarks:
         if self._every and self._names.text(module) is None:
             self._names.name_tree(module)
         RANGES.push(_FORWARD, self._phase)
+
+    def _name_late(self, module: Any) -> str:  # noqa: ANN401 - a torch.nn.Module
+        """Return the text of a module that was not in the outermost one when that was named.
+
+        It was added since (an adapter), or is in no other module: programs also make modules in a
+        forward, and a search for each would cost more than they do.
+        """
+        if self._searches:
+            self._searches -= 1
+            self._names.name_tree(_THREAD.outermost)
+        return self._names.text(module) or self._names.name(module)
 
     def _mark(self, text: str) -> Mark:
         mark = self._forwards.get(text)
@@ -85,10 +103,28 @@ class ModuleMarks:
             if thread.depth:
                 thread.depth -= 1
                 return
-            thread.outermost = None
-            if self.backward is not None:
-                self.backward.forget()
-            RANGES.pop(_FORWARD)
+            self._end()
+
+    def _end(self) -> None:
+        """End the outermost forward."""
+        _THREAD.outermost, _THREAD.depth = None, 0
+        if self.backward is not None:
+            self.backward.forget()
+        RANGES.pop(_FORWARD)
+
+
+def _is_called_inside_a_module() -> bool:
+    """Return whether two calls of modules are on the stack: this one and one around it.
+
+    torch calls no hook behind a forward that ends in a KeyboardInterrupt, which a program can
+    catch. What looks like a recursion is the next forward then.
+    """
+    frame: FrameType | None = sys._getframe()
+    calls = 0
+    while frame is not None and calls < 2:
+        calls += frame.f_code.co_name == "_wrapped_call_impl"  # torch.nn.Module.__call__
+        frame = frame.f_back
+    return calls > 1
 
 
 def before_forward(module: Any, _arguments: Any) -> None:  # noqa: ANN401 - torch

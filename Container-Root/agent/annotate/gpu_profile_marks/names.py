@@ -13,6 +13,7 @@ from typing import Any
 # Children under these names are what a wrapper wraps: they have the wrapper's own name.
 _TRANSPARENT = {"_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module"}
 _PARALLEL = {"DistributedDataParallel", "DataParallel"}
+_MOST_COPIES = 32  # of a class: a program that copies its model in each step has bounded names
 
 
 class Names:
@@ -24,38 +25,101 @@ class Names:
     def __init__(self) -> None:
         self._texts: dict[int, tuple[Any, str]] = {}
         self._classes: dict[type, str] = {}
+        self._prefixes: dict[int, tuple[Any, str]] = {}
+        self._owners: dict[str, Any] = {}
 
     def text(self, module: Any) -> str | None:  # noqa: ANN401 - a torch.nn.Module
         """Return the module's text, or None if it was never named."""
-        entry = self._texts.get(id(module))
-        return entry[1] if entry is not None and entry[0]() is module else None
+        return _of_living(self._texts, module)
 
     def name_tree(self, root: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
-        """Name a module and all below it. A shared module keeps its first name."""
-        seen: set[int] = set()
-        todo = [(root, "")]
-        while todo:
-            module, name = todo.pop()
-            if id(module) in seen:
-                continue
-            seen.add(id(module))
+        """Name a module and all below it. A shared module keeps its first name.
+
+        Of two models with a name in common (those of a GAN, a copy), the second has its class
+        before its names, `Judge.layers.0`, with a number where the class is the same:
+        `Net#2.layers.0`.
+        """
+        tree = list_tree(root)
+        prefix = _of_living(self._prefixes, root)
+        if prefix is None:
+            prefix = self._choose_prefix(tree)
+            self._prefixes[id(root)] = (weakref.ref(root), prefix)
+        for place, name in enumerate(_qualify(tree, prefix)):
+            module = tree[place][0]
             self._name(module, name)
-            children = list(module.named_children())
-            todo += [(child, _join(module, name, word)) for word, child in reversed(children)]
+            self._owners[name] = weakref.ref(module)
 
     def name(self, module: Any) -> str:  # noqa: ANN401 - a torch.nn.Module
         """Name a module that no named module contains: its class alone."""
         return self._name(module, "")
 
+    def _choose_prefix(self, tree: list[tuple[Any, str]]) -> str:
+        """Return "" or the first prefix that gives names which no module of another tree has."""
+        model = [module for module, name in tree if not name][-1]
+        if getattr(model, "_is_replica", False):  # nn.DataParallel makes copies for each forward
+            return ""
+        kind = _class_of(model).__name__
+        inside = {id(module) for module, _ in tree}
+        copies = (f"{kind}#{number}" for number in range(2, _MOST_COPIES + 1))
+        for prefix in ("", kind, *copies):
+            if not any(self._is_taken(name, inside) for name in _qualify(tree, prefix)):
+                return prefix
+        return f"{kind}#{_MOST_COPIES}"
+
+    def _is_taken(self, name: str, inside: set[int]) -> bool:
+        owner = self._owners.get(name, type(None))()
+        if not name or owner is None or id(owner) in inside:
+            return False
+        return (self.text(owner) or "").partition("|")[0] == name
+
     def _name(self, module: Any, name: str) -> str:  # noqa: ANN401 - a torch.nn.Module
-        wrapped = dict(module.named_children()).get("_orig_mod")  # by torch.compile
-        kind = written_class(type(module if wrapped is None else wrapped))
+        kind = _class_of(module)
         place = self._classes.get(kind)
         if place is None:
             place = self._classes[kind] = find_class(kind)
         text = f"{(name or kind.__name__).replace('|', '/')}|{kind.__name__}|{place}"
         self._texts[id(module)] = (weakref.ref(module), text)
         return text
+
+
+def _of_living(entries: dict[int, tuple[Any, str]], module: Any) -> str | None:  # noqa: ANN401 - a torch.nn.Module
+    entry = entries.get(id(module))
+    return entry[1] if entry is not None and entry[0]() is module else None
+
+
+def _class_of(module: Any) -> type:  # noqa: ANN401 - a torch.nn.Module
+    wrapped = dict(module.named_children()).get("_orig_mod")  # by torch.compile
+    return written_class(type(module if wrapped is None else wrapped))
+
+
+def list_tree(root: Any) -> list[tuple[Any, str]]:  # noqa: ANN401 - a torch.nn.Module
+    """Return a module and all below it, each once, with its name: "" is the root's.
+
+    What a wrapper wraps has the wrapper's name.
+    """
+    tree: list[tuple[Any, str]] = []
+    seen: set[int] = set()
+    todo = [(root, "")]
+    while todo:
+        module, name = todo.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        tree.append((module, name))
+        children = list(module.named_children())
+        todo += [(child, _join(module, name, word)) for word, child in reversed(children)]
+    return tree
+
+
+def _qualify(tree: list[tuple[Any, str]], prefix: str) -> list[str]:
+    """Return the names of a tree with this prefix. The innermost module without a name is the
+    model; those around it are wrappers, whose class stands for their name ("" here).
+    """
+    last = max(place for place, (_, name) in enumerate(tree) if not name)
+    model = prefix or _class_of(tree[last][0]).__name__
+    names = [f"{prefix}.{name}" if prefix and name else name for _, name in tree]
+    names[last] = model
+    return names
 
 
 def _join(parent: Any, name: str, child: str) -> str:  # noqa: ANN401 - a torch.nn.Module

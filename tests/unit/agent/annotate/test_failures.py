@@ -47,6 +47,28 @@ def test_a_program_without_errors_is_marked_to_its_end(site: Path, tool: Path) -
     assert log.count("pop gpu-profile") == len(pushed)
 
 
+def test_a_program_goes_on_behind_a_forward_that_was_interrupted(site: Path, tool: Path) -> None:
+    """torch calls no hook behind a KeyboardInterrupt: the next forward of the model is no recursion
+    but the outermost one, and begins a step.
+    """
+    code = (
+        "import torch\nmodel, inner = torch.nn.Module(), torch.nn.Module()\n"
+        "optimizer = torch.optim.Optimizer()\n"
+        "def interrupt(): raise KeyboardInterrupt\n"
+        "for forward in (torch.Tensor, interrupt, torch.Tensor, torch.Tensor):\n"
+        "    inner.forward = forward\n    model.forward = lambda: inner()\n"
+        "    try: model(); optimizer.step()\n    except KeyboardInterrupt: pass\n"
+    )
+    done = run(site, tool, code)
+    assert (done.stdout, done.stderr) == ("went on\n", "")
+    log = (site / "log").read_text().split("\n")
+    pushed = [line.partition("|")[0].removeprefix("push ") for line in log if "push" in line]
+    forward = ["forward", "forward Module", "forward Module"]
+    step = ["step", *forward, "optimizer Optimizer"]
+    assert pushed == [*step, "step", *forward, *step[1:], *step]
+    assert log.count("pop gpu-profile") == len(pushed)
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -68,6 +68,73 @@ def test_a_shared_module_keeps_its_first_name() -> None:
     assert list(texts(Net(a=one, b=one))) == ["Net|Net", "a|Linear"]
 
 
+def names_of(names: Names, root: Module) -> list[str]:
+    """The names of a tree, from top to bottom."""
+    own = (names.text(root) or "").partition("|")[0]
+    return [own, *(name for child in root.children.values() for name in names_of(names, child))]
+
+
+def test_models_beside_each_other_have_names_of_their_own() -> None:
+    """Those of a GAN, and a copy of one of them."""
+    names = Names()
+    maker, judge, copy = Net(h=Linear()), Module(h=Linear()), Net(h=Linear())
+    for root in (maker, judge, copy):
+        names.name_tree(root)
+    assert names_of(names, maker) == ["Net", "h"]
+    assert names_of(names, judge) == ["Module", "Module.h"]
+    assert names_of(names, copy) == ["Net#2", "Net#2.h"]
+
+
+def test_two_wrapped_models_have_names_of_their_own() -> None:
+    names = Names()
+    first, second = (DistributedDataParallel(module=Net(h=Linear())) for _ in range(2))
+    names.name_tree(first)
+    names.name_tree(second)
+    assert names_of(names, first) == ["DistributedDataParallel", "Net", "h"]
+    assert names_of(names, second) == ["DistributedDataParallel", "Net#2", "Net#2.h"]
+
+
+def test_a_model_that_holds_named_ones_names_them_anew() -> None:
+    """Its parts were called first: encoder(x), then decoder(x), then the whole."""
+    names, encoder, decoder = Names(), Net(h=Linear()), Net(h=Linear())
+    for root in (encoder, decoder, whole := Module(encoder=encoder, decoder=decoder)):
+        names.name_tree(root)
+    assert names_of(names, whole) == ["Module", "encoder", "encoder.h", "decoder", "decoder.h"]
+
+
+def test_a_model_that_ended_leaves_its_names_to_the_next() -> None:
+    names = Names()
+    names.name_tree(Net(h=Linear()))
+    names.name_tree(net := Net(h=Linear()))
+    assert names_of(names, net) == ["Net", "h"]
+
+
+def test_copies_in_each_step_have_few_names() -> None:
+    names, models = Names(), [Net(h=Linear()) for _ in range(100)]
+    for model in models:
+        names.name_tree(model)
+    assert len({name for model in models for name in names_of(names, model)}) == 64
+
+
+def test_the_replicas_of_data_parallel_have_the_names_of_their_model() -> None:
+    names, net, replica = Names(), Net(h=Linear()), Net(h=Linear())
+    replica._is_replica = True  # type: ignore[attr-defined] # torch sets it
+    names.name_tree(net)
+    names.name_tree(replica)
+    assert names_of(names, replica) == ["Net", "h"]
+
+
+def test_a_module_that_is_added_later_has_its_name() -> None:
+    """The second time a tree is named, its prefix stays."""
+    names, first, second = Names(), Net(h=Linear()), Net(h=Linear())
+    names.name_tree(first)
+    names.name_tree(second)
+    del first
+    second.children["adapter"] = Linear()
+    names.name_tree(second)
+    assert names_of(names, second) == ["Net#2", "Net#2.h", "Net#2.adapter"]
+
+
 def test_an_unknown_module_is_named_by_its_class() -> None:
     names, module = Names(), Linear()
     assert names.text(module) is None

@@ -1,0 +1,118 @@
+"""The hooks of a module's nodes, on a small graph instead of torch's."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from gpu_profile_marks import backward, ranges
+
+OF_PARAMETER = 2**64 - 1
+
+
+class Node:
+    """A node of autograd with a number, and its hooks."""
+
+    def __init__(self, number: int, *used: "Node") -> None:
+        self.number = number
+        self.next_functions = [(node, 0) for node in used]
+        self.hooks: list[Callable[..., None]] = []
+
+    def _sequence_nr(self) -> int:
+        return self.number
+
+    def register_prehook(self, hook: Callable[..., None]) -> None:
+        self.hooks.append(hook)
+
+
+class Tensor:
+    def __init__(self, node: Node | None) -> None:
+        self.node = node
+
+    @property
+    def grad_fn(self) -> Node | None:
+        if self.node is None:
+            raise RuntimeError("a view and its base has been modified inplace")
+        return self.node
+
+
+@dataclass
+class Output:
+    logits: object
+
+
+@pytest.fixture
+def numbers() -> Iterator[SimpleNamespace]:
+    """The state of the torch below; the marks are on."""
+    ranges.SWITCH.on = True
+    yield SimpleNamespace(next=0, compiling=False)
+    ranges.SWITCH.on = False
+    ranges.RANGES.cut(0)
+
+
+def make_backward(numbers: SimpleNamespace) -> backward.Backward:
+    def queue(end: Callable[[], None]) -> None:
+        numbers.end = end
+
+    engine = SimpleNamespace(queue_callback=queue)
+    torch = SimpleNamespace(
+        _C=SimpleNamespace(
+            _autograd=SimpleNamespace(_get_sequence_nr=lambda: numbers.next),
+            _current_graph_task_id=lambda: 0,
+        ),
+        compiler=SimpleNamespace(is_compiling=lambda: numbers.compiling),
+        Tensor=Tensor,
+        distributed=SimpleNamespace(is_available=lambda: False),
+        autograd=SimpleNamespace(Variable=SimpleNamespace(_execution_engine=engine)),
+    )
+    return backward.Backward(torch)
+
+
+def run_forward(numbers: SimpleNamespace, output: Any, end: int) -> None:
+    """A module's forward that makes the nodes up to `end`, and returns `output`."""
+    module, marks = object(), make_backward(numbers)
+    marks.enter(module, "h|H|h.py:1")
+    numbers.next = end
+    marks.leave(module, output)
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: [x], lambda x: {"a": (x,)}, Output])
+def test_the_first_node_of_a_module_has_a_hook(
+    numbers: SimpleNamespace, wrap: Callable[[Tensor], object]
+) -> None:
+    """Whatever the module returns: a tensor, a list, a mapping, an object of a dataclass."""
+    first = Node(0)
+    last = Node(1, first)
+    run_forward(numbers, wrap(Tensor(last)), 2)
+    assert (len(first.hooks), len(last.hooks)) == (0, 1)
+    last.hooks[0](None)
+    assert ranges.RANGES.open[-1][1].message == "backward h|H|h.py:1"
+
+
+def test_a_hook_that_torch_compile_traces_does_nothing(numbers: SimpleNamespace) -> None:
+    """What it calls could not be traced: it would break the graph of the backward pass."""
+    last = Node(0)
+    run_forward(numbers, Tensor(last), 1)
+    numbers.compiling = True
+    last.hooks[0](None)
+    assert ranges.RANGES.open == []
+
+
+def test_a_view_without_a_node_leaves_the_other_outputs_their_hooks(
+    numbers: SimpleNamespace,
+) -> None:
+    """torch refuses the node of one of several views after a change in place."""
+    last = Node(0)
+    run_forward(numbers, (Tensor(None), Tensor(last)), 2)
+    assert len(last.hooks) == 1
+
+
+@pytest.mark.parametrize("end", [1, 2], ids=["one node", "more"])
+def test_a_node_with_the_number_of_a_parameter_s_has_no_parameter(
+    numbers: SimpleNamespace, end: int
+) -> None:
+    """torch's Error, behind what is differentiable once only."""
+    last = Node(0, Node(OF_PARAMETER))
+    run_forward(numbers, Tensor(last), end)
+    assert len(last.hooks) == 1
