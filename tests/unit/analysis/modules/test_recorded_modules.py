@@ -44,6 +44,7 @@ def modules_of(name: str) -> RankModules:
         ("trainer", 0.99),
         ("pipeline", 0.98),
         ("ddp", 0.98),
+        ("lightning", 0.99),
         ("fsdp2_compile", 0.99),
         ("compiled", 0.96),
     ],
@@ -72,15 +73,20 @@ def test_each_leaf_is_as_in_torch_profiler_on_one_gpu(work: str) -> None:
 
 
 @pytest.mark.parametrize("work", ["forward", "backward"])
-def test_each_leaf_of_a_pipeline_has_the_kernels_and_the_time_of_torch_profiler(work: str) -> None:
-    """Of four steps each. Copies and memsets count, too; the accumulation of gradients does not."""
-    reference = json.loads((DATA / "pipeline" / "reference0.json").read_text())
-    with Database.open(DATA / "pipeline" / "rank0.sqlite.gz") as database:
+@pytest.mark.parametrize(("name", "count"), [("pipeline", 18), ("lightning", 14)])
+def test_each_leaf_has_the_operations_and_the_time_of_torch_profiler(
+    name: str, count: int, work: str
+) -> None:
+    """Of four and sixteen steps. Copies and memsets count, too; the accumulation of gradients does
+    not. Two runs under torch.profiler differ by up to 1 %, or 0.2 us a step where a leaf takes 15.
+    """
+    reference = json.loads((DATA / name / "reference0.json").read_text())
+    with Database.open(DATA / name / "rank0.sqlite.gz") as database:
         (activity,) = activities_of(database, Scope())
         owners = find_op_owners(activity)
     assert owners is not None
     leaves = {key: key.removeprefix("leaf:").split("|")[0] for key in reference[f"{work}_count"]}
-    assert len(leaves) == 18
+    assert len(leaves) == count
     for key, leaf in leaves.items():
         codes = [
             code
@@ -90,7 +96,8 @@ def test_each_leaf_of_a_pipeline_has_the_kernels_and_the_time_of_torch_profiler(
         rows = np.flatnonzero(np.isin(owners.of_op, codes))
         assert len(rows) == reference[f"{work}_count"][key]
         time_us = int(activity.ops.duration[rows].sum()) / 1e3
-        assert time_us == pytest.approx(reference[f"{work}_us"][key], rel=0.02)
+        few_us = 0.5 * reference["steps"]
+        assert time_us == pytest.approx(reference[f"{work}_us"][key], rel=0.02, abs=few_us)
 
 
 def test_each_leaf_s_forward_is_as_in_torch_profiler_under_ddp() -> None:
