@@ -17,7 +17,7 @@ from gpu_profile.analysis.activity.activity import (
     Activity,
 )
 from gpu_profile.analysis.activity.load import GRAPH_NAME
-from gpu_profile.analysis.arrays.columns import encode_column
+from gpu_profile.analysis.arrays.columns import encode_column, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
@@ -57,16 +57,41 @@ def repeated_steps(activity: Activity) -> RepeatedSteps | str:
     repetition = find_repetition(launches)
     if isinstance(repetition, str):
         return repetition
-    start = _body_starts(launches, repetition.first)
+    start = _body_starts(activity, rows, launches, repetition.first)
     end = np.r_[start[1:] - 1, launches.returned[repetition.end - 1]]
     return RepeatedSteps(f"repetition of {repetition.size} launches", start, end, repetition.alike)
 
 
-def _body_starts(launches: Launches, first: IntArray) -> IntArray:
-    """When the host began each step: in the pause before its first launch."""
+def _body_starts(
+    activity: Activity, rows: IntArray, launches: Launches, first: IntArray
+) -> IntArray:
+    """When the host began each step: in its last long pause before the step's first launch."""
     asked = launches.asked[first]
+    since = np.r_[asked[:1], launches.returned][first]
     most = int(LEAD * float(np.median(np.diff(asked))))
-    return asked - np.minimum(launches.pause[first] // 2, most)
+    threads, calls = activity.launcher[rows[first]], activity.calls
+    waits = calls.named(activity.names, SYNC_NAME)
+    begins = asked.copy()
+    for thread in list_distinct(threads):
+        mine, own = np.flatnonzero(threads == thread), np.flatnonzero(calls.thread == thread)
+        lows, highs = (np.searchsorted(calls.start[own], time[mine]) for time in (since, asked))
+        for step, low, high in zip(mine.tolist(), lows.tolist(), highs.tolist(), strict=True):
+            between = own[low:high]
+            waited = np.flatnonzero(waits[between])
+            between = between[waited[-1] :] if len(waited) else between
+            opens = calls.end[between] if len(waited) else np.r_[since[step], calls.end[between]]
+            closes = np.r_[calls.start[between], asked[step]][-len(opens) :]
+            begins[step] = _middle_of_pause(opens, closes, most)
+    return begins
+
+
+def _middle_of_pause(opens: IntArray, closes: IntArray, most: int) -> int:
+    """The middle of the last pause that is at least half as long as the longest; at most `most`
+    before its end.
+    """
+    free = np.maximum(closes - opens, 0)
+    last = int(np.flatnonzero(2 * free >= free.max())[-1])
+    return int(closes[last]) - min(int(free[last]) // 2, most)
 
 
 def _launch_order(activity: Activity) -> IntArray:

@@ -271,3 +271,27 @@ def test_an_optimizer_without_foreach_ends_its_step(tmp_path: Path) -> None:
     steps = find_steps(first(rank.recording.save(tmp_path / "adagrad.sqlite")))
     nearest = np.abs(steps.host_start[:, None] - np.array(begins)).min(axis=1)
     assert nearest.max() <= 0.05 * np.median(np.diff(begins))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_calls_before_the_first_launch_are_of_the_step(waits: bool, tmp_path: Path) -> None:
+    """JAX sets the parameters of its graphs' nodes, for 8 % of a step, before it launches one. A
+    wait for the GPU ends the step before.
+    """
+    (rank,) = ranks_of(1)
+    begins = []
+    for _ in range(20):
+        rank.work(200)
+        begins.append(rank.now)
+        for _ in range(20):
+            rank.work(1)
+            rank.call("cuGraphExecKernelNodeSetParams_v2", 6)
+        for kernel in ("embed", "attention", "mlp", "head", "grad", "update"):
+            rank.kernel(250, kernel)
+        if waits:
+            rank.work(300)
+            rank.synchronize()
+    steps = find_steps(first(rank.recording.save(tmp_path / "jax.sqlite")))
+    assert len(steps) >= 18
+    far = np.abs(steps.host_start[1:, None] - np.array(begins)).min(axis=1)
+    assert far.max() <= 0.03 * np.median(np.diff(steps.start))
