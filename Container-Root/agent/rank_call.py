@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 USAGE = 2
+_NO_MARKS = "--env-var=GPU_PROFILE_ANNOTATE=none"
+"""`--annotate=none` in words that nsys takes too, for the profile.py of images without marks."""
 _PROFILE_RANKS = Path(__file__).resolve().with_name("profile_ranks.py")
 
 
@@ -65,4 +67,7 @@ def parse_call(argv: Sequence[str], usage: str) -> Call:
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--shelter", action="store_true")
     options, nsys_options = parser.parse_known_args(argv[:end])
+    if _NO_MARKS in nsys_options:
+        options.annotate = "none"
+        nsys_options = [word for word in nsys_options if word != _NO_MARKS]
     return Call(options, nsys_options, argv[end + 1 :])

@@ -4,6 +4,9 @@ from collections.abc import Callable
 
 from gpu_profile.job import Job, NsysPlan, ProfileSpec
 
+NO_MARKS = "--env-var=GPU_PROFILE_ANNOTATE=none"
+"""Leaves the program as it is. An image without marks gives the word to nsys: it has no effect."""
+
 
 def rank_options(
     job: Job, plan: NsysPlan, *, output: str, quote: Callable[[str], str] = str
@@ -38,9 +41,12 @@ def local_arguments(job: Job, plan: NsysPlan, *, output: str) -> tuple[str, ...]
 def _list_marks(spec: ProfileSpec) -> tuple[str, ...]:
     """Return profile.py's words for marks in the program, and for the steps to record.
 
-    The level `steps` is its default. It has no word without a window: images of before 2026-11-22
-    do not have the option.
+    The level `steps` is its default, and has no word without a window; `none` is an option of nsys
+    that profile.py understands. Images of before 2026-11-22 have no option for marks.
     """
-    window = (f"--steps={spec.steps[0]}:{spec.steps[1]}",) if spec.steps else ()
-    level = "steps" if spec.steps and spec.annotate == "none" else spec.annotate
-    return (*((f"--annotate={level}",) if window or level != "steps" else ()), *window)
+    if spec.steps:
+        level = "steps" if spec.annotate == "none" else spec.annotate
+        return f"--annotate={level}", f"--steps={spec.steps[0]}:{spec.steps[1]}"
+    if spec.annotate == "none":
+        return (NO_MARKS,)
+    return () if spec.annotate == "steps" else (f"--annotate={spec.annotate}",)

@@ -1,6 +1,7 @@
 """--annotate and --steps: words for profile.py, options of nsys, refusals."""
 
 import pytest
+import rank_call
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan, ProfileSpec, parse_steps
@@ -13,7 +14,7 @@ from gpu_profile.nsys.rank_wrapper import rank_arguments
     ("spec", "words"),
     [
         (ProfileSpec(), []),
-        (ProfileSpec(annotate="none"), ["--annotate=none"]),
+        (ProfileSpec(annotate="none", steps=(2, 3)), ["--annotate=steps", "--steps=2:3"]),
         (ProfileSpec(annotate="modules"), ["--annotate=modules"]),
         (ProfileSpec(steps=(20, 40)), ["--annotate=steps", "--steps=20:40"]),
         (ProfileSpec(annotate="ops", steps=(0, 1)), ["--annotate=ops", "--steps=0:1"]),
@@ -23,6 +24,17 @@ def test_words_for_a_rank(spec: ProfileSpec, words: list[str]) -> None:
     job = Job(name="x", command=("python3", "x.py"), profile=spec)
     arguments = rank_arguments(job, NsysPlan(options=()), output="/out")
     assert [word for word in arguments if word.startswith(("--annotate", "--steps"))] == words
+
+
+def test_a_program_is_left_as_it_is_in_words_that_images_without_marks_take() -> None:
+    """Their profile.py gives each word that it does not know to nsys, which has no --annotate."""
+    job = Job(name="x", command=("python3", "x.py"), profile=ProfileSpec(annotate="none"))
+    words = rank_arguments(job, NsysPlan(options=("--trace=nvtx",)), output="/out")
+    assert words[2:4] == ("--env-var=GPU_PROFILE_ANNOTATE=none", "--trace=nvtx")
+    call = rank_call.parse_call(words, "")
+    assert (call.options.annotate, list(call.nsys_options)) == ("none", ["--trace=nvtx"])
+    again = rank_call.parse_call(call.of_a_rank()[2:], "")
+    assert (again.options.annotate, list(again.nsys_options)) == ("none", ["--trace=nvtx"])
 
 
 @pytest.mark.parametrize(
