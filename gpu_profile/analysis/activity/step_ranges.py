@@ -126,6 +126,19 @@ def silent_since(ranges: Ranges) -> int | None:
     return int(ends[-1])
 
 
+def tell_unfinished(ranges: Ranges) -> str:
+    """What the marks tell of a training without an optimizer's call, e.g. one that was ended while
+    torch.compile worked in its first step; "" for other programs.
+    """
+    kinds = find_phases(ranges).kind
+    passes = int(np.sum(kinds == BACKWARD))
+    if not passes or OPTIMIZER in kinds:
+        return ""
+    if passes == 1:
+        return "; the recording ends in the first step: one backward pass is marked, no optimizer"
+    return f"; {passes} backward passes are marked, and no optimizer"
+
+
 def number_steps(ranges: Ranges, start: IntArray) -> IntArray:
     """The numbers of the marked steps that begin at these times, counted from the program's first
     step; empty if a step has none.

@@ -16,6 +16,7 @@ from gpu_profile.analysis.activity.step_ranges import (
     named_steps,
     number_steps,
     silent_since,
+    tell_unfinished,
 )
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
@@ -76,7 +77,8 @@ def find_steps(activity: Activity) -> Steps:
         return replace(steps, host_start=begun, confidence=led.confidence, why_none=led.why_none)
     series = repeated_steps(activity)
     if isinstance(series, str):
-        return named if len(named) else replace(NO_STEPS, why_none=series)
+        why_none = series + tell_unfinished(activity.ranges)
+        return named if len(named) else replace(NO_STEPS, why_none=why_none)
     if len(named) and not _follow(named, series.start):
         return named
     steps = _on_gpu(activity, series.source, series.start, series.end)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from gpu_profile.analysis.activity.steps import Steps, find_steps
 from gpu_profile.analysis.modules.module_times import find_steady_kernels
@@ -150,3 +151,26 @@ def test_ranges_of_a_compiler_are_no_steps(tmp_path: Path) -> None:
     steps = find_steps(first(rank.recording.save(tmp_path / "xla.sqlite")))
     assert steps.source == "repetition of 4 launches"
     assert 28 <= len(steps) <= 30
+
+
+@pytest.mark.parametrize(
+    ("passes", "told"),
+    [
+        (1, "the recording ends in the first step: one backward pass is marked, no optimizer"),
+        (2, "2 backward passes are marked, and no optimizer"),
+    ],
+)
+def test_a_recording_that_ends_in_the_first_step_says_so(
+    passes: int, told: str, tmp_path: Path
+) -> None:
+    """It was ended while a compiler tried kernels."""
+    (rank,) = ranks_of(1)
+    begin = rank.now
+    for _ in range(passes):
+        mark(rank, "forward", "embed", "mlp", "head")
+        mark(rank, "backward", "loss_grad", "mlp_grad")
+    for kernel in np.random.default_rng(0).integers(0, 30, 600).tolist():
+        rank.kernel(5, f"candidate_{'abcdef'[kernel % 6]}{'uvwxy'[kernel // 6]}")
+    steps = steps_of(rank, [begin], tmp_path / "compiling.sqlite")
+    assert len(steps) == 0
+    assert steps.why_none.endswith(f"; {told}")
