@@ -17,6 +17,9 @@ from gpu_profile.analysis.step_search.launches import Launches
 LEAST_SIZE, FEWEST_LAUNCHES = 0.1, 8
 # The first evaluation may choose other kernels for a few of its launches.
 SAME = 0.9
+# What comes in every n-th step comes three times, and no later before the first step than twice the
+# usual time.
+FEWEST_TIMES, FARTHER = 3, 2
 # So many launches at the begin of a step tell it from other places.
 OPENING = 8
 # A batch of an evaluation lacks the backward pass, which is half of the launches or more.
@@ -118,9 +121,32 @@ def include_evaluations(
         same = _count_same(launches.token, int(behind[row]), int(first[row]), int(first[0]))
         if same >= fewest and _is_whole(launches, int(behind[row]), int(first[row]), same):
             length[row] = same
+    if not length.any():
+        length = _find_regular(launches, first, behind)
     if length.any():
         length[0] = np.median(length[length > 0])
     return first - length
+
+
+def _find_regular(launches: Launches, first: IntArray, behind: IntArray) -> IntArray:
+    """The launches that every n-th step begins with, counted from the first step; 0 for others.
+
+    A loop that reads a value in steps 0, 5, 10, at their begin, and one that logs behind steps 4,
+    9, 14 launch the same. The first does so directly before the first step, too.
+    """
+    length, steps = np.zeros(len(first), np.int64), np.arange(len(first))
+    extra = first - behind
+    rows = 1 + np.flatnonzero(extra[1:] > 0)
+    size = int(extra[rows[0]]) if len(rows) >= FEWEST_TIMES else 0
+    every_nth = np.array_equal(rows, steps[rows[0] :: rows[0]]) if size else False
+    if not every_nth or size > first[0] or np.any(extra[rows] != size):
+        return length
+    begins = first[np.r_[0, rows]]
+    window = launches.token[begins[:, None] - size + np.arange(size)]
+    apart = launches.asked[begins] - launches.returned[begins - 1]
+    if np.all(window == window[1]) and apart[0] <= FARTHER * np.median(apart[1:]):
+        length[rows] = size
+    return length
 
 
 def _count_same(token: IntArray, behind: int, one: int, other: int) -> int:

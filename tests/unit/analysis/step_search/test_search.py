@@ -310,7 +310,19 @@ def checks_its_positions(program: Program, _number: int) -> None:
     program.launch([OPTIMIZER] * 4)
 
 
+def reads_in_every_fifth_step(program: Program, number: int) -> None:
+    """The host reads a value and works on it at the begin of steps 0, 5, 10."""
+    program.step(300)
+    if number % 5 == 0:
+        program.launch([TO_HOST])
+        program.step_pause(9000)
+    program.launch([HEAD + 70])
+    program.network()
+    program.launch([OPTIMIZER] * 4)
+
+
 PROGRAMS = (
+    reads_in_every_fifth_step,
     checks_its_positions,
     checks_its_mask,
     waits_after_long_zeroing,
@@ -501,3 +513,16 @@ def test_few_launches_a_step_behind_an_autotuner() -> None:
         program.launch([TO_DEVICE, *range(LAYER, LAYER + 19)])
     assert abs(len(steps_of(program).first) - 50) <= 1
     assert np.isin(steps_of(program).first, program.begins).mean() >= 0.9
+
+
+def test_a_value_that_start_up_reads_long_before_does_not_move_logs_into_the_next_step() -> None:
+    program = Program()
+    program.launch([*range(INIT, INIT + 300), TO_HOST])
+    for number in range(40):
+        program.step(300 if number else 900_000)
+        program.launch([HEAD + 70])
+        program.network()
+        program.launch([OPTIMIZER] * 4)
+        if number % 5 == 4:
+            program.launch([TO_HOST])
+    assert np.isin(steps_of(program).first, program.begins).all()
