@@ -35,6 +35,11 @@ Generated:
             "[pod/a-worker-0/pytorch] gpu-profile: a-worker-0 ended with 143; its reports are\n",
             "[pod/a-worker-0/pytorch] why",
         ),
+        (
+            "python: can't open file 'x.py'\nGenerated:\n"
+            "profile.py: rank 0: nsys wrote no report: --steps 3:6: it made no step of PyTorch\n",
+            "python: can't open file 'x.py'",
+        ),
         ("srun: error: n1: task 0: Killed\nGenerated:\n", "srun: error: n1: task 0: Killed"),
         ("why\nGenerated:\n    /wd/a b #1/rank0.h.nsys-rep\n", "why"),
         ("one\ntwo \n\n", "two"),
