@@ -17,6 +17,8 @@ TABLES = {
     " correlationId INT, globalPid INT, bytes INT, copyKind INT, srcKind INT, dstKind INT",
     "CUPTI_ACTIVITY_KIND_MEMSET": "start INT, end INT, deviceId INT, streamId INT,"
     " correlationId INT, globalPid INT, bytes INT, value INT, memKind INT",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "start INT, end INT, deviceId INT, streamId INT,"
+    " correlationId INT, globalPid INT",
     "NVTX_EVENTS": "start INT, end INT, eventType INT, globalTid INT, domainId INT, text TEXT,"
     " textId INT, binaryData TEXT, int64Value INT",
     "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId INT, schemaId INT, name TEXT, offset INT",
@@ -143,6 +145,15 @@ class Rank:
         place: Row = (self.rank, STREAM, call, self.process, code, code)
         place += () if node is None else (node,)
         self.recording.add("CUPTI_ACTIVITY_KIND_KERNEL", start, self.free, *place)
+
+    def graph(self, length: float) -> None:
+        """Launch a CUDA graph that takes `length` us on the GPU, traced as a whole."""
+        asked = self.now
+        call = self.call("cudaGraphLaunch_v10000", 10)
+        start = max(self.free + US, asked + 4 * US)
+        self.free = start + int(length * US)
+        place = (self.rank, STREAM, call, self.process)
+        self.recording.add("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", start, self.free, *place)
 
     def copy_on_device(self, megabytes: float) -> None:
         """Copy within the GPU's memory at 2 TB/s."""
