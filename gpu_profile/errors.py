@@ -1,11 +1,15 @@
 """The errors of this project: one line on what happened, a next step, and an exit code."""
 
+import errno
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from gpu_profile.printable import name_program, printable
 
 T = TypeVar("T")
+
+FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
+"""Errors that are raised unchanged: a full disk, a full quota. tasks.py prints the next step."""
 
 
 class GpuProfileError(Exception):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from gpu_profile.errors import ReportError, SettingsError
+from gpu_profile.errors import FULL_DISK, ReportError, SettingsError
 
 PRIVATE = 0o600
 _ELSEWHERE = "Name another place"
@@ -28,8 +28,6 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{16}\.part|\.new-\w+")
 """Names of drafts and of folders for the output of other programs."""
 _YOUNGEST_S = 60.0  # younger drafts are not removed: the lock follows the file within 1 ms
-FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
-"""Errors that are raised unchanged: a full disk, a full quota. tasks.py prints the next step."""
 
 
 def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpu_profile import files, process, redact, signals
+from gpu_profile import errors, files, process, redact, signals
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import (
     EngineAwayError,
@@ -280,7 +280,7 @@ class Runner:
             raise Interrupted(f"the terminal is gone; {run.id} is left as it is", again) from None
         except OSError as error:
             self.detach()
-            if error.errno not in files.FULL_DISK:
+            if error.errno not in errors.FULL_DISK:
                 raise
             what = f"{self.directory}: {error.strerror}; {run.id} is left as it is"
             raise ToolError(what, f"Make room; `invoke fetch --job {run.id}` goes on") from error

@@ -25,8 +25,7 @@ from gpu_profile.analysis.store.parquet import ParquetStore
 from gpu_profile.analysis.store.protocol import Store
 from gpu_profile.analysis.store.schema import EVENT_TABLES, MISSING, subtract
 from gpu_profile.analysis.store.sqlite import SqliteStore, Value
-from gpu_profile.errors import ReportError
-from gpu_profile.files import FULL_DISK
+from gpu_profile.errors import FULL_DISK, ReportError
 
 __all__ = ["MISSING", "Columns", "Database", "IntArray", "Value", "sort_columns"]
 

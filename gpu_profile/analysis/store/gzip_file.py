@@ -1,12 +1,16 @@
-"""Unpack compressed exports (.gz) into a temporary folder."""
+"""Unpack compressed exports (.gz) into a temporary folder.
 
-import gzip
-import shutil
-import zlib
+What only a .gz needs is imported for one: that takes 8 ms, and a table of a plain report 0.2 s.
+"""
+
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from gpu_profile.errors import ReportError
+
+if TYPE_CHECKING:
+    from gpu_profile.analysis.store.temporary import TemporaryFolder
 
 AGAIN = "Export it again: nsys export --type=sqlite --force-overwrite=true REPORT.nsys-rep"
 MOST_BYTES = 16 << 30
@@ -18,11 +22,21 @@ _ROOM = "Make room, or name another place by TMPDIR"
 _SPARE_BYTES = 64 << 20  # disk space to leave free: a hostile .gz must not fill the disk
 
 
+def make_folder() -> "TemporaryFolder":
+    """Return a temporary folder to unpack a report into."""
+    from gpu_profile.analysis.store.temporary import TemporaryFolder
+
+    return TemporaryFolder()
+
+
 def extract_gzip(packed: Path, folder: Path, most_bytes: int = MOST_BYTES) -> Path:
     """Unpack the file into `folder` and return its path.
 
     Raises ReportError if it is broken, does not fit there, or is larger than `most_bytes`.
     """
+    import gzip
+    import zlib
+
     plain = folder / packed.stem
     try:
         with gzip.open(packed) as source, plain.open("wb") as target:
@@ -39,11 +53,13 @@ def extract_gzip(packed: Path, folder: Path, most_bytes: int = MOST_BYTES) -> Pa
     return plain
 
 
-def _copy_bounded(source: gzip.GzipFile, target: IO[bytes], packed: Path, most_bytes: int) -> None:
+def _copy_bounded(source: BufferedIOBase, target: IO[bytes], packed: Path, most_bytes: int) -> None:
     """Copy at most `most_bytes`, counted while unpacking.
 
     The size in a gzip trailer is modulo 4 GB (RFC 1952) and can be forged.
     """
+    import shutil
+
     done = 0
     while chunk := source.read(1 << 22):
         done += len(chunk)

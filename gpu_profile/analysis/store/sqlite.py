@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.gzip_file import AGAIN, MOST_BYTES, extract_gzip
+from gpu_profile.analysis.store.gzip_file import AGAIN, MOST_BYTES, extract_gzip, make_folder
 from gpu_profile.analysis.store.schema import MISSING, subtract
 from gpu_profile.analysis.store.sqlite_cells import Damaged, Unsupported
 from gpu_profile.analysis.store.sqlite_pages import PageReader
 from gpu_profile.analysis.store.sqlite_text import LONGEST_TEXT, LONGEST_VALUE, make_decoder
-from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError
 
 Value = str | int | float | bytes | None
@@ -48,9 +47,7 @@ class SqliteStore:
     def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
         self.path = path
         self.notes: list[str] = []
-        self._temporary: TemporaryFolder | None = None
-        if path.suffix == ".gz":
-            self._temporary = TemporaryFolder()
+        self._temporary = make_folder() if path.suffix == ".gz" else None
         try:
             folder = self._temporary and Path(self._temporary.name)
             plain = extract_gzip(path, folder, most_bytes) if folder else path
