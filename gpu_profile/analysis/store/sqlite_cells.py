@@ -63,13 +63,12 @@ def decode_columns(pages: Bytes, columns: Sequence[int], usable: int) -> dict[in
     if (pages[:, 0] != LEAF).any():
         raise Unsupported("a damaged table")
     data = np.ndarray(pages.size + SLACK, np.uint8, pages.base)
-    place = _find_cells(pages, usable)
+    place, used = _find_cells(pages, usable)
     if not len(place):
         return {column: np.empty(0, np.int64) for column in columns}
     layout = _parse_layout(data[place[0] : place[0] + WINDOW], columns)
     windows = _extract_windows(data, place, layout, columns[-1])
     same = _match_first(windows, layout.mask)
-    used = place & pages.shape[1] - 1  # the page size is a power of two
     if same.all():  # true for nearly every block
         return _decode_layout(data, place, used, windows, layout, usable)
     rows = np.arange(len(place))
@@ -122,8 +121,8 @@ def _check_values(payload: Lengths, layout: Layout, kinds: Bytes | int) -> None:
         raise Unsupported("a row whose values are longer than itself")
 
 
-def _find_cells(pages: Bytes, usable: int) -> IntArray:
-    """The offset of each cell from the start of the first page."""
+def _find_cells(pages: Bytes, usable: int) -> tuple[IntArray, IntArray]:
+    """The offset of each cell from the start of the first page, and from the start of its page."""
     size = pages.shape[1]
     counts = pages[:, 3].astype(np.int64) << 8 | pages[:, 4]
     most = int(counts.max())
@@ -131,12 +130,10 @@ def _find_cells(pages: Bytes, usable: int) -> IntArray:
     if most > (size - 8) // 6 or (len(pages) > 1 and not counts.all()):
         raise Unsupported("a damaged page")
     pointers = np.ascontiguousarray(pages[:, 8 : 8 + 2 * most]).view(">u2")
-    within = np.arange(most) < counts[:, None]
-    if most and int(pointers.max(where=within, initial=0)) > usable - 4:
+    used: IntArray = pointers[np.arange(most) < counts[:, None]].astype(np.int64)
+    if int(used.max(initial=0)) > usable - 4:
         raise Unsupported("a cell that goes out of its page")
-    starts = np.arange(len(pages))[:, None] * size + pointers
-    cell_starts: IntArray = starts[within]
-    return cell_starts
+    return np.repeat(np.arange(len(pages)) * size, counts) + used, used
 
 
 def _two_bytes(head: Bytes) -> Lengths:
@@ -202,9 +199,10 @@ def _match_first(windows: IntArray, mask: IntArray) -> NDArray[np.bool_]:
 def _read_serial_types(column: Bytes) -> Bytes | int:
     """The serial type of a column in each row, or one integer if all rows have the same."""
     kinds = np.ascontiguousarray(column)
-    if np.any((kinds == REAL) | (kinds > ZERO + 1)):
+    least, most = int(kinds.min()), int(kinds.max())
+    if most > ZERO + 1 or (least <= REAL <= most and (kinds == REAL).any()):
         raise Unsupported("a column that does not hold integers only")
-    return int(kinds[0]) if (kinds == kinds[0]).all() else kinds
+    return least if least == most else kinds
 
 
 def _read_integers(

@@ -112,14 +112,14 @@ class PageReader:
         data = np.empty(len(pages) * self._size + SLACK, np.uint8)
         data[-SLACK:] = 0
         block, done = data[:-SLACK].reshape(len(pages), self._size), 0
-        runs = np.split(pages, np.flatnonzero(np.diff(pages) != 1) + 1)
+        ends = [*(np.flatnonzero(pages[1:] - pages[:-1] != 1) + 1).tolist(), len(pages)]
         with self._path.open("rb", buffering=0) as file:
-            for run in runs:  # consecutive pages
-                file.seek(int(run[0]) * self._size)
-                part = block[done : done + len(run)]
+            for end in ends:  # consecutive pages
+                file.seek(int(pages[done]) * self._size)
+                part = block[done:end]
                 if file.readinto(part.reshape(-1).data) != part.size:
                     raise Unsupported("a page behind the file's end")
-                done += len(run)
+                done = end
         return block
 
     def is_index(self, root: int) -> bool:
