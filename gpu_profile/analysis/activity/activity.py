@@ -63,7 +63,7 @@ class Ops:
         if kinds not in self._unions:
             start, end = self.start, self.end
             if kinds:
-                chosen = is_among(self.kind, kinds)
+                chosen = np.flatnonzero(is_among(self.kind, kinds))
                 start, end = start[chosen], end[chosen]
             self._unions[kinds] = Intervals.union(start, end)
         return self._unions[kinds]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.arrays.columns import list_distinct, search_sorted
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.nesting import list_changes, nest_intervals
 from gpu_profile.analysis.arrays.types import IntArray
@@ -206,7 +206,7 @@ def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
     begin, inner = segments[owner]
     if not len(begin):
         return np.full(len(time), NO_RANGE)
-    place = np.searchsorted(begin, time, side="right") - 1
+    place = search_sorted(begin, time, "right") - 1
     return np.where(place >= 0, inner[np.maximum(place, 0)], NO_RANGE)
 
 

@@ -184,7 +184,7 @@ def _sum_kernels(activity: Activity) -> dict[str, KernelTime]:
     duration = ops.duration[rows]
     sums = [
         np.bincount(place, weights=weight, minlength=len(names)).astype(np.int64)
-        for weight in (np.ones(len(rows)), duration, alone, duration * alone)
+        for weight in (None, duration, alone, duration * alone)
     ]
     return {
         activity.names[name]: KernelTime(*map(int, row))

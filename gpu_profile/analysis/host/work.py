@@ -140,9 +140,12 @@ def _work(start: IntArray, end: IntArray, owner: IntArray, record: HostRecord) -
     inside = samples_in(stacks, start, end, owner)
     chosen = [stacks.stacks[index] for index in stacks.stack[inside].tolist()]
     waits: Counter[str] = Counter()
-    for one in np.unique(owner).tolist():
-        lanes = Intervals(start[owner == one], end[owner == one])
-        for what, pieces in record.waits.by_thread.get(one, {}).items():
+    for thread, by_kind in sorted(record.waits.by_thread.items()):
+        own = np.flatnonzero(owner == thread)
+        if not len(own):
+            continue
+        lanes = Intervals(start[own], end[own])
+        for what, pieces in by_kind.items():
             waits[what] += lanes.meet(pieces).total
     return HostWork(
         kind=stacks.kind,

@@ -34,9 +34,10 @@ def list_module_kernels(activity: Activity) -> list[ModuleKernel]:
     A module without kernels of its own has one entry without launches, which tells its class.
     """
     marks = load_marks(activity.ranges)
-    owners, rows = find_op_owners(activity), find_steady_kernels(activity)
+    owners = find_op_owners(activity)
     if owners is None or marks is None:
         return []
+    rows = find_steady_kernels(activity)
     codes, combinations = encode_rows(owners.of_op[rows], activity.ops.name[rows])
     counts = np.bincount(codes, minlength=len(combinations)).tolist()
     times = np.zeros(len(combinations), np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.arrays.columns import list_distinct, search_sorted
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -63,9 +63,13 @@ def _build_rows(activity: Activity) -> list[Row]:
 
 def _compute_queue_depth(activity: Activity) -> IntArray:
     """The number of operations issued (with this one) and not finished at each launch."""
-    launched = activity.launched
-    depth = np.searchsorted(np.sort(launched), launched, side="right")
-    depth -= np.searchsorted(np.sort(activity.ops.end), launched, side="right")
+    order = np.argsort(activity.launched, kind="stable")  # launches and ends mostly rise
+    launched = activity.launched[order]
+    last = np.flatnonzero(np.append(launched[1:] != launched[:-1], True)) + 1
+    issued = np.repeat(last, np.diff(last, prepend=0))  # equal times count together
+    ends = np.sort(activity.ops.end, kind="stable")
+    depth = np.empty_like(issued)
+    depth[order] = issued - search_sorted(ends, launched, "right")
     return depth
 
 

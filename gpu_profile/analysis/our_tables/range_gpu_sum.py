@@ -102,10 +102,10 @@ def _collect_domain(activity: Activity, ranges: Ranges) -> Iterator[RangeTime]:
         own = ranges.name == code
         spans = (last - first)[own & (last > NEVER)]
         if len(spans):
-            hit, alone = (
-                np.flatnonzero(_select_places(chosen, owner))
-                for chosen in (_with_inner(own, outer), own)
-            )
+            whole = _with_inner(own, outer)
+            hit = alone = np.flatnonzero(_select_places(whole, owner))
+            if not np.array_equal(whole, own):
+                alone = np.flatnonzero(_select_places(own, owner))
             instances = ranges.pick(np.flatnonzero(own))
             yield _measure_range(activity, instances, hit, alone, int(spans.sum()))
 
@@ -160,16 +160,16 @@ def _measure_range(
     """The times of one range name.
 
     `hit` are the rows of the operations in any instance, `own` those of them without an inner
-    range.
+    range; the same array where no instance has one.
     """
-    closed = instances.end != FOREVER
+    closed, busy = instances.end != FOREVER, _measure_busy(activity, hit)
     return RangeTime(
         name=instances.names[int(instances.name[0])],
         instances=len(instances.start),
         ops=len(hit),
         op_time=int(activity.ops.duration[hit].sum()),
-        busy=_measure_busy(activity, hit),
-        self_busy=_measure_busy(activity, own),
+        busy=busy,
+        self_busy=busy if own is hit else _measure_busy(activity, own),
         span=span,
         host=int((instances.end - instances.start)[closed].sum()),
     )

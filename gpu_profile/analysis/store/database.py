@@ -211,7 +211,7 @@ class Database(Closing):
         texts = {row: str(row[0] or "") for row in dict.fromkeys(rows)}
         codes = {text: code for code, text in enumerate(dict.fromkeys(texts.values()))}
         places = {row: codes[text] for row, text in texts.items()}
-        return np.array([places[row] for row in rows], np.int64), list(codes)
+        return np.fromiter(map(places.__getitem__, rows), np.int64, len(rows)), list(codes)
 
     def names(self, ids: IntArray) -> dict[int, str]:
         """The texts of these ids in StringIds. Other strings, such as a program's output, are not

@@ -187,7 +187,7 @@ class SqliteStore:
         longest = LONGEST_VALUE if table.startswith("TARGET_INFO") else LONGEST_TEXT
         self._connection.text_factory = make_decoder(self.notes, longest)
         cells = [f"{quoted(name)}" for name in columns]
-        return [row for rows in self._batches(table, cells, only) for row in rows]
+        return list(chain.from_iterable(self._batches(table, cells, only)))
 
     def _batches(
         self, table: str, cells: Sequence[str], only: Mapping[str, Iterable[int]]
