@@ -25,9 +25,10 @@ MARKED_STEP = f"{MARKS_DOMAIN}:step"
 _MARKED_OPTIMIZER = f"{MARKS_DOMAIN}:optimizer "
 _PHASE = re.compile(rf"{MARKS_DOMAIN}:(forward|backward|optimizer .*)$")
 FORWARD, BACKWARD, OPTIMIZER = "F", "B", "O"
-# An evaluation comes between few steps. Where more than a third of the steps have more forward
-# passes than the others, the number of forward passes varies, as in reinforcement learning.
-MOST_EVALUATIONS = 1 / 3
+# An evaluation comes between few steps. Where more than an eighth of the steps have more forward
+# passes than the others, these are a part of the loop, and their time counts: reinforcement
+# learning plays, and rank 0 evaluates while the others wait.
+MOST_EVALUATIONS = 1 / 8
 
 _NONE = np.empty(0, np.int64)
 
@@ -104,7 +105,7 @@ def find_evaluations(ranges: Ranges, start: IntArray) -> tuple[IntArray, IntArra
     first, behind = np.searchsorted(forward, start), np.searchsorted(forward, edges)
     usual = int(np.quantile(behind - first, 0.5, method="lower")) if len(start) else 0
     rows = np.flatnonzero((behind - first > usual) & (edges < np.r_[start[1:], FOREVER]))
-    if not usual or len(rows) > MOST_EVALUATIONS * len(start):
+    if not usual or len(rows) > max(1, MOST_EVALUATIONS * len(start)):
         return _NONE, _NONE, _NONE
     trained = phases.end[phases.kind == OPTIMIZER]
     place = np.searchsorted(trained, start[rows], side="right")

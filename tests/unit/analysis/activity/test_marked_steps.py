@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.steps import Steps, find_steps
+from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.modules.module_times import find_steady_kernels
+from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.activity.test_steps import first
 from tests.unit.analysis.synthetic import Rank, ranks_of
 
@@ -139,19 +141,34 @@ def test_an_evaluation_between_marked_steps_is_in_none(tmp_path: Path) -> None:
     """A step's range begins at the first forward pass, which is one of the evaluation."""
     (rank,) = ranks_of(1)
     begins, trained = [], []
-    for number in range(12):
+    for number in range(20):
         begins.append(rank.now)
-        if number in (0, 5):
+        if number in (0, 9):
             evaluate(rank, 4)
         trained.append(rank.now)
         train(rank, passes=2)
     steps = steps_of(rank, begins, tmp_path / "between.sqlite")
     steady = find_steady_kernels(first(tmp_path / "between.sqlite"))
-    assert len(steady) == 11 * 11  # kernels a step, steady steps
+    assert len(steady) == 11 * 19  # kernels a step, steady steps
     assert steps.host_start.tolist() == trained
-    assert steps.number.tolist() == list(range(12))
+    assert steps.number.tolist() == list(range(20))
+    with Database.open(tmp_path / "between.sqlite") as database:
+        facts = diagnose_reports(database).overview.step
+    assert facts is not None
+    assert facts.to_text().endswith(":step, without 1 evaluation of 15 ms between the steps")
     length = steps.end - steps.start
     assert np.ptp(length[1:]) <= 0.05 * np.median(length)
+
+
+def test_an_evaluation_in_every_fifth_step_is_a_part_of_the_loop(tmp_path: Path) -> None:
+    (rank,) = ranks_of(1)
+    begins = []
+    for number in range(20):
+        begins.append(rank.now)
+        if number % 5 == 4:
+            evaluate(rank, 3)
+        train(rank)
+    assert steps_of(rank, begins, tmp_path / "often.sqlite").host_start.tolist() == begins
 
 
 def test_forward_passes_of_changing_number_belong_to_their_steps(tmp_path: Path) -> None:
