@@ -147,13 +147,21 @@ def _find_long_gap(activity: Activity, late: Intervals) -> int:
 
     `late` holds all gaps of a late host.
     """
+    steps, least = find_steps(activity), find_least_stall(activity)
+    begins = np.sort(late.start[late.end - late.start >= least])
+    counts = np.diff(np.searchsorted(begins, np.r_[steps.start, steps.end[-1:]]))
+    counts = counts[first_steady(steps.end - steps.start) :]
+    return least if len(counts) and np.median(counts) <= MOST_LONG_GAPS else LONG_GAP_NS
+
+
+def find_least_stall(activity: Activity) -> int:
+    """From which length (ns) a pause of the host may be a stall: 1 ms, or a tenth of a shorter
+    step.
+    """
     steps = find_steps(activity)
     time = (steps.end - steps.start)[first_steady(steps.end - steps.start) :]
     share = int(LONG_GAP_SHARE * float(np.median(time))) if len(time) else LONG_GAP_NS
-    least = min(LONG_GAP_NS, max(SHORTEST_LONG_GAP_NS, share))
-    begins = np.sort(late.start[late.end - late.start >= least])
-    counts = np.diff(np.searchsorted(begins, np.r_[steps.start, steps.end[-1:]]))[-len(time) :]
-    return least if len(time) and np.median(counts) <= MOST_LONG_GAPS else LONG_GAP_NS
+    return min(LONG_GAP_NS, max(SHORTEST_LONG_GAP_NS, share))
 
 
 @once_each

@@ -201,13 +201,14 @@ def diagnose_reports(*databases: Database) -> Diagnosis:
 def _unexplained(findings: Sequence[Finding]) -> list[Finding]:
     """Leave out findings that others explain, kind by kind: one that is left out explains nothing.
 
-    With a "pipeline" or "experts" a rank is late because of how the work is distributed.
+    With a "pipeline" or "experts" a rank is late because of how the work is distributed. What a
+    "straggler" says of its host's time is no cost of "idle" or "host_bound", too.
     """
     rest = list(findings)
     for kind, rule in RULES.items():
         own = [one for one in rest if one.kind == kind]
         rest = [one for one in rest if not (own and rule.explains(own, one))]
-    return rest
+    return [left for one in rest if (left := one.without_shares(rest))]
 
 
 def _sort_key(finding: Finding) -> tuple[object, ...]:

@@ -28,13 +28,30 @@ LEAST_FREQUENCY = 0.5
 UNSEEN_SHARE = 0.05
 
 
+# A cost of which others explain less than a quarter stays, however small the rest is.
+LEAST_EXPLAINED = 0.25
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of the cost of another finding, of this `kind` and `cause` on the same ranks.
+
+    `ms` is that part in a step. A rest below `least` ms is no finding.
+    """
+
+    kind: str
+    cause: str
+    ms: float
+    least: float
+
+
 @dataclass(frozen=True)
 class Finding:
     """One finding. `ms_per_step` is the most that could be saved, in each step of an affected
     rank.
 
     Without steps (`per_step` is False) it is the time in the whole recording, and texts say "in
-    all" instead of "a step".
+    all" instead of "a step". `shares`: what is said here and is no cost of other findings.
     """
 
     kind: str
@@ -44,6 +61,7 @@ class Finding:
     evidence: tuple[str, ...]
     advice: str
     per_step: bool = True
+    shares: tuple[Share, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         """The finding as the stable object of --format json."""
@@ -61,6 +79,23 @@ class Finding:
     def unit(self) -> str:
         """The unit behind `ms_per_step` in texts: "a step" or "in all"."""
         return "a step" if self.per_step else "in all"
+
+    def without_shares(self, others: Iterable["Finding"]) -> "Finding | None":
+        """The finding with what others leave of its cost; None if too little is left."""
+        shares = [
+            share
+            for other in others
+            for share in other.shares
+            if (share.kind, share.cause) == (self.kind, self.cause)
+            and set(self.ranks) <= set(other.ranks)
+        ]
+        share = max(shares, key=lambda one: one.ms, default=None)
+        if share is None or share.ms < LEAST_EXPLAINED * self.ms_per_step:
+            return self
+        rest = self.ms_per_step - share.ms
+        line = f"{share.ms:.2f} ms a step of it are the straggler's delay and not counted here"
+        left = replace(self, ms_per_step=rest, evidence=(*self.evidence, line))
+        return left if rest >= share.least else None
 
     def of_recording(self) -> "Finding":
         """The same finding for a recording without steps."""
@@ -173,7 +208,12 @@ class View:
     @property
     def host_ms(self) -> float:
         """The host's time in a step, less that in blocking calls and full launch queues (ms)."""
-        return self.mean(np.r_[0, self.facts.host_active]) / 1e6 if self.has_steps else 0.0
+        return self.mean(np.r_[0, self.facts.host_times.active]) / 1e6 if self.has_steps else 0.0
+
+    @property
+    def silent_ms(self) -> float:
+        """The part of host_ms in which it issued nothing for as long as a stall (ms)."""
+        return self.mean(np.r_[0, self.facts.host_times.silent]) / 1e6 if self.has_steps else 0.0
 
     def share(self, *states: str) -> float:
         """The part of the step in these states, 0 to 1."""

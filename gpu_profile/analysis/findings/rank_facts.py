@@ -26,9 +26,9 @@ from gpu_profile.analysis.activity.start_up import (
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.activity.steps import Steps, find_steps
 from gpu_profile.analysis.arrays.columns import encode_column, is_among, is_rising, list_distinct
-from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.counters.gpu_use import NO_USE, GpuUse
+from gpu_profile.analysis.findings.host_times import HostTimes, measure_host_times
 from gpu_profile.analysis.host.blocking_names import name_blocking_calls
 from gpu_profile.analysis.host.compilations import find_compilations
 from gpu_profile.analysis.host.work import HostRecord, HostWork, host_work
@@ -38,8 +38,6 @@ from gpu_profile.analysis.modules.module_times import sum_by_module
 
 # A shorter kernel takes less time on the GPU than its launch takes on the host.
 TINY_NS = 5_000
-# A longer launch waits for space in the full launch queue: the host is far ahead.
-SLOW_LAUNCH_NS = 100_000
 
 Key = tuple[int, bool]
 NO_RECORD = HostRecord()
@@ -79,11 +77,10 @@ class RankFacts:
     blocked, is a copy) by blocking call, named by name_blocking_calls(). `gap_places`: idle ns by
     (cause, module or NVTX range that the host was in). `longest`: (ns, at ns) of the longest gap
     by cause. `tiny`: kernels below TINY_NS; `tiny_idle`: ns of gaps right before them with the
-    cause launch or latency. `host_active`: ns of a step in which the host was not blocked.
-    `sync_cost`: idle ns that synchronisation causes. `host_work`: by cause. `module_times`: ns a
-    step of kernels without concurrent communication by module, layers folded ("h.*.attn");
-    `tiny_modules`: launches of tiny kernels by module. `exposed_modules`: ns of communication with
-    no compute beside it by module, "" for what no module is known to own.
+    cause launch or latency. `sync_cost`: idle ns that synchronisation causes. `host_work`: by
+    cause. `module_times`: ns a step of kernels without concurrent communication by module, layers
+    folded ("h.*.attn"); `tiny_modules`: launches of tiny kernels by module. `exposed_modules`: ns
+    of communication with no compute beside it by module, "" for what no module is known to own.
     """
 
     report: str
@@ -96,7 +93,7 @@ class RankFacts:
     kernel_count: IntArray
     tiny: IntArray
     tiny_idle: IntArray
-    host_active: IntArray
+    host_times: HostTimes
     sync_cost: IntArray
     gpu: str
     host: str
@@ -128,7 +125,7 @@ def rank_facts(
         kernel_count=gpu.count(ops.start[kernels]),
         tiny=gpu.count(ops.start[tiny]),
         tiny_idle=_tiny_idle(activity, gpu, tiny),
-        host_active=_host_active(activity, steps),
+        host_times=measure_host_times(activity, steps),
         sync_cost=gpu.sum(*sync_shadow(activity)),
         gpu=activity.gpu,
         host=activity.host,
@@ -285,16 +282,3 @@ def _tiny_idle(activity: Activity, windows: Windows, tiny: IntArray) -> IntArray
     is_tiny[tiny] = True
     before = is_among(gaps.cause, (LAUNCH, LATENCY)) & is_tiny[gaps.next_op]
     return windows.sum(gaps.start[before], (gaps.end - gaps.start)[before])
-
-
-def _host_active(activity: Activity, steps: Steps) -> IntArray:
-    """The host's time in each step, less the time in blocking calls and full launch queues."""
-    if not len(steps):
-        return np.empty(0, np.int64)
-    calls, blocking = activity.calls, blocking_calls(activity)
-    launches = np.flatnonzero(activity.asked)
-    late = calls.start[launches] + SLOW_LAUNCH_NS
-    held = Intervals.union(np.r_[blocking.start, late], np.r_[blocking.end, calls.end[launches]])
-    start = steps.host_start
-    end = np.r_[start[1:], steps.host_end[-1:]]
-    return np.asarray(end - start - held.within(start, end), np.int64)

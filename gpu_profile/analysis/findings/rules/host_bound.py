@@ -1,16 +1,22 @@
 """Finding host_bound: the GPU idles because the host issues work too slowly."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from gpu_profile.analysis.activity.idle import LAUNCH
+from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import FindingRow, FindingRule, Judgement, View
 from gpu_profile.analysis.findings.idle_time import (
-    IDLE_SHARE,
+    PARTIAL_SHARE,
     format_idle_line,
     judge_state,
     list_places,
 )
 
+# Beside pauses of the host, slow launches are named from 2 % of the step on, where the host gains
+# less than 5 % of its GPU's work in a step: of a pause of 40 % it then hides an eighth.
+LEAST_SHARE, LEAST_LEAD = 0.02, 0.05
 HOST_ADVICE = (
     "Issue less work per step from the host: larger batches, CUDA graphs (torch.compile "
     'mode="reduce-overhead"), fused or foreach optimizers; keep logging and Python work out of '
@@ -20,10 +26,40 @@ HOST_ADVICE = (
 
 def judge_host_bound(views: Sequence[View]) -> Judgement:
     """Find steps whose pace is that of the host's launches: short gaps before most operations."""
-    idle_views = [view for view in views if _launch_ms(view) >= IDLE_SHARE * view.step_ms > 0]
-    return judge_state(
-        "host_bound", "launch", idle_views, _launch_ms, _launch_evidence, HOST_ADVICE
-    )
+    slow = [view for view in views if _is_slow(view)]
+    return judge_state("host_bound", "launch", slow, _launch_ms, _launch_evidence, HOST_ADVICE)
+
+
+def _is_slow(view: View) -> bool:
+    return _idles_by_launches(view) or _is_without_lead(view)
+
+
+def _idles_by_launches(view: View) -> bool:
+    return _launch_ms(view) >= PARTIAL_SHARE * view.step_ms > 0
+
+
+def _is_without_lead(view: View) -> bool:
+    """Whether its launches keep the host from a lead that would hide its other work.
+
+    Launches that take longer than their kernels cost little by themselves, and a pause of the host
+    then idles the GPU for all of its length: at most for the time that the kernels take.
+    """
+    launch, work = _launch_ms(view), view.mean(view.facts.states.own["busy"]) / 1e6
+    hidden = min(view.ms("idle_stall"), work)
+    is_costly = launch + hidden >= PARTIAL_SHARE * view.step_ms
+    is_seen = launch >= LEAST_SHARE * view.step_ms > 0
+    issuing = view.facts.host_times.issuing
+    return is_seen and is_costly and _is_slower(view, issuing, 1 - LEAST_LEAD)
+
+
+def _is_slower(view: View, host: IntArray, part: float = 1.0) -> bool:
+    """Whether these times of the host exceed that part of its GPU's work in most steps."""
+    more = view.steady(np.r_[0, host]) - part * _work(view)
+    return view.has_steps and float(np.median(more)) > 0
+
+
+def _work(view: View) -> IntArray:
+    return view.steady(view.facts.states.own["busy"])
 
 
 def _launch_ms(view: View) -> float:
@@ -32,13 +68,26 @@ def _launch_ms(view: View) -> float:
     A blocking call takes the lead of a host that is faster than its GPU, so its gaps are not
     counted. A host that needs longer for a step than its GPU would be late without the call, too.
     """
-    own, launch = view.mean(view.facts.states.own["busy"]) / 1e6, view.ms("idle_launch")
-    return launch + (view.ms("idle_sync") if view.host_ms > own and launch else 0.0)
+    launch = view.ms("idle_launch")
+    is_slower = launch and _is_slower(view, view.facts.host_times.active)
+    return launch + (view.ms("idle_sync") if is_slower else 0.0)
 
 
 def _launch_evidence(views: Sequence[View]) -> tuple[str, ...]:
     words = "with the GPU drained before the host issued its next operation"
-    return (format_idle_line(views, _launch_ms, words), *list_places(views, LAUNCH))
+    line = format_idle_line(views, _launch_ms, words)
+    return (line, *list_places(views, LAUNCH), *_list_leadless(views))
+
+
+def _list_leadless(views: Sequence[View]) -> Iterator[str]:
+    for view in views:
+        if not _idles_by_launches(view):
+            issuing = np.median(view.steady(np.r_[0, view.facts.host_times.issuing])) / 1e6
+            yield (
+                f"rank {view.rank}: launching takes the host {issuing:.2f} ms a step (median), the "
+                f"GPU's work {np.median(_work(view)) / 1e6:.2f} ms: no lead hides the host's "
+                f"pauses ({view.ms('idle_stall'):.2f} ms idle)"
+            )
 
 
 RULE = FindingRule(
@@ -49,8 +98,9 @@ RULE = FindingRule(
         FindingRow(
             causes=("launch",),
             when=(
-                "the GPU idles 10 % of the step by cause `launch` (see the idle causes below). "
-                "Cause `sync` counts too where the host needs longer for a step than the GPU"
+                "the GPU idles 8 % of the step by cause `launch` (see the idle causes below). "
+                "Cause `sync` counts too where the host needs longer for most steps than the GPU. "
+                "Cause `stall` counts too where launching alone takes longer than the GPU's work"
             ),
         ),
     ),

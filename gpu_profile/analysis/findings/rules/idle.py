@@ -19,6 +19,7 @@ from gpu_profile.analysis.findings.finding import (
 from gpu_profile.analysis.findings.idle_time import (
     DATA_ADVICE,
     IDLE_SHARE,
+    PARTIAL_SHARE,
     format_idle_line,
     judge_state,
     list_places,
@@ -41,7 +42,7 @@ def _queued_ms(view: View) -> float:
 
 def judge_idle(views: Sequence[View]) -> Judgement:
     """Find stalls of the host, by what it was doing, and operations that waited in the queue."""
-    silent = [view for view in views if _stall_ms(view) >= IDLE_SHARE * _stalled_step_ms(view) > 0]
+    silent = [view for view in views if _is_stalled(view)]
     data = [view for view in silent if waits_for_data(view)]
     other = [view for view in silent if view not in data]
     # An operation without a recorded call may or may not have been queued.
@@ -95,6 +96,11 @@ def _host_advice(views: Sequence[View]) -> str:
     )
 
 
+def _is_stalled(view: View) -> bool:
+    least = PARTIAL_SHARE if view.repeats(STALLED) else IDLE_SHARE
+    return _stall_ms(view) >= least * _stalled_step_ms(view) > 0
+
+
 def _stall_ms(view: View) -> float:
     return view.whole_ms(STALLED)
 
@@ -123,8 +129,9 @@ RULE = FindingRule(
         FindingRow(
             causes=("data", "host"),
             when=(
-                "the GPU idles 10 % of the step by cause `stall`. `data`: the host was loading "
-                "data (the evidence table below). `host`: it did something else"
+                "the GPU idles 10 % of the step by cause `stall` (8 % where only some steps have "
+                "it). `data`: the host was loading data (the evidence table below). `host`: it did "
+                "something else"
             ),
         ),
         FindingRow(

@@ -1,11 +1,10 @@
 """Finding: one rank comes late to collectives again and again, and why."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from gpu_profile.analysis.activity.idle import LAUNCH, STALL
 from gpu_profile.analysis.findings.arrivals import (
     LEAST_SHARE,
     Suspects,
@@ -24,18 +23,16 @@ from gpu_profile.analysis.findings.finding import (
     View,
     format_ranks,
 )
-from gpu_profile.analysis.findings.idle_time import (
-    DATA_ADVICE,
-    IDLE_SHARE,
-    list_places,
-    waits_for_data,
+from gpu_profile.analysis.findings.idle_time import DATA_ADVICE, waits_for_data
+from gpu_profile.analysis.findings.late_hosts import (
+    ends_with_input,
+    is_late_by_silence,
+    list_host_work,
+    list_shares,
 )
 
 # A late rank has the cause of the others if it has at least a quarter of what the worst one has.
 LEAST_PART = 0.25
-# Others wait for a part of the late rank's idle time, as their hosts take time, too: for 4.0 of
-# 8.8 ms, 7.0 of 14.7 ms and 3.3 of 4.6 ms in three recordings.
-SAME_COST = 2.5
 ADVICE = {
     "host": "Find what this rank's host does between launches (logging, checkpoints, data "
     "loading, a busy or wrongly bound CPU, another NUMA node); --preset=full names the function.",
@@ -149,67 +146,24 @@ def _make_finding(suspects: Suspects) -> Finding | None:
     excess = _measure_excess(suspects)
     most = max(excess, key=lambda key: excess[key])
     gain = min(suspects.gain_ms, excess[most])
-    by_loader = most == "host" and all(waits_for_data(view) for view in suspects.late)
-    cause = "data" if by_loader else most
+    silent = is_late_by_silence(suspects, gain)
+    by_loader = silent and all(waits_for_data(view) for view in suspects.late)
+    cause = "data" if most == "host" and by_loader else most
     if gain < least_ms((*suspects.late, *suspects.others)):
         return None
     ranks = tuple(sorted(view.rank for view in suspects.late))
     evidence = _list_evidence(suspects, excess)
     if most == "host":
-        evidence += tuple(line for view in suspects.late for line in _list_host_work(view, gain))
-        evidence += _list_slow_hosts(suspects.others)
+        evidence += tuple(list_host_work(suspects, gain, silent))
     if cause == "compute":
         evidence += _module_evidence(suspects)
-    return Finding("straggler", ranks, cause, gain, evidence, _advice(suspects, cause))
+    shares = list_shares(suspects, gain) if most == "host" else ()
+    advice = _advice(suspects, cause, silent)
+    return Finding("straggler", ranks, cause, gain, evidence, advice, shares=shares)
 
 
-def _list_host_work(view: View, gain: float) -> Iterator[str]:
-    """What the host of a late rank did while its GPU idled: slow launches, or none at all."""
-    slow = view.ms("idle_launch")
-    if slow >= LEAST_PART * gain:
-        yield f"rank {view.rank}: idle {slow:.2f} ms a step while its host issued work too slowly"
-        yield from list_places([view], LAUNCH)
-    silent = view.whole_ms("idle_stall")
-    if silent < LEAST_PART * gain:
-        return
-    work = view.facts.host_work.get(STALL)
-    loads = waits_for_data(view) or bool(work and work.before_input)
-    like = ", as a rank that waits for its data loader" if loads else ""
-    yield f"rank {view.rank}: idle {silent:.2f} ms a step while its host issued nothing{like}"
-    yield from list_places([view], STALL)
-
-
-def _list_slow_hosts(others: Sequence[View]) -> tuple[str, ...]:
-    """Evidence that the other ranks' hosts would be late, too, if no rank came late."""
-    host = float(np.median([view.host_ms for view in others]))
-    work = float(np.median([view.mean(view.facts.states.own["busy"]) / 1e6 for view in others]))
-    work -= float(np.median([view.ms("wait") for view in others]))
-    if host - work < IDLE_SHARE * float(np.median([view.step_ms for view in others])):
-        return ()
-    ranks = format_ranks(view.rank for view in others)
-    return (
-        f"{ranks}: the host, too, takes {host:.2f} ms for the {work:.2f} ms of GPU work a step",
-    )
-
-
-def _explains(own: Sequence[Finding], other: Finding) -> bool:
-    """Whether the idle time of a late rank is the delay of its host that makes it late.
-
-    The late rank's evidence says where its host's time goes. Costs that differ by more than
-    SAME_COST are of two causes: of a host that is slow on all ranks, for example.
-    """
-    of_host = other.kind == "host_bound" or (other.kind == "idle" and other.cause != "queued")
-    return of_host and any(
-        finding.cause in ("host", "data")
-        and set(other.ranks) <= set(finding.ranks)
-        and 1 / SAME_COST <= other.ms_per_step / finding.ms_per_step <= SAME_COST
-        for finding in own
-    )
-
-
-def _advice(suspects: Suspects, cause: str) -> str:
-    works = [view.facts.host_work.get(STALL) for view in suspects.late]
-    loads = cause == "host" and any(work and work.before_input for work in works)
+def _advice(suspects: Suspects, cause: str, late_by_silence: bool) -> str:
+    loads = cause == "host" and late_by_silence and any(map(ends_with_input, suspects.late))
     return f"{ADVICE[cause]} If it loads data there: {DATA_ADVICE}" if loads else ADVICE[cause]
 
 
@@ -284,5 +238,4 @@ RULE = FindingRule(
             ),
         ),
     ),
-    explains=_explains,
 )

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.store.database import Database
-from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.scenarios import Training, nothing
 from tests.unit.analysis.synthetic import Rank
 
 ALL = (0, 1, 2, 3)
@@ -166,6 +167,61 @@ def test_a_host_that_is_slower_than_its_gpu_is_told_also_if_it_asks_for_a_value(
     assert found == {"synchronization", *kinds}
 
 
+def test_launches_that_cost_a_tenth_are_told_although_less_is_idle_time(tmp_path: Path) -> None:
+    """A launch takes 112 us for a kernel of 100 us: a tenth of the step is the host's."""
+    training = Training(ranks=1, kernel_us=100, host_us=106)
+    (finding,) = diagnosed(training, tmp_path).findings
+    assert (finding.kind, finding.cause) == ("host_bound", "launch")
+    assert finding.ms_per_step == pytest.approx(0.4, abs=0.05)
+
+
+@pytest.mark.parametrize(("host_us", "kinds"), [(206, {"host_bound"}), (150, set())])
+def test_launches_without_a_lead_are_told_beside_the_pause_that_a_lead_would_hide(
+    host_us: float, kinds: set[str], tmp_path: Path
+) -> None:
+    """Launches take 6 % longer than their kernels, and rank 3's host pauses for 8 ms a step."""
+    only = {3: lambda rank: rank.work(8000)}
+    training = Training(kernel_us=200, host_us=host_us, only=only)
+    findings = {finding.kind: finding for finding in diagnosed(training, tmp_path).findings}
+    assert set(findings) == {"straggler", *kinds}
+    for finding in findings.values():
+        assert finding.ranks == (3,)
+        assert (finding.kind == "straggler") or "no lead hides" in finding.evidence[-1]
+
+
+def test_a_host_that_is_slower_in_most_steps_is_told_although_some_steps_evaluate(
+    tmp_path: Path,
+) -> None:
+    """Each launch takes a fifth longer than its kernel; every fifth step evaluates for 6 ms."""
+    turn = count()
+
+    def evaluates(rank: Rank) -> None:
+        if next(turn) % 5 == 4:
+            for _ in range(6):
+                rank.kernel(1000, "evaluates")
+        rank.item()
+
+    training = Training(ranks=1, steps=31, layers=20, host_us=240, after=evaluates)
+    kinds = {finding.kind for finding in diagnosed(training, tmp_path).findings}
+    assert kinds == {"host_bound", "synchronization"}
+
+
+def test_a_rank_with_more_kernels_is_not_late_by_the_loader_that_all_wait_for(
+    tmp_path: Path,
+) -> None:
+    def launches(rank: Rank) -> None:
+        for _ in range(100):
+            rank.work(40)
+            rank.kernel(5, "add")
+
+    def does_both(rank: Rank) -> None:
+        sleeps(rank)
+        launches(rank)
+
+    training = Training(ranks=2, only={0: sleeps, 1: does_both})
+    assert ("straggler", (1,), "host") in told(diagnosed(training, tmp_path))
+
+
 def test_a_pause_in_every_second_step_of_two_milliseconds_is_told(tmp_path: Path) -> None:
     """The GPU idles for 0.8 ms of the pause; the host was ahead by the rest."""
     count = iter(range(1000))
@@ -194,14 +250,37 @@ def test_a_delay_of_one_ranks_host_is_one_finding_with_where_its_time_goes(tmp_p
 
 
 def test_a_host_that_is_slow_on_all_ranks_is_told_beside_a_slower_one(tmp_path: Path) -> None:
-    """Each launch takes 60 us for 20 us of work, and rank 1 needs 0.5 ms more in a step."""
-    only = {1: lambda rank: rank.work(500)}
-    training = Training(kernel_us=20, host_us=60, transfer_us=30, only=only)
+    """Each launch takes 60 us for 20 us of work, and 80 us on rank 1: two causes, no time twice."""
+
+    def slower(rank: Rank) -> None:
+        rank.work(20 if rank.rank == 1 else 0)
+
+    training = Training(kernel_us=20, host_us=60, transfer_us=30, layer=slower)
     findings = {finding.kind: finding for finding in diagnosed(training, tmp_path).findings}
     assert set(findings) == {"host_bound", "straggler"}
-    assert findings["host_bound"].ms_per_step > 3 * findings["straggler"].ms_per_step
+    assert findings["straggler"].ms_per_step == pytest.approx(0.8, abs=0.05)
+    assert findings["host_bound"].ranks == findings["straggler"].ranks == (1,)
+    total = sum(finding.ms_per_step for finding in findings.values())
+    assert total == pytest.approx(40 * 0.066, rel=0.1)  # a launch is 86 us, a kernel 20
     (line,) = [line for line in findings["straggler"].evidence if "the host, too, takes" in line]
     assert line.startswith("ranks 0, 2, 3: ")
+
+
+@pytest.mark.parametrize("all_load", [True, False])
+def test_a_loader_that_all_wait_for_is_told_beside_a_slower_one(
+    all_load: bool, tmp_path: Path
+) -> None:
+    """Rank 1 waits for 24 ms of a step for its batch, of which the others wait for 12 ms, or 0."""
+
+    def loads(rank: Rank) -> None:
+        sleeps(rank)
+        sleeps(rank)
+
+    others = sleeps if all_load else nothing
+    training = Training(ranks=2, only={0: others, 1: loads})
+    findings = {finding.kind: finding for finding in diagnosed(training, tmp_path).findings}
+    assert set(findings) == ({"straggler", "idle"} if all_load else {"straggler"})
+    assert findings["straggler"].ms_per_step == pytest.approx(12 if all_load else 15, abs=1)
 
 
 def test_a_rank_that_waits_less_for_another_reason_is_no_straggler(tmp_path: Path) -> None:

@@ -89,7 +89,13 @@ def test_each_rank_has_a_bar_that_sums_to_all_of_its_time(html: str) -> None:
 
 def test_what_the_recording_says_is_on_the_page(html: str) -> None:
     words = " ".join(Checked(html).words)
-    for text in ("Straggler", "15.4 ms", "740 ms, 55.9 %, 240 times", "4 x NVIDIA H200"):
+    for text in (
+        "Host-bound",
+        "Straggler",
+        "15.4 ms",
+        "740 ms, 55.9 %, 240 times",
+        "4 x NVIDIA H200",
+    ):
         assert text in words
     for text in ("train-1", "2025.3.2.0", "580.159.04", "25,520 kernels", "range step"):
         assert text in words
