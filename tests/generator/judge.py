@@ -117,8 +117,14 @@ def judge_program(program: Program | ParallelProgram) -> Verdict:
         findings = _in_the_job(diagnosis.findings, databases)
         steps = steps_error(run, databases)
     wrong = tuple(_told(finding) for finding in findings if not _true(finding, program))
+    if _notes_delay(diagnosis.unjudged) and not _may_delay(program):
+        wrong = (*wrong, "a delay of the host is noted")
     costs = tuple(
-        Cost(plant, planted_cost(run, plant), _named(findings, plant, program))
+        Cost(
+            plant,
+            planted_cost(run, plant),
+            _named(findings, plant, program) or _is_noted(diagnosis.unjudged, plant, run),
+        )
         for plant in program.plants
     )
     return Verdict(program, costs, wrong, steps, diagnosis.unjudged)
@@ -145,14 +151,36 @@ def _in_the_job(findings: Sequence[Finding], databases: Sequence[Database]) -> t
 
 
 def planted_cost(run: Run, plant: Plant) -> float:
-    """The part of a step that a planted cause takes: against the same run without it.
+    """The part of the recorded steps that a planted cause takes: against the same run without it.
 
     0.0 where the window holds no GPU work, because the host was ahead by the whole of it.
     """
     if not any(report.rows[KERNELS] for report in run.recordings.values()):
         return 0.0
-    plain = _run(run.program.without(plant))
-    return 1 - plain.truth.step_ms(STEADY) / run.truth.step_ms(STEADY)
+    plain, steps = _run(run.program.without(plant)), recorded_steps(run)
+    return 1 - _mean_step(plain.truth, steps) / _mean_step(run.truth, steps)
+
+
+def recorded_steps(run: Run) -> list[int]:
+    """The steps after STEADY of which every rank's calls are in the window; all without such."""
+    truth, steps = run.truth, range(STEADY, len(run.truth.host[0]) - 1)
+    if run.program.window is None:
+        return list(steps)
+    first, last = min(begins[0] for begins in truth.gpu), max(truth.end)
+    low, high = (first + share * (last - first) for share in run.program.window)
+    inside = [
+        step
+        for step in steps
+        if all(low <= begins[step] and begins[step + 1] <= high for begins in truth.host)
+    ]
+    return inside or list(steps)
+
+
+def _mean_step(truth: Truth, steps: Sequence[int]) -> float:
+    """The mean time of these steps on the slowest rank (ns)."""
+    return max(
+        sum(begins[step + 1] - begins[step] for step in steps) / len(steps) for begins in truth.gpu
+    )
 
 
 def _told(finding: Finding) -> str:
@@ -185,6 +213,21 @@ def _named(findings: Sequence[Finding], plant: Plant, program: Program | Paralle
         and (one.ranks == plant.ranks or (several and set(one.ranks) <= set(plant.ranks)))
         for one in findings
     )
+
+
+def _is_noted(notes: Sequence[str], plant: Plant, run: Run) -> bool:
+    """Whether a delay that the recording holds once or twice is noted: that proves no period."""
+    delays = sum(step % plant.every == 0 for step in recorded_steps(run))
+    return plant.name == "every_nth" and delays < FEWEST and _notes_delay(notes)
+
+
+def _notes_delay(notes: Sequence[str]) -> bool:
+    return any(note.startswith("whether a delay of the host comes again") for note in notes)
+
+
+def _may_delay(program: Program | ParallelProgram) -> bool:
+    """Whether anything in the program keeps a host from its work: a plant, or what comes beside."""
+    return bool(program.plants) or program.saves or program.read_share > 0
 
 
 def steps_error(run: Run, databases: list[Database]) -> str:
