@@ -47,6 +47,8 @@ def describe_steps(file: Path, steps: str) -> str:
     try:
         step_count = int(json.loads(file.read_text(encoding="utf-8"))["steps"])
     except (OSError, ValueError, KeyError, TypeError):
+        step_count = 0
+    if step_count == 0:
         return "it made no step of PyTorch that could be counted"
     if step_count >= int(end):
         return ""

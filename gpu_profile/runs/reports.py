@@ -17,6 +17,12 @@ _FULL = "No space left on device"
 # `kubectl logs --prefix` writes `[pod/train-1-master-0/pytorch] ` before each line.
 _RECORDING = re.compile(r"^(?:\[\S+\])?\s*(/\S+\.qdstrm)\s*$", re.MULTILINE)
 """A line of nsys behind `Generated:`, if its importer failed."""
+_MISSED = re.compile(
+    r"nsys wrote no report: (--steps \d+:\d+: it "
+    r"(?:made no step of PyTorch that could be counted|ended after \d+ steps))$",
+    re.MULTILINE,
+)
+"""profile.py's words on a program that ended before its window (annotated_env.py)."""
 _TAIL = 1 << 16  # bytes at the end of output.log that are searched
 _KIND_TABLES: Mapping[str, tuple[str, ...]] = {
     "cuda": (
@@ -126,6 +132,8 @@ def check_ranks(reports: Iterable[Report], expected: Iterable[int], directory: P
         if recordings:
             hint += f"; nsys left its recording in {recordings[-1]}, in the job, which is kept"
         raise ReportError(f"{what}: a disk was full ({_FULL})", hint)
+    if why := _MISSED.findall(log):
+        raise ReportError(f"{what}: {why[-1]}", "Choose --steps among those that the program makes")
     raise ReportError(what, f"See {directory / OUTPUT_FILE} for nsys' own words")
 
 

@@ -51,6 +51,20 @@ def test_a_rank_without_a_report_is_named(tmp_path: Path) -> None:
         reports.check_ranks((), [0, 3], tmp_path)
 
 
+@pytest.mark.parametrize(
+    "why",
+    [
+        "--steps 20:40: it ended after 12 steps",
+        "--steps 3:6: it made no step of PyTorch that could be counted",
+    ],
+)
+def test_a_window_of_steps_that_was_missed_is_the_reason(tmp_path: Path, why: str) -> None:
+    words = f"profile.py: rank 0: nsys wrote no report: {why}\n"
+    (tmp_path / "output.log").write_text(f"loss 0.1\n{words}")
+    with pytest.raises(ReportError, match=f"no report of rank 0 in .*: {why}. Choose --steps"):
+        reports.check_ranks([], [0], tmp_path)
+
+
 def test_a_recording_without_its_import_is_named(tmp_path: Path) -> None:
     (tmp_path / "rank0.host.qdstrm").touch()
     with pytest.raises(ReportError, match=r"not imported: rank0\.host\.qdstrm. An nsys with"):

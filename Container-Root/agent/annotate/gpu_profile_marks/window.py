@@ -84,18 +84,32 @@ class Window:
         if not self._file or (not now and time.monotonic() - self._saved < _SAVE_S):
             return
         self._saved = time.monotonic()
+        if self._has_file_of_another(steps.made()):
+            return
         times = [round(1e3 * each, 3) for each in steps.times()[:_MOST_TIMES]]
         facts = {
             "steps": steps.made(),
             "window": [self.first, self.end],
             "recorded": list(self.recorded or ()),
             "ms": times,
+            "process": os.getpid(),
         }
         draft = Path(f"{self._file}.{os.getpid()}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
         with open(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
             json.dump(facts, file)
         draft.replace(self._file)
+
+    def _has_file_of_another(self, made: int) -> bool:
+        """Return whether another process of this rank wrote of as many steps, or more.
+
+        torchrun and mp.spawn start several under one nsys, and import torch themselves.
+        """
+        try:
+            facts = json.loads(Path(self._file).read_text(encoding="utf-8"))
+            return bool(facts["process"] != os.getpid() and facts["steps"] >= made)
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
 
 
 def make_window(torch: Any, environ: Mapping[str, str]) -> Window | None:  # noqa: ANN401 - torch

@@ -46,6 +46,7 @@ def test_a_window_of_steps(option: str, start: str) -> None:
         (30, "it ended after 30 steps: steps 20 to 29 are recorded"),
         (40, ""),
         (900, ""),
+        (0, "it made no step of PyTorch that could be counted"),
         ("x", "it made no step of PyTorch that could be counted"),
     ],
 )
