@@ -145,7 +145,8 @@ def is_inside(module: Module, name: str) -> bool:
     """Whether the module has this name or is inside the module that has it.
 
     "h.3" holds "h.3.attn.proj"; "h.*.attn" holds those of all layers. An optimizer is
-    "optimizer AdamW".
+    "optimizer AdamW", or "(optimizer AdamW)" as module_sum has it.
     """
-    plain = module.name.strip("()")
-    return any(text == name or text.startswith(f"{name}.") for text in (plain, fold_numbers(plain)))
+    plain, outer = module.name.strip("()"), name.strip("()")
+    texts = (plain, fold_numbers(plain))
+    return any(text == outer or text.startswith(f"{outer}.") for text in texts)

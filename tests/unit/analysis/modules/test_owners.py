@@ -16,6 +16,7 @@ from gpu_profile.analysis.modules.marks import (
     Module,
     fold_module,
     fold_numbers,
+    is_inside,
     parse_mark,
 )
 from gpu_profile.analysis.modules.module_times import measure_modules
@@ -127,3 +128,9 @@ def test_a_name_of_numbers_alone_has_its_class() -> None:
     """In an nn.Sequential all names are numbers."""
     assert fold_module(Module("12", "Linear")) == "* (Linear)"
     assert fold_module(Module("h.12.fc", "Linear")) == "h.*.fc"
+
+
+@pytest.mark.parametrize("name", ["optimizer AdamW", "(optimizer AdamW)"])
+def test_an_optimizer_is_named_as_module_sum_has_it_or_plainly(name: str) -> None:
+    assert is_inside(Module("(optimizer AdamW)"), name)
+    assert not is_inside(Module("optimizer.0"), name)
