@@ -15,9 +15,7 @@ Format: https://www.sqlite.org/fileformat2.html sections 1.3 (header), 1.6 (b-tr
 2.1 (records: a header of serial types, then the values, big-endian and as short as they fit).
 """
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -81,7 +79,7 @@ class PageReader:
         rows whose column (by index) holds one of the values.
         """
         blocks, decoded = self._plan(root, columns, only)
-        with closing(_read_ahead(decoded, blocks)) as ahead:
+        with closing(threads.map_ahead(decoded, blocks)) as ahead:
             return _join_parts(ahead, len(columns), len(blocks))
 
     def parts(
@@ -89,7 +87,7 @@ class PageReader:
     ) -> Iterator[list[IntArray]]:
         """As integers(), some blocks at a time; the next blocks are decoded meanwhile."""
         blocks, decoded = self._plan(root, columns, only)
-        with closing(_read_ahead(decoded, blocks)) as ahead:
+        with closing(threads.map_ahead(decoded, blocks)) as ahead:
             while part := list(islice(ahead, PART)):
                 yield [np.concatenate(arrays) for arrays in zip(*part, strict=True)]
 
@@ -203,23 +201,6 @@ class PageReader:
 def _start(page: int) -> int:
     """The offset of a page's b-tree header: 100 in the first page, after the file's header."""
     return 0 if page else 100
-
-
-def _read_ahead(
-    function: Callable[[IntArray], list[IntArray]], blocks: list[IntArray]
-) -> Generator[list[IntArray], None, None]:
-    """Yield the results in order; at most 2 * threads.COUNT + 1 of them wait in memory."""
-    if threads.COUNT == 1:
-        yield from map(function, blocks)
-        return
-    pending: deque[Future[list[IntArray]]] = deque()
-    with ThreadPoolExecutor(threads.COUNT) as pool:  # numpy releases the GIL
-        for block in blocks:
-            pending.append(pool.submit(function, block))
-            if len(pending) > 2 * threads.COUNT:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
 
 
 def _join_parts(parts: Iterator[list[IntArray]], columns: int, count: int) -> list[IntArray]:
