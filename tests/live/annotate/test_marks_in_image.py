@@ -24,7 +24,7 @@ STEPS = {
     **dict.fromkeys(COMPILED[:5], 3),
     **dict.fromkeys(("compiled_optimizer", "compiled_method", "compiled_groups"), 3),
     **{"accumulation": 2, "gan": 4, "scaler": 4, "evaluated": 4, "compiled_shapes": 4},
-    "interrupted": 6,
+    **{"interrupted": 6, "new_optimizer": 6},
 }
 """Steps that begin: evaluation behind the last optimizer call begins one more."""
 OTHERS = (

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MOST_TIMES = 100_000
+_MOST_SEARCHES = 20  # for optimizers: some 50 ms each
 
 
 class Steps:
@@ -27,6 +28,8 @@ class Steps:
         self._last_call = 0.0
         self._called: set[int] = set()
         self._cycle: set[int] = set()
+        self._known: set[int] = set()
+        self._searches = _MOST_SEARCHES
         self._forward_since = False
 
     def begins_at_forward(self) -> bool:
@@ -54,12 +57,15 @@ class Steps:
         self._began = self._clock()
 
     def call(self, optimizer: int, others: Callable[[], set[int]]) -> None:
-        """Count a call of an optimizer. `others` returns all that may take turns with the first.
+        """Count a call of an optimizer. `others` returns all that may take turns with it.
 
-        One that is called again before the others were is not waiting for them.
+        One that is called again before the others were is not waiting for them. A new one may
+        have replaced those that it shares parameters with.
         """
-        if not self._cycle:
+        if optimizer not in self._known and self._searches:
+            self._searches -= 1
             self._cycle = others() | {optimizer}
+            self._known |= self._cycle
         elif optimizer in self._called and self._forward_since:
             self._cycle = set(self._called)
         self._cycle.add(optimizer)

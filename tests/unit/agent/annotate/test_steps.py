@@ -30,6 +30,39 @@ def test_steps_of(events: str, optimizers: str, expected: int) -> None:
     assert steps.made() == expected
 
 
+def test_a_new_optimizer_replaces_those_with_its_parameters() -> None:
+    """Each round of a program may make its own: AAA, BBB, CCC are nine steps. Finding the others is
+    slow, and done for 20 of them.
+    """
+    steps, searches = Steps(), list[int]()
+
+    def find_others() -> set[int]:
+        searches.append(1)
+        return set()
+
+    for optimizer in (1, 2, 3, 1):
+        for _ in range(3):
+            assert steps.begins_at_forward()
+            steps.begin()
+            steps.call(optimizer, find_others)
+            if optimizer == 1 and len(searches) > 1:
+                break
+    assert (steps.made(), len(searches)) == (10, 3)
+    for optimizer in range(4, 100):
+        steps.call(optimizer, find_others)
+    assert len(searches) == 20
+
+
+def test_a_wrapped_optimizer_and_its_wrapper_make_one_step() -> None:
+    steps = Steps()
+    for _ in range(4):
+        assert steps.begins_at_forward()
+        steps.begin()
+        for optimizer in (1, 2):
+            steps.call(optimizer, set)
+    assert steps.made() == 4
+
+
 def test_the_last_step_ends_at_its_optimizer() -> None:
     clock = iter([0.0, 1.5, 2.0, 3.25, 9.0])
     steps = Steps(lambda: next(clock))
