@@ -35,7 +35,8 @@ HALF, EVEN = 0.5, 0.2
 # Below 5 % of the stretches, unlike ones are exceptions.
 FEW = 0.05
 # An autotuner can launch more than all steps do: then only the last launches repeat.
-LATE_SAMPLES = (0.7, 0.85, 0.925)
+# The batches of an evaluation behind a training in no order do less than a quarter of the work.
+LATE_SAMPLES, LEAST_WORK = (0.7, 0.85, 0.925), 1 / 4
 # Fewer repetitions than 8 can be a warm-up or the layers of one step.
 MANY = 8
 
@@ -93,7 +94,10 @@ def _late_steps(launches: Launches) -> Repetition | None:
     """The steps that only the last launches repeat, for programs without a known optimizer."""
     for part in LATE_SAMPLES if not launches.optimizer.any() else ():
         steps = _search(launches, int(part * len(launches)))
-        if not isinstance(steps, str) and len(steps.first) >= MANY:
+        if isinstance(steps, str) or len(steps.first) < MANY:
+            continue
+        work = int(launches.gpu[steps.first[0] : steps.end].sum())
+        if work >= LEAST_WORK * int(launches.gpu.sum()):
             return steps
     return None
 

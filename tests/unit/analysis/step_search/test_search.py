@@ -11,7 +11,7 @@ from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
 
 TO_DEVICE, TO_HOST, OPTIMIZER, GRAPH, ALL_REDUCE = range(5)
-LAYER, HEAD, EVALUATION, INIT = 100, 200, 300, 400
+LAYER, HEAD, EVALUATION, INIT, TRIED = 100, 200, 300, 400, 500
 
 
 @dataclass
@@ -52,7 +52,9 @@ class Program:
             asked=asked,
             returned=asked + 4000,
             pause=np.diff(asked, prepend=asked[:1]) - 4000,
-            gpu=np.select([token == GRAPH, kernel], [2_000_000, 20_000], 1_000),
+            gpu=np.select(
+                [token == GRAPH, token >= TRIED, kernel], [2_000_000, 1_000, 20_000], 1_000
+            ),
             graph=token == GRAPH,
             communication=token == ALL_REDUCE,
             to_device=token == TO_DEVICE,
@@ -505,14 +507,22 @@ def test_graphs_of_a_long_evaluation_do_not_hide_the_layers_of_a_window() -> Non
 
 
 def test_few_launches_a_step_behind_an_autotuner() -> None:
-    """XLA fuses a step into 20 launches, and may try 5000 kernels before."""
+    """XLA fuses a step into 20 launches, and may try 5000 small kernels before."""
     program = Program()
-    program.launch(np.random.default_rng(0).integers(INIT, INIT + 60, 5000).tolist())
+    program.launch(np.random.default_rng(0).integers(TRIED, TRIED + 60, 5000).tolist())
     for _ in range(50):
         program.step()
         program.launch([TO_DEVICE, *range(LAYER, LAYER + 19)])
     assert abs(len(steps_of(program).first) - 50) <= 1
     assert np.isin(steps_of(program).first, program.begins).mean() >= 0.9
+
+
+def test_an_evaluation_behind_a_training_in_no_order_is_not_the_steps() -> None:
+    program = Program()
+    program.launch(np.random.default_rng(0).integers(INIT, INIT + 60, 5000).tolist())
+    for _ in range(30):
+        program.launch([TO_DEVICE, *range(EVALUATION, EVALUATION + 19)])
+    assert isinstance(find_repetition(program.launches()), str)
 
 
 def test_a_value_that_start_up_reads_long_before_does_not_move_logs_into_the_next_step() -> None:
