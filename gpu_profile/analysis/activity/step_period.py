@@ -21,6 +21,7 @@ from gpu_profile.analysis.arrays.columns import encode_column, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.launches import Launches
 from gpu_profile.analysis.step_search.search import find_repetition
+from gpu_profile.analysis.tables.kernel_class import classify_kernel
 
 # Names of kernels that only an optimizer launches: those with the name of an optimizer ("adam"),
 # and the multi-tensor kernels of PyTorch and apex except copies, zeroing and scaling, which other
@@ -35,19 +36,22 @@ OF_PARAMETER, FURTHER = re.compile(r"addcdiv_cuda"), 4
 # A loop's body begins some host work before its first launch: 0.1 to 2 % of a step in plain loops,
 # 5 % in Lightning and in steps below 1 ms. Half of the pause, up to 2.5 % of a step, is the guess.
 LEAD = 0.025
+PRODUCTS = ("GEMM", "attention")
+"""The classes of kernels that multiply matrices."""
 GRAPH_CALL = re.compile(r"cu(da)?GraphLaunch")
 
 
 @dataclass(frozen=True, eq=False)
 class RepeatedSteps:
     """Steps that were found by repetition: `start` and `end` on the host (ns), `source` says how
-    they were found, and `confidence` is 0 to 1.
+    they were found, and `confidence` is 0 to 1. `pauses`: when evaluations between steps begin.
     """
 
     source: str
     start: IntArray
     end: IntArray
     confidence: float
+    pauses: IntArray
 
 
 def repeated_steps(activity: Activity) -> RepeatedSteps | str:
@@ -59,7 +63,8 @@ def repeated_steps(activity: Activity) -> RepeatedSteps | str:
         return repetition
     start = _body_starts(activity, rows, launches, repetition.first)
     end = np.r_[start[1:] - 1, launches.returned[repetition.end - 1]]
-    return RepeatedSteps(f"repetition of {repetition.size} launches", start, end, repetition.alike)
+    source, pauses = f"repetition of {repetition.size} launches", launches.asked[repetition.pauses]
+    return RepeatedSteps(source, start, end, repetition.alike, pauses)
 
 
 def _body_starts(
@@ -124,6 +129,7 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         to_host=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST),
         optimizer=_named(texts, OPTIMIZER)[token]
         | _ends_of_runs(_named(texts, OF_PARAMETER)[token]),
+        multiplies=np.array([classify_kernel(text) in PRODUCTS for text in texts], bool)[token],
     )
 
 
@@ -183,3 +189,16 @@ def _named(texts: list[str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
 
 def _cells(column: IntArray, rows: IntArray) -> IntArray:
     return column[rows] if len(column) else rows
+
+
+def find_middle_of_pauses(leader: Activity, begin: IntArray) -> IntArray:
+    """The middle of the host's pause before each step of the leader.
+
+    A process that launches for each GPU from a thread of its own (JAX) launches a step's first
+    kernel some microseconds earlier on one GPU than on the other. The pause between steps is
+    milliseconds long.
+    """
+    launched = np.sort(leader.launched)
+    row = np.searchsorted(launched, begin)
+    before = launched[np.maximum(row - 1, 0)]
+    return np.where(row > 0, (before + begin) // 2, begin)

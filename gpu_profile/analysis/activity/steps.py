@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
-from gpu_profile.analysis.activity.step_period import repeated_steps
+from gpu_profile.analysis.activity.step_period import find_middle_of_pauses, repeated_steps
 from gpu_profile.analysis.activity.step_ranges import (
     FEWEST_STEPS,
     MARKED_STEP,
@@ -34,7 +34,8 @@ class Steps:
     "repetition of 291 launches", or "" without steps; then `why_none` holds the reason,
     e.g. "no 3 stretches of launches are alike". `confidence` is 1 for ranges, else the part of the
     steps that launch what the typical step does. `number`: the numbers of the steps in the
-    program, from 0, as --annotate marks them; else empty.
+    program, from 0, as --annotate marks them; else empty. `evaluated`: ns on the GPU between each
+    step and the next, which an evaluation takes; empty where none was looked for.
     """
 
     source: str
@@ -45,6 +46,7 @@ class Steps:
     confidence: float = 1.0
     why_none: str = ""
     number: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    evaluated: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.start)
@@ -72,7 +74,7 @@ def find_steps(activity: Activity) -> Steps:
         return named
     if activity.leader is not None:
         led = find_steps(activity.leader)
-        begin = _middle_of_pauses(activity.leader, led.host_start)
+        begin = find_middle_of_pauses(activity.leader, led.host_start)
         steps = _on_gpu(activity, led.source, begin, led.host_end)
         begun = led.host_start[np.searchsorted(begin, steps.host_start)]  # one host, one begin
         return replace(steps, host_start=begun, confidence=led.confidence, why_none=led.why_none)
@@ -82,7 +84,7 @@ def find_steps(activity: Activity) -> Steps:
         return named if len(named) else replace(NO_STEPS, why_none=why_none)
     if len(named) and not _follow(named, series.start):
         return named
-    steps = _on_gpu(activity, series.source, series.start, series.end)
+    steps = _leave_out(activity, series.source, series.start, series.end, series.pauses)
     return replace(steps, confidence=series.confidence)
 
 
@@ -100,18 +102,24 @@ def _find_named(activity: Activity) -> Steps:
     rows, trained, begin = find_evaluations(activity.ranges, marked)
     start = marked.copy()
     start[rows] = begin
-    every = np.sort(np.r_[start, trained])
-    steps = _on_gpu(activity, source, every, np.r_[every[1:], end[-1:]])
-    steps = _pick(steps, np.flatnonzero(np.isin(steps.host_start, start)))
+    steps = _leave_out(activity, source, start, end, trained)
     place = np.searchsorted(start, steps.host_start)
-    host_end = np.minimum(end[place], steps.host_end)
-    number = number_steps(activity.ranges, marked[place])
-    return replace(steps, host_end=host_end, number=number)
+    return replace(steps, number=number_steps(activity.ranges, marked[place]))
 
 
-def _pick(steps: Steps, rows: IntArray) -> Steps:
-    host = steps.host_start[rows], steps.host_end[rows]
-    return Steps(steps.source, *host, steps.start[rows], steps.end[rows])
+def _leave_out(
+    activity: Activity, source: str, start: IntArray, end: IntArray, pauses: IntArray
+) -> Steps:
+    """The steps that begin at `start`, without the evaluations that begin at `pauses`."""
+    every = np.sort(np.r_[start, pauses])
+    steps = _on_gpu(activity, source, every, np.r_[every[1:], end[-1:]])
+    rows = np.flatnonzero(np.isin(steps.host_start, start))
+    place = np.searchsorted(start, steps.host_start[rows])
+    host_end = np.minimum(end[place], steps.host_end[rows])
+    begin, behind = steps.start[rows], steps.end[rows]
+    between = np.where(np.diff(rows) > 1, begin[1:] - behind[:-1], 0)
+    evaluated = np.r_[between, 0][: len(rows)]
+    return Steps(source, steps.host_start[rows], host_end, begin, behind, evaluated=evaluated)
 
 
 def _are_silent(activity: Activity, steps: Steps) -> bool:
@@ -131,19 +139,6 @@ def _are_silent(activity: Activity, steps: Steps) -> bool:
 def _follow(named: Steps, start: IntArray) -> bool:
     """Whether most of the steps that begin at `start` begin in the last named step or behind it."""
     return bool(2 * np.sum(start > named.host_start[-1]) > len(start))
-
-
-def _middle_of_pauses(leader: Activity, begin: IntArray) -> IntArray:
-    """The middle of the host's pause before each step of the leader.
-
-    A process that launches for each GPU from a thread of its own (JAX) launches a step's first
-    kernel some microseconds earlier on one GPU than on the other. The pause between steps is
-    milliseconds long.
-    """
-    launched = np.sort(leader.launched)
-    row = np.searchsorted(launched, begin)
-    before = launched[np.maximum(row - 1, 0)]
-    return np.where(row > 0, (before + begin) // 2, begin)
 
 
 def host_steps(ranges: Ranges) -> Steps:

@@ -1,6 +1,6 @@
 """Find where a step begins: after the optimizer, at the batch's copy, or where the host pauses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +9,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.anchors import Anchor
 from gpu_profile.analysis.step_search.evaluations import (
     SHORT,
+    find_pauses,
     include_evaluations,
     leave_out_evaluations,
     split_at_openings,
@@ -29,13 +30,14 @@ class Repetition:
 
     `first`: the row of each step's first launch. `end`: one after the last launch of the last
     step. `alike`: the part of the steps with the typical content. `size`: launches of a typical
-    step.
+    step. `pauses`: the rows at which evaluations between steps begin.
     """
 
     first: IntArray
     end: int
     alike: float
     size: int
+    pauses: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +83,11 @@ def steps_by_optimizer(launches: Launches, cycles: Cycles) -> Repetition:
     default = np.r_[-1, last[:-1] + offset]
     first = np.where(has_launch, first, default)
     if first[0] < 0:
-        first = first[1:]  # a window cuts the first step
+        first, default = first[1:], default[1:]  # a window cuts the first step
     else:
         first = include_evaluations(launches, first, np.maximum(default, 0), size)
-    return Repetition(first, int(last[-1]) + 1, float(cycles.alike.mean()), size)
+    pauses = find_pauses(launches, first, default, size)
+    return Repetition(first, int(last[-1]) + 1, float(cycles.alike.mean()), size, pauses)
 
 
 def _optimizer_ends(launches: Launches, cycles: Cycles) -> IntArray:

@@ -15,6 +15,7 @@ from gpu_profile.analysis.step_search.launches import Launches
 # An evaluation launches at least a tenth of what a step does. Logs launch less, and fewer than 8
 # launches can be alike by chance.
 LEAST_SIZE, FEWEST_LAUNCHES = 0.1, 8
+MOST_EVALUATIONS = 1 / 8
 # The first evaluation may choose other kernels for a few of its launches.
 SAME = 0.9
 # What comes in every n-th step comes three times, and no later before the first step than twice the
@@ -103,6 +104,21 @@ def _begins_like(token: IntArray, first: IntArray, end: int) -> bool:
     window = token[others[others + length <= len(token)][:, None] + np.arange(length)]
     same = (window == token[first[-1] : end]).mean(axis=1)
     return not len(same) or bool(same.max() >= LIKE)
+
+
+def find_pauses(launches: Launches, first: IntArray, behind: IntArray, size: int) -> IntArray:
+    """The rows at which an evaluation between two steps begins.
+
+    `first` are the rows of the steps' first launches, `behind` the rows after which the step before
+    has ended, `size` the launches of a usual step. What multiplies no matrices is a log or a
+    checkpoint, and what comes between more than an eighth of the steps is a part of the loop.
+    """
+    products = np.r_[0, np.cumsum(launches.multiplies)]
+    fewest = max(FEWEST_LAUNCHES, int(LEAST_SIZE * size))
+    is_long = first - behind >= fewest
+    rows = np.flatnonzero(is_long & (products[first] > products[np.minimum(behind, first)]))
+    rows = rows[rows > 0]
+    return behind[rows] if len(rows) <= max(1, MOST_EVALUATIONS * len(first)) else rows[:0]
 
 
 def include_evaluations(

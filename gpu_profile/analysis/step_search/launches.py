@@ -21,7 +21,7 @@ class Launches:
     template arguments. `asked`, `returned`: start and end of the host's call. `pause`: how long the
     host worked between the call before and this one, without blocking calls. `gpu`: time on the
     GPU, 0 for communication, because it waits. The flags `to_device`, `to_host`, `graph`,
-    `communication` and `optimizer` tell what the operation is.
+    `communication`, `optimizer` and `multiplies` (matrices) tell what the operation is.
     """
 
     token: IntArray
@@ -35,6 +35,7 @@ class Launches:
     to_device: Flags
     to_host: Flags
     optimizer: Flags
+    multiplies: Flags
 
     def __len__(self) -> int:
         return len(self.token)

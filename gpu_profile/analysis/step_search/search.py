@@ -87,7 +87,8 @@ def _replays(launches: Launches, end: int) -> Repetition | None:
     graphs = np.diff(np.searchsorted(np.flatnonzero(rest.graph), edges))
     if np.mean(graphs > 0) < NEARLY_ALL:
         return None
-    return replace(steps, first=steps.first + row, end=steps.end + row)
+    moved = replace(steps, first=steps.first + row, end=steps.end + row)
+    return replace(moved, pauses=steps.pauses + row)
 
 
 def _late_steps(launches: Launches) -> Repetition | None:

@@ -60,6 +60,7 @@ class Program:
             to_device=token == TO_DEVICE,
             to_host=token == TO_HOST,
             optimizer=token == OPTIMIZER,
+            multiplies=np.isin(token, (LAYER, EVALUATION)),
         )
 
 
@@ -536,3 +537,23 @@ def test_a_value_that_start_up_reads_long_before_does_not_move_logs_into_the_nex
         if number % 5 == 4:
             program.launch([TO_HOST])
     assert np.isin(steps_of(program).first, program.begins).all()
+
+
+def test_an_evaluation_between_two_steps_is_in_none() -> None:
+    program = recorded(evaluates)
+    ends = [begin for number, begin in enumerate(program.begins) if number and number % 10 == 0]
+    evaluation = 3 * 51  # launches
+    assert steps_of(program).pauses.tolist() == [end - evaluation for end in ends]
+
+
+@pytest.mark.parametrize("act", [logs, saves, evaluates_first, plain])
+def test_logs_and_checkpoints_are_of_the_steps(act: Callable[[Program, int], None]) -> None:
+    """So is an evaluation that begins the first step, too."""
+    assert not len(steps_of(recorded(act)).pauses)
+
+
+def test_what_comes_between_many_steps_is_a_part_of_the_loop() -> None:
+    def act(program: Program, number: int) -> None:
+        evaluates(program, 2 * number + 1)
+
+    assert not len(steps_of(recorded(act)).pauses)
