@@ -35,21 +35,32 @@ def measure_host_times(activity: Activity, steps: Steps) -> HostTimes:
     if not len(steps):
         return HostTimes(np.empty(0, np.int64), np.empty(0, np.int64))
     calls, blocking = activity.calls, blocking_calls(activity)
-    launches = np.flatnonzero(activity.asked)
-    late = calls.start[launches] + SLOW_LAUNCH_NS
-    held = Intervals.union(np.r_[blocking.start, late], np.r_[blocking.end, calls.end[launches]])
+    slow = np.flatnonzero(activity.asked & (calls.end - calls.start > SLOW_LAUNCH_NS))
+    late = calls.start[slow] + SLOW_LAUNCH_NS
+    held = Intervals.union(np.r_[blocking.start, late], np.r_[blocking.end, calls.end[slow]])
     start = steps.host_start
     end = np.r_[start[1:], steps.host_end[-1:]]
     active = end - start - held.within(start, end)
-    return HostTimes(
-        active, _find_silence(activity, blocking.start, blocking.end).within(start, end)
-    )
+    blocked, least = Intervals.union(blocking.start, blocking.end), find_least_stall(activity)
+    silence = _find_silence(activity, blocked, least)
+    return HostTimes(active, silence.within(start, end))
 
 
-def _find_silence(activity: Activity, start: IntArray, end: IntArray) -> Intervals:
-    """The time between the launches and the blocking calls (`start`, `end`), where it is long."""
-    calls, launches = activity.calls, np.flatnonzero(activity.asked)
-    issuing = Intervals.union(np.r_[calls.start[launches], start], np.r_[calls.end[launches], end])
-    gaps = issuing.gaps()
-    long = gaps.end - gaps.start >= find_least_stall(activity)
-    return Intervals(gaps.start[long], gaps.end[long])
+def _find_silence(activity: Activity, blocked: Intervals, least: int) -> Intervals:
+    """The pauses of at least `least` ns between the launches and the blocking calls (`blocked`)."""
+    calls = activity.calls
+    launches = np.flatnonzero(activity.asked & (calls.end > calls.start))
+    if not len(launches):
+        return _select_long(blocked.gaps(), least)
+    # Few pauses between launches are long, so the blocking calls are taken out of those only.
+    first = blocked.start.min(initial=calls.start[launches[0]])
+    ends = np.r_[first, calls.end[launches]]
+    np.maximum.accumulate(ends, out=ends)
+    begins = np.r_[calls.start[launches], blocked.end.max(initial=ends[-1])]
+    long = np.flatnonzero(begins - ends >= least)
+    return _select_long(Intervals(ends[long], begins[long]).minus(blocked), least)
+
+
+def _select_long(pieces: Intervals, least: int) -> Intervals:
+    long = pieces.end - pieces.start >= least
+    return Intervals(pieces.start[long], pieces.end[long])

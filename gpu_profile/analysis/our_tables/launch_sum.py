@@ -65,11 +65,10 @@ def _compute_queue_depth(activity: Activity) -> IntArray:
     """The number of operations issued (with this one) and not finished at each launch."""
     order = np.argsort(activity.launched, kind="stable")  # launches and ends mostly rise
     launched = activity.launched[order]
-    last = np.flatnonzero(np.append(launched[1:] != launched[:-1], True)) + 1
-    issued = np.repeat(last, np.diff(last, prepend=0))  # equal times count together
-    ends = np.sort(activity.ops.end, kind="stable")
-    depth = np.empty_like(issued)
-    depth[order] = issued - search_sorted(ends, launched, "right")
+    rising = search_sorted(launched, launched, "right")
+    rising -= search_sorted(np.sort(activity.ops.end, kind="stable"), launched, "right")
+    depth = np.empty_like(rising)
+    depth[order] = rising
     return depth
 
 

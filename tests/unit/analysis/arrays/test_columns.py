@@ -10,14 +10,18 @@ from gpu_profile.analysis.arrays.columns import search_sorted
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize(
-    ("cells", "count"), [(0, 0), (5, 0), (0, 5), (90, 5), (40, 60), (4, 400), (90, 500)]
+    ("cells", "count"),
+    [(0, 0), (5, 0), (0, 5), (90, 5), (40, 60), (4, 400), (90, 500), (90_000, 150_000)],
 )
 def test_merged_columns_give_what_a_binary_search_gives(
     cells: int, count: int, side: Literal["left", "right"]
 ) -> None:
     """Keys that rise, that mostly rise, and in any order; many of them are equal."""
     random = np.random.default_rng(cells + count)
-    among, keys = np.sort(random.integers(0, 50, cells)), np.sort(random.integers(-5, 55, count))
+    among, keys = (
+        np.sort(random.integers(0, 50 + cells, cells)),
+        np.sort(random.integers(-5, 55 + cells, count)),
+    )
     swapped = np.r_[keys[1:2], keys[:1], keys[2:]]
     for each in (keys, swapped, random.permutation(keys)):
         places = search_sorted(among, each, side)
