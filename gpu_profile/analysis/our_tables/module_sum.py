@@ -13,7 +13,7 @@ from gpu_profile.table import Cell, Column, Table
 
 BY = ("module", "class", "line")
 REST = f"({UNATTRIBUTED})"
-HINT = "the report has no modules: record with --annotate modules"
+HINT = "no GPU time of modules in the report: record with --annotate modules, on a GPU"
 TIMES = (
     Column("Calls"),
     *(Column(name, "ns") for name in ("GPU Time", "Forward", "Backward", "Accumulate")),

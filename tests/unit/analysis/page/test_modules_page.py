@@ -82,3 +82,24 @@ def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
     html = page_of(rank.recording.save(tmp_path / "run.sqlite"))
     assert "<script>alert" not in html
     assert "a</script><b>" in [box[0] for box in boxes_of(html)]
+
+
+def test_a_second_model_is_one_box_with_its_modules(tmp_path: Path) -> None:
+    """Its class stands before the names of its modules, and is in the names of those alone."""
+    (rank,) = ranks_of(1)
+    for step in range(4):
+        began = rank.now
+        for model, layer in (("Net|Net", "head|Linear"), ("Judge|Judge", "Judge.head|Linear")):
+            start = rank.now
+            rank.kernel(100)
+            rank.work(0.1)
+            inner = rank.now
+            rank.kernel(100)
+            rank.work(0.1)
+            rank.mark(f"forward {layer}|model.py:2", inner)
+            rank.mark(f"forward {model}|model.py:1", start)
+        rank.mark("optimizer SGD", rank.now)
+        rank.work(0.1)
+        rank.mark("step", began, step)
+    paths = [box[0] for box in boxes_of(page_of(rank.recording.save(tmp_path / "run.sqlite")))]
+    assert sorted(paths) == ["Judge", "Judge.head", "Net", "all kernels", "head"]
