@@ -16,6 +16,8 @@ from gpu_profile.analysis.findings.idle_time import (
 
 # Idle time of less than a quarter of the delay does not explain it.
 SHOWN_PART = 0.25
+# Ranks of one program differ by some kernels in a step: for logs, or the first and last stage.
+LEAST_MORE_KERNELS = 1.1
 
 
 def is_late_by_silence(suspects: Suspects, gain: float) -> bool:
@@ -64,6 +66,22 @@ def list_host_work(suspects: Suspects, gain: float, late_by_silence: bool) -> It
         yield from _list_slow_launches(view, gain)
         yield from _list_stalls(view, gain, late_by_silence)
     yield from _list_slow_hosts(suspects.others)
+
+
+def launches_more(suspects: Suspects, gain: float) -> bool:
+    """Whether the late ranks launch so many more kernels that these explain half of the delay.
+
+    A host that is slower than its GPU is late by a larger batch or more layers, too: with the time
+    of the others' launches, 85 % more kernels take 85 % longer.
+    """
+    late, others = (
+        float(np.median([view.mean(view.facts.kernel_count) for view in side]))
+        for side in (suspects.late, suspects.others)
+    )
+    if not others or late < LEAST_MORE_KERNELS * others:
+        return False
+    issuing = float(np.median([view.host_ms - view.silent_ms for view in suspects.others]))
+    return issuing * (late / others - 1) >= gain / 2
 
 
 def _list_slow_launches(view: View, gain: float) -> Iterator[str]:

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from gpu_profile.analysis.activity.idle import (
     CAUSES,
+    LAUNCH,
     LONG_GAP_NS,
     LONG_GAP_SHARE,
     QUEUED,
     STALL,
+    SYNC,
 )
 from gpu_profile.analysis.findings.finding import (
     FindingRow,
@@ -27,6 +31,7 @@ from gpu_profile.analysis.findings.idle_time import (
 )
 
 STALLED = f"idle_{CAUSES[STALL]}"
+SHORTER = tuple(f"idle_{CAUSES[cause]}" for cause in (LAUNCH, SYNC))
 STALL_ADVICE = {
     "data": f"P{DATA_ADVICE[1:]}",
     "host": "Look at what the host does there (--preset=full names the function); move it off the "
@@ -63,6 +68,7 @@ def _note_single(views: Sequence[View]) -> tuple[str, ...]:
     """A note about delays that came once and took 10 % of the steady steps; they are no cost of
     each step.
     """
+    views = [view for view in views if not _is_slow_by_pauses(view)]
     lost = [view for view in views if _single_ms(view) >= IDLE_SHARE * _steady_ms(view) > 0]
     if not lost:
         return ()
@@ -97,23 +103,58 @@ def _host_advice(views: Sequence[View]) -> str:
 
 
 def _is_stalled(view: View) -> bool:
-    least = PARTIAL_SHARE if view.repeats(STALLED) else IDLE_SHARE
+    least = PARTIAL_SHARE if view.repeats(STALLED) or _is_slow_by_pauses(view) else IDLE_SHARE
     return _stall_ms(view) >= least * _stalled_step_ms(view) > 0
 
 
 def _stall_ms(view: View) -> float:
-    return view.whole_ms(STALLED)
+    if not _is_slow_by_pauses(view):
+        return view.whole_ms(STALLED)
+    late = [view.steady(view.split.spent[state]) for state in (STALLED, *SHORTER)]
+    return float(np.mean(np.sum(late, axis=0))) / 1e6
+
+
+def _is_slow_by_pauses(view: View) -> bool:
+    """Whether the host needs longer for most steps than its GPU, but for launches half as long.
+
+    A loader that is 5 % slower than the GPU uses up the host's lead in some steps. Only then the
+    GPU idles: for as long as the pause, once in twenty steps, and for a little before.
+    """
+    if not view.has_steps or not np.any(view.steady(view.split.spent[STALLED])):
+        return False
+    times, work = view.facts.host_times, view.steady(view.facts.states.own["busy"])
+    active, issuing = (view.steady(np.r_[0, part]) for part in (times.active, times.issuing))
+    slower, fast = np.median(active - work), np.median(work - 2 * issuing)
+    return bool(slower > 0 and fast > 0)
 
 
 def _stalled_step_ms(view: View) -> float:
-    return view.whole_step_ms(STALLED)
+    if not _is_slow_by_pauses(view):
+        return view.whole_step_ms(STALLED)
+    return _steady_ms(view) / len(view.steady(view.facts.states.end))
 
 
 def _stall_evidence(views: Sequence[View]) -> tuple[str, ...]:
     is_short = min(view.step_ms for view in views) * LONG_GAP_SHARE < LONG_GAP_NS / 1e6
     least = "a tenth of a step" if is_short else "a millisecond"
     words = f"idle while the host issued nothing for over {least}"
-    return (format_idle_line(views, _stall_ms, words, _stalled_step_ms), *list_places(views, STALL))
+    slow = [view for view in views if _is_slow_by_pauses(view)]
+    line = format_idle_line(
+        views, _stall_ms, f"{words}, or was late by it" if slow else words, _stalled_step_ms
+    )
+    return (line, *map(_describe_pauses, slow[:1]), *list_places(views, STALL))
+
+
+def _describe_pauses(view: View) -> str:
+    times, busy = view.facts.host_times, view.steady(view.facts.states.own["busy"])
+    active, silent, work = (
+        float(np.median(part)) / 1e6
+        for part in (*(view.steady(np.r_[0, one]) for one in (times.active, times.silent)), busy)
+    )
+    return (
+        f"rank {view.rank}: most steps take the host {active:.2f} ms, of which it issues nothing "
+        f"for {silent:.2f} ms, and the GPU {work:.2f} ms"
+    )
 
 
 def _queued_evidence(views: Sequence[View]) -> tuple[str, ...]:
@@ -130,8 +171,9 @@ RULE = FindingRule(
             causes=("data", "host"),
             when=(
                 "the GPU idles 10 % of the step by cause `stall` (8 % where only some steps have "
-                "it). `data`: the host was loading data (the evidence table below). `host`: it did "
-                "something else"
+                "it). Where the host needs longer for most steps than the GPU, but half as long "
+                "for its launches, causes `launch` and `sync` count too. `data`: the host was "
+                "loading data (the evidence table below). `host`: it did something else"
             ),
         ),
         FindingRow(

@@ -27,6 +27,7 @@ from gpu_profile.analysis.findings.idle_time import DATA_ADVICE, waits_for_data
 from gpu_profile.analysis.findings.late_hosts import (
     ends_with_input,
     is_late_by_silence,
+    launches_more,
     list_host_work,
     list_shares,
 )
@@ -148,7 +149,7 @@ def _make_finding(suspects: Suspects) -> Finding | None:
     gain = min(suspects.gain_ms, excess[most])
     silent = is_late_by_silence(suspects, gain)
     by_loader = silent and all(waits_for_data(view) for view in suspects.late)
-    cause = "data" if most == "host" and by_loader else most
+    cause = _name_cause(most, by_loader, suspects, gain)
     if gain < least_ms((*suspects.late, *suspects.others)):
         return None
     ranks = tuple(sorted(view.rank for view in suspects.late))
@@ -160,6 +161,13 @@ def _make_finding(suspects: Suspects) -> Finding | None:
     shares = list_shares(suspects, gain) if most == "host" else ()
     advice = _advice(suspects, cause, silent)
     return Finding("straggler", ranks, cause, gain, evidence, advice, shares=shares)
+
+
+def _name_cause(most: str, by_loader: bool, suspects: Suspects, gain: float) -> str:
+    """The cause of a delay of which `most` ("host", for example) has the largest part."""
+    if most != "host":
+        return most
+    return "data" if by_loader else "compute" if launches_more(suspects, gain) else "host"
 
 
 def _advice(suspects: Suspects, cause: str, late_by_silence: bool) -> str:
@@ -234,7 +242,8 @@ RULE = FindingRule(
             when=(
                 "the same ranks (at most half) come last in collectives more often than by chance "
                 "(the table below), and it costs 5 % of the step. `data`: their host was loading "
-                "data (the evidence table below)"
+                "data (the evidence table below), for longer than the others'. `compute`: also "
+                "where their hosts launch more kernels, and that makes them late"
             ),
         ),
     ),

@@ -206,6 +206,38 @@ def test_a_host_that_is_slower_in_most_steps_is_told_although_some_steps_evaluat
     assert kinds == {"host_bound", "synchronization"}
 
 
+def test_a_loader_that_is_a_little_slower_than_the_gpu_is_told(tmp_path: Path) -> None:
+    """Its pause of 8.6 ms is 3 % longer than the rest of the step can hide: the host's lead is used
+    up in the middle of the recording only, and then the GPU idles for a whole pause."""
+    turn = count()
+
+    def logs(rank: Rank) -> None:
+        if next(turn) % 10 == 9:
+            rank.item()
+
+    training = Training(ranks=1, steps=20, data=lambda rank: rank.work(8600), after=logs)
+    (finding,) = diagnosed(training, tmp_path).findings
+    assert (finding.kind, finding.cause) == ("idle", "data")
+    assert any("most steps take the host" in line for line in finding.evidence)
+
+
+@pytest.mark.parametrize("load_ms", [0, 12])
+def test_a_rank_whose_host_is_late_by_more_kernels_computes_more(
+    load_ms: float, tmp_path: Path
+) -> None:
+    """The hosts are slower than their GPUs, and rank 1 launches half as many kernels more."""
+
+    def acts(rank: Rank) -> None:
+        rank.work(1000 * load_ms)
+        for _ in range(20 if rank.rank == 1 else 0):
+            rank.work(60)
+            rank.kernel(20)
+
+    training = Training(ranks=2, kernel_us=20, host_us=60, transfer_us=30, data=acts)
+    causes = {(f.kind, f.ranks): f.cause for f in diagnosed(training, tmp_path).findings}
+    assert causes["straggler", (1,)] == "compute"
+
+
 def test_a_rank_with_more_kernels_is_not_late_by_the_loader_that_all_wait_for(
     tmp_path: Path,
 ) -> None:
