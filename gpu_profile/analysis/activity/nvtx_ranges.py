@@ -202,12 +202,10 @@ def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
     if owner not in segments:
         rows = np.flatnonzero(ranges.thread == owner)
         edges, inner = list_changes(ranges.start[rows], ranges.end[rows])
-        segments[owner] = edges, np.append(rows, NO_RANGE)[inner]
+        # the first one is for times before the first change
+        segments[owner] = edges, np.r_[NO_RANGE, np.append(rows, NO_RANGE)[inner]]
     begin, inner = segments[owner]
-    if not len(begin):
-        return np.full(len(time), NO_RANGE)
-    place = search_sorted(begin, time, "right") - 1
-    return np.where(place >= 0, inner[np.maximum(place, 0)], NO_RANGE)
+    return inner[search_sorted(begin, time, "right")]
 
 
 @once_each

@@ -60,7 +60,8 @@ class Intervals:
 
     def _sums(self) -> IntArray:
         sums = np.zeros(len(self.start) + 1, np.int64)
-        np.cumsum(self.end - self.start, out=sums[1:])
+        np.subtract(self.end, self.start, out=sums[1:])
+        np.cumsum(sums[1:], out=sums[1:])
         return sums
 
     def _before(self, time: IntArray, sums: IntArray) -> IntArray:

@@ -4,6 +4,7 @@ A data loader with too few workers and a checkpoint delay every n-th step.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +106,13 @@ def find_period(values: IntArray, least: int = LEAST_NS) -> Period | None:
     least `least` ns apart.
     """
     values = values[:MOST_STEPS]
+    return _search_period(values.tobytes(), values.dtype.str, least)
+
+
+# The rules ask for the same steps again: 71 times for 5 series in a run of 8 ranks, 1 ms each.
+@lru_cache(maxsize=64)
+def _search_period(series: bytes, kind: str, least: int) -> Period | None:
+    values = np.frombuffer(series, kind)
     if len(values) < 2 * FEWEST_TIMES or values.max() - values.min() < least:
         return None
     # At least half of the values are of usual steps, so their median is at least the lower

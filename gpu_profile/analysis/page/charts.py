@@ -184,10 +184,11 @@ class _Place:
         return f'y1="{3 * self.top(value):.1f}" y2="{3 * self.top(value):.1f}"'
 
     def points(self, values: np.ndarray) -> str:
-        return " ".join(
-            f"{self.x(index):.1f},{3 * self.top(float(value)):.1f}"
-            for index, value in enumerate(values)
-        )
+        """`0.0,12.5 0.3,12.7 …`; a run of 8 ranks with 3,000 steps has 27,000 points."""
+        across = 1000 * np.arange(len(values)) / max(1, self.count - 1)
+        down = 3 * (100 * (self.high - values) / (self.high - self.low))
+        pairs = zip(across.tolist(), down.tolist(), strict=True)
+        return " ".join(f"{x:.1f},{y:.1f}" for x, y in pairs)
 
 
 def ticks(low: float, high: float) -> list[float]:
