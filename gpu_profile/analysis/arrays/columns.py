@@ -117,31 +117,36 @@ def search_sorted(among: IntArray, keys: IntArray, side: Literal["left", "right"
     falls = np.count_nonzero(keys[1:] < keys[:-1])
     if 8 * len(keys) < len(among) or 20 * falls > len(keys):
         return np.searchsorted(among, keys, side)
-    if not falls:
-        return _search_rising(among, keys, side)
-    order = np.argsort(keys, kind="stable")  # takes time linear in the number of falls
-    result = np.empty(len(keys), np.int64)
-    result[order] = _search_rising(among, keys[order], side)
-    return result
-
-
-def _search_rising(among: IntArray, keys: IntArray, side: Literal["left", "right"]) -> IntArray:
-    """As search_sorted() for keys that rise: the few cells are searched among them, or both
-    columns are merged by a stable sort.
-    """
-    if 8 * len(among) < len(keys):
-        edges = np.searchsorted(keys, among, "left" if side == "right" else "right")
-        counts = np.diff(edges, prepend=0, append=len(keys))
-        return np.repeat(np.arange(len(among) + 1), counts)
     places = np.empty(len(keys), np.int64)
     for first in range(0, len(keys), STRETCH):
         part = keys[first : first + STRETCH]
-        low, high = (
-            np.searchsorted(among, part[0], "left"),
-            np.searchsorted(among, part[-1], "right"),
-        )
-        places[first : first + STRETCH] = low + _merge(among[low:high], part, side)
+        places[first : first + STRETCH] = _search_stretch(among, part, side)
     return places
+
+
+def _search_stretch(among: IntArray, keys: IntArray, side: Literal["left", "right"]) -> IntArray:
+    if is_rising(keys):
+        return _search_rising(among, keys, side)
+    order = np.argsort(keys, kind="stable")  # takes time linear in the number of falls
+    places = np.empty(len(keys), np.int64)
+    places[order] = _search_rising(among, keys[order], side)
+    return places
+
+
+def _search_rising(among: IntArray, keys: IntArray, side: Literal["left", "right"]) -> IntArray:
+    """As search_sorted() for keys that rise: by a binary search for the fewer of both columns, or
+    by merging them.
+    """
+    low = int(np.searchsorted(among, keys[0], "left"))
+    high = int(np.searchsorted(among, keys[-1], "right"))
+    near = among[low:high]
+    if 8 * len(keys) < len(near):
+        return low + np.searchsorted(near, keys, side)
+    if 8 * len(near) < len(keys):
+        edges = np.searchsorted(keys, near, "left" if side == "right" else "right")
+        counts = np.diff(edges, prepend=0, append=len(keys))
+        return np.repeat(np.arange(low, high + 1), counts)
+    return low + _merge(near, keys, side)
 
 
 def _merge(among: IntArray, keys: IntArray, side: Literal["left", "right"]) -> IntArray:
