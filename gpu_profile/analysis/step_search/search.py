@@ -92,13 +92,16 @@ def _replays(launches: Launches, end: int) -> Repetition | None:
 
 
 def _late_steps(launches: Launches) -> Repetition | None:
-    """The steps that only the last launches repeat, for programs without a known optimizer."""
-    for part in LATE_SAMPLES if not launches.optimizer.any() else ():
+    """The steps that only the last launches repeat: those before are of an autotuner."""
+    for part in LATE_SAMPLES:
         steps = _search(launches, int(part * len(launches)))
         if isinstance(steps, str) or len(steps.first) < MANY:
             continue
-        work = int(launches.gpu[steps.first[0] : steps.end].sum())
-        if work >= LEAST_WORK * int(launches.gpu.sum()):
+        inside = slice(int(steps.first[0]), steps.end)
+        if launches.optimizer.any():
+            if 2 * int(launches.optimizer[inside].sum()) > int(launches.optimizer.sum()):
+                return steps
+        elif int(launches.gpu[inside].sum()) >= LEAST_WORK * int(launches.gpu.sum()):
             return steps
     return None
 

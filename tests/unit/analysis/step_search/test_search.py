@@ -518,6 +518,22 @@ def test_few_launches_a_step_behind_an_autotuner() -> None:
     assert np.isin(steps_of(program).first, program.begins).mean() >= 0.9
 
 
+@pytest.mark.parametrize("work", [INIT, TRIED])
+def test_few_steps_with_an_optimizer_behind_an_autotuner(work: int) -> None:
+    """torch.compile tried 50,000 kernels before 36 steps of 228 launches, within the first step."""
+    program = Program()
+    program.step()
+    program.launch(np.random.default_rng(0).integers(work, work + 60, 50_000).tolist())
+    program.launch([OPTIMIZER] * 2)
+    for _ in range(36):
+        program.step()
+        program.launch([TO_DEVICE])
+        program.network()
+        program.launch([OPTIMIZER] * 2)
+    assert abs(len(steps_of(program).first) - 36) <= 2
+    assert np.isin(steps_of(program).first, program.begins).mean() >= 0.9
+
+
 def test_an_evaluation_behind_a_training_in_no_order_is_not_the_steps() -> None:
     program = Program()
     program.launch(np.random.default_rng(0).integers(INIT, INIT + 60, 5000).tolist())
