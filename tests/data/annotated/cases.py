@@ -703,6 +703,19 @@ def grown():
     return losses + train(model)
 
 
+def scripted_backward():
+    """torch.jit.script knows torch.autograd.backward as an operator."""
+
+    @torch.jit.script
+    def differentiate(x: torch.Tensor):
+        y = x.square().sum()
+        torch.autograd.backward([y])
+        return y
+
+    x = torch.ones(3, requires_grad=True)
+    return [differentiate(x).detach(), x.grad.sum()]
+
+
 def operators():
     """What the backward pass calls: a copy more would be seen."""
     model = Net()

@@ -29,7 +29,7 @@ STEPS = {
 """Steps that begin: evaluation behind the last optimizer call begins one more."""
 OTHERS = (
     *("raising", "functional", "groups", "microbatches", "accumulated_ddp", "operators"),
-    *("dataclass_output", "changed_views", "grown"),
+    *("dataclass_output", "changed_views", "grown", "scripted_backward"),
 )
 pytestmark = [pytest.mark.docker, pytest.mark.image]
 Lines = Mapping[str, Mapping[str, Any]]

@@ -7,6 +7,7 @@ optimizer, and no module, are surrounded as a whole.
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from gpu_profile_marks.phases import in_file_of, surround
@@ -51,7 +52,8 @@ def find_stepped_optimizer(torch: Any, function: Any) -> Any:  # noqa: ANN401 - 
     if isinstance(owner, torch.optim.Optimizer):
         return owner if function.__name__ == "step" else None
     code = getattr(getattr(function, "__func__", function), "__code__", None)
-    if code is None or "step" not in code.co_names or "backward" in code.co_names:
+    is_step = hasattr(function, "_wrapped_by_lr_sched")  # optimizer.step, wrapped by a schedule
+    if code is None or not (is_step or "step" in code.co_names) or "backward" in code.co_names:
         return None
     values = list(_list_values(function, code))
     if any(isinstance(value, torch.nn.Module) for value in values):
@@ -71,6 +73,7 @@ def _list_values(function: Any, code: Any) -> Iterator[Any]:  # noqa: ANN401 - a
             yield owner.__dict__[name]
     for cell in plain.__closure__ or ():
         try:
-            yield cell.cell_contents
+            value = cell.cell_contents
+            yield value() if isinstance(value, weakref.ref) else value
         except ValueError:  # a variable that is not set yet
             continue

@@ -56,6 +56,8 @@ class StepMarks:
         RANGES.push(_STEP, self._mark)
 
     def optimizer_called(self, optimizer: Any) -> None:  # noqa: ANN401 - a torch optimizer
+        if not self.steps.made():
+            self._thread = threading.get_ident()  # the one that trains: others may run forwards
         self.steps.call(id(optimizer), functools.partial(_find_others, self._torch, optimizer))
 
     def finish(self) -> None:
@@ -100,6 +102,8 @@ class OptimizerMarks:
             return None
         try:
             mark = make_mark(f"optimizer {type(optimizer).__name__}")
+            # torch calls no hook behind a step that raised an exception: its range is open.
+            RANGES.pop(optimizer)
             RANGES.push(optimizer, mark)
             open_groups(optimizer)
             return self._with_closure(optimizer, mark, args, kwargs)
@@ -161,7 +165,20 @@ def _outside(closure: Callable[..., Any], optimizer: Any, mark: Any) -> Callable
 def mark_calls(torch: Any, owner: Any, name: str, message: str) -> None:  # noqa: ANN401 - torch
     """Replace the function `owner.name` by one that runs it inside a range."""
     call = getattr(owner, name)
-    setattr(owner, name, in_file_of(call, surround(torch, call, message)))
+    marked = in_file_of(call, surround(torch, call, message))
+    setattr(owner, name, marked)
+    _keep_script_operator(torch, call, marked)
+
+
+def _keep_script_operator(torch: Any, call: Any, marked: Any) -> None:  # noqa: ANN401 - torch
+    """Have torch.jit.script know the new function as the operator that the old one is.
+
+    It would compile the source of torch.autograd.backward, and fail.
+    """
+    builtins = getattr(torch.jit, "_builtins", None)
+    operator = builtins._find_builtin(call) if builtins is not None else None
+    if builtins is not None and operator is not None:
+        builtins._register_builtin(marked, operator)
 
 
 def surround(
@@ -217,5 +234,6 @@ def in_file_of(call: Any, wrapper: Any) -> Any:  # noqa: ANN401 - functions
     torch.compile leaves frames of torch's files alone. A frame of our file would be one more to
     trace, and one more graph break.
     """
-    wrapper.__code__ = wrapper.__code__.replace(co_filename=call.__code__.co_filename)
+    code = call.__code__
+    wrapper.__code__ = wrapper.__code__.replace(co_filename=code.co_filename, co_name=code.co_name)
     return functools.wraps(call)(wrapper)

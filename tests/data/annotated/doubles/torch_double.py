@@ -88,6 +88,12 @@ _of_module = _module(
     register_module_forward_pre_hook=HOOKS.register("before_forward"),
     register_module_forward_hook=HOOKS.register("after_forward"),
 )
+OPERATORS = {id(backward): "aten::backward"}
+_builtins = types.SimpleNamespace(
+    _find_builtin=lambda function: OPERATORS.get(id(function)),
+    _register_builtin=lambda function, name: OPERATORS.update({id(function): name}),
+)
+jit = _module("torch.jit", _builtins=_builtins)
 distributed = _module("torch.distributed", is_available=lambda: False)
 nn = _module("torch.nn", Module=Module, modules=types.SimpleNamespace(module=_of_module))
 _of_optimizer = _module(

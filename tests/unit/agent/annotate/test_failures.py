@@ -69,6 +69,48 @@ def test_a_program_goes_on_behind_a_forward_that_was_interrupted(site: Path, too
     assert log.count("pop gpu-profile") == len(pushed)
 
 
+def list_pushed(site: Path) -> list[str]:
+    log = (site / "log").read_text().splitlines()
+    return [line.removeprefix("push ") for line in log if "push" in line and "|" not in line]
+
+
+def test_a_program_goes_on_behind_an_optimizer_that_failed(site: Path, tool: Path) -> None:
+    """torch calls no hook behind a step that raises: its range ends at the next step."""
+    code = (
+        "import torch\nmodel, optimizer = torch.nn.Module(), torch.optim.Optimizer()\n"
+        "class Failing(torch.optim.Optimizer):\n"
+        "    fails = True\n"
+        "    def step(self):\n"
+        "        torch.HOOKS['before_step'](self, (self,), {})\n"
+        "        if self.fails: raise MemoryError\n"
+        "        torch.HOOKS['after_step'](self, (self,), {})\n"
+        "optimizer = Failing()\n"
+        "for number in range(4):\n    model()\n    Failing.fails = number == 0\n"
+        "    try: optimizer.step()\n    except MemoryError: pass\n"
+    )
+    done = run(site, tool, code)
+    assert (done.stdout, done.stderr) == ("went on\n", "")
+    step = ["step", "forward", "optimizer Failing"]
+    assert list_pushed(site) == [*step, *step[1:], *step, *step]
+
+
+def test_the_thread_that_trains_has_the_steps(site: Path, tool: Path) -> None:
+    """Another thread ran a forward first, as one that prefetches does."""
+    code = (
+        "import torch, threading\nother = threading.Thread(target=torch.nn.Module())\n"
+        f"other.start(); other.join()\n{3 * TRAIN}"
+    )
+    done = run(site, tool, code)
+    assert (done.stdout, done.stderr) == ("went on\n", "")
+    assert list_pushed(site).count("step") == 3
+
+
+def test_torch_script_knows_backward_as_its_operator(site: Path, tool: Path) -> None:
+    code = "import torch\nprint(torch.jit._builtins._find_builtin(torch.autograd.backward))"
+    done = run(site, tool, code)
+    assert (done.stdout, done.stderr) == ("aten::backward\nwent on\n", "")
+
+
 @pytest.mark.parametrize(
     "code",
     [
