@@ -114,11 +114,10 @@ class Attempt(NamedTuple):
         """Return whether nsys lost its agent before it started the program: it can start again.
 
         nsys 2023.4.4 says "Connection to Agent lost. This is most likely a bug." now and then where
-        several start at once (1 of 150 with 6 at a time). One that refuses its options starts no
-        agent, and would refuse them again.
+        several start at once (1 of 150 with 6 at a time), and then ends with 0 or 1. One that
+        refuses its options starts no agent, and would refuse them again.
         """
-        before_program = self.had_agent and not self.has_started
-        return self.code != 0 and before_program and not self.stopped
+        return self.had_agent and not self.has_started and not self.stopped
 
 
 class Recording:
@@ -148,7 +147,8 @@ class Recording:
             say(f"rank {self.here.rank}: {what}")
             attempt = self._record(nsys, command, env, folder)
         self._complete_reports(attempt.recording)
-        code, room = attempt.code, attempt.room.describe()
+        # A program that never began is no success, though nsys ends with 0.
+        code, room = attempt.code or int(attempt.lost_agent()), attempt.room.describe()
         if code and room:
             say(f"rank {self.here.rank} ended with exit code {code}; {room}")
         return self.choose_exit_code(code, attempt.stopped, started)

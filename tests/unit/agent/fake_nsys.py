@@ -28,22 +28,23 @@ def lose_agent(stream: Path) -> None:
     agent.wait()
 
 
-def lose_agent_once(folder: Path) -> bool:
-    """Whether this is the first call: its agent is lost before the program begins.
+def lose_agent_before_program(folder: Path, times: int) -> bool:
+    """Whether this is one of the first calls: their agents are lost before the program begins.
 
     The agent is a daemon named nsys, which nsys does not wait for.
     """
-    mark = folder / "agent-was-lost"
-    is_first = not mark.exists()
-    mark.touch()
-    if is_first:
-        agent = os.fork()
-        if agent == 0:
-            os.setsid()
-            Path("/proc/self/comm").write_text("nsys")
-            os._exit(0)
-        os.waitid(os.P_PID, agent, os.WEXITED | os.WNOWAIT)
-    return is_first
+    marks = folder / "agents-were-lost"
+    lost = len(marks.read_bytes()) if marks.exists() else 0
+    if lost == times:
+        return False
+    marks.write_bytes(b"x" * (lost + 1))
+    agent = os.fork()
+    if agent == 0:
+        os.setsid()
+        Path("/proc/self/comm").write_text("nsys")
+        os._exit(0)
+    os.waitid(os.P_PID, agent, os.WEXITED | os.WNOWAIT)
+    return True
 
 
 def is_open(pid: int, path: Path) -> bool:
@@ -63,8 +64,10 @@ def main(words: list[str]) -> int:
     options = dict(word.partition("=")[::2] for word in words[1:count])
     if options.get("--fake") == "lost":
         lose_agent(Path(options["--output"]).parent / "nsys-report-1a2b.qdstrm")
-    if options.get("--fake") == "agent" and lose_agent_once(Path(options["--output"]).parent):
-        return 1
+    kind, _, exit_code = options.get("--fake", "").partition(":")
+    times = {"agent": 1, "agents": 2}.get(kind, 0)
+    if times and lose_agent_before_program(Path(options["--output"]).parent, times):
+        return int(exit_code)
     if options.get("--fake") == "usage":
         print("Illegal --trace argument 'x'", file=sys.stderr)
         return 1
@@ -84,7 +87,7 @@ def main(words: list[str]) -> int:
         target.terminate()
     code = target.wait()
     time.sleep(0.2)
-    if signals < 2 and options.get("--fake", "both") in ("both", "agent"):
+    if signals < 2 and kind in ("", "both", "agent"):
         record = json.dumps({"words": words, "environment": dict(os.environ)})
         Path(options["--output"].replace("%%", "%") + ".nsys-rep").write_text(record)
     if options.get("--fake") in ("stream", "both"):

@@ -73,13 +73,22 @@ def test_the_folder_of_a_program_that_runs_is_not_swept(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="agents are seen in /proc")
+@pytest.mark.parametrize("code", [0, 1])
 def test_an_nsys_that_lost_its_agent_before_the_program_began_is_started_again(
-    wrapper: Wrapper,
+    wrapper: Wrapper, code: int
 ) -> None:
-    done = wrapper.run("--fake=agent", "--", *python("print('hi')"))
+    done = wrapper.run(f"--fake=agent:{code}", "--", *python("print('hi')"))
     assert (done.returncode, done.stdout, wrapper.reports()) == (0, "hi\n", ["rank0.nsys-rep"])
     line = "nsys ended before it started the program; nsys is started again\n"
     assert done.stderr == f"profile.py: rank 0: {line}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="agents are seen in /proc")
+def test_a_program_that_never_began_is_no_success(wrapper: Wrapper) -> None:
+    """nsys 2023.4.4 ends with 0 where it lost its agent. Other ranks would wait for this one."""
+    done = wrapper.run("--fake=agents:0", "--", *python("print('hi')"))
+    assert (done.returncode, done.stdout, wrapper.reports()) == (1, "", [])
+    assert done.stderr.endswith("nsys wrote no report: see its own message above\n")
 
 
 def test_options_that_nsys_refuses_are_refused_once(wrapper: Wrapper) -> None:
