@@ -111,7 +111,7 @@ def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
     drawn = _select_drawn(series)
     place = _Place(longest, levels[0], high)
     lines = "".join(
-        f'<polyline class="line s{index % 8}" points="{place.points(np.minimum(values, high))}"/>'
+        f'<polyline class="line s{index % 8}" points="{place.points(values)}"/>'
         for index, (_, values) in enumerate(drawn)
     )
     grid = "".join(f'<line class="grid" x1="0" x2="1000" {place.level(tick)}/>' for tick in levels)
@@ -184,7 +184,11 @@ class _Place:
         return f'y1="{3 * self.top(value):.1f}" y2="{3 * self.top(value):.1f}"'
 
     def points(self, values: np.ndarray) -> str:
-        """`0.0,12.5 0.3,12.7 …`; a run of 8 ranks with 3,000 steps has 27,000 points."""
+        """`0.0,12.5 0.3,12.7 …`, at the edge for values beyond it, as in the warm-up.
+
+        A run of 8 ranks with 3,000 steps has 27,000 points.
+        """
+        values = np.clip(values, self.low, self.high)
         across = 1000 * np.arange(len(values)) / max(1, self.count - 1)
         down = 3 * (100 * (self.high - values) / (self.high - self.low))
         pairs = zip(across.tolist(), down.tolist(), strict=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_profile.analysis.page.charts import _scale_of
+from gpu_profile.analysis.page.charts import _Place, _scale_of
 from gpu_profile.analysis.page.kernel_classes import CLASSES_BY_RANK, kernel_classes
 from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.scenarios import Training
@@ -22,6 +22,13 @@ def test_a_slow_first_step_does_not_flatten_the_others() -> None:
 def test_all_steps_count_where_none_is_left_after_the_warm_up() -> None:
     _, high = _scale_of({0: np.array([10.0, 20.0])}, dropped=2)
     assert high >= 20
+
+
+def test_a_line_stays_on_the_chart_in_the_warm_up() -> None:
+    """A rank that begins late has a short first step."""
+    assert _Place(3, 80.0, 110.0).points(np.array([4400.0, 5.0, 95.0])) == (
+        "0.0,0.0 500.0,300.0 1000.0,150.0"
+    )
 
 
 def initialise(rank: Rank) -> None:
