@@ -7,6 +7,7 @@ with 30 MB), or nsys does not end after its program has.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 import threading
 import time
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LEAST_ROOM = 16 << 20
-_POLL_S = 0.5
+# A program that ends in a full folder gives the room back: 120 ms was the shortest time without
+# room in 30 runs on two cores.
+_POLL_S = 0.05
+_POLLS_A_LOOK = 10  # a look at all processes costs milliseconds
 _FULL = 1 << 20
 _WAIT_S = 30.0  # a full folder may get room again while another rank makes its report
 
@@ -60,11 +64,14 @@ class RoomWatch:
         return f"{self.folder} had {free}: make room, or set TMPDIR to another place"
 
     def _watch(self) -> None:
-        while not self._ended.wait(_POLL_S):
+        for poll in itertools.count():
+            if self._ended.wait(_POLL_S):
+                return
             with contextlib.suppress(OSError):
                 free = shutil.disk_usage(self.folder).free
                 self.least = min(self.least, free)
-                self.end_nsys_that_waits(free)
+                if poll % _POLLS_A_LOOK == 0:
+                    self.end_nsys_that_waits(free)
 
     def end_nsys_that_waits(self, free: int) -> None:
         """End nsys if it waits for room: `free` bytes is nearly none, and only nsys is left."""
