@@ -1,5 +1,6 @@
 """Read pods and events: why a job waits, and why it ended."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,14 @@ class Trouble:
 
     def __str__(self) -> str:
         return f"{self.pod}: {self.reason}"
+
+
+def draw_name(start: str) -> str:
+    """Return `start` and 6 random hexadecimal digits: `train-1-probe-3f9c1a`.
+
+    A name of the API server's choice (generateName) is not known where the creation is interrupted.
+    """
+    return f"{start}-{os.urandom(3).hex()}"
 
 
 def get_name(item: Object) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpu_profile.command import Steps
-from gpu_profile.errors import ReportError
+from gpu_profile.errors import GpuProfileError, ReportError
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import (
     KubernetesCluster,
@@ -23,10 +23,10 @@ _READER_NEEDS = ("DAC_OVERRIDE",)
 
 
 def make_reader_manifest(
-    job_id: str, image: str, options: PodOptions, claim: str, path: str
+    pod_id: str, image: str, options: PodOptions, claim: str, path: str
 ) -> Manifest:
-    """Return a pod that mounts the claim at `path` and sleeps, to copy reports from."""
-    namespace, name = split_id(job_id)
+    """Return the pod `namespace/name`, which mounts the claim at `path` and sleeps."""
+    namespace, name = split_id(pod_id)
     container: Manifest = {
         "name": "reader",
         "image": image,
@@ -44,7 +44,7 @@ def make_reader_manifest(
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"{name}-reader", "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": spec,
     }
 
@@ -65,37 +65,47 @@ def collect_from_claim(
     # `lasting` is False for pods that end by themselves, perhaps during the copy: do not use
     # those.
     pod = next((pod for pod in job_pods if lasting and pods.is_running(pod)), None)
-    is_new_pod = pod is None
     if pod is None:
-        pod = yield from _start_reader(cluster, options, job_id, job_pods, claim, directory)
-    problem = yield from copy_reports.copy_reports(cluster, pod, directory, to)
-    if is_new_pod:
-        yield cluster.kubectl(
-            *("delete", "pod", pods.get_name(pod), "--wait=false"),
-            namespace=pod["metadata"]["namespace"],
-        )
+        namespace, name = split_id(job_id)
+        image = str(job_pods[0]["spec"]["containers"][0]["image"] if job_pods else options.image)
+        pod_id = f"{namespace}/{pods.draw_name(f'{name}-reader')}"
+        reader = make_reader_manifest(pod_id, image, options, claim, directory.rpartition("/")[0])
+        problem = yield from _copy_by_reader(cluster, reader, directory, to)
+    else:
+        problem = yield from copy_reports.copy_reports(cluster, pod, directory, to)
     if problem:
         raise ReportError(
             f"not every report could be fetched: {problem}", f"The claim {claim} has them"
         )
 
 
-def _start_reader(
-    cluster: KubernetesCluster,
-    options: PodOptions,
-    job_id: str,
-    job_pods: Sequence[Object],
-    claim: str,
-    directory: str,
-) -> Steps[Object]:
-    namespace, name = split_id(job_id)
-    image = str(job_pods[0]["spec"]["containers"][0]["image"]) if job_pods else str(options.image)
-    pod = make_reader_manifest(job_id, image, options, claim, directory.rpartition("/")[0])
-    check_kubectl_result((yield cluster.create(pod)), f"reading the claim {claim}")
+def _copy_by_reader(
+    cluster: KubernetesCluster, reader: Manifest, directory: str, to: Path
+) -> Steps[str]:
+    """Copy the directory in a pod made for that, and remove the pod. Returns what went wrong."""
+    namespace = str(reader["metadata"]["namespace"])
+    remove = cluster.kubectl(
+        *("delete", "pod", pods.get_name(reader), "--wait=false", "--ignore-not-found"),
+        namespace=namespace,
+    )
+    try:
+        pod = yield from _start_reader(cluster, reader)
+        problem = yield from copy_reports.copy_reports(cluster, pod, directory, to)
+    except (GpuProfileError, KeyboardInterrupt):
+        yield remove
+        raise
+    yield remove
+    return problem
+
+
+def _start_reader(cluster: KubernetesCluster, reader: Manifest) -> Steps[Object]:
+    namespace, name = str(reader["metadata"]["namespace"]), pods.get_name(reader)
+    claim = reader["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
+    check_kubectl_result((yield cluster.create(reader)), f"reading the claim {claim}")
     ready = cluster.kubectl(
-        *("wait", f"pod/{name}-reader", "--for=condition=Ready", f"--timeout={_WAIT_S}s"),
+        *("wait", f"pod/{name}", "--for=condition=Ready", f"--timeout={_WAIT_S}s"),
         namespace=namespace,
     )
     check_kubectl_result((yield ready), f"reading the claim {claim}")
-    answer = yield cluster.get("pod", f"{name}-reader", namespace=namespace)
+    answer = yield cluster.get("pod", name, namespace=namespace)
     return parse_object(answer, "asking for the reader")

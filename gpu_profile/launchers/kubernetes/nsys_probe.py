@@ -15,7 +15,7 @@ from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 
 
-def make_probe_manifest(job: Job, options: PodOptions) -> Manifest:
+def make_probe_manifest(name: str, job: Job, options: PodOptions) -> Manifest:
     """Return a pod with the job's image and placement.
 
     So a problem that would stop the job's pods shows here first.
@@ -38,10 +38,7 @@ def make_probe_manifest(job: Job, options: PodOptions) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {  # two runs of one name may probe at the same time
-            "generateName": f"{checked_name(job.name, '-probe-xxxxx')}-probe-",
-            "labels": {"app.kubernetes.io/managed-by": "gpu-profile"},
-        },
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "gpu-profile"}},
         "spec": spec,
     }
 
@@ -49,10 +46,12 @@ def make_probe_manifest(job: Job, options: PodOptions) -> Manifest:
 def ask_for_help(cluster: KubernetesCluster, job: Job, options: PodOptions) -> Steps[str]:
     """Return the output of `nsys profile --help`. Raises JobError if the pod does not run."""
     asking = f"asking {job.image or options.image} for its nsys"
-    create = check_kubectl_result((yield cluster.create(make_probe_manifest(job, options))), asking)
-    name = create.stdout.partition(" ")[0].rpartition("/")[2] or f"{job.name}-probe"
+    # Two runs of one name may probe at the same time.
+    name = pods.draw_name(f"{checked_name(job.name, '-probe-xxxxxx')}-probe")
     remove = cluster.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
     try:
+        created = yield cluster.create(make_probe_manifest(name, job, options))
+        check_kubectl_result(created, asking)
         reason = yield from _wait_for_pod(cluster, name, options.wait_s)
         logs = yield cluster.kubectl("logs", name)
         if not reason:

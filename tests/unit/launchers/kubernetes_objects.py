@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import yaml
+
 from gpu_profile.command import Command, Result, Steps
 
 JOB_LABEL = "training.kubeflow.org/job-name"
@@ -68,6 +70,10 @@ def warning(name: str, message: str) -> dict[str, Any]:
         "message": message,
         "involvedObject": {"name": name},
     }
+
+
+def name_of_new_pod(create: Command) -> str:
+    return str(yaml.safe_load(create.stdin)["metadata"]["name"])
 
 
 def driven(steps: Steps[Any], *answers: Result) -> tuple[Any, list[Command]]:

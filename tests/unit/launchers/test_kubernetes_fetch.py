@@ -19,6 +19,7 @@ from tests.unit.launchers.kubernetes_objects import (
     ended,
     items,
     mpijob,
+    name_of_new_pod,
     pod,
     refused,
     waiting,
@@ -245,7 +246,7 @@ def test_nsys_is_asked_in_a_pod_that_goes_away() -> None:
     done = answer(ended("train-1-probe", 0))
     help_text, commands = asked(OK, done, said("usage: nsys"), OK)
     assert help_text == "usage: nsys"
-    assert commands[-1].argv[1:4] == ("delete", "pod", "train-1-probe")
+    assert commands[-1].argv[1:4] == ("delete", "pod", name_of_new_pod(commands[0]))
 
 
 def test_an_image_that_is_not_there_is_said_at_once() -> None:
@@ -269,14 +270,16 @@ def test_a_right_that_lacks_while_asking_is_said_and_the_pod_removed(denied: str
         asked(OK, *answers.get(denied, (done, OK, said_no)))
 
 
-def test_asking_that_is_interrupted_leaves_no_pod() -> None:
-    steps = nsys_probe.ask_for_help(
-        KubernetesCluster(), Job(name="train-1", command=("true",)), OPTIONS
-    )
-    next(steps)
-    steps.send(said("team/train-1-probe-x7k2p"))
+@pytest.mark.parametrize("answers", [0, 1, 2])
+def test_asking_that_is_interrupted_leaves_no_pod(answers: int) -> None:
+    """Also while the pod is created: it may be there before kubectl says so."""
+    job = Job(name="train-1", command=("true",))
+    steps = nsys_probe.ask_for_help(KubernetesCluster(), job, OPTIONS)
+    create = next(steps)
+    for one in (OK, answer(pod("train-1-probe", "Pending")))[:answers]:
+        steps.send(one)
     remove = steps.throw(KeyboardInterrupt())
-    assert remove.argv[1:4] == ("delete", "pod", "train-1-probe-x7k2p")
+    assert remove.argv[1:4] == ("delete", "pod", name_of_new_pod(create))
     with pytest.raises(KeyboardInterrupt):
         steps.send(OK)
 

@@ -157,8 +157,8 @@ def pod_specs(found: Any) -> list[dict[str, Any]]:
 def all_pods(launcher: KubernetesJob, plan: NsysPlan = PLAN) -> list[dict[str, Any]]:
     """The job's pods, and the two that gpu-profile makes itself; the file in k8s/ as it stands."""
     options = launcher.options
-    reader = make_reader_manifest("team/a", str(IMAGE), options, "reports", "/wd")
-    probe = make_probe_manifest(cpu_job(), options)
+    reader = make_reader_manifest("team/a-reader", str(IMAGE), options, "reports", "/wd")
+    probe = make_probe_manifest("a-probe", cpu_job(), options)
     manifest = launcher.manifest(cpu_job(), plan)
     return [*pod_specs(manifest), reader["spec"], probe["spec"]]
 
