@@ -16,6 +16,7 @@ from gpu_profile.kubernetes.kubectl import (
 from gpu_profile.launchers.kubernetes import copy_reports, manifests
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.signals import HungUp
 
 _WAIT_S = 300
 _READER_NEEDS = ("DAC_OVERRIDE",)
@@ -91,7 +92,7 @@ def _copy_by_reader(
     try:
         pod = yield from _start_reader(cluster, reader)
         problem = yield from copy_reports.copy_reports(cluster, pod, directory, to)
-    except (GpuProfileError, KeyboardInterrupt):
+    except (GpuProfileError, KeyboardInterrupt, HungUp):
         yield remove
         raise
     yield remove

@@ -22,6 +22,7 @@ from gpu_profile.launchers.kubernetes.manifests import (
     Manifest,
     name_secret,
 )
+from gpu_profile.signals import HungUp
 
 
 def make_secret_manifest(job: Job, owner: Object, uid: str) -> Manifest:
@@ -56,7 +57,7 @@ def create_secret(
     try:
         created = yield cluster.create(make_secret_manifest(job, owner, uid))
         check_kubectl_result(created, doing)
-    except (GpuProfileError, KeyboardInterrupt) as error:
+    except (GpuProfileError, KeyboardInterrupt, HungUp) as error:
         # In the background: the name is free at once, and pods without their Secret run nothing.
         words = ("--ignore-not-found", "--cascade=background", "--wait=false")
         deleted = yield cluster.kubectl("delete", resource, job.name, *words)

@@ -13,6 +13,7 @@ from gpu_profile.kubernetes.kubectl import (
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.signals import HungUp
 
 
 def make_probe_manifest(name: str, job: Job, options: PodOptions) -> Manifest:
@@ -56,7 +57,7 @@ def ask_for_help(cluster: KubernetesCluster, job: Job, options: PodOptions) -> S
         logs = yield cluster.kubectl("logs", name)
         if not reason:
             check_kubectl_result(logs, asking)
-    except (GpuProfileError, KeyboardInterrupt):
+    except (GpuProfileError, KeyboardInterrupt, HungUp):
         yield remove
         raise
     check_kubectl_result((yield remove), f"{name} is left there")

@@ -9,13 +9,17 @@ from gpu_profile.image_ref import ImageRef
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes import claim_reader, manifests
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.signals import HungUp
 from tests.unit.launchers.kubernetes_objects import answer, name_of_new_pod, pod
 
 OK = Result(returncode=0)
 
 
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, HungUp])
 @pytest.mark.parametrize("answers", [0, 1, 2, 3])
-def test_reading_a_claim_that_is_interrupted_leaves_no_pod(answers: int) -> None:
+def test_reading_a_claim_that_is_interrupted_leaves_no_pod(
+    answers: int, interrupt: type[BaseException]
+) -> None:
     notes = {f"{manifests.PREFIX}/claim": "reports", f"{manifests.PREFIX}/reports": "/wd/train-1"}
     steps = claim_reader.collect_from_claim(
         KubernetesCluster(),
@@ -29,7 +33,7 @@ def test_reading_a_claim_that_is_interrupted_leaves_no_pod(answers: int) -> None
     create = next(steps)
     for one in (OK, OK, answer(pod("train-1-reader", "Running")))[:answers]:
         steps.send(one)
-    remove = steps.throw(KeyboardInterrupt())
+    remove = steps.throw(interrupt())
     assert remove.argv[1:5] == ("--namespace=team", "delete", "pod", name_of_new_pod(create))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(interrupt):
         steps.send(OK)
