@@ -1,0 +1,56 @@
+"""The output of a command is closed, has no room, or its reader ends early."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gpu_profile.settings.places import ROOT
+
+CONSOLE = (sys.executable, "-c", "from gpu_profile.cli.start import main; main()")
+START = (sys.executable, "-m", "gpu_profile.cli.start")
+COMMANDS = pytest.mark.parametrize("command", [CONSOLE, START], ids=["console", "inv"])
+WORDS = pytest.mark.parametrize("words", [("--list",), ("profile", "--help"), ("config",)], ids=str)
+
+
+def run_into(output: int, words: tuple[str, ...]) -> tuple[int, list[str]]:
+    """The exit code and the lines of errors of a command that writes to a file descriptor."""
+    done = subprocess.run(
+        words, cwd=ROOT, stdout=output, stderr=subprocess.PIPE, text=True, check=False
+    )
+    lines = done.stderr.splitlines()
+    return done.returncode, [line for line in lines if not line.startswith("settings file:")]
+
+
+@COMMANDS
+@WORDS
+def test_a_reader_that_ends_early(command: tuple[str, ...], words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert run_into(writer, (*command, *words)) == (0, [])
+    os.close(writer)
+
+
+def test_the_exit_code_stays_without_a_reader() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    code, lines = run_into(writer, (*START, "config", "--set", "SHM_SIZE=banana"))
+    assert (code, len(lines)) == (2, 1)
+    os.close(writer)
+
+
+@COMMANDS
+@WORDS
+def test_output_without_room(command: tuple[str, ...], words: tuple[str, ...]) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    code, (line,) = run_into(full, (*command, *words))
+    assert (code, "No space left on device. Make room" in line) == (3, True)
+    os.close(full)
+
+
+@COMMANDS
+@WORDS
+def test_no_output_at_all(command: tuple[str, ...], words: tuple[str, ...]) -> None:
+    closed = ("sh", "-c", '"$@" >&-', "sh", *command, *words)
+    assert run_into(subprocess.DEVNULL, closed) == (0, [])
