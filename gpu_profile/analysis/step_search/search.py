@@ -37,6 +37,8 @@ FEW = 0.05
 # An autotuner can launch more than all steps do: then only the last launches repeat.
 # The batches of an evaluation behind a training in no order do less than a quarter of the work.
 LATE_SAMPLES, LEAST_WORK = (0.7, 0.85, 0.925), 1 / 4
+# A step that autotunes a few kernels beside its graph takes a few per cent more of the GPU.
+LIKE_WORK = 0.25
 # Fewer repetitions than 8 can be a warm-up or the layers of one step.
 MANY = 8
 
@@ -88,7 +90,28 @@ def _replays(launches: Launches, end: int) -> Repetition | None:
     if np.mean(graphs > 0) < NEARLY_ALL:
         return None
     moved = replace(steps, first=steps.first + row, end=steps.end + row)
-    return replace(moved, pauses=steps.pauses + row)
+    moved = replace(moved, pauses=steps.pauses + row)
+    return _include_first_replays(launches, moved) if np.mean(graphs == 1) >= NEARLY_ALL else moved
+
+
+def _include_first_replays(launches: Launches, steps: Repetition) -> Repetition:
+    """The steps with those before them that replay the graph beside launches of their own.
+
+    JAX launches kernels beside its graph in the first three calls of a compiled function. Such a
+    step does as much work on the GPU as the others do.
+    """
+    graphs = np.flatnonzero(launches.graph)
+    own = np.searchsorted(graphs, steps.first)
+    has_graph = own < len(graphs)
+    offset = int(np.median(graphs[own[has_graph]] - steps.first[has_graph]))
+    place = np.r_[graphs[: own[0]], steps.first[0] + offset]
+    place = place[place > np.flatnonzero(launches.optimizer).max(initial=-1)]
+    work = np.r_[0, np.cumsum(launches.gpu)]
+    usual = float(np.median(np.diff(work[steps.first])))
+    unlike = np.flatnonzero(np.abs(np.diff(work[place]) - usual) > LIKE_WORK * usual)
+    earlier = place[unlike[-1] + 1 if len(unlike) else 0 : -1] - offset
+    earlier = earlier[earlier >= 0]
+    return replace(steps, first=np.r_[earlier, steps.first])
 
 
 def _late_steps(launches: Launches) -> Repetition | None:

@@ -497,6 +497,20 @@ def test_replays_of_a_graph_behind_a_warm_up_are_the_steps() -> None:
     assert np.isin(steps_of(program).first, program.begins).mean() >= 0.9
 
 
+def test_replays_that_begin_with_kernels_beside_the_graph_are_steps() -> None:
+    """JAX compiles and tries kernels, and launches more of them beside the first three replays."""
+    program = Program()
+    tried = [TRIED, TRIED + 1, TRIED + 2, TRIED + 3]
+    program.launch(tried * 300)
+    for number in range(60):
+        program.step(5000)
+        program.launch(tried * (12, 12, 6)[number] if number < 3 else [])
+        program.launch([GRAPH, TO_HOST])
+    first = steps_of(program).first
+    assert len(first) == 60
+    assert np.isin(first, program.begins).sum() >= 57
+
+
 def test_graphs_of_a_long_evaluation_do_not_hide_the_layers_of_a_window() -> None:
     """Seven replays behind the last optimizer can be the layers of one step."""
     program = Program()
