@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, COPY_TO_HOST, Activity
 from gpu_profile.analysis.activity.idle import STAGED_BYTES, SYNC, Gaps, blocking_calls, find_gaps
@@ -20,6 +21,7 @@ from gpu_profile.analysis.store.database import Database
 # At least 5 samples and half of the time are needed to name one cause for a gap.
 FEWEST_SAMPLES, MOST_OF_IT = 5, 0.5
 _TOP, _SHOWN_SHARE = 5, 0.2
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,9 @@ class HostWork:
     `samples` of the launching threads are in the gaps, of these `loading` in a data loader.
     `functions` are the most frequent ones, (name and place, samples). `idle` is the total of the
     gaps (ns). `waits` is how much of it the thread waited (ns), by kind. `to_device` is the time
-    (ns) of gaps that end with a copy to the GPU and do not begin with a large copy from it.
-    `steps` is the number of steady steps, 1 without steps.
+    (ns) of gaps that end with a copy to the GPU and do not begin with a large copy from it,
+    `to_host` of gaps that end with a large copy from it. `steps` is the number of steady steps, 1
+    without steps.
     """
 
     kind: str = ""
@@ -49,6 +52,7 @@ class HostWork:
     waits: Mapping[str, int] = field(default_factory=dict)
     has_loader: bool = False
     to_device: int = 0
+    to_host: int = 0
     steps: int = 1
 
     @property
@@ -81,6 +85,12 @@ class HostWork:
         if self.before_input:
             share = 100 * self.to_device / self.idle
             evidence.append(f"{share:.0f} % of it ends with a copy to the GPU, as a new batch does")
+        if self.to_host >= MOST_OF_IT * max(self.idle, 1):
+            share = 100 * self.to_host / self.idle
+            evidence.append(
+                f"{share:.0f} % of it ends with a large copy from the GPU, as of a result or a "
+                "checkpoint"
+            )
         return evidence
 
     def _function_line(self, name: str, count: int) -> str:
@@ -103,10 +113,13 @@ def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
     for cause in HOST_CAUSES:
         chosen = steady & (gaps.cause == cause)
         if chosen.any():
-            input_gaps = _before_input(activity, gaps) & chosen
-            to_device = int((gaps.end - gaps.start)[input_gaps].sum())
+            to_device, to_host = (
+                int((gaps.end - gaps.start)[chosen & ends].sum())
+                for ends in _before_copies(activity, gaps)
+            )
             times = gaps.start[chosen], gaps.end[chosen], thread[chosen]
-            time_by_cause[cause] = replace(_work(*times, record), to_device=to_device)
+            work = _work(*times, record)
+            time_by_cause[cause] = replace(work, to_device=to_device, to_host=to_host)
     steps = max(1, int(np.sum(find_steps(activity).start >= first)))
     return {cause: replace(work, steps=steps) for cause, work in time_by_cause.items()}
 
@@ -122,16 +135,17 @@ def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:
     return _work(calls.start[rows], calls.end[rows], thread, HostRecord(record.stacks))
 
 
-def _before_input(activity: Activity, gaps: Gaps) -> IntArray:
-    """A mask of the gaps that end with a copy to the GPU.
+def _before_copies(activity: Activity, gaps: Gaps) -> tuple[Mask, Mask]:
+    """Masks of the gaps that end with a copy to the GPU, and with a large copy to the host.
 
-    Gaps that begin after a large copy to the host (a checkpoint) are left out.
+    Gaps before a copy to the GPU that begin after a large copy to the host (a checkpoint) are left
+    out.
     """
     ops, last = activity.ops, np.maximum(gaps.next_op - 1, 0)
     copies = ops.kind == COPY
-    ends = copies[gaps.next_op] & (ops.copy_kind[gaps.next_op] == COPY_TO_DEVICE)
+    sent = copies[gaps.next_op] & (ops.copy_kind[gaps.next_op] == COPY_TO_DEVICE)
     saved = copies & (ops.copy_kind == COPY_TO_HOST) & (ops.bytes >= STAGED_BYTES)
-    return np.asarray(ends & ~saved[last])
+    return sent & ~saved[last], saved[gaps.next_op]
 
 
 def _work(start: IntArray, end: IntArray, owner: IntArray, record: HostRecord) -> HostWork:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.idle import SYNC
+from gpu_profile.analysis.activity.idle import CAUSES, STALL, SYNC
 from gpu_profile.analysis.findings.finding import (
     LEAST_FREQUENCY,
     FindingRow,
@@ -25,6 +25,8 @@ HELD_SHARE, HELD_SYNC_SHARE = 0.25, 0.003
 # A call that returns sooner did not wait (with nothing to wait for it takes 2 to 4 us).
 HELD_NS = 5_000
 MOST_CALLS = 4
+# From half of the cost on, a reader who adds the findings up would be wrong.
+OVERLAP_SHARE = 0.5
 SYNC_ADVICE = (
     "Do not ask for results in the step: no .item(), .cpu(), print(tensor) or synchronize(); "
     "log every n-th step, keep sums on the GPU, copy with non_blocking=True."
@@ -105,7 +107,19 @@ def _sync_evidence(views: Sequence[View]) -> tuple[str, ...]:
         f"rank {worst.rank}: {cost:.2f} of {worst.step_ms:.2f} ms a step idle because a call "
         "waited for the GPU and used up the host's lead",
         *calls,
+        *_describe_overlap(worst, cost),
         *list_places(views, SYNC),
+    )
+
+
+def _describe_overlap(view: View, cost: float) -> tuple[str, ...]:
+    """A line if most of the cost (ms a step) is also the cost of finding `idle`: sync_shadow()."""
+    stalled = min(cost - view.ms("idle_sync"), view.ms(f"idle_{CAUSES[STALL]}"))
+    if stalled < OVERLAP_SHARE * cost:
+        return ()
+    return (
+        f"rank {view.rank}: {stalled:.2f} ms of it is also idle while the host issued nothing for "
+        "long: less work of the host there saves the same time",
     )
 
 

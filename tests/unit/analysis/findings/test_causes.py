@@ -52,6 +52,23 @@ def test_item_in_each_step_is_named(pageable: bool, marked: bool, tmp_path: Path
     assert float(line.partition(" times a step, held the host")[0].rpartition(" ")[2]) == times
 
 
+@pytest.mark.parametrize(("work_us", "overlaps"), [(400, False), (3000, True)])
+def test_a_wait_before_a_pause_of_the_host_says_that_both_cost_the_same_time(
+    work_us: int, overlaps: bool, tmp_path: Path
+) -> None:
+    """The step has 8 ms on the GPU, so without the wait the host's 3 ms would cost nothing."""
+
+    def read(rank: Rank) -> None:
+        rank.item()
+        rank.work(work_us)
+
+    findings = judged(Training(ranks=1, after=read).record(), tmp_path)
+    assert {finding.kind for finding in findings} == {"synchronization", *(["idle"] * overlaps)}
+    finding = next(one for one in findings if one.kind == "synchronization")
+    lines = [line for line in finding.evidence if "saves the same time" in line]
+    assert len(lines) == overlaps
+
+
 def test_the_function_that_waits_is_named(tmp_path: Path) -> None:
     def item(rank: Rank) -> None:
         start = rank.now

@@ -96,6 +96,11 @@ def test_the_kind_of_a_wait_is_said_from_half_of_the_time_on() -> None:
     ]
 
 
+def test_the_copy_that_ends_a_gap_is_said_from_half_of_the_time_on() -> None:
+    copied = "50 % of it ends with a large copy from the GPU, as of a result or a checkpoint"
+    assert HostWork(idle=10 * MS, to_host=5 * MS, to_device=4 * MS).lines() == [copied]
+
+
 def test_a_stall_has_its_functions_and_waits(tmp_path: Path) -> None:
     """The kernels of a step end some 8 ms after the host begins to load for 20 ms."""
 
@@ -128,6 +133,22 @@ def test_a_gap_that_ends_with_a_new_batch(saves: bool, expected: bool, tmp_path:
         rank.copy(1)
 
     assert work_of(load, tmp_path)[STALL].before_input == expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1 << 20, True), (4, False)])
+def test_a_gap_that_ends_with_a_result(size: int, expected: bool, tmp_path: Path) -> None:
+    """A host that prepares the memory for a large result keeps the GPU waiting before the copy."""
+
+    def fetch(rank: Rank) -> None:
+        rank.work(20_000)
+        call = rank.call("cudaMemcpyAsync_v3020", 5)
+        begin = max(rank.free, rank.now)
+        row = (begin, begin + 100, 0, 7, call, rank.process, size, 2, 2, 1)
+        rank.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", *row)
+        rank.free = begin + 100
+
+    work = work_of(fetch, tmp_path)[STALL]
+    assert (work.to_host == work.idle) == expected
 
 
 def test_blocking_calls_have_the_functions_that_made_them(tmp_path: Path) -> None:
