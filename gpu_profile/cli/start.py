@@ -4,7 +4,6 @@
 clone's tasks.py.
 """
 
-import errno
 import os
 import runpy
 import sys
@@ -13,8 +12,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from gpu_profile.cli.early_signals import install_early_handlers
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main() -> None:
@@ -39,27 +36,18 @@ def _run(program: Callable[[], object]) -> NoReturn:
     except SystemExit as end:
         code = end.code
     except OSError as error:
-        code = _drop_output(error)
+        code = _end_output(error)
     try:
         sys.stdout.flush()
     except OSError as error:
-        code = code or _drop_output(error)
+        code = code or _end_output(error)
     sys.exit(code)
 
 
-def _drop_output(error: OSError) -> int:
-    """Drop what is left to print, and return the exit code.
+def _end_output(error: OSError) -> int:
+    from gpu_profile.cli.terminal import drop_output  # for errors only
 
-    That is 0 if the reader of the output, such as `head`, has gone, and 3 with one line if there is
-    no room. Raises other errors again.
-    """
-    if not isinstance(error, BrokenPipeError) and error.errno not in _NO_ROOM:
-        raise error
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if isinstance(error, BrokenPipeError):
-        return 0
-    sys.stderr.write(f"error: the output: {error.strerror}. Make room, or choose another place.\n")
-    return 3
+    return drop_output(error)
 
 
 def _run_invoke() -> None:

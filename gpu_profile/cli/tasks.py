@@ -135,6 +135,7 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
         # imported here: `--list` takes hardly longer than a bare Invoke program's
         from gpu_profile import signals
         from gpu_profile.cli.run_verb import run_verb
+        from gpu_profile.cli.terminal import drop_output
 
         options = _make_options(verb, flags)
         signals.install_handlers(replaced=end_early)
@@ -146,9 +147,8 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
             raise Exit("error: interrupted.", code=130) from None
         except signals.HungUp:
             raise Exit("error: the terminal is gone.", code=130) from None
-        except BrokenPipeError:  # the reader of our output, such as `head`, has closed the pipe
-            sys.stderr.close()
-            raise Exit(code=0) from None
+        except BrokenPipeError as error:
+            raise Exit(code=drop_output(error)) from None
         except OSError as error:
             if error.errno not in _PLACES:
                 raise

@@ -1,5 +1,7 @@
 """Print tables and commands, ask the user, and run programs on the user's terminal."""
 
+import errno
+import os
 import shutil
 import signal
 import sys
@@ -11,6 +13,7 @@ from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.printable import name_program, printable_lines
 from gpu_profile.table import Table
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 
 
@@ -76,3 +79,18 @@ def print_tables(tables: Sequence[Table], form: str, names: str = "short") -> No
         sys.stdout.write("\n".join(table_formats.to_text(table, width) for table in tables))
     else:
         raise SettingsError(f"--format {form!r} is not known", "Use text, csv or json")
+
+
+def drop_output(error: OSError) -> int:
+    """Drop what is left to print, and return the exit code.
+
+    That is 0 if the reader of the output, such as `head`, has gone, and 3 with one line if there is
+    no room. Raises other errors again.
+    """
+    if not isinstance(error, BrokenPipeError) and error.errno not in _NO_ROOM:
+        raise error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 0
+    sys.stderr.write(f"error: the output: {error.strerror}. Make room, or choose another place.\n")
+    return 3

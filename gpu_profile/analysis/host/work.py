@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, COPY_TO_HOST, Activity
 from gpu_profile.analysis.activity.idle import STAGED_BYTES, SYNC, Gaps, blocking_calls, find_gaps
 from gpu_profile.analysis.activity.start_up import steady_window
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.intervals import Intervals
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.host.samples import HOST_CAUSES, samples_in
 from gpu_profile.analysis.host.stacks import NO_STACKS, HostStacks, Stack, load_stacks
 from gpu_profile.analysis.host.waits import NO_WAITS, QUEUE, HostWaits, load_waits
@@ -21,7 +20,6 @@ from gpu_profile.analysis.store.database import Database
 # At least 5 samples and half of the time are needed to name one cause for a gap.
 FEWEST_SAMPLES, MOST_OF_IT = 5, 0.5
 _TOP, _SHOWN_SHARE = 5, 0.2
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:
     return _work(calls.start[rows], calls.end[rows], thread, HostRecord(record.stacks))
 
 
-def _before_copies(activity: Activity, gaps: Gaps) -> tuple[Mask, Mask]:
+def _before_copies(activity: Activity, gaps: Gaps) -> tuple[Flags, Flags]:
     """Masks of the gaps that end with a copy to the GPU, and with a large copy to the host.
 
     Gaps before a copy to the GPU that begin after a large copy to the host (a checkpoint) are left
@@ -143,9 +141,9 @@ def _before_copies(activity: Activity, gaps: Gaps) -> tuple[Mask, Mask]:
     """
     ops, last = activity.ops, np.maximum(gaps.next_op - 1, 0)
     copies = ops.kind == COPY
-    sent = copies[gaps.next_op] & (ops.copy_kind[gaps.next_op] == COPY_TO_DEVICE)
-    saved = copies & (ops.copy_kind == COPY_TO_HOST) & (ops.bytes >= STAGED_BYTES)
-    return sent & ~saved[last], saved[gaps.next_op]
+    is_input = copies[gaps.next_op] & (ops.copy_kind[gaps.next_op] == COPY_TO_DEVICE)
+    is_result = copies & (ops.copy_kind == COPY_TO_HOST) & (ops.bytes >= STAGED_BYTES)
+    return is_input & ~is_result[last], is_result[gaps.next_op]
 
 
 def _work(start: IntArray, end: IntArray, owner: IntArray, record: HostRecord) -> HostWork:

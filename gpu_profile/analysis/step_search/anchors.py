@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.step_search.launches import (
     NGRAMS,
     Content,
-    Flags,
     Launches,
     distances,
 )

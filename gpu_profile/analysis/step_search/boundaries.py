@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.step_search.anchors import Anchor
 from gpu_profile.analysis.step_search.evaluations import (
     SHORT,
@@ -14,7 +14,7 @@ from gpu_profile.analysis.step_search.evaluations import (
     leave_out_evaluations,
     split_at_openings,
 )
-from gpu_profile.analysis.step_search.launches import Flags, Launches, distances
+from gpu_profile.analysis.step_search.launches import Launches, distances
 from gpu_profile.analysis.step_search.tails import are_mostly, count_tail, find_group
 
 # How many first launches identify a step's beginning, where other launches precede it.

@@ -7,9 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray
 
-Flags = NDArray[np.bool_]
 NGRAMS = (1, 2, 4, 8, 16)
 
 

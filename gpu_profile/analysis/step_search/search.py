@@ -89,9 +89,9 @@ def _replays(launches: Launches, end: int) -> Repetition | None:
     graphs = np.diff(np.searchsorted(np.flatnonzero(rest.graph), edges))
     if np.mean(graphs > 0) < NEARLY_ALL:
         return None
-    moved = replace(steps, first=steps.first + row, end=steps.end + row)
-    moved = replace(moved, pauses=steps.pauses + row)
-    return _include_first_replays(launches, moved) if np.mean(graphs == 1) >= NEARLY_ALL else moved
+    steps = replace(steps, first=steps.first + row, end=steps.end + row, pauses=steps.pauses + row)
+    has_one_graph = np.mean(graphs == 1) >= NEARLY_ALL
+    return _include_first_replays(launches, steps) if has_one_graph else steps
 
 
 def _include_first_replays(launches: Launches, steps: Repetition) -> Repetition:

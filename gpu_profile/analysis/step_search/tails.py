@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.step_search.launches import Flags, Launches
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.step_search.launches import Launches
 
 # After the optimizer, launches that take less than 3 % of the step's GPU time can still belong to
 # the step: an average of the weights, the batches' copies and the counts of their tokens (HF

@@ -52,5 +52,5 @@ def test_output_without_room(command: tuple[str, ...], words: tuple[str, ...]) -
 @COMMANDS
 @WORDS
 def test_no_output_at_all(command: tuple[str, ...], words: tuple[str, ...]) -> None:
-    closed = ("sh", "-c", '"$@" >&-', "sh", *command, *words)
-    assert run_into(subprocess.DEVNULL, closed) == (0, [])
+    shell = ("sh", "-c", '"$@" >&-', "sh")
+    assert run_into(subprocess.DEVNULL, (*shell, *command, *words)) == (0, [])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_profile.analysis.activity.idle import CAUSES, STALL, SYNC
+from gpu_profile.analysis.activity.idle import SYNC
 from gpu_profile.analysis.findings.finding import (
     LEAST_FREQUENCY,
     FindingRow,
@@ -114,11 +114,11 @@ def _sync_evidence(views: Sequence[View]) -> tuple[str, ...]:
 
 def _describe_overlap(view: View, cost: float) -> tuple[str, ...]:
     """A line if most of the cost (ms a step) is also the cost of finding `idle`: sync_shadow()."""
-    stalled = min(cost - view.ms("idle_sync"), view.ms(f"idle_{CAUSES[STALL]}"))
-    if stalled < OVERLAP_SHARE * cost:
+    overlap = min(cost - view.ms("idle_sync"), view.ms("idle_stall"))
+    if overlap < OVERLAP_SHARE * cost:
         return ()
     return (
-        f"rank {view.rank}: {stalled:.2f} ms of it is also idle while the host issued nothing for "
+        f"rank {view.rank}: {overlap:.2f} ms of it is also idle while the host issued nothing for "
         "long: less work of the host there saves the same time",
     )
 

@@ -97,8 +97,8 @@ def test_the_kind_of_a_wait_is_said_from_half_of_the_time_on() -> None:
 
 
 def test_the_copy_that_ends_a_gap_is_said_from_half_of_the_time_on() -> None:
-    copied = "50 % of it ends with a large copy from the GPU, as of a result or a checkpoint"
-    assert HostWork(idle=10 * MS, to_host=5 * MS, to_device=4 * MS).lines() == [copied]
+    line = "50 % of it ends with a large copy from the GPU, as of a result or a checkpoint"
+    assert HostWork(idle=10 * MS, to_host=5 * MS, to_device=4 * MS).lines() == [line]
 
 
 def test_a_stall_has_its_functions_and_waits(tmp_path: Path) -> None:
@@ -119,16 +119,22 @@ def test_a_stall_has_its_functions_and_waits(tmp_path: Path) -> None:
     assert not work.before_input
 
 
+def copy_to_host(rank: Rank, size: int) -> None:
+    """A copy of `size` bytes into pinned memory."""
+    call = rank.call("cudaMemcpyAsync_v3020", 5)
+    begin = max(rank.free, rank.now)
+    row = (begin, begin + 100, 0, 7, call, rank.process, size, 2, 2, 1)
+    rank.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", *row)
+    rank.free = begin + 100
+
+
 @pytest.mark.parametrize(("saves", "expected"), [(False, True), (True, False)])
 def test_a_gap_that_ends_with_a_new_batch(saves: bool, expected: bool, tmp_path: Path) -> None:
     """A copy to the GPU after a checkpoint's copy to the host is no batch that came late."""
 
     def load(rank: Rank) -> None:
         if saves:
-            call = rank.call("cudaMemcpyAsync_v3020", 5)
-            row = (rank.free, rank.free + 100, 0, 7, call, rank.process, 1 << 20, 2, 2, 1)
-            rank.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", *row)
-            rank.free += 100
+            copy_to_host(rank, 1 << 20)
         rank.work(20_000)
         rank.copy(1)
 
@@ -141,11 +147,7 @@ def test_a_gap_that_ends_with_a_result(size: int, expected: bool, tmp_path: Path
 
     def fetch(rank: Rank) -> None:
         rank.work(20_000)
-        call = rank.call("cudaMemcpyAsync_v3020", 5)
-        begin = max(rank.free, rank.now)
-        row = (begin, begin + 100, 0, 7, call, rank.process, size, 2, 2, 1)
-        rank.recording.add("CUPTI_ACTIVITY_KIND_MEMCPY", *row)
-        rank.free = begin + 100
+        copy_to_host(rank, size)
 
     work = work_of(fetch, tmp_path)[STALL]
     assert (work.to_host == work.idle) == expected
