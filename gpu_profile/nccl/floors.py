@@ -51,7 +51,7 @@ FLOORS: tuple[Floor, ...] = (
     _make_floor("p6-b300.48xlarge", 2, 2**36, 751.0, _AWS_P6),
     _make_floor("h200x4", 1, 2**27, 329.06, _HERE),
     _make_floor("h200x4", 1, 2**29, 347.61, _HERE),
-    _make_floor("h200x4", 1, 2**30, 353.75, "docs/nccl-tests.md"),
+    _make_floor("h200x4", 1, 2**30, 353.75, "docs/kubernetes.md"),
 )
 
 

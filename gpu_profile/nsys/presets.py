@@ -21,7 +21,7 @@ class _Preset:
     gpu_metrics: bool = False
 
 
-# light needs no privilege and costs about 2 % if the GPU is the limit (docs/host.md). Without a
+# light needs no privilege and costs about 2 % if the GPU is the limit (docs/reading.md). Without a
 # GPU it traces operating system calls. nvtx includes NCCL's ranges.
 _PRESETS: Mapping[Preset, _Preset] = {
     "light": _Preset(trace=("cuda", "nvtx"), cpu_trace=("nvtx", "osrt")),

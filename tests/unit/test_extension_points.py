@@ -255,7 +255,7 @@ def test_pages_are_generated_with_what_was_added(
         with_table, "tests/unit/test_readme.py", "-k", "generated_parts", GOLDEN="write"
     )
     assert renewal.returncode == 0, renewal.said
-    tables = (with_table / "docs/tables.md").read_text()
+    tables = (with_table / "docs/reading.md").read_text()
     assert "| `toy_sum` | GPU operations of each rank, counted |" in tables
     settings = (with_component / "docs/settings.md").read_text()
     assert "| `TOY_VERSION` | `v1.0` | tag of the toy |" in settings

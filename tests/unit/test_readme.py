@@ -88,8 +88,8 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("docs/settings.md", "settings"): settings_table,
     ("docs/findings.md", "findings"): findings_table,
     ("docs/slurm.md", "sbatch"): sbatch_script,
-    ("docs/tables.md", "nsys-tables"): lambda: analyses_table(ANALYSES),
-    ("docs/tables.md", "our-tables"): lambda: analyses_table(OURS),
+    ("docs/reading.md", "nsys-tables"): lambda: analyses_table(ANALYSES),
+    ("docs/reading.md", "our-tables"): lambda: analyses_table(OURS),
 }
 """(page, name) -> the text between `<!-- name -->` and `<!-- /name -->` of that page."""
 
@@ -162,4 +162,4 @@ def list_commands(text: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_every_idle_cause_has_a_row(cause: str) -> None:
-    assert f"\n| `{cause}` |" in (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+    assert f"\n| `{cause}` |" in (ROOT / "docs/steps.md").read_text(encoding="utf-8")

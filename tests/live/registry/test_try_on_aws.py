@@ -1,4 +1,4 @@
-"""The script of docs/try-on-aws.md, against a real registry and moto in the place of ECR."""
+"""The script of docs/ec2.md, against a real registry and moto in the place of ECR."""
 
 import os
 import signal
