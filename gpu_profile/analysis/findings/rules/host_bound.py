@@ -99,7 +99,8 @@ RULE = FindingRule(
             causes=("launch",),
             when=(
                 "the GPU idles 8 % of the step by cause `launch` "
-                "([idle causes](steps.md#why-the-gpu-idles)). Cause `sync` counts too where the host needs longer for most steps than the GPU. "
+                "([idle causes](steps.md#why-the-gpu-idles)). Cause `sync` counts too where "
+                "the host needs longer for most steps than the GPU. "
                 "Cause `stall` counts too where launching alone takes longer than the GPU's work"
             ),
         ),
