@@ -52,7 +52,16 @@ class Launches:
 
     @cached_property
     def content(self) -> "Content":
-        return Content(self.kind)
+        return Content(self.kind, ~self._continues_copies)
+
+    @property
+    def _continues_copies(self) -> Flags:
+        """A mask of the copies to the host that directly follow another one.
+
+        A checkpoint of 10 or 1000 tensors is one event: a small step with a checkpoint is alike to
+        a step without one.
+        """
+        return np.asarray(self.to_host & np.r_[False, self.to_host[:-1]], bool)
 
 
 def ngram_codes(token: IntArray) -> Mapping[int, NDArray[np.uint64]]:
@@ -77,12 +86,13 @@ def ngram_codes(token: IntArray) -> Mapping[int, NDArray[np.uint64]]:
 class Content:
     """The content of stretches of launches as short vectors, independent of the order of launches.
 
-    Stretches with similar counts of kinds have vectors near each other.
+    Stretches with similar counts of kinds have vectors near each other. Launches that are not
+    `counted` add nothing.
     """
 
     SIZE = 12
 
-    def __init__(self, kind: IntArray) -> None:
+    def __init__(self, kind: IntArray, counted: Flags) -> None:
         random = np.random.default_rng(7)
         # Random signs (a random projection) keep the distances between counts of kinds to some 20
         # %.
@@ -92,7 +102,7 @@ class Content:
         self._sums = np.zeros((self.SIZE, len(kind) + 1), np.int32)
         # 20 times as fast as a cumsum over the matrix
         for sums, sign in zip(self._sums, signs, strict=True):
-            np.cumsum(sign[kind], out=sums[1:])
+            np.cumsum(sign[kind] * counted, out=sums[1:])
 
     def between(self, edges: IntArray) -> NDArray[np.float64]:
         """One row for each stretch between consecutive edges."""

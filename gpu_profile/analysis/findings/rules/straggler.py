@@ -111,11 +111,28 @@ def _measure_excess(suspects: Suspects) -> dict[str, float]:
 
     # Kernels on waiting ranks are slowed by the collective beside them; that part is added back.
     spared = np.median([contention_ms(view, suspects.late[0]) for view in suspects.others])
+    exposed = max(more("idle_copy"), 0.0)
+    staging = min(exposed, _staging_excess(suspects))
+    late_gaps = more("idle_launch", "idle_stall", "idle_sync") + exposed - staging
     return {
-        "host": _host_excess(suspects, more("idle_launch", "idle_stall", "idle_sync")),
+        "host": _host_excess(suspects, late_gaps),
         "compute": more("compute") + float(spared),
-        "copy": max(more("memory"), more("memory", "idle_copy")),
+        "copy": more("memory") + staging,
     }
+
+
+def _staging_excess(suspects: Suspects) -> float:
+    """The idle time before copies (ms in a step) that the late ranks' longer copies explain.
+
+    A pageable copy is staged by the host first. The GPUs of ranks that are on time still work
+    meanwhile; the GPU of a rank whose host is late idles before a copy that is as short as theirs.
+    """
+    late, others = (
+        float(np.median([view.ms("memory") for view in side]))
+        for side in (suspects.late, suspects.others)
+    )
+    idle = float(np.mean([view.ms("idle_copy") for view in suspects.late]))
+    return idle * max(1 - others / late, 0.0) if late else 0.0
 
 
 def _host_excess(suspects: Suspects, gaps: float) -> float:
