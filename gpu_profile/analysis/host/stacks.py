@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -197,11 +198,10 @@ def _raw_chains(chains: dict[str, IntArray]) -> dict[int, Chain]:
     pairs = list(
         zip(chains["symbol"][order].tolist(), chains["module"][order].tolist(), strict=True)
     )
-    starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]).tolist()
-    ends = [*starts[1:], len(ids)]
+    starts = np.unique(ids, return_index=True)[1].tolist()
     return {
         int(ids[start]): tuple(pairs[start:end][-_MOST_FRAMES:])
-        for start, end in zip(starts, ends, strict=True)
+        for start, end in pairwise([*starts, len(ids)])
     }
 
 

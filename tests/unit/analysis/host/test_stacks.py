@@ -131,3 +131,15 @@ def test_python_comes_first_and_a_recording_without_samples_has_none(tmp_path: P
     rank.sample(0, TRAIN)
     (tmp_path / "run.sqlite").unlink()
     assert [one.kind for one in stacks_of(rank.recording, tmp_path)] == ["Python", "CPU"]
+
+
+def test_samples_of_threads_that_never_call_cuda_are_none(tmp_path: Path) -> None:
+    (rank,) = ranks_of(1)
+    add_cpu_sample(rank, 7, ("main", "/bin/a"))
+    assert stacks_of(rank.recording, tmp_path) == ()
+    rank.kernel(10)
+    worker = Rank(rank.recording, 0, lane=50)
+    rank.recording.rows["COMPOSITE_EVENTS"] = []
+    add_cpu_sample(worker, 8, ("read", "/lib/libc.so.6"))
+    (tmp_path / "run.sqlite").unlink()
+    assert stacks_of(rank.recording, tmp_path) == ()
