@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from gpu_profile.components.kinds import MOST_RANKS
+from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.declared.kinds import MOST_RANKS
+from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import SettingsError
-from gpu_profile.image_ref import ImageRef
-from gpu_profile.launchers.table import LAUNCHERS
 
 LauncherName: TypeAlias = str
-"""The name of a row in launchers/table.py, such as `slurm`."""
+"""The name of a row in declared/launchers.py, such as `slurm`."""
 
 Annotate = Literal["none", "steps", "modules", "ops"]
 ANNOTATE_LEVELS: tuple[Annotate, ...] = get_args(Annotate)

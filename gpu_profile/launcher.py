@@ -13,7 +13,7 @@ from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
 from gpu_profile.job import Job, LauncherName, NsysPlan
-from gpu_profile.launchers.remote_host import RemoteHost
+from gpu_profile.remote_host import RemoteHost
 from gpu_profile.settings.settings import Settings
 
 

@@ -1,7 +1,7 @@
 """Check the text of each flag against its kind before a verb runs."""
 
 from gpu_profile.cli.verb import VerbOptions
-from gpu_profile.components.kinds import fault
+from gpu_profile.declared.kinds import fault
 from gpu_profile.errors import SettingsError, did_you_mean
 
 

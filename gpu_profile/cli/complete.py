@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu_profile.cli.verb import Option, Verb
-from gpu_profile.components.key import Key
+from gpu_profile.declared.key import Key
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.runs import record
 from gpu_profile.settings import settings

@@ -11,9 +11,9 @@ from gpu_profile.cli.options.shared import (
     SettingsOptions,
     WhereOptions,
 )
+from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.launcher import ImageFrom, Launcher
-from gpu_profile.launchers.table import LAUNCHERS
 from gpu_profile.settings import settings
 from gpu_profile.settings.lookup import find_settings_file
 from gpu_profile.settings.settings import Settings

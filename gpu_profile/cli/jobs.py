@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Handle, LauncherName
 from gpu_profile.launcher import Launcher
-from gpu_profile.launchers.table import LAUNCHERS
 from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.settings import Settings

@@ -11,7 +11,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:  # its patterns take 5 ms to compile, which `--list` does not need
-    from gpu_profile.components.kinds import KeyKind
+    from gpu_profile.declared.kinds import KeyKind
 
 T = TypeVar("T")
 V = TypeVar("V", bound="VerbOptions")

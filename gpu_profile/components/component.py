@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from gpu_profile.components.key import Key, Values, as_text
-from gpu_profile.image.auto_setting import AutoSetting
-from gpu_profile.image.rule import Rule
-from gpu_profile.lock.pin_source import PinSource
+from gpu_profile.declared.auto_setting import AutoSetting
+from gpu_profile.declared.key import Key, Values, as_text
+from gpu_profile.declared.rule import Rule
+from gpu_profile.pins.pin_source import PinSource
 
 
 @dataclass(frozen=True, kw_only=True)

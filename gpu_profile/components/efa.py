@@ -12,13 +12,13 @@ from gpu_profile.components.component import (
     Requirement,
     select_values,
 )
-from gpu_profile.components.key import Values, make_choice_key, make_switch_key, make_text_key
+from gpu_profile.declared.key import Values, make_choice_key, make_switch_key, make_text_key
+from gpu_profile.declared.rule import Facts, Rule
+from gpu_profile.declared.version import parse_version
 from gpu_profile.errors import ToolError
-from gpu_profile.image.rule import Facts, Rule
-from gpu_profile.lock.http import Fetch
-from gpu_profile.lock.pin_source import PinSource, match_value
-from gpu_profile.lock.resolvers import LATEST, Pins, Tools, verify_sha256
-from gpu_profile.lock.version import parse_version
+from gpu_profile.pins.http import Fetch
+from gpu_profile.pins.pin_source import PinSource, match_value
+from gpu_profile.pins.resolvers import LATEST, Pins, Tools, verify_sha256
 
 _OPT = "/opt/amazon"
 _CHANGES = "docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"

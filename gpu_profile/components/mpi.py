@@ -4,8 +4,8 @@ from packaging.version import Version
 
 from gpu_profile.components.component import Component, InstalledVersion
 from gpu_profile.components.efa import by_installer
-from gpu_profile.components.key import Values, make_switch_key
-from gpu_profile.image.rule import Facts, Rule
+from gpu_profile.declared.key import Values, make_switch_key
+from gpu_profile.declared.rule import Facts, Rule
 
 PRTE_HOSTFILE = "PRTE_MCA_prte_default_hostfile"
 

@@ -1,11 +1,11 @@
 """NCCL: settings, script arguments and downloads."""
 
 from gpu_profile.components.component import Component, InstalledVersion, select_values
-from gpu_profile.components.key import Values, make_choice_key, make_text_key
-from gpu_profile.image.auto_setting import AutoSetting
-from gpu_profile.image.base_name import is_embedded
-from gpu_profile.lock.pin_source import PinSource, make_tree_sources, match_value
-from gpu_profile.lock.resolvers import (
+from gpu_profile.declared.auto_setting import AutoSetting
+from gpu_profile.declared.base_name import is_embedded
+from gpu_profile.declared.key import Values, make_choice_key, make_text_key
+from gpu_profile.pins.pin_source import PinSource, make_tree_sources, match_value
+from gpu_profile.pins.resolvers import (
     Pins,
     Tools,
     as_given,

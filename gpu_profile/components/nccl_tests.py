@@ -7,10 +7,10 @@ from gpu_profile.components.component import (
     list_source_keys,
     select_values,
 )
-from gpu_profile.components.key import make_switch_key, make_text_key
 from gpu_profile.components.mpi import mpi_source
-from gpu_profile.lock.pin_source import PinSource, make_tree_sources
-from gpu_profile.lock.resolvers import cuda_wheels, has_cuda_wheels
+from gpu_profile.declared.key import make_switch_key, make_text_key
+from gpu_profile.pins.pin_source import PinSource, make_tree_sources
+from gpu_profile.pins.resolvers import cuda_wheels, has_cuda_wheels
 
 COMPONENT = Component(
     number=70,

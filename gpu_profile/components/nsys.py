@@ -5,13 +5,13 @@ import re
 from packaging.version import Version
 
 from gpu_profile.components.component import Component, InstalledVersion, select_values
-from gpu_profile.components.key import Values, make_choice_key, make_text_key
-from gpu_profile.image.auto_setting import AutoSetting
-from gpu_profile.image.rule import Facts, Rule
-from gpu_profile.lock.http import fetch_text
-from gpu_profile.lock.pin_source import PinSource, match_value
-from gpu_profile.lock.resolvers import Pins, Tools, select_version, sort_versions, verify_sha256
-from gpu_profile.lock.version import parse_version
+from gpu_profile.declared.auto_setting import AutoSetting
+from gpu_profile.declared.key import Values, make_choice_key, make_text_key
+from gpu_profile.declared.rule import Facts, Rule
+from gpu_profile.declared.version import parse_version
+from gpu_profile.pins.http import fetch_text
+from gpu_profile.pins.pin_source import PinSource, match_value
+from gpu_profile.pins.resolvers import Pins, Tools, select_version, sort_versions, verify_sha256
 
 _NOTES = "docs.nvidia.com/nsight-systems/ReleaseNotes"
 _NVIDIA_FOR_DEBIAN = {"debian11": "ubuntu2004", "debian12": "ubuntu2204", "debian13": "ubuntu2404"}

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from gpu_profile.components.component import Component
-from gpu_profile.components.key import Key, Values
+from gpu_profile.declared.key import Key, Values
 from gpu_profile.errors import SettingsError
 
 SECRET = "requirements"

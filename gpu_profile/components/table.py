@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpu_profile import components
 from gpu_profile.components.component import Component
-from gpu_profile.components.key import Value, Values
+from gpu_profile.declared.key import Value, Values
 
 
 def _find_components() -> Iterator[Component]:

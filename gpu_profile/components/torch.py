@@ -6,10 +6,10 @@ from gpu_profile.components.component import (
     by_python_package,
     select_values,
 )
-from gpu_profile.components.key import Values, make_choice_key, make_text_key
-from gpu_profile.image.auto_setting import AutoSetting
-from gpu_profile.lock.pin_source import PinSource, match_value
-from gpu_profile.lock.resolvers import from_index
+from gpu_profile.declared.auto_setting import AutoSetting
+from gpu_profile.declared.key import Values, make_choice_key, make_text_key
+from gpu_profile.pins.pin_source import PinSource, match_value
+from gpu_profile.pins.resolvers import from_index
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 

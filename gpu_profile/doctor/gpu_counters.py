@@ -5,7 +5,7 @@ NVIDIA's driver decides by a module parameter: https://developer.nvidia.com/ERR_
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
-from gpu_profile.launchers.remote_host import RemoteHost
+from gpu_profile.remote_host import RemoteHost
 
 FILE = "/etc/modprobe.d/gpu-profile.conf"
 LINE = "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"

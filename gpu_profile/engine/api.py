@@ -12,9 +12,9 @@ from typing import Any
 
 from gpu_profile import process
 from gpu_profile.command import make_command
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.probe import SOCKET_ADVICE
 from gpu_profile.errors import ToolError
-from gpu_profile.image_ref import ImageRef
 
 _TIMEOUT_S = 600
 """Seconds between two bytes of the engine's answer: a registry may take long to accept the last

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_profile.command import Command, Result, Steps, make_command
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.probe import SOCKET_ADVICE
 from gpu_profile.errors import (
     EngineAwayError,
@@ -19,7 +20,6 @@ from gpu_profile.errors import (
     ToolError,
     explain_refusal,
 )
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import REPORTS_INSIDE, Mount
 from gpu_profile.process import NO_ANSWER
 from gpu_profile.settings.settings import Settings

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import container
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Mount
 
 CLIENT = "docker"

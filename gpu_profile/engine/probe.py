@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from gpu_profile.command import Command, Result, Steps, make_command
-from gpu_profile.lock.version import parse_version
+from gpu_profile.declared.version import parse_version
 
 OLDEST = Version("23.0")
 """The first engine whose built-in Dockerfile frontend knows COPY --link."""

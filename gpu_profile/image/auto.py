@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.components.table import COMPONENTS
+from gpu_profile.declared.auto_setting import ProbeAnswers
+from gpu_profile.declared.base_name import is_embedded
 from gpu_profile.image import embedded_base
-from gpu_profile.image.auto_setting import ProbeAnswers
-from gpu_profile.image.base_name import is_embedded
 from gpu_profile.image.embedded_base import Recipe
 from gpu_profile.redact import split_url
 from gpu_profile.settings.settings import Settings

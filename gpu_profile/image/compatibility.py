@@ -9,9 +9,9 @@ import re
 from packaging.version import Version
 
 from gpu_profile.components.table import COMPONENTS, list_enabled
+from gpu_profile.declared.base_name import cuda_of, distribution_of
+from gpu_profile.declared.rule import Facts, Rule
 from gpu_profile.errors import SettingsError
-from gpu_profile.image.base_name import cuda_of, distribution_of
-from gpu_profile.image.rule import Facts, Rule
 from gpu_profile.settings.settings import Settings
 
 _CUDA_NOTES = "docs.nvidia.com/cuda/cuda-toolkit-release-notes"

@@ -9,8 +9,8 @@ import re
 from urllib.parse import urlsplit
 
 from gpu_profile.components.component import list_arguments
-from gpu_profile.components.key import Values
 from gpu_profile.components.table import list_enabled
+from gpu_profile.declared.key import Values
 from gpu_profile.errors import SettingsError
 from gpu_profile.redact import split_url
 from gpu_profile.settings.settings import Settings

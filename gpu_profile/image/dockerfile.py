@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpu_profile.components.component import Component, list_arguments
-from gpu_profile.components.key import Values
 from gpu_profile.components.table import COMPONENTS, list_enabled
+from gpu_profile.declared.key import Values
 from gpu_profile.engine.container import IMAGE_LABEL
 from gpu_profile.errors import SettingsError
 from gpu_profile.image.credentials import collect_values, list_secrets

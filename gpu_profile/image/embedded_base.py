@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 
 from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps, make_command
+from gpu_profile.declared.base_name import EMBEDDED_REPOSITORY, is_embedded
 from gpu_profile.engine import distribution
 from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError
-from gpu_profile.image.base_name import EMBEDDED_REPOSITORY, is_embedded
 
 SUITES_LABEL = "io.github.gpu-profile.suites"
 """The base's suites, as in "trixie trixie-updates trixie-security"."""

@@ -8,8 +8,8 @@ import shlex
 from pathlib import Path
 
 from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.declared.base_name import is_embedded
 from gpu_profile.errors import ToolError
-from gpu_profile.image.base_name import is_embedded
 from gpu_profile.settings.settings import Settings
 
 _DRIVER = re.compile(r"^Driver:\s*(\S+)", re.MULTILINE)

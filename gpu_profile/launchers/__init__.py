@@ -1,1 +1,4 @@
-"""The places where jobs run: one file and one row in table.py each. None imports another."""
+"""The places where jobs run: a file here and a row in declared/launchers.py each.
+
+None imports another.
+"""

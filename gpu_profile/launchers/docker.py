@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps, make_command
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.doctor import fix_engine
 from gpu_profile.doctor.engine import check_engine
 from gpu_profile.engine import container, image_programs, probe
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import embedded_base
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import REPORTS_INSIDE, Job, LauncherName, Mount, NsysPlan
 from gpu_profile.launcher import (
     ImageFrom,

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from gpu_profile.command import Command, Steps
+from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.launcher import JobStatus
 from gpu_profile.launchers.agent import job_directory
 from gpu_profile.launchers.one_host import OneHost
-from gpu_profile.launchers.remote_host import RemoteHost
-from gpu_profile.launchers.ssh_settings import SshSettings
 from gpu_profile.nsys import export as nsys_export
+from gpu_profile.remote_host import RemoteHost
 from gpu_profile.settings.settings import Settings
 
 

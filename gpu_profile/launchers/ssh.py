@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.agent import job_directory
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.one_host import OneHost
-from gpu_profile.launchers.remote_host import RemoteHost, below_home
-from gpu_profile.launchers.ssh_settings import SshSettings
+from gpu_profile.remote_host import RemoteHost, below_home
 from gpu_profile.settings.settings import Settings
 
 _JOB_ID = re.compile(r"(?P<host>(?:[^\[\]:]*@)?(?:\[[^\]]+\]|[^:]+)):(?P<directory>.+)", re.DOTALL)

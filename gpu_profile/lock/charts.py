@@ -1,9 +1,9 @@
 """The lock's section of the helm chart that KUBE_INJECTOR names: its address and SHA-256."""
 
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.kubernetes.injector_charts import Generation, find_generation
-from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.lock.file import Lock, LockPart
-from gpu_profile.lock.http import Fetch, fetch_sha256
+from gpu_profile.pins.http import Fetch, fetch_sha256
 from gpu_profile.settings.settings import Settings
 
 _SECTION, _URL, _SHA256 = "injector", "CHART_URL", "CHART_SHA256"

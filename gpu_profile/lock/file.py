@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gpu_profile.components.component import Component, list_arguments
-from gpu_profile.components.key import Value, Values, as_text
 from gpu_profile.components.table import list_enabled
+from gpu_profile.declared.base_name import is_embedded
+from gpu_profile.declared.key import Value, Values, as_text
 from gpu_profile.errors import GateError, SettingsError
-from gpu_profile.image.base_name import is_embedded
 from gpu_profile.image.credentials import collect_values
-from gpu_profile.lock.pin_source import PinSource, list_unpinned
-from gpu_profile.lock.python_packages import split_packages
-from gpu_profile.lock.resolvers import Tools
+from gpu_profile.pins.pin_source import PinSource, list_unpinned
+from gpu_profile.pins.python_packages import split_packages
+from gpu_profile.pins.resolvers import Tools
 from gpu_profile.redact import split_url
 from gpu_profile.settings.settings import Settings
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from gpu_profile.components.table import COMPONENTS
+from gpu_profile.declared.version import parse_version
 from gpu_profile.errors import ReportError
 from gpu_profile.lock.file import Lock
-from gpu_profile.lock.version import parse_version
 
 PATH = PurePosixPath("/etc/gpu-profile/manifest.json")
 _INSTALLED = {

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 
 from gpu_profile.command import Steps, make_command
-from gpu_profile.image.base_name import distribution_of
+from gpu_profile.declared.base_name import distribution_of
 from gpu_profile.image.downloads import Downloads, parse_pip_options
-from gpu_profile.lock.python_packages import Target
+from gpu_profile.pins.python_packages import Target
 
 _TARGETS = {
     "debian11": Target(python="3.9", glibc=31),

@@ -9,10 +9,10 @@ from pathlib import Path
 from packaging.version import Version
 
 from gpu_profile import files
+from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.declared.version import parse_version
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, Resources
-from gpu_profile.lock.version import parse_version
 from gpu_profile.nccl.gate import check_bandwidth, check_correct, prove_efa
 from gpu_profile.nccl.measurement import Measurement, parse_size, size_text
 from gpu_profile.nccl.output import parse_output

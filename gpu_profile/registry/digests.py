@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import RegistryError
 from gpu_profile.files import write_atomically
-from gpu_profile.image_ref import ImageRef
 
 
 def with_digest(ref: ImageRef, digest: str) -> ImageRef:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import api
 from gpu_profile.engine.api import EngineRefusal, LayerEvent
 from gpu_profile.errors import RegistryError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.registry import ecr
 from gpu_profile.registry.address import Registry
 from gpu_profile.registry.digests import save_digest, with_digest

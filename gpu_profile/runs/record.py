@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu_profile import files
+from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.job import Handle, LauncherName
-from gpu_profile.launchers.table import LAUNCHERS
 from gpu_profile.runs import job_note, owner, record_fields
 
 RUN_FILE = "run.json"

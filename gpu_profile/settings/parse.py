@@ -3,8 +3,8 @@
 import shlex
 from typing import Any
 
-from gpu_profile.components.key import Key
-from gpu_profile.components.kinds import fault
+from gpu_profile.declared.key import Key
+from gpu_profile.declared.kinds import fault
 from gpu_profile.errors import SettingsError
 
 _NEVER_EMPTY = {"address", "count", "image", "name", "path", "seconds", "tag"}

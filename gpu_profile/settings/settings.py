@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpu_profile import redact
-from gpu_profile.components.key import Key
-from gpu_profile.components.key_fields import (
+from gpu_profile.components.table import COMPONENTS, missing_requirements
+from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.declared.key import Key
+from gpu_profile.declared.key_fields import (
     LauncherSettings,
     list_keys,
     make_field,
     make_words_field,
 )
-from gpu_profile.components.table import COMPONENTS, missing_requirements
+from gpu_profile.declared.launchers import LAUNCHER_KEYS, LAUNCHERS
 from gpu_profile.errors import SettingsError, did_you_mean
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Annotate, LauncherName
-from gpu_profile.launchers.table import LAUNCHER_KEYS, LAUNCHERS
 from gpu_profile.settings import envfile
 from gpu_profile.settings.parse import parse_value
 

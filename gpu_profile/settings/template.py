@@ -2,9 +2,9 @@
 
 import re
 
-from gpu_profile.components.key import Key
 from gpu_profile.components.table import COMPONENTS
-from gpu_profile.launchers.table import LAUNCHER_KEYS
+from gpu_profile.declared.key import Key
+from gpu_profile.declared.launchers import LAUNCHER_KEYS
 from gpu_profile.settings.settings import CORE_KEYS, strip_credentials
 
 FIRST_LINE = "# Settings: KEY=value, data and not shell."

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_profile.components.key import Key
+from gpu_profile.declared.key import Key
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.files import read_text, write_atomically
 from gpu_profile.settings.envfile import list_bindings, parse_entries

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpu_profile.cli.options.jobs import ReportsOptions
+from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import GpuProfileError
-from gpu_profile.launchers.table import LAUNCHERS
 from gpu_profile.lock.file import apply_lock, read_lock
 from gpu_profile.runs.outcome import describe_end
 from gpu_profile.runs.record import RUN_FILE, ReportSummary, RunRecord, load_run, save_run

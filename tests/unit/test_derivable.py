@@ -9,7 +9,7 @@ from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.cli.table import VERBS
 from gpu_profile.components.component import Component
 from gpu_profile.components.table import COMPONENTS
-from gpu_profile.launchers.table import LAUNCHER_KEYS, LAUNCHERS
+from gpu_profile.declared.launchers import LAUNCHER_KEYS, LAUNCHERS
 from gpu_profile.settings.settings import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,10 +86,10 @@ def test_a_setting_is_in_the_file_that_its_first_word_names(name: str) -> None:
 
 
 def check_launcher_setting(name: str) -> None:
-    """SLURM_TIME is the field `time` of launchers/slurm/settings.py; TOY_SHELL is in its row."""
+    """SLURM_TIME is the field `time` of declared/slurm_settings.py; TOY_SHELL is in its row."""
     first, _, field = name.lower().partition("_")
-    place = {"kube": "kubernetes"}.get(first, f"launchers/{first}")
-    paths = [PACKAGE / f"{place}{end}" for end in ("/settings.py", "_settings.py")]
-    (text,) = [path.read_text(encoding="utf-8") for path in paths if path.exists()] or [""]
-    rows = (PACKAGE / "launchers/table.py").read_text(encoding="utf-8")
+    family = {"kube": "kubernetes"}.get(first, first)
+    path = PACKAGE / f"declared/{family}_settings.py"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    rows = (PACKAGE / "declared/launchers.py").read_text(encoding="utf-8")
     assert f"    {field}: " in text if text else f'name="{name}"' in rows

@@ -36,9 +36,9 @@ from gpu_profile.components.component import (
     list_source_keys,
     select_values,
 )
-from gpu_profile.components.key import make_switch_key, make_text_key
-from gpu_profile.image.rule import Facts, Rule
-from gpu_profile.lock.pin_source import make_tree_sources
+from gpu_profile.declared.key import make_switch_key, make_text_key
+from gpu_profile.declared.rule import Facts, Rule
+from gpu_profile.pins.pin_source import make_tree_sources
 
 
 def _too_old(facts: Facts) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.command import Command, make_command
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Handle, parse_ranks
 
 DIGEST = "sha256:" + "0" * 64

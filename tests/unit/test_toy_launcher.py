@@ -136,7 +136,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("toy")
     copy = copy_project(folder)
     (copy / "gpu_profile/launchers/toy.py").write_text(TOY_LAUNCHER)
-    table = copy / "gpu_profile/launchers/table.py"
+    table = copy / "gpu_profile/declared/launchers.py"
     text = table.read_text()
     assert text.count(")\n\nLAUNCHERS: ") == 1
     table.write_text(text.replace(")\n\nLAUNCHERS: ", TOY_ROW))
@@ -240,7 +240,7 @@ def test_tests_of_the_copy_hold_with_it(project: Path) -> None:
     held = run_tests_of_copy(
         project,
         *("tests/unit/test_architecture.py", "tests/unit/verbs/test_no_launcher_by_name.py"),
-        *("tests/unit/launchers/test_table.py", "tests/unit/test_derivable.py"),
+        *("tests/unit/declared/test_launchers.py", "tests/unit/test_derivable.py"),
         *("-k", "toy or launcher or TOY or imports_point_down"),
     )
     assert held.returncode == 0, held.stdout[-3000:]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gpu_profile.cli.verb import Option, VerbOptions, make_flag
-from gpu_profile.launchers.table import LAUNCHERS, LauncherRow, find_flags
+from gpu_profile.declared.launchers import LAUNCHERS, LauncherRow, find_flags
 
 W = TypeVar("W", bound="WhereOptions")
 

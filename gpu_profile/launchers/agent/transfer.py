@@ -15,7 +15,7 @@ from gpu_profile.launchers.agent.job_directory import (
     list_scripts,
     parse_answer,
 )
-from gpu_profile.launchers.remote_host import RemoteHost
+from gpu_profile.remote_host import RemoteHost
 
 _NOT_SYNCED = ("--exclude=.git", "--exclude=.venv", "--exclude=__pycache__")
 """A virtual environment names its own directory in its programs: a copy elsewhere does not work."""

@@ -12,6 +12,7 @@ from typing import ClassVar, TypeVar
 
 from gpu_profile.check import Check
 from gpu_profile.command import Command, Steps
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import Interrupted, JobError, SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
 from gpu_profile.kubernetes import pods
@@ -23,7 +24,6 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
     split_id,
 )
-from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.launcher import ImageFrom, JobStatus, LauncherDefaults, make_no_identity
 from gpu_profile.launchers.kubernetes import (
     claim_reader,

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import SettingsError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import REPORTS_INSIDE, Job, NsysPlan
 from gpu_profile.kubernetes.ec2_instances import Instance, find_instance
 from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, find_generation
-from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.settings.settings import Settings
 
 _HOLD_S = 3600

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.declared.slurm_settings import SlurmSettings
+from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.errors import Refusal, SettingsError, ToolError, explain_refusal
 from gpu_profile.launcher import JobState, JobStatus
-from gpu_profile.launchers.remote_host import RemoteHost
 from gpu_profile.launchers.slurm import container
 from gpu_profile.launchers.slurm import state as slurm_state
 from gpu_profile.launchers.slurm.sbatch import Script
-from gpu_profile.launchers.slurm.settings import SlurmSettings
-from gpu_profile.launchers.ssh_settings import SshSettings
+from gpu_profile.remote_host import RemoteHost
 from gpu_profile.settings.settings import Settings
 
 _NO_SLURM = "Use a log-in node, or name one: --login user@address, or SLURM_LOGIN"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Mount
 
 _WHY = (

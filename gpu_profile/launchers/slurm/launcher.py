@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.declared.slurm_settings import SlurmSettings
 from gpu_profile.doctor.host import check_host
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.job import Job, LauncherName, NsysPlan
@@ -24,7 +25,6 @@ from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.slurm import state
 from gpu_profile.launchers.slurm.commands import SlurmCluster, parse_job_number
 from gpu_profile.launchers.slurm.sbatch import COMMENT
-from gpu_profile.launchers.slurm.settings import SlurmSettings
 from gpu_profile.settings.settings import Settings
 
 _OLDER = ".gpu-profile-slurm"

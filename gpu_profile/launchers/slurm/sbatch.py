@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_profile.declared.slurm_settings import SlurmSettings
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launchers.agent.job_directory import SAMPLES, list_scripts
-from gpu_profile.launchers.remote_host import below_home
 from gpu_profile.launchers.slurm.container import Container, mount_itself
-from gpu_profile.launchers.slurm.settings import SlurmSettings
 from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
 from gpu_profile.nsys.rank_wrapper import rank_options
+from gpu_profile.remote_host import below_home
 from gpu_profile.settings.settings import Settings
 
 _PROBE_MINUTES = (5, 20)  # minutes without and with an image, which may have to be downloaded

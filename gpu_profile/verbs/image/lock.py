@@ -6,20 +6,20 @@ from pathlib import Path
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import LockOptions
+from gpu_profile.declared.base_name import distribution_of
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import image_programs
 from gpu_profile.errors import GateError, SettingsError, ToolError
 from gpu_profile.files import write_atomically
 from gpu_profile.image import auto, build, compatibility
 from gpu_profile.image import downloads as machine
-from gpu_profile.image.base_name import distribution_of
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.lock import distribution_packages, file, installed
-from gpu_profile.lock import http as download
 from gpu_profile.lock.charts import resolve_chart
 from gpu_profile.lock.distribution_packages import SECTION
 from gpu_profile.lock.file import Lock
 from gpu_profile.lock.python_index import find_target, make_index_environment
-from gpu_profile.lock.resolvers import Tools, get_architecture
+from gpu_profile.pins import http as download
+from gpu_profile.pins.resolvers import Tools, get_architecture
 from gpu_profile.progress import Progress
 from gpu_profile.settings.places import ROOT
 from gpu_profile.settings.settings import Settings

@@ -15,8 +15,8 @@ from gpu_profile.cli.flags import (
 )
 from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.paths import records_file
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import (
     PRESETS,
     Job,

@@ -8,10 +8,10 @@ from gpu_profile.cli.flags import check_nodes, refuse_ignored, whole_number
 from gpu_profile.cli.jobs import launcher_of, with_image
 from gpu_profile.cli.options.jobs import TestOptions
 from gpu_profile.cli.terminal import print_tables, show_commands
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import GpuProfileError, JobError, ReportError, ToolError
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes.ec2_instances import find_instance
-from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.launcher import Launcher
 from gpu_profile.nccl import suite as nccl_suite
 from gpu_profile.nccl.floors import find_floor

@@ -6,12 +6,12 @@ from gpu_profile import process
 from gpu_profile.cli.flags import load_settings, split_words
 from gpu_profile.cli.options.machine import InjectorOptions
 from gpu_profile.command import Steps
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import SettingsError
 from gpu_profile.kubernetes import injector as injectors
 from gpu_profile.kubernetes.injector import Injection
 from gpu_profile.kubernetes.injector_charts import Generation, find_generation
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
-from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.lock.charts import pinned_chart
 from gpu_profile.lock.file import NAME, read_lock
 from gpu_profile.settings.settings import Settings

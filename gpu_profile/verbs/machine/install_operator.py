@@ -2,9 +2,9 @@
 
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.machine import InstallOperatorOptions
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.kubernetes import operators
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
-from gpu_profile.kubernetes.settings import KubernetesSettings
 from gpu_profile.verbs.machine.run_steps import run_steps
 
 

@@ -29,7 +29,7 @@ from gpu_profile.lock.distribution_packages import (
 )
 from gpu_profile.lock.installed import PATH as MANIFEST
 from gpu_profile.lock.python_index import find_target, make_index_environment
-from gpu_profile.lock.resolvers import Tools, get_architecture
+from gpu_profile.pins.resolvers import Tools, get_architecture
 from gpu_profile.settings.settings import Settings, load_settings
 from tests.image.checks import in_container
 from tests.live.image.builds import PLAIN, ROOT, build, why

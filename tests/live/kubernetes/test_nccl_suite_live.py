@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpu_profile import process
-from gpu_profile.image_ref import ImageRef
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.job import NsysPlan, Resources
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
 from gpu_profile.nccl import suite as nccl_suite

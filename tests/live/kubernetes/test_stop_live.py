@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpu_profile.image_ref import ImageRef
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from tests.live.kubernetes.conftest import Cluster, must

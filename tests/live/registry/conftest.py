@@ -23,9 +23,9 @@ from typing import Any
 import boto3
 import pytest
 
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.api import LayerEvent
 from gpu_profile.errors import RegistryError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.registry import address as registry_address
 from gpu_profile.registry import push
 

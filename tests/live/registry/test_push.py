@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import api
 from gpu_profile.engine.api import LayerEvent
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.registry import address, digests, push
 from gpu_profile.registry import ecr as registry
 from tests.live.registry.conftest import ECR, PASSWORD, Registry, stored_digest, tell_ecr

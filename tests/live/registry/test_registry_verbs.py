@@ -11,7 +11,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import make_command
-from gpu_profile.image_ref import ImageRef
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.lock import file, installed
 from gpu_profile.registry import address, push
 from tests.image.checks import in_container

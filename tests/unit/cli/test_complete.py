@@ -8,7 +8,7 @@ import pytest
 from gpu_profile.cli import complete
 from gpu_profile.cli.program import CLONE_ONLY
 from gpu_profile.cli.table import VERBS
-from gpu_profile.launchers.table import LAUNCHERS
+from gpu_profile.declared.launchers import LAUNCHERS
 
 INSTALLED = [verb for verb in VERBS if verb.name not in CLONE_ONLY]
 RUNS = ["train-2", "train-1", "$(touch pwned)", "two words"]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.components.key import as_text
 from gpu_profile.components.table import COMPONENTS, list_enabled, missing_requirements
+from gpu_profile.declared.key import as_text
 
 SETUP = Path(__file__).parents[3] / "Container-Root" / "setup.d"
 DEFAULTS: dict[str, bool | str] = {

@@ -12,8 +12,8 @@ from gpu_profile.doctor.gpu_counters import (
     restrict_counters,
 )
 from gpu_profile.errors import ToolError
-from gpu_profile.launchers.remote_host import RemoteHost
 from gpu_profile.process import drive, plan
+from gpu_profile.remote_host import RemoteHost
 
 HERE, THERE = RemoteHost(), RemoteHost(host="gpu")
 

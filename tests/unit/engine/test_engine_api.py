@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import api
-from gpu_profile.image_ref import ImageRef
 
 VERSION = {"ApiVersion": "1.44", "Version": "26.1.5"}
 REFUSAL = {"error": "denied: no such repository"}

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from gpu_profile.declared.base_name import cuda_of, distribution_of
+from gpu_profile.declared.rule import Facts, Rule
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import compatibility
-from gpu_profile.image.base_name import cuda_of, distribution_of
 from gpu_profile.image.compatibility import collect_facts, parse_archs
-from gpu_profile.image.rule import Facts, Rule
 from gpu_profile.settings import settings
 from gpu_profile.settings.settings import Settings
 

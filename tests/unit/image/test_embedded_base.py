@@ -8,10 +8,10 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Command, Result
+from gpu_profile.declared.base_name import EMBEDDED_REPOSITORY
 from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError
 from gpu_profile.image import embedded_base
-from gpu_profile.image.base_name import EMBEDDED_REPOSITORY
 from gpu_profile.image.embedded_base import SUITES_LABEL, Recipe
 from tests.unit.launchers.kubernetes_objects import driven
 

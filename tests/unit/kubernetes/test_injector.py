@@ -7,8 +7,8 @@ from hashlib import sha256
 import pytest
 
 from gpu_profile import process
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes import injector
 from gpu_profile.kubernetes.injector import Injection

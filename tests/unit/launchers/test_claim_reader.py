@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.command import Result
-from gpu_profile.image_ref import ImageRef
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes import claim_reader, manifests
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions

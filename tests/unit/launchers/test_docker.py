@@ -11,6 +11,7 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Result, Steps, make_command
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import container
 from gpu_profile.errors import (
     EngineAwayError,
@@ -19,7 +20,6 @@ from gpu_profile.errors import (
     SettingsError,
     ToolError,
 )
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, Mount, NsysPlan, ProfileSpec, Resources
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.docker import DockerLauncher

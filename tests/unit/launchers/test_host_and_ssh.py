@@ -15,9 +15,9 @@ from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.launcher import JobState
 from gpu_profile.launchers.agent.job_directory import CONTAINER_ROOT, Agent
 from gpu_profile.launchers.host import HostLauncher
-from gpu_profile.launchers.remote_host import RemoteHost
 from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.process import plan
+from gpu_profile.remote_host import RemoteHost
 
 T = TypeVar("T")
 PLAN = NsysPlan(options=("--trace=cuda,nvtx",), first=("--gpu-metrics-devices=all",))

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpu_profile.command import Command, Result
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import Interrupted, JobError, ReportError, SettingsError, ToolError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes import copy_reports, nsys_probe

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from gpu_profile import process
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan, Resources
 from gpu_profile.kubernetes.ec2_instances import find_instance
 from gpu_profile.kubernetes.kubectl import KubernetesCluster

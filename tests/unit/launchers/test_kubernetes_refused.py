@@ -7,8 +7,8 @@ import pytest
 
 from gpu_profile import process
 from gpu_profile.command import Result
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, Mount, NsysPlan, Resources
 from gpu_profile.kubernetes import kubectl
 from gpu_profile.kubernetes.ec2_instances import find_instance

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpu_profile.command import Result
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher

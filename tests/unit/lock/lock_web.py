@@ -13,8 +13,8 @@ from gpu_profile.command import Command, Result
 from gpu_profile.errors import ToolError
 from gpu_profile.lock import file
 from gpu_profile.lock.file import Lock
-from gpu_profile.lock.python_packages import Target
-from gpu_profile.lock.resolvers import Tools
+from gpu_profile.pins.python_packages import Target
+from gpu_profile.pins.resolvers import Tools
 from gpu_profile.settings import settings
 from gpu_profile.settings.settings import Settings
 

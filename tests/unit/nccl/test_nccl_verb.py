@@ -10,8 +10,8 @@ import pytest
 
 from gpu_profile.cli.options import jobs
 from gpu_profile.cli.paths import records_file
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import GateError, JobError, SettingsError, ToolError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.registry.digests import save_digest
 from gpu_profile.settings import settings
 from gpu_profile.settings.settings import Settings

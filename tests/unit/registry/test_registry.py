@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.api import Auth
 from gpu_profile.errors import RegistryError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.registry import address, digests, ecr, login, push
 from gpu_profile.registry.address import Registry
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.command import Command, Steps
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import ReportError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.progress import Progress

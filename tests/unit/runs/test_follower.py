@@ -13,8 +13,8 @@ import pytest
 
 from gpu_profile import files, process
 from gpu_profile.command import Command
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import GpuProfileError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.progress import Progress

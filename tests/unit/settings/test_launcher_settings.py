@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.components.key import Key
+from gpu_profile.declared.key import Key
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
+from gpu_profile.declared.launchers import LAUNCHER_KEYS, LAUNCHERS
+from gpu_profile.declared.slurm_settings import SlurmSettings
+from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.errors import SettingsError
-from gpu_profile.kubernetes.settings import KubernetesSettings
-from gpu_profile.launchers.slurm.settings import SlurmSettings
-from gpu_profile.launchers.ssh_settings import SshSettings
-from gpu_profile.launchers.table import LAUNCHER_KEYS, LAUNCHERS
 from gpu_profile.settings.settings import Settings, load_settings
 
 

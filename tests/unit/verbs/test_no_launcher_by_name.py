@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.launchers.table import LAUNCHERS, ROWS
+from gpu_profile.declared.launchers import LAUNCHERS, ROWS
 
 PACKAGE = Path(__file__).resolve().parents[3] / "gpu_profile"
 MODULES = sorted(path for folder in ("verbs", "cli") for path in (PACKAGE / folder).rglob("*.py"))
@@ -37,12 +37,7 @@ def list_names(source: str) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            yield from (
-                name
-                for name in names
-                if name.startswith("gpu_profile.launchers.")
-                and not name.startswith("gpu_profile.launchers.table.")
-            )
+            yield from (name for name in names if name.startswith("gpu_profile.launchers."))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -70,7 +65,7 @@ def test_each_kind_of_name_is_seen(source: str) -> None:
     [
         '"""Return the settings with SLURM_IMAGE, as slurm reads it."""',
         'print("docker push")',
-        "from gpu_profile.launchers.table import LAUNCHERS",
+        "from gpu_profile.declared.launchers import LAUNCHERS",
         'facts["hostname"]',
     ],
 )

@@ -13,8 +13,8 @@ import pytest
 
 from gpu_profile import signals
 from gpu_profile.command import Steps
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import EngineAwayError, Interrupted
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.docker import DockerLauncher

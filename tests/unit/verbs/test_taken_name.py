@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.container import RUN_LABEL
 from gpu_profile.errors import NameTakenError
-from gpu_profile.image_ref import ImageRef
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.progress import Progress

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpu_profile.components.kinds import KeyKind
+from gpu_profile.declared.kinds import KeyKind
 
 Value: TypeAlias = "bool | str"
 Values: TypeAlias = Mapping[str, Value]

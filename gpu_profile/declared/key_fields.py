@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
-from gpu_profile.components.key import Key
-from gpu_profile.components.kinds import KeyKind
+from gpu_profile.declared.key import Key
+from gpu_profile.declared.kinds import KeyKind
 
 _LOWER = {"http_proxy", "https_proxy", "no_proxy"}
 T = TypeVar("T", bound="LauncherSettings")

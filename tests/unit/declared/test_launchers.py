@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from gpu_profile.cli.jobs import launcher_of
+from gpu_profile.declared.launchers import LAUNCHERS, ROWS
 from gpu_profile.launcher import Launcher
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.launchers.host import HostLauncher
@@ -13,7 +14,6 @@ from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
 from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
 from gpu_profile.launchers.slurm.launcher import SlurmLauncher
 from gpu_profile.launchers.ssh import SshLauncher
-from gpu_profile.launchers.table import LAUNCHERS, ROWS
 from gpu_profile.settings.settings import KEYS, Settings
 from tests.unit.settings_for import settings_for
 

@@ -6,13 +6,14 @@ import re
 import pytest
 
 from gpu_profile.command import Command, Result
-from gpu_profile.components.kinds import fault
+from gpu_profile.declared.kinds import fault
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.image.dockerfile import render_dockerfile
 from gpu_profile.image.downloads import Downloads
-from gpu_profile.lock import file, python_packages
+from gpu_profile.lock import file
 from gpu_profile.lock.python_index import find_target, make_index_environment
-from gpu_profile.lock.python_packages import Target
+from gpu_profile.pins import python_packages
+from gpu_profile.pins.python_packages import Target
 from tests.unit.launchers.kubernetes_objects import driven
 from tests.unit.lock.lock_web import load, resolve, wheel_hash
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from gpu_profile.components.key_fields import LauncherSettings, make_field, make_words_field
+from gpu_profile.declared.key_fields import LauncherSettings, make_field, make_words_field
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The launchers, one row each: flags and settings. Importing this module imports no launcher.
 
-A new launcher takes one file in this folder and one row here, as tests/unit/test_toy_launcher.py
-shows.
+A new launcher takes one file in gpu_profile/launchers and one row here, as
+tests/unit/test_toy_launcher.py shows.
 """
 
 import importlib
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_profile.components.key import Key
-from gpu_profile.kubernetes.settings import KubernetesSettings
-from gpu_profile.launchers.slurm.settings import SlurmSettings
-from gpu_profile.launchers.ssh_settings import SshSettings
+from gpu_profile.declared.key import Key
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
+from gpu_profile.declared.slurm_settings import SlurmSettings
+from gpu_profile.declared.ssh_settings import SshSettings
 
 
 @dataclass(frozen=True, kw_only=True)

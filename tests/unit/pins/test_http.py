@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.errors import ToolError
-from gpu_profile.lock import http as download
+from gpu_profile.pins import http as download
 
 GIT_ENV = {
     "GIT_AUTHOR_NAME": "a",

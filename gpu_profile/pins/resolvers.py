@@ -10,13 +10,13 @@ from typing import TypeAlias
 from packaging.version import Version
 
 from gpu_profile.command import Command, Result
-from gpu_profile.components.key import Values
+from gpu_profile.declared.key import Values
+from gpu_profile.declared.version import parse_version
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.lock import http as download
-from gpu_profile.lock import python_packages
-from gpu_profile.lock.http import Fetch
-from gpu_profile.lock.python_packages import Target
-from gpu_profile.lock.version import parse_version
+from gpu_profile.pins import http as download
+from gpu_profile.pins import python_packages
+from gpu_profile.pins.http import Fetch
+from gpu_profile.pins.python_packages import Target
 
 Pins: TypeAlias = dict[str, str]
 LATEST = "latest"

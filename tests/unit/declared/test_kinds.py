@@ -7,8 +7,8 @@ import pytest
 from gpu_profile.cli.check_flags import check_flags
 from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.table import find_verb
-from gpu_profile.components.key import Key
-from gpu_profile.components.kinds import KINDS, fault
+from gpu_profile.declared.key import Key
+from gpu_profile.declared.kinds import KINDS, fault
 from gpu_profile.errors import SettingsError
 from gpu_profile.settings import settings
 from gpu_profile.settings.settings import KEYS

@@ -7,8 +7,8 @@ signed index.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpu_profile.components.key import Values
-from gpu_profile.lock.resolvers import LATEST, Pins, Tools, is_archive, is_checkout, source_tree
+from gpu_profile.declared.key import Values
+from gpu_profile.pins.resolvers import LATEST, Pins, Tools, is_archive, is_checkout, source_tree
 
 
 def match_always(_: Values) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpu_profile.components.key import Values
+from gpu_profile.declared.key import Values
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""The exact version and checksum of each download of the image, and how they are looked up."""
