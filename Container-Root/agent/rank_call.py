@@ -49,9 +49,9 @@ class Call(NamedTuple):
 
 def parse_call(argv: Sequence[str], usage: str) -> Call:
     """Return the parsed command line. Raises RefusedError if no command stands behind `--`."""
-    if "--" not in argv or argv[-1] == "--":
+    end = argv.index("--") if "--" in argv else len(argv)
+    if not argv[end + 1 :]:
         raise RefusedError("no command: write it after --, as in profile.py -- python3 train.py")
-    end = argv.index("--")
     parser = argparse.ArgumentParser(
         prog="profile.py", usage=usage, add_help=False, allow_abbrev=False
     )

@@ -139,7 +139,8 @@ def _list_values(
     """Yield the values that a flag may have, as far as they are known."""
     keys = {key.name: key for key in settings.KEYS}
     if option.name in _RUN_FLAGS:
-        yield from (Candidate(name) for name in list_run_ids() if _PLAIN.fullmatch(name))
+        run_ids = [name for name in list_run_ids() if _PLAIN.fullmatch(name)]
+        yield from (Candidate(name) for name in _spell_as_typed(typed, run_ids))
     elif option.name == "set":
         name, _, _ = typed.partition("=")
         if name in keys and "=" in typed:
@@ -152,6 +153,17 @@ def _list_values(
             value for name in option.settings for value in _list_setting_values(keys[name])
         ]
         yield from (Candidate(value) for value in values)
+
+
+def _spell_as_typed(typed: str, run_ids: Sequence[str]) -> Iterator[str]:
+    """Yield the run ids. One that begins with what `A_b` becomes in a run id begins with `A_b`."""
+    spelled = record.spell_name(typed) if _PLAIN.fullmatch(typed) else ""
+    for name in run_ids:
+        if spelled and not name.startswith(typed) and name.startswith(spelled):
+            end = name.removeprefix(spelled)
+            yield typed + (end if typed[-1].isalnum() else end.removeprefix("-"))
+        else:
+            yield name
 
 
 def _list_setting_values(key: Key) -> Sequence[str]:

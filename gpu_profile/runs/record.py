@@ -19,6 +19,7 @@ from gpu_profile.runs import job_note, owner, record_fields
 RUN_FILE = "run.json"
 OUTPUT_FILE = "output.log"
 _SCHEMA = 1
+_LATEST = "latest"  # as a run's name: the last run
 _NAME_LENGTH = 30  # leaves room in a DNS label (63) for the time and for suffixes of pods
 _RECORD_BYTES = 1 << 22  # a larger run.json is refused
 
@@ -72,9 +73,20 @@ class RunRecord:
 
 def run_id(command: tuple[str, ...], now: datetime, name: str = "") -> str:
     """Return a name for the run that is also a DNS label: `train-20261121-031500`."""
+    if name == _LATEST:
+        raise SettingsError(f"--name {name}: --run {name} is the last run", "Choose another name")
     word = name or next((Path(w).stem for w in command if w.endswith(".py")), Path(command[0]).name)
-    slug = re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")[:_NAME_LENGTH].strip("-")
-    return f"{slug if slug[:1].isalpha() else f'run-{slug}'.strip('-')}-{now:%Y%m%d-%H%M%S}"
+    return f"{shorten_name(spell_name(word))}-{now:%Y%m%d-%H%M%S}"
+
+
+def spell_name(text: str) -> str:
+    """Return a name in the letters of a run id: `a-b` of `A_b`, `run-7` of `7`."""
+    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return slug if slug[:1].isalpha() else f"run-{slug}".strip("-")
+
+
+def shorten_name(name: str) -> str:
+    return name[:_NAME_LENGTH].strip("-")
 
 
 def _parse_summary(facts: Mapping[str, Any]) -> ReportSummary:
@@ -194,8 +206,8 @@ def _has_record(path: Path) -> bool:
 def find_run(report_dir: Path, name: str = "") -> Path:
     """Return the directory of a run id, a handle, a run's name, or the latest run.
 
-    A name means its latest run. Only this user's runs are searched. A note is printed if others
-    can write to the directory.
+    A name, as `profile --name` takes it, means its latest run. Only this user's runs are searched.
+    A note is printed if others can write to the directory.
     """
     directory = _find(report_dir, name)
     owner.warn_if_shared(directory, directory / RUN_FILE)
@@ -204,11 +216,11 @@ def find_run(report_dir: Path, name: str = "") -> Path:
 
 def _find(report_dir: Path, name: str) -> Path:
     own = list_runs(report_dir)
-    if name in ("", "latest"):
+    if name in ("", _LATEST):
         if not own:
             raise SettingsError(f"{report_dir} holds no runs", "`invoke profile` makes one")
         return own[-1]
-    named = re.compile(rf"{re.escape(name)}(-\d{{8}}-\d{{6}}(-\d+)?)?")
+    named = _match_name(name)
     for path in reversed(own):
         if named.fullmatch(path.name) or ("://" in name and _handle(path) == name):
             return path
@@ -217,6 +229,14 @@ def _find(report_dir: Path, name: str) -> Path:
             what = f"{path} is a run of {owner.owner_name(path)}, not yours"
             raise SettingsError(what, f"`stats --run {path}` only reads it")
     raise SettingsError(f"no run {name!r} in {report_dir}", "`invoke reports` lists the runs")
+
+
+def _match_name(name: str) -> re.Pattern[str]:
+    """Return the pattern of the run ids that a name, a run id or a part of one stands for."""
+    spelled = spell_name(name)
+    words = {name} if "://" in name else {name, spelled, shorten_name(spelled)}
+    either = "|".join(map(re.escape, sorted(words)))
+    return re.compile(rf"({either})(-\d{{8}}-\d{{6}}(-\d+)?)?")
 
 
 def _handle(directory: Path) -> str:

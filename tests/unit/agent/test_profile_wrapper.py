@@ -33,6 +33,12 @@ def test_one_report_and_the_words_untouched(wrapper: Wrapper) -> None:
     assert Path(words[3]).name == Path(sys.executable).name  # the process' name in the report
 
 
+def test_a_double_dash_behind_the_first_is_the_program_s(wrapper: Wrapper) -> None:
+    done = wrapper.run("--", *python("pass"), "--lr", "--", "0.1", "--")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert wrapper.recorded()["words"][-4:] == ["--lr", "--", "0.1", "--"]
+
+
 def test_the_program_has_our_umask_and_python_s_signals_are_not_ignored(wrapper: Wrapper) -> None:
     """nsys starts programs with umask 0: what they write would be everybody's to change."""
     argv = wrapper.argv("--", "grep", "-E", "^(Umask|SigIgn|SigBlk)", "/proc/self/status")

@@ -43,6 +43,8 @@ def list_words(line: str) -> list[str]:
         ("build --set=INSTALL_MPI=f", ["--set=INSTALL_MPI=false"]),
         ("build --set NOPE=", []),
         ("diagnose --run train-", ["train-2", "train-1"]),
+        ("diagnose --run TR", ["TRain-2", "TRain-1"]),
+        ("fetch --job=train_", ["--job=train_2", "--job=train_1"]),
         ("fetch --job ", ["train-2", "train-1"]),
         ("compare --base train-1 --new ", ["train-2", "train-1"]),
         ("profile --mount . -- python3 te", []),

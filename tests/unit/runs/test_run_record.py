@@ -38,6 +38,25 @@ def test_a_run_id_is_a_dns_label(command: tuple[str, ...], name: str, expected: 
     assert len(expected) <= 63
 
 
+@pytest.mark.parametrize("name", ["a_b", "My Run", "7b", "…", "Latest", "x_" * 30, "train.py"])
+def test_a_run_is_found_by_each_name_that_it_may_be_given(name: str, tmp_path: Path) -> None:
+    run_id = record.run_id(("x",), NOW, name)
+    record.save_run(dataclasses.replace(RUN, id=run_id), record.create_run(tmp_path, run_id))
+    assert record.find_run(tmp_path, name).name == run_id
+    assert record.find_run(tmp_path, run_id).name == run_id
+
+
+def test_a_run_is_found_by_its_name_as_typed_with_its_time(tmp_path: Path) -> None:
+    run_id = record.run_id(("x",), NOW, "a_b")
+    record.save_run(dataclasses.replace(RUN, id=run_id), record.create_run(tmp_path, run_id))
+    assert record.find_run(tmp_path, "a_b-20261121-031500").name == run_id
+
+
+def test_no_run_is_named_as_the_latest_one() -> None:
+    with pytest.raises(SettingsError, match="--name latest: --run latest is the last run"):
+        record.run_id(("x",), NOW, "latest")
+
+
 def test_two_runs_of_one_second_get_two_directories(tmp_path: Path) -> None:
     assert [record.create_run(tmp_path, "a").name for _ in range(3)] == ["a", "a-2", "a-3"]
 
