@@ -2,7 +2,7 @@
 
 import ast
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,9 @@ from gpu_profile.declared.launchers import LAUNCHERS
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "gpu_profile"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-SOURCES = [*MODULES, ROOT / "tasks.py", *sorted((ROOT / "Container-Root").rglob("*.py"))]
+CONTAINER_ROOT = ROOT / "Container-Root"
+SCRIPTS = sorted(CONTAINER_ROOT.rglob("*.py"))
+SOURCES = [*MODULES, ROOT / "tasks.py", *SCRIPTS]
 BASH = (b"#!/usr/bin/env bash", b"#!/bin/bash")
 MOST_FILES, MOST_LINES, MOST_FUNCTION_LINES, MEDIAN_FUNCTION_LINES = 16, 300, 40, 10
 
@@ -44,6 +46,14 @@ __init__
 """  # noqa: E501 - a floor a line
 """From the ground up: a folder (or a file at the root) imports only from floors below its own."""
 FLOOR = {name: floor for floor, line in enumerate(FLOORS.split("\n")) for name in line.split()}
+SCRIPT_FLOORS = """
+agent/annotate/gpu_profile_marks lib/stage
+agent agent/annotate lib/final samples .
+"""
+SCRIPT_FLOOR = {
+    name: floor for floor, line in enumerate(SCRIPT_FLOORS.split("\n")) for name in line.split()
+}
+"""The folders of Container-Root. A script imports siblings, and packages beside it."""
 ANALYSIS_NEEDS = {
     *("analysis", "errors", "files", "function_names", "printable", "redact", "table"),
     "table_formats",
@@ -96,20 +106,59 @@ def test_imports_point_down(path: Path) -> None:
     }
 
 
-def test_no_modules_import_each_other() -> None:
-    names = {_module_of(path) for path in MODULES}
-    graph = {
-        _module_of(path): {
+def _import_graph(modules: Mapping[str, Path]) -> dict[str, set[str]]:
+    """Return the modules that each one imports, of those given."""
+    return {
+        module: {
             target
-            for name in _our_imports(path)
+            for name in _imports(path)
             for target in (name, name.rpartition(".")[0])
-            if target in names and target != _module_of(path)
+            if target in modules and target != module
         }
-        for path in MODULES
+        for module, path in modules.items()
     }
+
+
+def _remove_leaves(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Return what is left of a graph without its leaves, again and again: its circles."""
     while leaves := {name for name, needs in graph.items() if not needs & graph.keys()}:
         graph = {name: needs for name, needs in graph.items() if name not in leaves}
-    assert graph == {}
+    return dict(graph)
+
+
+def test_no_modules_import_each_other() -> None:
+    assert _remove_leaves(_import_graph({_module_of(path): path for path in MODULES})) == {}
+
+
+def _script_folder(path: Path) -> str:
+    return str(path.parent.relative_to(CONTAINER_ROOT))
+
+
+def _script_module(path: Path) -> str:
+    """A script's folder is on sys.path; gpu_profile_marks is a package in such a folder."""
+    is_package = (path.parent / "__init__.py").exists()
+    name = f"{path.parent.name}.{path.stem}" if is_package else path.stem
+    return name.removesuffix(".__init__")
+
+
+def test_scripts_import_down_and_not_each_other() -> None:
+    modules = {_script_module(path): path for path in SCRIPTS}
+    graph = _import_graph(modules)
+    floors = {name: SCRIPT_FLOOR[_script_folder(path)] for name, path in modules.items()}
+    ups = {
+        (name, target)
+        for name, targets in graph.items()
+        for target in targets
+        if _script_folder(modules[target]) != _script_folder(modules[name])
+        and floors[target] >= floors[name]
+    }
+    assert ups == set()
+    assert len(modules) == len(SCRIPTS)
+    assert _remove_leaves(graph) == {}
+
+
+def test_scripts_run_where_the_package_is_not() -> None:
+    assert {path: imports for path in SCRIPTS if (imports := _our_imports(path))} == {}
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "analysis").rglob("*.py")), ids=_id)

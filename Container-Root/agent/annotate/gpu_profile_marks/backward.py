@@ -1,36 +1,25 @@
 """Marks of the backward pass by module, without a node more in autograd's graph.
 
 Python 3.8, stdlib only. autograd numbers nodes in the order of their making (sequence numbers, by
-thread), and runs the backward pass from high to low numbers. So the nodes that one module made
-between two calls of other modules run one after the other. A pre-hook on the first of them tells
-that the module's backward begins. The first one can only be a node that a node of another module
-uses: the walk below finds those from the module's outputs. Pre-hooks return None: gradients are as
-they were. Full backward hooks would insert nodes.
+thread), and runs the backward pass from high to low numbers
+(https://github.com/pytorch/pytorch/pull/4746). So the nodes that one module made between two calls
+of other modules run one after the other. A pre-hook on the first of them tells that the module's
+backward begins. The first one can only be a node that a node of another module uses: graph.py finds
+those from the module's outputs. Pre-hooks return None: gradients are as they were. Full backward
+hooks would insert nodes (BackwardHook of torch/utils/hooks.py), and forbid changes in place.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import threading
-from bisect import bisect_right
 from typing import Any
 
+from gpu_profile_marks.graph import Span, find_nodes, is_kept_cast
 from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
 
-_MOST_DEPTH = 4  # of tuples and mappings in a module's output
-_OF_PARAMETER = 2**64 - 1  # the number of an AccumulateGrad, UINT64_MAX: torch/csrc/autograd/node.h
 _HOOKED = "gpu-profile"  # in the metadata of an AccumulateGrad, which DDP keeps for all steps
 _GRADIENT = object()  # the key of the range around one
-
-
-class _Span:
-    """The nodes [start, end) of a finished module, and the nodes of others that they use."""
-
-    __slots__ = ("end", "inputs", "start")
-
-    def __init__(self, start: int, end: int, inputs: list[Any]) -> None:
-        self.start, self.end, self.inputs = start, end, inputs
 
 
 class _Thread(threading.local):
@@ -38,7 +27,7 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.entered: list[tuple[Any, int, str]] = []
-        self.spans: list[_Span] = []
+        self.spans: list[Span] = []
         self.first = 0  # of the nodes of the outermost forward
         self.reduced = False  # whether gradients are reduced over processes
 
@@ -66,6 +55,7 @@ class Backward:
 
     def leave(self, module: Any, output: Any) -> None:  # noqa: ANN401 - torch
         entered = self._thread.entered
+        # torch calls no hook behind a forward that was interrupted: those above are dropped.
         while entered:
             inner, start, text = entered.pop()
             if inner is module:
@@ -82,42 +72,26 @@ class Backward:
 
     def _hook_nodes(self, start: int, end: int, text: str, output: Any) -> None:  # noqa: ANN401 - torch
         spans = self._thread.spans
+        # Spans are in the order of their numbers, so those inside this module are the last ones.
         place, inside = len(spans), 0
         while place and spans[place - 1].start >= start:
             place -= 1
             inside += spans[place].end - spans[place].start
-        if inside == end - start:  # no node of its own: its parent skips the spans inside it
+        if inside == end - start:  # it made no node itself: its parent skips the spans inside it
             return
         inner = spans[place:]
         del spans[place:]
-        own, inputs, gradients = self._find_nodes(start, end, inner, output)
-        casts = [node for node in inputs if _is_kept_cast(node, self._thread.first)]
-        if own or casts:
+        nodes, inputs, gradients = find_nodes(output, self._tensor, start, end, inner)
+        casts = [node for node in inputs if is_kept_cast(node, self._thread.first)]
+        if nodes or casts:
             begin = self._begin_of(text)
-            for node in (*own, *casts):
+            for node in (*nodes, *casts):
                 node.register_prehook(begin)
         if casts:
             gradients += [each for node in casts for each, _ in node.next_functions]
             inputs = [node for node in inputs if node not in casts]
         self._hook_gradients(gradients, text)
-        spans.append(_Span(start, end, inputs))
-
-    def _find_nodes(
-        self,
-        start: int,
-        end: int,
-        inner: list[_Span],
-        output: Any,  # noqa: ANN401 - torch
-    ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return what _walk() returns. Most modules are leaves that make one node."""
-        if end - start == 1 and isinstance(output, self._tensor):
-            root = _find_node(output)
-            if root is not None and root._sequence_nr() == start:
-                used = [node for node, _ in root.next_functions if node is not None]
-                gradients = [node for node in used if node._sequence_nr() == _OF_PARAMETER]
-                return [root], [node for node in used if node not in gradients], gradients
-        roots = [_find_node(tensor) for tensor in self._tensors(output, 0)]
-        return _walk([node for node in roots if node is not None], start, end, inner)
+        spans.append(Span(start, end, inputs))
 
     def _hook_gradients(self, nodes: list[Any], text: str) -> None:
         """Surround the AccumulateGrad of each parameter, and what DDP launches behind it.
@@ -131,24 +105,12 @@ class Backward:
                 continue
             if not (self._thread.reduced or self._waiting or parameter.grad is not None):
                 continue
+            # DDP holds each AccumulateGrad for all steps: a second hook would be called as well.
             facts = node.metadata
             if _HOOKED not in facts:
                 facts[_HOOKED] = text
                 node.register_prehook(_make_accumulate(text))
                 node.register_hook(_end_accumulate)
-
-    def _tensors(self, value: Any, depth: int) -> list[Any]:  # noqa: ANN401 - torch
-        if isinstance(value, self._tensor):
-            return [value]
-        if depth < _MOST_DEPTH:
-            if isinstance(value, dict):
-                value = tuple(value.values())
-            elif dataclasses.is_dataclass(value):
-                fields = dataclasses.fields(value)
-                value = tuple(getattr(value, field.name, None) for field in fields)
-            if isinstance(value, (tuple, list)):
-                return [each for item in value for each in self._tensors(item, depth + 1)]
-        return []
 
     def _begin_of(self, text: str) -> Any:  # noqa: ANN401 - a callable
         begin = self._begins.get(text)
@@ -166,6 +128,7 @@ class Backward:
             try:
                 self._waiting = 0
                 task = task_of()
+                # The list once, not RANGES.open thrice: each is a look-up of a thread's local.
                 open_ = RANGES.open
                 last = open_[-1] if open_ else None
                 if last is not None and type(last[0]) is _Task and last[0].number == task:
@@ -174,6 +137,9 @@ class Backward:
                     key = last[0]
                     RANGES.pop(key)
                 else:
+                    # No hook tells the end of a backward pass. autograd calls these callbacks
+                    # behind its last node: GraphTask::exec_post_processing of
+                    # torch/csrc/autograd/engine.cpp.
                     key = _Task(task)
                     end = functools.partial(_end, key)
                     torch.autograd.Variable._execution_engine.queue_callback(end)
@@ -199,16 +165,6 @@ def _find_initialized(torch: Any) -> Any:  # noqa: ANN401 - torch, a callable
     return distributed.is_initialized if distributed.is_available() else bool
 
 
-def _find_node(tensor: Any) -> Any:  # noqa: ANN401 - torch
-    """Return the node that made a tensor. torch refuses it for one of several views (`unbind`)
-    after a change in place: nobody can differentiate such a view.
-    """
-    try:
-        return tensor.grad_fn
-    except RuntimeError:
-        return None
-
-
 def _end(key: _Task) -> None:
     """End the ranges of a backward pass, in the thread where it ends."""
     try:
@@ -217,6 +173,7 @@ def _end(key: _Task) -> None:
         SWITCH.fail(error)
 
 
+# As many entries as there are names of modules, which names.py keeps bounded.
 @functools.lru_cache(maxsize=None)  # noqa: UP033 - functools.cache is of Python 3.9
 def _make_accumulate(text: str) -> Any:  # noqa: ANN401 - a callable
     """Return the pre-hook of a parameter's AccumulateGrad. Outside of a module's backward (a loss
@@ -239,53 +196,3 @@ def _end_accumulate(_inputs: Any, _outputs: Any) -> None:  # noqa: ANN401 - torc
         RANGES.pop(_GRADIENT)
     except Exception as error:
         SWITCH.fail(error)
-
-
-def _is_kept_cast(node: Any, first: int) -> bool:  # noqa: ANN401 - a node of autograd
-    """Return whether an earlier forward made this node of parameters alone."""
-    used = node.next_functions
-    return bool(
-        node._sequence_nr() < first
-        and used
-        and all(each is not None and each._sequence_nr() == _OF_PARAMETER for each, _ in used)
-    )
-
-
-def _walk(
-    roots: list[Any], start: int, end: int, inner: list[_Span]
-) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return a module's own nodes that others use, the nodes of others that it uses, and the
-    AccumulateGrad of each parameter that its own nodes use.
-
-    `roots` are nodes of its outputs. Nodes of modules inside it are skipped as a whole: their
-    spans say what they use. Each node is visited once.
-    """
-    starts = [span.start for span in inner]
-    own: dict[Any, None] = {}  # as ordered sets
-    inputs: dict[Any, None] = {}
-    gradients: dict[Any, None] = {}
-    seen: set[Any] = set()
-    passed: set[int] = set()
-    todo = [(root, True) for root in roots]
-    while todo:
-        node, from_other = todo.pop()
-        number = node._sequence_nr()
-        if number >= end:
-            if number == _OF_PARAMETER:
-                gradients[node] = None
-            continue
-        if number < start:
-            inputs[node] = None
-            continue
-        place = bisect_right(starts, number) - 1
-        if place >= 0 and number < inner[place].end:
-            if place not in passed:
-                passed.add(place)
-                todo += [(each, True) for each in inner[place].inputs]
-            continue
-        if from_other:
-            own[node] = None
-        if node not in seen:
-            seen.add(node)
-            todo += [(each, False) for each, _ in node.next_functions if each is not None]
-    return list(own), list(inputs), list(gradients)

@@ -43,7 +43,9 @@ class _MarkedMethod:
         return self._begin(group, *args, **kwargs)
 
     def _mark(self, group: Any) -> None:  # noqa: ANN401 - a dict
-        number = next((n for n, one in enumerate(self._groups) if one is group), None)
+        # By identity: `index` would compare the tensors of the groups.
+        places = (place for place, known in enumerate(self._groups) if known is group)
+        number = next(places, None)
         RANGES.pop(_GROUP)
         if number is not None:
             RANGES.push(_GROUP, make_mark(f"optimizer {self._name} group {number}"))

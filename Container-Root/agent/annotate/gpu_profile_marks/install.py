@@ -13,7 +13,7 @@ from gpu_profile_marks.compiled import mark_compiled_steps
 from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls
 from gpu_profile_marks.ranges import SWITCH, Ranges
 from gpu_profile_marks.steps import Steps
-from gpu_profile_marks.waiting import LEVEL
+from gpu_profile_marks.variables import LEVEL
 from gpu_profile_marks.window import make_window
 
 if TYPE_CHECKING:

@@ -75,19 +75,21 @@ def _find_others(torch: Any, optimizer: Any) -> set[int]:  # noqa: ANN401 - torc
     A wrapper of an optimizer shares its parameters. This looks at each object of the process,
     once: some 50 ms.
     """
-    own = _parameters(optimizer)
+    parameters = _list_parameters(optimizer)
     kind = torch.optim.Optimizer
-    every = [each for each in gc.get_objects() if issubclass(type(each), kind)]
-    return {id(each) for each in every if each is not optimizer and _apart(each, own)}
+    # By type(): isinstance asks `__class__`, and a lazy proxy runs the user's code for it.
+    optimizers = [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    others = (each for each in optimizers if each is not optimizer)
+    return {id(each) for each in others if _shares_no_parameter(each, parameters)}
 
 
-def _parameters(optimizer: Any) -> set[int]:  # noqa: ANN401 - a torch optimizer
+def _list_parameters(optimizer: Any) -> set[int]:  # noqa: ANN401 - a torch optimizer
     return {id(each) for group in optimizer.param_groups for each in group["params"]}
 
 
-def _apart(optimizer: Any, own: set[int]) -> bool:  # noqa: ANN401 - a torch optimizer
-    others = _parameters(optimizer) if "param_groups" in vars(optimizer) else set()
-    return bool(others) and not others & own
+def _shares_no_parameter(optimizer: Any, parameters: set[int]) -> bool:  # noqa: ANN401 - torch
+    others = _list_parameters(optimizer) if "param_groups" in vars(optimizer) else set()
+    return bool(others) and not others & parameters
 
 
 class OptimizerMarks:

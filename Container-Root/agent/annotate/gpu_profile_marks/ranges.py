@@ -6,7 +6,7 @@ import ctypes
 import threading
 from typing import TYPE_CHECKING, Any
 
-from gpu_profile_marks.waiting import tell
+from gpu_profile_marks.failure import print_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ class Switch:
     def fail(self, error: BaseException) -> None:
         if self.on:
             self.on = False
-            tell(error)
+            print_failure(error)
 
     def guard(self, call: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401 - any result
         """Return what the call returns; an exception in it turns the marks off, and gives None."""
@@ -71,6 +71,7 @@ class Ranges(threading.local):
         Returns False if there is none.
         """
         ranges = self.open
+        # Nearly always it is the innermost one: this path runs twice for each module and step.
         if ranges and ranges[-1][0] is key:
             ranges.pop()
             if self.domain is not None:

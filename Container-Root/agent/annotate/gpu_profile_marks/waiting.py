@@ -10,25 +10,19 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from gpu_profile_marks.failure import print_failure
+from gpu_profile_marks.variables import LEVEL
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
-
-LEVEL = "GPU_PROFILE_ANNOTATE"
-"""The variable with the level: steps, modules or ops."""
 
 
 def wait_for_torch(environ: Mapping[str, str]) -> None:
     """Install the marks when the program imports torch. Does nothing without a level."""
     if environ.get(LEVEL, "none") not in ("", "none"):
         sys.meta_path.insert(0, _Finder())
-
-
-def tell(error: BaseException) -> None:
-    """Print the line that says that there are no marks."""
-    words = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-    print(f"gpu-profile: marks are off, the job goes on: {words}", file=sys.stderr)
 
 
 class _Finder:
@@ -66,6 +60,6 @@ class _Finder:
 
                 install.install(module, os.environ)
             except Exception as error:  # a Python without ctypes
-                tell(error)
+                print_failure(error)
 
         loader.exec_module = execute_and_install

@@ -12,17 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpu_profile_marks.ranges import Ranges, make_mark
+from gpu_profile_marks.variables import FILE, START, STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpu_profile_marks.steps import Steps
 
-STEPS = "GPU_PROFILE_STEPS"
-"""`20:40` records steps 20 to 39."""
-START = "GPU_PROFILE_STEPS_START"
-"""`cuda` starts nsys by cudaProfilerStart, `nvtx` by the range `capture` in our domain."""
-FILE = "GPU_PROFILE_STEPS_FILE"
 _SAVE_S = 5.0
 _MOST_TIMES = 2000  # a JSON file of 20 kB
 

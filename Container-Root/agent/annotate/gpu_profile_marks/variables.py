@@ -1,0 +1,10 @@
+"""The environment variables that annotated_env.py sets for a rank. Python 3.8, stdlib only."""
+
+LEVEL = "GPU_PROFILE_ANNOTATE"
+"""The level: steps, modules or ops."""
+STEPS = "GPU_PROFILE_STEPS"
+"""`20:40` records steps 20 to 39."""
+START = "GPU_PROFILE_STEPS_START"
+"""`cuda` starts nsys by cudaProfilerStart, `nvtx` by the range `capture` in our domain."""
+FILE = "GPU_PROFILE_STEPS_FILE"
+"""The file for the steps' times."""
