@@ -44,7 +44,20 @@ install_debian() {
     (cd "${home}"/host-linux-* && rm -rf libQt6WebEngine* translations resources Plugins nsys-ui* &&
         ln -sf /usr/lib/*-linux-gnu/libssh.so.4 libssh.so.4 && ln -sf libssh.so.4 libssh.so &&
         ./QdstrmImporter --version >/dev/null) || die "nsys' importer does not start"
+    mend_stats "${home}"/host-linux-* "${home}"/target-linux-*
     printf '%s\n' "${home}"/target-linux-*/nsys
+}
+
+# `nsys stats` looks for its Python modules beside its scripts, in HOST, and Debian has them in TARGET.
+# `nsys profile --stats` starts HOST/python/bin/python, which Debian leaves out: without it, it says "No
+# data available". Its queries call median(), which only the SQLite of TARGET has.
+mend_stats() { # mend_stats HOST TARGET
+    local -r host=$1 target=$2
+    cp "${target}"/python/lib/*.py "${host}/python/lib/"
+    mkdir -p "${host}/python/bin"
+    printf '#!/bin/sh\nLD_PRELOAD=%s/libsqlite3.so.0 exec /usr/bin/python3 "$@"\n' "${target}" \
+        >"${host}/python/bin/python"
+    chmod 0755 "${host}/python/bin/python"
 }
 
 with_non_free() {
