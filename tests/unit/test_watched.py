@@ -1,0 +1,104 @@
+"""A run of CI that is killed leaves nothing: what it started ends, though it called setsid."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.settings.places import ROOT
+
+WATCHED = (sys.executable, str(ROOT / "tests/live/watched.py"))
+RUN = """
+cd "$1"
+setsid --fork sh -c "$2"'echo $$ >daemon; while :; do sleep 1000; done'
+setsid ./dockerd 1000 & echo $! >engine
+echo $$ >run
+wait
+"""
+"""A run with a daemon that has no parent, and an engine that it installed."""
+IGNORE = "trap '' TERM;"
+
+
+def await_true(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+class StandIn:
+    """A watched run that has started its daemon and its engine."""
+
+    def __init__(self, directory: Path, daemon: str) -> None:
+        shutil.copy(shutil.which("sleep") or "sleep", directory / "dockerd")
+        (directory / "finally").write_text("#!/bin/sh\necho done >finished\n")
+        (directory / "finally").chmod(0o755)
+        run = ("sh", "-c", RUN, "sh", str(directory), daemon)
+        self.directory = directory
+        self.top = subprocess.Popen((*WATCHED, "--finally", "./finally", *run), cwd=directory)
+        await_true(lambda: all(map(self.read, ("daemon", "engine", "run"))))
+        await_true(lambda: Path(f"/proc/{self.read('engine')}/comm").read_text() == "dockerd\n")
+
+    def read(self, name: str) -> str:
+        path = self.directory / name
+        return path.read_text().strip() if path.exists() else ""
+
+
+@pytest.mark.parametrize(
+    ("victim", "number", "code", "daemon"),
+    [
+        ("top", signal.SIGKILL, -9, IGNORE),
+        ("top", signal.SIGTERM, 143, ""),
+        ("top", signal.SIGINT, 130, ""),
+        ("run", signal.SIGKILL, 137, ""),
+    ],
+)
+def test_nothing_is_left_but_the_engine_and_foreign_processes(
+    tmp_path: Path, victim: str, number: signal.Signals, code: int, daemon: str
+) -> None:
+    foreign = subprocess.Popen(("sleep", "1000"), start_new_session=True)
+    run = StandIn(tmp_path, daemon)
+    engine = int(run.read("engine"))
+    try:
+        os.kill(run.top.pid if victim == "top" else int(run.read("run")), number)
+        assert run.top.wait(60) == code
+        await_true(lambda: run.read("finished"))
+        await_true(lambda: not is_running(int(run.read("run"))))
+        assert not is_running(int(run.read("daemon")))
+        assert is_running(engine)
+        assert foreign.poll() is None
+    finally:
+        foreign.kill()
+        foreign.wait()
+        os.kill(engine, signal.SIGKILL)
+
+
+def test_the_exit_code_is_the_commands_and_daemons_of_a_whole_run_end(tmp_path: Path) -> None:
+    script = (
+        'setsid --fork sh -c \'echo $$ >"$0"; exec sleep 1000\' "$1"\nread -r x && exit 9\nexit 7'
+    )
+    done = subprocess.run(
+        (*WATCHED, "bash", "-c", f"{script}", "bash", str(tmp_path / "daemon")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 7
+    await_true(lambda: (tmp_path / "daemon").exists())
+    pid = int((tmp_path / "daemon").read_text())
+    assert not is_running(pid)
+    assert f"SIGTERM to sleep, process {pid}" in done.stderr
