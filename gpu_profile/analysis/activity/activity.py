@@ -117,6 +117,8 @@ class Activity:
     gpu: str = ""
     host: str = ""
     leader: "Activity | None" = None
+    shares_process: bool = False
+    """The process drives several GPUs: `calls` holds the launches on all of them."""
     comm: CommCalls | None = None
     """The calls behind the operations of kind COMMUNICATION, in their order; None if not read."""
     captures: GraphCaptures | None = None

@@ -1,13 +1,16 @@
-"""Whether a capture is complete: lost events, unrecorded kernels and profiler overhead."""
+"""Whether a capture is complete: lost events, unrecorded kernels, missing steps, overhead."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import NO_CALL, Activity
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, NO_CALL, Activity
+from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL, RUNTIME
 
 LAUNCH_NAME = re.compile(r"cudaLaunch(Cooperative)?Kernel|cuLaunch(Cooperative)?Kernel")
 CAPTURING_NAME = re.compile(r"(cuda|cu)(StreamBeginCapture|GraphLaunch)")
@@ -18,11 +21,25 @@ LOST = re.compile(r"\b(dropped|lost|discarded|overflow\w*|out of (memory|space)|
 # name, not an event of the GPU, and no smaller capture would keep it.
 NAMELESS = re.compile(r"NVTX annotations? (was|were) discarded")
 ERROR = 3
+# The edges of a window cut off a few launches; more than 1 % are lost events. In the 46 recordings
+# of tests/data each launch has its kernel, each kernel its launch and 0.6 us or more.
+LOST_SHARE = 0.01
+# How many launches a host can be ahead of its GPU: CUDA's launch queue holds so many.
+QUEUE_DEPTH = 1024
+# The end of a recording cuts off what is queued: on a stream of compute and one of communication.
+MOST_QUEUED = 2 * QUEUE_DEPTH
+# A rank may lack 10 % of the steps in a recording of the whole program, and 40 % in a window.
+WHOLE_EDGE, WINDOW_EDGE = 0.1, 0.4
 
 
 @dataclass(frozen=True)
 class Health:
-    """Counts and times (ns) of one rank. `span` is from its first GPU operation to its last."""
+    """Counts and times (ns) of one rank. `span` is from its first GPU operation to its last.
+
+    `orphans`: operations without the call that launched them. `unseen`: launches before the last
+    operation whose kernel was not recorded; 0 where that cannot be known. `behind`: launches after
+    the last operation. `untimed`: kernels that end when they start.
+    """
 
     report: str
     rank: int
@@ -32,11 +49,35 @@ class Health:
     launches: int
     unseen: int
     overhead: int
+    behind: int = 0
+    kernels: int = 0
+    untimed: int = 0
 
     @property
     def unseen_share(self) -> float:
         """The part of the launches whose kernel was not recorded, 0 to 1."""
         return self.unseen / max(1, self.launches)
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether any operation has the call that launched it: CUDA calls were recorded at all."""
+        return self.orphans < self.operations
+
+    def list_losses(self) -> tuple[str, ...]:
+        """What was lost beyond a window's edges: counts, and the table that lacks it."""
+        every = self.launches + self.behind
+        losses = []
+        if self.unseen > LOST_SHARE * self.launches:
+            launches = f"the kernels of {self.unseen} of {self.launches} launches"
+            losses.append(f"{KERNEL} lacks {launches}")
+        if self.behind > max(LOST_SHARE * every, MOST_QUEUED):
+            losses.append(f"{KERNEL} ends before {self.behind} of {every} launches")
+        if self.untimed > LOST_SHARE * self.kernels:
+            losses.append(f"{KERNEL} has no duration of {self.untimed} of {self.kernels} kernels")
+        if self.orphans > LOST_SHARE * self.operations:
+            operations = f"{self.orphans} of {self.operations} operations"
+            losses.append(f"{RUNTIME} lacks the calls that launched {operations}")
+        return tuple(losses)
 
 
 @dataclass(frozen=True)
@@ -69,20 +110,30 @@ def rank_health(activity: Activity, report: str) -> Health:
 def _measure_health(activity: Activity, report: str) -> Health:
     """Count the orphans and the unseen launches of one rank.
 
-    `orphans` are operations without the call that launched them. `unseen` are launches before the
-    last operation whose kernel was not recorded. `unseen` is 0 with CUDA graphs, because a launch
-    in a stream capture has no kernel of its own.
+    `unseen` is 0 with CUDA graphs, because a launch in a stream capture has no kernel of its own,
+    and in a process with several GPUs, because a launch does not tell on which of them it ran.
     """
     ops, calls = activity.ops, activity.calls
     first, last = int(ops.start[0]), int(ops.end.max())
-    launches = np.flatnonzero(calls.named(activity.names, LAUNCH_NAME) & (calls.end < last))
+    rows = np.flatnonzero(calls.named(activity.names, LAUNCH_NAME))
+    launches = rows[calls.end[rows] < last]
     captured = bool(calls.named(activity.names, CAPTURING_NAME).any())
-    unseen = 0 if captured else int(np.count_nonzero(~activity.asked[launches]))
+    unknown = captured or activity.shares_process
+    kernels = is_among(ops.kind, (COMPUTE, COMMUNICATION))
     edges = np.array([first]), np.array([last])
-    overhead = int(activity.overhead.within(*edges)[0])
-    orphans = int((ops.call == NO_CALL).sum())
-    numbers = (len(ops.start), orphans, len(launches), unseen, overhead)
-    return Health(report, activity.rank, last - first, *numbers)
+    return Health(
+        report=report,
+        rank=activity.rank,
+        span=last - first,
+        operations=len(ops.start),
+        orphans=int((ops.call == NO_CALL).sum()),
+        launches=len(launches),
+        unseen=0 if unknown else int(np.count_nonzero(~activity.asked[launches])),
+        overhead=int(activity.overhead.within(*edges)[0]),
+        behind=0 if unknown else int(np.count_nonzero(calls.start[rows] > last)),
+        kernels=int(np.count_nonzero(kernels)),
+        untimed=int(np.count_nonzero(kernels & (ops.duration == 0))),
+    )
 
 
 def report_health(database: Database, activities: tuple[Activity, ...]) -> ReportHealth:
@@ -104,3 +155,56 @@ def _tells_loss(text: str) -> bool:
 def _format_line(text: object) -> str:
     """The text on one line, with the absolute paths in nsys' messages replaced by "(path)"."""
     return re.sub(r"(/[\w.\-]+){2,}", "(path)", " ".join(str(text).split()))
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much one rank recorded: its steps, and the ns from its first operation to its last, less
+    the start-up.
+
+    `kernels` are those of a step. `whole`: the recording began with the program.
+    """
+
+    rank: int
+    steps: int
+    span: int
+    kernels: float
+    whole: bool
+
+
+def find_short(extents: Sequence[Extent]) -> tuple[Extent, ...]:
+    """The ranks with fewer steps than the one with most, because they recorded for less time.
+
+    A window (--delay, --duration, a capture range, stop) cuts off steps at its edges, and not as
+    many on each rank: nsys may start seconds apart on two ranks. A rank that recorded for as long
+    as the others is not short, even with fewer steps.
+    """
+    longest = max((extent.span for extent in extents), default=0)
+    most = most_steps(extents)
+    if not most:
+        return ()
+    limit = most - _edge(extents, most)
+    return tuple(
+        extent
+        for extent in extents
+        if extent.steps < limit and extent.span <= longest * (most + extent.steps) / (2 * most)
+    )
+
+
+def most_steps(extents: Sequence[Extent]) -> int:
+    return max((extent.steps for extent in extents), default=0)
+
+
+def allowed_edge(steps: int) -> float:
+    """How many of so many steps a recording of the whole program may lack."""
+    return max(1, WHOLE_EDGE * steps)
+
+
+def _edge(extents: Sequence[Extent], most: int) -> float:
+    """How many steps fewer than `most` a rank may have recorded."""
+    if all(extent.whole for extent in extents):
+        return allowed_edge(most)
+    kernels = max(extent.kernels for extent in extents if extent.steps)
+    # A window cuts off by the time of the host's calls. By as many steps as a full launch queue
+    # makes ranks may differ; each of the two edges cuts a step as well.
+    return max(1, WINDOW_EDGE * most, 2 + QUEUE_DEPTH / max(kernels, 1))

@@ -1,5 +1,6 @@
 """Read the activity of each rank of a report."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -103,7 +104,10 @@ def in_order(activities_unsorted: Sequence[Activity]) -> tuple[Activity, ...]:
 
 def _led(members: Sequence[Activity]) -> Iterator[Activity]:
     leaders: dict[int, Activity] = {}
+    devices = Counter(activity.process for activity in members)
     for activity in sorted(members, key=lambda one: -len(one.ops.start)):
+        if devices[activity.process] > 1:
+            activity = replace(activity, shares_process=True)
         leader = leaders.setdefault(activity.process, activity)
         yield activity if leader is activity else replace(activity, leader=leader)
 

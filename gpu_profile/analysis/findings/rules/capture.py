@@ -2,7 +2,13 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.analysis.activity.health import Health, ReportHealth
+from gpu_profile.analysis.activity.health import (
+    Extent,
+    Health,
+    ReportHealth,
+    find_short,
+    most_steps,
+)
 from gpu_profile.analysis.activity.idle import CAUSES, PROFILER
 from gpu_profile.analysis.findings.finding import (
     Finding,
@@ -13,13 +19,6 @@ from gpu_profile.analysis.findings.finding import (
     format_ranks,
 )
 
-# The edges of a window cut off a few launches; more than 1 % are lost events.
-LOST_SHARE = 0.01
-# A rank may lack 10 % of the steps in a recording of the whole program, and 40 % in a window.
-WHOLE_EDGE, WINDOW_EDGE = 0.1, 0.4
-# A window cuts off by the time of the host's calls, and a host can be this many launches ahead of
-# its GPU (the depth of CUDA's launch queue): by as many steps as they make ranks may differ.
-QUEUE_DEPTH = 1024
 OVERHEAD_SHARE = 0.05
 ADVICE = (
     "Capture less: a shorter window (--preset, --capture-range), fewer kinds of events; let the "
@@ -45,22 +44,19 @@ def _make_finding(ranks: Sequence[int], cause: str, ms: float, *evidence: str) -
 def _find_lost(reports: Sequence[ReportHealth]) -> list[Finding]:
     lines, ranks = [], []
     for report in reports:
-        bad = [rank for rank in report.ranks if _is_losing(rank)]
+        bad = [rank for rank in report.ranks if rank.list_losses()]
         ranks += [rank.rank for rank in (bad or (report.ranks if report.losses else ()))]
         lines += [_loss_line(rank) for rank in bad]
         lines += [f"{report.report}: {text}" for text in report.losses]
     return [_make_finding(ranks, "lost_events", 0.0, *lines)] if lines else []
 
 
-def _is_losing(rank: Health) -> bool:
-    orphans = rank.orphans > LOST_SHARE * rank.operations
-    return orphans or rank.unseen > LOST_SHARE * rank.launches
-
-
 def _loss_line(rank: Health) -> str:
+    untimed = f", {rank.untimed} of {rank.kernels} kernels no duration" if rank.untimed else ""
+    behind = f", {rank.behind} more were launched after the last kernel" if rank.behind else ""
     return (
         f"rank {rank.rank}: {rank.unseen} of {rank.launches} kernel launches have no kernel, "
-        f"{rank.orphans} of {rank.operations} operations no launch"
+        f"{rank.orphans} of {rank.operations} operations no launch{untimed}{behind}"
     )
 
 
@@ -76,37 +72,26 @@ def _find_empty(reports: Sequence[ReportHealth]) -> list[Finding]:
 
 
 def _find_short(views: Sequence[View]) -> list[Finding]:
-    """Ranks with fewer steps than the others, because their recording began late or ended early.
-
-    A window (--delay, --duration, a capture range, stop) cuts off steps at its edges, and not as
-    many on each rank: nsys may start seconds apart on two ranks. A rank that recorded for as long
-    as the others is not reported, even with fewer steps.
-    """
-    spans = {view.rank: view.facts.states.span for view in views}
-    longest = max(spans.values(), default=0)
-    counts = {view.rank: len(view.facts.states.steps) for view in views}
-    most = max(counts.values(), default=0)
-    if not most:
+    """Ranks whose recording began late or ended early, if they are at most half of the ranks."""
+    extents = [_get_extent(view) for view in views]
+    short = find_short(extents)
+    if not short or 2 * len(short) > len(extents):
         return []
-    limit = most - _edge(views, most)
-    short = [
-        rank
-        for rank, count in counts.items()
-        if count < limit and spans[rank] <= longest * (most + count) / (2 * most)
-    ]
-    if not short or 2 * len(short) > len(counts):
-        return []
-    line = f"{format_ranks(short)}: {min(counts[rank] for rank in short)} of {most} steps recorded"
-    return [_make_finding(short, "cut_short", 0.0, line)]
+    ranks = [extent.rank for extent in short]
+    fewest = min(extent.steps for extent in short)
+    line = f"{format_ranks(ranks)}: {fewest} of {most_steps(extents)} steps recorded"
+    return [_make_finding(ranks, "cut_short", 0.0, line)]
 
 
-def _edge(views: Sequence[View], most: int) -> float:
-    """How many steps fewer than `most` a rank may have recorded."""
-    if all(view.facts.states.start_up for view in views):
-        return max(1, WHOLE_EDGE * most)
-    launches = max(view.mean(view.facts.kernel_count) for view in views if view.has_steps)
-    # Each of the two edges cuts a step as well.
-    return max(1, WINDOW_EDGE * most, 2 + QUEUE_DEPTH / max(launches, 1))
+def _get_extent(view: View) -> Extent:
+    states = view.facts.states
+    return Extent(
+        rank=view.rank,
+        steps=len(states.steps),
+        span=states.span,
+        kernels=view.mean(view.facts.kernel_count) if view.has_steps else 0.0,
+        whole=states.start_up is not None,
+    )
 
 
 def _find_overhead(views: Sequence[View]) -> list[Finding]:
