@@ -113,6 +113,10 @@ class Interrupted(GpuProfileError):
     exit_code = 130
 
 
+class Stopped(Interrupted):
+    """The user ended the job by `stop`, while this verb or no verb waited for it."""
+
+
 class Refusal(NamedTuple):
     """A part of what a tool prints when it refuses, with the error and the hint that it means.
 

@@ -1,6 +1,7 @@
 """One process at a time follows a run. What killed processes left is listed by the next start."""
 
 import contextlib
+import dataclasses
 import os
 import time
 from collections.abc import Iterator
@@ -36,7 +37,9 @@ class Follower:
                 lock = files.lock_directory(self._directory, wait=True)
             self._held.callback(os.close, lock) if lock else None
             self.following = True
-        job_note.write_note(self._directory, JobNote(handle=handle, followed=True))
+        stopped = job_note.is_stopped(self._directory)
+        note = JobNote(handle=handle, followed=True, stopped=stopped)
+        job_note.write_note(self._directory, note)
 
     def end(self) -> None:
         """Let others follow. A run whose job was removed needs no note."""
@@ -45,7 +48,7 @@ class Follower:
             if _is_cleaned(self._directory):
                 job_note.remove_note(self._directory)
             elif note:
-                job_note.write_note(self._directory, JobNote(handle=note.handle))
+                job_note.write_note(self._directory, dataclasses.replace(note, followed=False))
         self.following = False
         self._held.close()
 

@@ -8,7 +8,7 @@ import functools
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from gpu_profile import files
@@ -23,11 +23,12 @@ class JobNote:
     """`handle`: as in run.json, empty for a directory without a job (`invoke run`).
 
     `followed`: a process waits for the job. If that process has ended, it was killed, or its
-    terminal is gone.
+    terminal is gone. `stopped`: this user ended the job by `stop` or Ctrl-C.
     """
 
     handle: str
     followed: bool = False
+    stopped: bool = False
 
 
 def _place(directory: Path) -> Path:
@@ -36,6 +37,18 @@ def _place(directory: Path) -> Path:
 
 def write_note(directory: Path, note: JobNote) -> None:
     files.write_atomically(_place(directory.absolute()), json.dumps(asdict(note)) + "\n")
+
+
+def mark_stopped(directory: Path, *, stopped: bool = True) -> None:
+    """Record that this user ended the job, or with stopped=False that it was not ended."""
+    note = read_note(directory)
+    if note:
+        write_note(directory, replace(note, stopped=stopped))
+
+
+def is_stopped(directory: Path) -> bool:
+    note = read_note(directory)
+    return note is not None and note.stopped
 
 
 def remove_note(directory: Path) -> None:

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from gpu_profile import __version__, redact
 from gpu_profile.command import Result
-from gpu_profile.errors import GpuProfileError, JobError, ReportError
+from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportError
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.runs import baseline, output_log
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.reports import Report, check_events, check_ranks
 
-_WORDS = {"done": "succeeded", "interrupted": "cancelled"}
+STOPPED = "stopped by you"
+_WORDS = {"done": "succeeded", "stopped": STOPPED, "interrupted": STOPPED}
 
 
 def predict_handle(launcher: Launcher, job: Job, plan: NsysPlan) -> str:
@@ -65,6 +66,14 @@ def make_job_failure(status: JobStatus, directory: Path) -> GpuProfileError | No
     return JobError(
         f"the job {word}{code}{reason}" + (f"; its last line: {last}" if news else ""),
         f"See {directory / OUTPUT_FILE}",
+    )
+
+
+def make_abandoned_error(run: RunRecord) -> Interrupted:
+    """Return the error of a second Ctrl-C, behind which the job may run on."""
+    return Interrupted(
+        f"interrupted; {run.handle} may run on",
+        f"`invoke stop --job {run.id}` ends it, `invoke fetch --job {run.id}` brings its reports",
     )
 
 

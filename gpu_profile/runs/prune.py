@@ -12,7 +12,7 @@ from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.runs import owner
 from gpu_profile.runs.record import RUN_FILE, RunRecord, list_runs, load_run
 
-_ENDED = ("done", "failed", "cancelled", "interrupted")
+_ENDED = ("done", "failed", "cancelled", "stopped", "interrupted")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 """Suffixes of an age, with the argument of timedelta."""
 

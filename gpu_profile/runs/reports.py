@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_profile import files
+from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import ReportError
-from gpu_profile.runs.record import OUTPUT_FILE
+from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary
+from gpu_profile.runs.step_times import read_step_times
 
 # The window's number is last: rank0.node1.2.nsys-rep. The host may be an IPv4 address.
 _FILE = re.compile(
@@ -76,6 +78,24 @@ def find_reports(directory: Path) -> tuple[Report, ...]:
         if match
     )
     return tuple(sorted(name_matches, key=lambda report: (report.rank, report.host, report.window)))
+
+
+def summarise_report(report: Report) -> ReportSummary:
+    """Return the facts of a report that has its export. Raises ReportError if it is damaged."""
+    with Database.open(report.sqlite) as database:
+        events = count_events(database.event_counts())
+    times = read_step_times(report.path)
+    return ReportSummary(
+        recorded_steps=times.recorded if times else (),
+        first_step=times.first if times else 0,
+        step_ms=times.ms if times else (),
+        file=report.path.name,
+        rank=report.rank,
+        host=report.host,
+        bytes=report.path.stat().st_size,
+        events=events,
+        window=report.window,
+    )
 
 
 def count_events(rows_by_table: Mapping[str, int]) -> dict[str, int]:

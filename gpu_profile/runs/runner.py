@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from gpu_profile import errors, files, process, redact, signals
-from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import (
     EngineAwayError,
     GpuProfileError,
@@ -17,19 +17,22 @@ from gpu_profile.errors import (
     JobError,
     NameTakenError,
     ReportError,
+    Stopped,
     ToolError,
 )
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.progress import Progress
-from gpu_profile.runs import output_log, record
+from gpu_profile.runs import job_note, output_log, record
 from gpu_profile.runs import reports as report
 from gpu_profile.runs.export_report import check_export, require_local_nsys, run_export
 from gpu_profile.runs.follower import Absence, Follower
 from gpu_profile.runs.outcome import (
+    STOPPED,
     find_trouble,
     format_phase,
+    make_abandoned_error,
     make_job_failure,
     make_record,
     predict_handle,
@@ -37,7 +40,6 @@ from gpu_profile.runs.outcome import (
 from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
 from gpu_profile.runs.report_files import is_whole_export
 from gpu_profile.runs.reports import Report
-from gpu_profile.runs.step_times import read_step_times
 
 # nsys may work 3600 s on a long recording. A second Ctrl-C leaves at once.
 _STOP_S = 3900.0
@@ -61,6 +63,7 @@ class Runner:
     """The nsys for exports that the launcher cannot make; empty: the one on this machine's PATH."""
     _has_all_secrets: bool = False
     """Whether `secrets` holds the credentials of the job's --env."""
+    _is_interrupted: bool = False
     _since: float = field(default_factory=time.monotonic)
     follower: Follower = field(init=False)
     _held_signals: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -111,7 +114,7 @@ class Runner:
                 self._held_signals.close()
                 status = self._wait(job_id, run)
             except KeyboardInterrupt:
-                return self._interrupted(job_id, run)
+                status = self._stop(job_id, run)
         run = self._fetch_recorded(job_id, run, status)
         return self._record_result(job_id, run, status)
 
@@ -139,6 +142,8 @@ class Runner:
 
     def _record_result(self, job_id: str, run: RunRecord, status: JobStatus) -> RunRecord:
         """Validate the reports and record the result. The job's own error comes first."""
+        if job_note.is_stopped(self.directory):
+            self._record_stop(job_id, run)
         failure = make_job_failure(status, self.directory)
         # Reports of failed jobs are kept but not checked for events.
         run, trouble = self._read(job_id, run, () if failure else run.kinds)
@@ -155,19 +160,25 @@ class Runner:
             raise failure
         return run
 
-    def _interrupted(self, job_id: str, run: RunRecord) -> RunRecord:
-        """Stop the job so that nsys completes its reports, and fetch them."""
-        self.progress.say(
-            "stopping the job so that nsys finalises its reports; Ctrl-C again leaves"
-        )
-        process.drive(self.launcher.stop(job_id))
-        status = self._wait(job_id, run, until=time.monotonic() + _STOP_S)
-        process.drive(self.launcher.fetch(job_id, self.directory))
-        run, _ = self._read(job_id, run, ())
-        run = self._save(run, phase="interrupted", exit_code=status.exit_code)
-        run = self._cleaned(job_id, run)
+    def _record_stop(self, job_id: str, run: RunRecord) -> NoReturn:
+        """Record a job that the user ended. Raises Interrupted, or Stopped behind `stop`."""
+        run, trouble = self._read(job_id, run, ())
+        error = f"{STOPPED}; {trouble}" if trouble else ""
+        run = self._cleaned(job_id, self._save(run, phase="stopped", error=error))
+        kind = Interrupted if self._is_interrupted else Stopped
         file_names = ", ".join(facts.file for facts in run.reports) or "no report"
-        raise Interrupted(f"the run was interrupted; {self.directory} holds {file_names}")
+        raise kind(error or f"{STOPPED}; {self.directory} holds {file_names}")
+
+    def _stop(self, job_id: str, run: RunRecord) -> JobStatus:
+        """Stop the job so that nsys completes its reports, and wait for its end."""
+        self.progress.say("stopping the job so that nsys finalises its reports; Ctrl-C leaves it")
+        self._is_interrupted = True
+        job_note.mark_stopped(self.directory)
+        try:
+            process.drive(self.launcher.stop(job_id))
+            return self._wait(job_id, run, until=time.monotonic() + _STOP_S)
+        except KeyboardInterrupt:
+            raise make_abandoned_error(run) from None
 
     def _cleaned(self, job_id: str, run: RunRecord) -> RunRecord:
         if self.keep:
@@ -232,20 +243,7 @@ class Runner:
 
     def _facts(self, job_id: str, fetched_report: Report) -> ReportSummary:
         self._export(job_id, fetched_report)
-        with Database.open(fetched_report.sqlite) as database:
-            events = report.count_events(database.event_counts())
-        times = read_step_times(fetched_report.path)
-        return ReportSummary(
-            recorded_steps=times.recorded if times else (),
-            first_step=times.first if times else 0,
-            step_ms=times.ms if times else (),
-            file=fetched_report.path.name,
-            rank=fetched_report.rank,
-            host=fetched_report.host,
-            bytes=fetched_report.path.stat().st_size,
-            events=events,
-            window=fetched_report.window,
-        )
+        return report.summarise_report(fetched_report)
 
     def _export(self, job_id: str, fetched_report: Report) -> None:
         """Export a report to SQLite beside it, by rename. An incomplete export is made again."""

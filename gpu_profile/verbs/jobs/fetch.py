@@ -1,19 +1,20 @@
 """fetch: bring the reports of a job here."""
 
+import contextlib
 from pathlib import Path
 
 from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.cli.options.jobs import FetchOptions
-from gpu_profile.errors import JobError, SettingsError
+from gpu_profile.errors import JobError, SettingsError, Stopped
 from gpu_profile.job import Handle
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.jobs.tell_run import tell_run
+from gpu_profile.verbs.jobs.tell_run import tell_run, telling_reports
 
 
 def fetch(options: FetchOptions) -> None:
@@ -32,7 +33,9 @@ def fetch(options: FetchOptions) -> None:
             secrets=redact.secret_values(options.environ),
             nsys=settings.nsys,
         )
-        run = runner.finish(run)
+        with telling_reports(directory, options, settings), contextlib.suppress(Stopped):
+            runner.finish(run)
+        run = record.load_run(directory)
     tell_run(run, directory, options, settings)
     if run.baseline and not run.reports and options.format != "json":
         print(baseline.describe_cost(run.baseline))

@@ -20,7 +20,7 @@ from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.job_from_flags import job_from, nsys_plan, plan_for
 from gpu_profile.verbs.jobs.start_run import start_run
-from gpu_profile.verbs.jobs.tell_run import tell_run
+from gpu_profile.verbs.jobs.tell_run import tell_run, telling_reports
 
 _NO_NSYS = NsysPlan(options=())
 
@@ -51,7 +51,8 @@ def profile(options: ProfileOptions) -> None:
         runner.progress.say(f"`invoke fetch --job {run.id}` waits for it and brings its reports")
         print(run.handle)
         return
-    run = _save_cost(runner, runner.finish(run), plain)
+    with telling_reports(runner.directory, options, settings):
+        run = _save_cost(runner, runner.finish(run), plain)
     tell_run(run, runner.directory, options, settings)
 
 

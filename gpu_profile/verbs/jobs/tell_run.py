@@ -1,11 +1,17 @@
 """Print a run's reports, findings and tables at the end of profile and fetch."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.options.jobs import FetchOptions, ProfileOptions
 from gpu_profile.cli.options.reading import StatsOptions
 from gpu_profile.cli.run_verb import run_verb
+from gpu_profile.errors import GpuProfileError, Interrupted, JobError
+from gpu_profile.progress import Progress
+from gpu_profile.runs import record
+from gpu_profile.runs.outcome import STOPPED
 from gpu_profile.runs.record import ReportSummary, RunRecord
 from gpu_profile.runs.step_times import StepTimes, describe_step_times
 from gpu_profile.settings.settings import Settings
@@ -18,6 +24,8 @@ def tell_run(
     text = options.format != "json"
     if text:
         _print_summary(run, directory)
+    if run.phase == "stopped":
+        Progress().say(f"{run.id}: {STOPPED}")
     if run.reports:
         # The job had its environment before this: numpy is imported here, with one thread.
         with process.one_math_thread():
@@ -36,6 +44,26 @@ def tell_run(
             notes=False,
         )
         run_verb("stats", stats)
+
+
+@contextlib.contextmanager
+def telling_reports(
+    directory: Path, options: ProfileOptions | FetchOptions, settings: Settings
+) -> Iterator[None]:
+    """Print what the reports of a failed or interrupted job tell, and raise its error again.
+
+    What stops that is one line: the job's own error comes last.
+    """
+    try:
+        yield
+    except (Interrupted, JobError):
+        try:
+            run = record.load_run(directory)
+            if run.reports:
+                tell_run(run, directory, options, settings)
+        except GpuProfileError as error:
+            Progress().say(f"note: {error}")
+        raise
 
 
 def _has_gpu_work(run: RunRecord) -> bool:

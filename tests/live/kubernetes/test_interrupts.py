@@ -83,7 +83,7 @@ def test_before_and_during_the_run(
     else:
         until(lambda: phase(cluster) == "running")  # submitted; its pods are still to start
     said = interrupted(child)
-    assert "the run was interrupted" in said
+    assert "stopped by you" in said
     assert when == "pending" or len(cluster.reports()) == 2
     assert must(cluster.kubectl("get", "mpijobs", "--output=name")) == ""
 

@@ -68,8 +68,8 @@ def test_stop_finalises_every_rank(invoked: Invoked) -> None:
     assert "up 0" in invoked.run("logs", "--job", handle).stdout
     assert invoked.run("stop", "--job", handle).returncode == 0
     done = ended(child)
-    assert done.returncode == 5
-    assert "it was stopped" in error_line(done)
+    assert done.returncode == 130
+    assert "stopped by you" in error_line(done)
     assert len(list(invoked.latest().glob("*.nsys-rep"))) == 2
 
 
@@ -138,7 +138,7 @@ def test_a_requeued_job_says_so_and_keeps_its_first_attempt(invoked: Invoked, sl
     await_true(lambda: output(invoked).count("up 0") == 2, 240)
     invoked.run("stop", "--job", handle)
     done = ended(child)
-    assert done.returncode == 5
+    assert done.returncode == 130
     assert len(list(invoked.latest().glob("*.nsys-rep"))) == 2
     assert list(invoked.latest().glob("attempt-1/*"))
 

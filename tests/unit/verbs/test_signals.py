@@ -19,11 +19,13 @@ from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.progress import Progress
-from gpu_profile.runs import record
+from gpu_profile.runs import job_note, record
 from gpu_profile.runs.follower import Absence
+from gpu_profile.runs.job_note import JobNote
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
-from tests.invoked import argv, reporting_here
+from tests.invoked import argv, invoke, reporting_here
+from tests.unit.analysis.synthetic import ranks_of
 
 FakeTool = Callable[..., Callable[[], list[list[str]]]]
 RUN = RunRecord(
@@ -107,10 +109,79 @@ def test_sigterm_stops_the_job_and_fetches(
     fetching.send_signal(signal.SIGTERM)
     _, said = fetching.communicate(timeout=120)
     assert fetching.returncode == 130, said
-    assert "the run was interrupted" in said
+    assert "stopped by you" in said
     assert (engine / "stopped").exists()
-    assert _phase(tmp_path) == "interrupted"
+    assert _phase(tmp_path) == "stopped"
     assert not _is_alive(_follower(engine))
+
+
+def _leave_report(directory: Path) -> None:
+    """A report of rank 0 with its export, as the job's nsys and an earlier fetch leave them."""
+    (rank,) = ranks_of(1)
+    for _ in range(20):
+        rank.work(100)
+        rank.kernel(50)
+    rank.recording.save(directory / "rank0.h.sqlite")
+    (directory / "rank0.h.nsys-rep").write_bytes(b"x")
+
+
+def test_a_stopped_job_gives_its_answer_and_is_no_failure(tmp_path: Path, engine: Path) -> None:
+    reporting_here(tmp_path)
+    directory = record.create_run(tmp_path, "train-1")
+    record.save_run(RUN, directory)
+    job_note.write_note(directory, JobNote(handle=RUN.handle))
+    _leave_report(directory)
+    stopped = invoke("stop", "--job", "train-1", directory=tmp_path)
+    assert "train-1 stopped; `invoke fetch --job train-1`" in stopped.stdout, stopped.stderr
+    again = invoke("stop", "--job", "train-1", directory=tmp_path)
+    assert "train-1 has ended; `invoke fetch --job train-1`" in again.stdout
+    fetched = invoke("fetch", "--job", "train-1", directory=tmp_path)
+    assert fetched.returncode == 0, fetched.stderr
+    assert "train-1: stopped by you\n" in fetched.stderr
+    assert f"page: {directory}/page.html" in fetched.stdout
+    listed = invoke("reports", "--format", "json", directory=tmp_path)
+    assert '"stopped"' in listed.stdout
+    assert (
+        "stopped by you, exit code 143"
+        in invoke("status", "--job", "train-1", directory=tmp_path).stdout
+    )
+
+
+def test_a_job_that_fails_behind_a_stop_that_failed_was_not_stopped(
+    tmp_path: Path, engine: Path, fake_tool: FakeTool
+) -> None:
+    reporting_here(tmp_path)
+    directory = record.create_run(tmp_path, "train-1")
+    record.save_run(RUN, directory)
+    job_note.write_note(directory, JobNote(handle=RUN.handle))
+    fake_tool("docker", ENGINE.replace("touch stopped", "exit 1"))
+    assert invoke("stop", "--job", "train-1", directory=tmp_path).returncode == 5
+    assert not job_note.is_stopped(directory)
+
+
+def test_a_failed_job_gives_the_answer_of_its_report(tmp_path: Path, engine: Path) -> None:
+    reporting_here(tmp_path)
+    directory = record.create_run(tmp_path, "train-1")
+    record.save_run(RUN, directory)
+    _leave_report(directory)
+    (engine / "stopped").touch()
+    fetched = invoke("fetch", "--job", "train-1", directory=tmp_path)
+    assert fetched.returncode == 5
+    assert f"page: {directory}/page.html" in fetched.stdout
+    assert "the job failed with exit code 143" in fetched.stderr.splitlines()[-1]
+
+
+def test_a_second_ctrl_c_says_what_runs_on(
+    tmp_path: Path, engine: Path, fetching: "subprocess.Popen[str]", fake_tool: FakeTool
+) -> None:
+    fake_tool("docker", ENGINE.replace("touch stopped", "touch stopping; sleep 600"))
+    fetching.send_signal(signal.SIGINT)
+    _await(lambda: (engine / "stopping").exists())
+    fetching.send_signal(signal.SIGINT)
+    _, said = fetching.communicate(timeout=120)
+    assert fetching.returncode == 130
+    assert "docker://train-1 may run on. `invoke stop --job train-1` ends it, " in said
+    assert "`invoke fetch --job train-1` brings its reports" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -126,13 +197,13 @@ def test_a_signal_right_after_the_submission_stops_the_job(
     try:
         run = runner.start(job, NsysPlan(options=()), ())
         os.kill(os.getpid(), number)
-        with pytest.raises(Interrupted, match="the run was interrupted"):
+        with pytest.raises(Interrupted, match="stopped by you"):
             runner.finish(run)
     finally:
         for name, handler in handlers.items():
             signal.signal(name, handler)
     assert (engine / "stopped").exists()
-    assert _phase(tmp_path) == "interrupted"
+    assert _phase(tmp_path) == "stopped"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
