@@ -1,20 +1,24 @@
 """fetch: bring the reports of a job here."""
 
 import contextlib
+import time
 from pathlib import Path
 
 from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of
 from gpu_profile.cli.options.jobs import FetchOptions
-from gpu_profile.errors import JobError, SettingsError, Stopped
+from gpu_profile.errors import EngineAwayError, JobError, SettingsError, Stopped
 from gpu_profile.job import Handle
+from gpu_profile.launcher import JobState, Launcher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs.tell_run import tell_run, telling_reports
+
+_ATTEMPTS, _PAUSE_S = 3, 1.0  # for the first answer of a job that another machine started
 
 
 def fetch(options: FetchOptions) -> None:
@@ -50,11 +54,24 @@ def _directory_of(run_name: str, settings: Settings) -> Path:
         if "://" not in run_name:
             raise
     handle = Handle.parse(run_name)
-    # otherwise there is no job
-    process.drive(launcher_of(handle.launcher, settings).status(handle.id))
+    _require_answer(launcher_of(handle.launcher, settings), handle)
     directory = record.create_run(settings.report_dir, Path(handle.id).name)
     new_run = RunRecord(
         id=directory.name, launcher=handle.launcher, command=(), handle=run_name, phase="running"
     )
     record.save_run(new_run, directory)
     return directory
+
+
+def _require_answer(launcher: Launcher, handle: Handle) -> None:
+    """Return once the job's engine has answered. Raises its error, or EngineAwayError.
+
+    The latest run would otherwise be the directory of a job that may not exist.
+    """
+    for attempt in range(_ATTEMPTS):
+        time.sleep(_PAUSE_S if attempt else 0)
+        status = process.drive(launcher.status(handle.id))
+        if status.state is not JobState.UNKNOWN:
+            return
+    what = f"{handle} does not answer: {status.reason}"
+    raise EngineAwayError(what, "Check the address; no run was made of it here")

@@ -226,6 +226,15 @@ def test_a_killed_verb_leaves_no_child(engine: Path, fetching: "subprocess.Popen
     _await(lambda: not _is_alive(_follower(engine)))
 
 
+def test_a_job_of_a_host_that_never_answered_is_no_run(tmp_path: Path, fake_tool: FakeTool) -> None:
+    ssh = fake_tool("ssh", "echo 'ssh: connect to host h port 22: refused' >&2; exit 255")
+    reporting_here(tmp_path)
+    done = invoke("fetch", "--job", "ssh://h:/tmp/x", directory=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines()), len(ssh())) == (3, 1, 3)
+    assert "ssh://h:/tmp/x does not answer: h: ssh: connect to host h port 22" in done.stderr
+    assert list(tmp_path.glob("*/run.json")) == []
+
+
 def test_an_engine_that_restarts_is_waited_for(
     tmp_path: Path, engine: Path, fetching: "subprocess.Popen[str]"
 ) -> None:
