@@ -8,6 +8,7 @@ PROGRAM = "gpu-profile"
 # Every character that str.isprintable() refuses: ESC, BEL, CR, and C1 controls (\x9b begins an
 # escape sequence like ESC [).
 _KEPT = "\n\t"
+_ESCAPE_SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]")
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -23,6 +24,15 @@ def printable(text: str, keep: str = "") -> str:
 def printable_lines(text: str) -> str:
     """Return several lines with control characters escaped. Line breaks and tabs stay."""
     return printable(text, _KEPT)
+
+
+def remove_controls(text: str) -> str:
+    """Return one line without escape sequences (ECMA-48 CSI: colours) and control characters.
+
+    A job prints them to colour its lines, and a killed one may leave NULs.
+    """
+    text = _ESCAPE_SEQUENCE.sub("", text)
+    return "".join(c for c in text.replace("\t", " ") if c.isprintable())
 
 
 def printable_json(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_profile.kubernetes.kubectl import Object
+from gpu_profile.printable import remove_controls
 
 # A pod does not leave one of these states until the job is changed.
 _HOPELESS = (
@@ -131,9 +132,9 @@ def describe_ending(pod: Object) -> str:
 
 
 def _extract_last_line(message: Any) -> str:  # noqa: ANN401 - the API's own
-    """Return the last line of a termination message, which our scripts write."""
-    lines = str(message or "").strip().splitlines()
-    return lines[-1] if lines else ""
+    """Return the last printable line of a termination message, which our scripts write."""
+    lines = map(remove_controls, str(message or "").splitlines())
+    return ([line.strip() for line in lines if line.strip()] or [""])[-1]
 
 
 def is_deserted(pod: Object) -> bool:

@@ -12,6 +12,7 @@ from gpu_profile import files, process, redact
 from gpu_profile.command import Result
 from gpu_profile.errors import EngineAwayError, GpuProfileError, ReportError
 from gpu_profile.launcher import Launcher
+from gpu_profile.printable import remove_controls
 from gpu_profile.progress import Progress
 
 _TAIL = 1 << 14  # bytes at the log's end that are searched for its last line
@@ -89,14 +90,16 @@ def copy_redacted(source: IO[bytes], target: IO[bytes], secrets: Sequence[str] =
 
 
 def last_line(log: Path) -> str:
-    """Return the last line of the job's own output, otherwise of its starter's, or ""."""
+    """Return the last line of the job's own output, otherwise of its starter's, or "".
+
+    It holds no control characters, and a line of such characters alone is none.
+    """
     with contextlib.suppress(OSError, ReportError):
         with files.open_regular(log) as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL))
             text = file.read().decode(errors="replace")
-        lines = [
-            line for line in re.split(r"[\r\n]+", text) if line.strip() and not _NSYS.match(line)
-        ]
+        every = map(remove_controls, re.split(r"[\r\n]+", text))
+        lines = [line for line in every if line.strip() and not _NSYS.match(line)]
         own = [line for line in lines if not _STARTER.match(line)]
         return (own or lines or [""])[-1].strip()
     return ""

@@ -27,6 +27,28 @@ done"""
 _MARKS = 'cd "$1" && ls -d .ran.* 2>/dev/null; true'
 
 
+def _list_gone(job: Object, job_pods: Sequence[Object]) -> tuple[str, ...]:
+    """Return the workers that are not there, or that the operator made anew behind the launcher.
+
+    The launcher starts after all workers.
+    """
+    began = min((_get_creation(pod) for pod in job_pods if _is_launcher(pod)), default="")
+    made = {pods.get_name(pod): _get_creation(pod) for pod in job_pods}
+    return tuple(
+        name for name in _list_workers(job) if name not in made or (began and made[name] > began)
+    )
+
+
+def _list_workers(job: Object) -> tuple[str, ...]:
+    name = job["metadata"]["name"]
+    workers = int(job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"])
+    return tuple(f"{name}-worker-{n}" for n in range(workers))
+
+
+def _is_launcher(pod: Object) -> bool:
+    return "-launcher" in pods.get_name(pod)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MpiJobLauncher(KubernetesJob):
     """Runs a job as an MPIJob. Workers outlive mpirun (cleanPodPolicy None) for the fetch."""
@@ -42,6 +64,7 @@ class MpiJobLauncher(KubernetesJob):
         leader="-launcher",
         suspend={"runPolicy": {"suspend": True}},
         root_needs=manifests.SSHD_NEEDS,
+        list_gone=_list_gone,
     )
 
     def longest_ending(self, job: Job) -> str:
@@ -81,9 +104,7 @@ class MpiJobLauncher(KubernetesJob):
         container["args"] = [job.name, *quote_literal(words)]
 
     def expected(self, job: Object) -> tuple[str, ...]:
-        name = job["metadata"]["name"]
-        workers = int(job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"])
-        return tuple(f"{name}-worker-{n}" for n in range(workers))
+        return _list_workers(job)
 
     def stop_script(self) -> str:
         return _STOP

@@ -1,8 +1,8 @@
 """Find a job's state from its conditions, then from its pods, then from its events."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from gpu_profile.command import Result, Steps, make_command
@@ -39,7 +39,8 @@ class Kind:
     selector, as in `,training.kubeflow.org/job-role=worker`. The job's exit code is that of the
     pod with `leader` in its name. `suspend` is the patch that makes the job release its pods.
     `holds`: pods wait after the run for the fetch. `root_needs` are the capabilities that workers
-    have as root. `rights_note` is what else `doctor` says of the pods' rights.
+    have as root. `rights_note` is what else `doctor` says of the pods' rights. `list_gone` returns
+    the names of a failed job's pods that were deleted while it ran.
     """
 
     resource: str
@@ -56,6 +57,7 @@ class Kind:
     rights_note: str = ""
     worker_role: str = ""
     speaker_role: str = ""
+    list_gone: Callable[[Object, Sequence[Object]], Sequence[str]] = lambda _job, _pods: ()
 
     @property
     def selector(self) -> str:
@@ -146,7 +148,10 @@ def get_job_status(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps
         return JobStatus(state=JobState.RUNNING if writing else JobState.SUCCEEDED, exit_code=0)
     if kind.failed in holds:
         leader = _find_leader(kind, job)
-        return _make_failed_status(leader, holds[kind.failed], job_pods, stopped=stopped)
+        status = _make_failed_status(leader, holds[kind.failed], job_pods, stopped=stopped)
+        gone = ", ".join(kind.list_gone(job, job_pods))
+        what = f"{gone} went away while the job ran: {status.reason}".rstrip(": ")
+        return replace(status, reason=what) if gone and not stopped else status
     if kind.suspended in holds:
         state = JobState.CANCELLED if stopped else JobState.PENDING
         return JobStatus(state=state, reason="" if stopped else "suspended: waits in a queue")

@@ -54,6 +54,19 @@ def test_failure_says_the_launchers_last_line_and_code() -> None:
     assert "noise" not in found.reason
 
 
+def test_workers_that_were_deleted_are_named_and_no_control_character() -> None:
+    """mpirun's last line is NULs where its ssh to a worker ends."""
+    launcher = ended("train-1-launcher-x", 1, "\x1b[31mlost a daemon\x1b[0m\n\x00\x00\n")
+    launcher["metadata"]["creationTimestamp"] = "2026-11-21T03:00:05Z"
+    anew = pod("train-1-worker-1", "Pending")
+    anew["metadata"]["creationTimestamp"] = "2026-11-21T03:00:09Z"
+    found = status(answer(mpijob("Failed")), items(launcher, anew))
+    names = "train-1-worker-0, train-1-worker-1 went away while the job ran: train-1-launcher-x: "
+    assert found.reason == f"{names}exit code 1: Error: lost a daemon"
+    alone = status(answer(mpijob("Failed")), items(ended("train-1-launcher-x", 1, "\x00")))
+    assert "\x00" not in alone.reason
+
+
 def test_running_needs_the_launcher_too() -> None:
     assert status(answer(mpijob()), items(LAUNCHER, *WORKERS)).state is JobState.RUNNING
     only_workers = status(answer(mpijob()), items(*WORKERS), items(), NOW)

@@ -43,6 +43,7 @@ Generated:
         ("srun: error: n1: task 0: Killed\nGenerated:\n", "srun: error: n1: task 0: Killed"),
         ("why\nGenerated:\n    /wd/a b #1/rank0.h.nsys-rep\n", "why"),
         ("one\ntwo \n\n", "two"),
+        ("\x1b[1;31mred\x1b[0m\u202e\x9b2Jend\n\x00\x00\n\x07\n", "redend"),
         ("nsys 2025.3.1 from PATH: /a\nwhy\nsrun: error: n1: task 0: Exited with …\n", "why"),
         (
             "slurmstepd-n1: error: pyxis:     [ERROR] No such file: /a.sqsh\n"
