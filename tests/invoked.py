@@ -3,11 +3,12 @@
 import sys
 from pathlib import Path
 
-from gpu_profile import process
-from gpu_profile.command import Command, Result
+from gpu_profile.command import Result
 from gpu_profile.settings.places import ROOT
+from tests.forked import run_python, start_python
 
-INVOKE = (sys.executable, "-m", "invoke", "--search-root", str(ROOT))
+_MODULE = ("-m", "invoke", "--search-root", str(ROOT))
+INVOKE = (sys.executable, *_MODULE)
 
 
 def argv(*words: str, directory: Path) -> tuple[str, ...]:
@@ -15,9 +16,14 @@ def argv(*words: str, directory: Path) -> tuple[str, ...]:
     return ("env", f"--chdir={directory}", *INVOKE, *words)
 
 
+def start_invoke(*words: str, directory: Path, **env: str) -> Result:
+    """Run it to its end in a new Python. Settings of `env` win over those of .env."""
+    return start_python((*_MODULE, *words), directory, env)
+
+
 def invoke(*words: str, directory: Path, **env: str) -> Result:
-    """Run it to its end. Settings of `env` win over those of .env."""
-    return process.run(Command(argv=argv(*words, directory=directory), env=env))
+    """Run it to its end in a child of the fork server, with the result of start_invoke."""
+    return run_python((*_MODULE, *words), directory, env)
 
 
 def reporting_here(directory: Path) -> Path:

@@ -1,11 +1,10 @@
 """A copy of the project in a directory of a test's own, to which a test adds a file."""
 
 import shutil
-import sys
 from pathlib import Path
 
-from gpu_profile import process
-from gpu_profile.command import Command, Result
+from gpu_profile.command import Result
+from tests.forked import run_python, start_python
 
 ROOT = Path(__file__).resolve().parents[1]
 _LEFT_OUT = shutil.ignore_patterns(
@@ -21,15 +20,14 @@ def copy_project(directory: Path) -> Path:
 
 
 def invoke_copy(project: Path, *words: str, **env: str) -> Result:
-    """Run a verb of the copy, whose .env and whose modules it reads."""
-    return _run(project, "invoke", *words, **env)
+    """Run a verb of the copy, whose .env and whose modules it reads.
+
+    All files of the copy's modules must be there at the first call.
+    """
+    return run_python(("-m", "invoke", *words), project, env, project)
 
 
 def run_tests_of_copy(project: Path, *words: str, **env: str) -> Result:
     """Run pytest in the copy."""
-    return _run(project, "pytest", "-q", "-n0", "-p", "no:cacheprovider", *words, **env)
-
-
-def _run(project: Path, module: str, *words: str, **env: str) -> Result:
-    argv = ("env", f"--chdir={project}", sys.executable, "-m", module, *words)
-    return process.run(Command(argv=argv, env={"PYTHONPATH": str(project), **env}))
+    pytest = ("-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider")
+    return start_python((*pytest, *words), project, {"PYTHONPATH": str(project), **env})

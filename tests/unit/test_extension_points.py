@@ -15,11 +15,6 @@ REPORT = ROOT / "tests/data/h200x4-ddp/all-ranks-one-report.sqlite.gz"
 RANK = ROOT / "tests/data/h200x4-ddp/rank0.sqlite.gz"
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copy_project(tmp_path_factory.mktemp("extension"))
-
-
 def run(project: Path, *words: str) -> str:
     result = invoke_copy(project, *words)
     assert result.returncode == 0, result.said
@@ -82,35 +77,27 @@ TOY_SETTINGS = (
 )
 
 
-@pytest.fixture(scope="module")
-def with_component(project: Path) -> Path:
-    (project / "gpu_profile/components/toy.py").write_text(TOY_COMPONENT)
-    script = project / "Container-Root/setup.d/65-toy.sh"
-    script.write_text("#!/usr/bin/env bash\nset -euo pipefail\ninstall -d /opt/toy\n")
-    return project
-
-
 def make_flags(*settings: str) -> tuple[str, ...]:
     return tuple(word for setting in (*TOY_SETTINGS, *settings) for word in ("--set", setting))
 
 
-def test_a_component_has_settings(with_component: Path) -> None:
-    assert json.loads(run(with_component, "config", "--format", "json"))["TOY_VERSION"] == {
+def test_a_component_has_settings(project: Path) -> None:
+    assert json.loads(run(project, "config", "--format", "json"))["TOY_VERSION"] == {
         "value": "v1.0",
         "source": "default",
     }
-    template = run(with_component, "config", "--format", "env")
+    template = run(project, "config", "--format", "env")
     assert "# --- Toy, which plays\n# the toy\nINSTALL_TOY=false\n" in template
 
 
-def test_a_component_is_a_stage_of_the_dockerfile(with_component: Path) -> None:
-    text = run(with_component, "render", *make_flags())
+def test_a_component_is_a_stage_of_the_dockerfile(project: Path) -> None:
+    text = run(project, "render", *make_flags())
     assert "FROM base AS toy\n" in text
     assert "setup.d/65-toy.sh" in text
     assert 'ENV TOY_HOME="/opt/toy"' in text
     assert '"--version=toy=cat /opt/toy/version"' in text
     assert 'LABEL io.github.gpu-profile.toy-version="v1.0"' in text
-    assert "AS toy" not in run(with_component, "render", *make_flags("INSTALL_TOY=false"))
+    assert "AS toy" not in run(project, "render", *make_flags("INSTALL_TOY=false"))
 
 
 SOURCES = b"the toy's sources"
@@ -137,18 +124,18 @@ def archive_url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         server.shutdown()
 
 
-def test_the_lock_has_the_checksum_of_a_component(with_component: Path, archive_url: str) -> None:
-    run(with_component, "lock", *make_flags(f"TOY_URL={archive_url}"))
-    text = (with_component / "gpu-profile.lock").read_text()
-    (with_component / "gpu-profile.lock").unlink()
+def test_the_lock_has_the_checksum_of_a_component(project: Path, archive_url: str) -> None:
+    run(project, "lock", *make_flags(f"TOY_URL={archive_url}"))
+    text = (project / "gpu-profile.lock").read_text()
+    (project / "gpu-profile.lock").unlink()
     assert f"pinned TOY_SHA256 = {sha256(SOURCES).hexdigest()}" in text
 
 
-def test_a_component_refuses_what_it_does_not_work_with(with_component: Path) -> None:
-    refusal = invoke_copy(with_component, "render", *make_flags("BASE_IMAGE=debian:11"))
+def test_a_component_refuses_what_it_does_not_work_with(project: Path) -> None:
+    refusal = invoke_copy(project, "render", *make_flags("BASE_IMAGE=debian:11"))
     assert refusal.returncode == 2
     assert "Toy 1.0 does not run on Debian 11: its library is too new (example.org" in refusal.said
-    refusal = invoke_copy(with_component, "render", *make_flags("INSTALL_MPI=false"))
+    refusal = invoke_copy(project, "render", *make_flags("INSTALL_MPI=false"))
     assert refusal.returncode == 2
     assert "INSTALL_TOY needs INSTALL_MPI" in refusal.said
 
@@ -177,22 +164,16 @@ TOY_SUM = Analysis("toy_sum", _collect, _merge, doc="GPU operations of each rank
 '''
 
 
-@pytest.fixture(scope="module")
-def with_table(project: Path) -> Path:
-    (project / "gpu_profile/analysis/our_tables/toy_sum.py").write_text(TOY_TABLE)
-    return project
-
-
-def test_a_table_is_listed(with_table: Path) -> None:
-    lines = run(with_table, "stats", "--list").splitlines()
+def test_a_table_is_listed(project: Path) -> None:
+    lines = run(project, "stats", "--list").splitlines()
     (line,) = [line for line in lines if line.startswith("toy_sum ")]
     assert line.split(maxsplit=2)[1:] == ["gpu-profile", "GPU operations of each rank, counted"]
 
 
 @pytest.mark.parametrize("form", ["text", "csv", "json"])
-def test_a_table_is_printed_in_each_format(with_table: Path, form: str) -> None:
+def test_a_table_is_printed_in_each_format(project: Path, form: str) -> None:
     words = ("stats", "--table", "toy_sum", "--report", str(REPORT), "--format", form)
-    text = run(with_table, *words)
+    text = run(project, *words)
     if form == "json":
         assert [row["Rank"] for row in json.loads(text)["toy_sum"]] == [0, 1, 2, 3]
     else:
@@ -229,35 +210,39 @@ RULE = FindingRule(
 
 
 @pytest.fixture(scope="module")
-def with_finding(project: Path) -> Path:
-    (project / "gpu_profile/analysis/findings/rules/toy.py").write_text(TOY_FINDING)
-    return project
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy with the toys."""
+    copy = copy_project(tmp_path_factory.mktemp("extension"))
+    (copy / "gpu_profile/components/toy.py").write_text(TOY_COMPONENT)
+    script = copy / "Container-Root/setup.d/65-toy.sh"
+    script.write_text("#!/usr/bin/env bash\nset -euo pipefail\ninstall -d /opt/toy\n")
+    (copy / "gpu_profile/analysis/our_tables/toy_sum.py").write_text(TOY_TABLE)
+    (copy / "gpu_profile/analysis/findings/rules/toy.py").write_text(TOY_FINDING)
+    return copy
 
 
-def test_a_finding_is_told_with_its_evidence(with_finding: Path) -> None:
+def test_a_finding_is_told_with_its_evidence(project: Path) -> None:
     words = ("diagnose", "--report", str(RANK))
-    assert "toy on 0: play\n   - it has 19 steady steps\n" in run(with_finding, *words)
-    findings = json.loads(run(with_finding, *words, "--format", "json"))
+    assert "toy on 0: play\n   - it has 19 steady steps\n" in run(project, *words)
+    findings = json.loads(run(project, *words, "--format", "json"))
     (toy,) = [finding for finding in findings if finding["kind"] == "toy"]
     assert (toy["ranks"], toy["cause"], toy["advice"]) == ([0], "play", "Go on playing.")
 
 
-def test_a_finding_has_its_title_on_the_page(with_finding: Path, tmp_path: Path) -> None:
+def test_a_finding_has_its_title_on_the_page(project: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    run(with_finding, "html", "--report", str(RANK), "--output", str(page))
+    run(project, "html", "--report", str(RANK), "--output", str(page))
     assert ". Steps to play with</span>" in page.read_text()
 
 
-def test_pages_are_generated_with_what_was_added(
-    with_component: Path, with_table: Path, with_finding: Path
-) -> None:
+def test_pages_are_generated_with_what_was_added(project: Path) -> None:
     renewal = run_tests_of_copy(
-        with_table, "tests/unit/test_readme.py", "-k", "generated_parts", GOLDEN="write"
+        project, "tests/unit/test_readme.py", "-k", "generated_parts", GOLDEN="write"
     )
     assert renewal.returncode == 0, renewal.said
-    tables = (with_table / "docs/reading.md").read_text()
+    tables = (project / "docs/reading.md").read_text()
     assert "| `toy_sum` | GPU operations of each rank, counted |" in tables
-    settings = (with_component / "docs/settings.md").read_text()
+    settings = (project / "docs/settings.md").read_text()
     assert "| `TOY_VERSION` | `v1.0` | tag of the toy |" in settings
-    findings = (with_finding / "docs/findings.md").read_text()
+    findings = (project / "docs/findings.md").read_text()
     assert "| `toy` | `play` | a rank has steps |" in findings

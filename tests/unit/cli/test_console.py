@@ -1,14 +1,13 @@
 """The console command `gpu-profile`, and the verbs in another project's tasks.py."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from gpu_profile import __version__, process
-from gpu_profile.command import Command, Result
-from gpu_profile.settings.places import ROOT
+from gpu_profile import __version__
+from gpu_profile.command import Result
+from tests.forked import run_python
 from tests.invoked import invoke
 
 OWN_TASKS = """
@@ -28,20 +27,17 @@ def run_console(*words: str, directory: Path) -> Result:
     """Run what a wheel installs as `gpu-profile`."""
     script = directory / "gpu-profile"
     script.write_text("from gpu_profile.cli.start import main\nmain()\n")
-    argv = ("env", f"--chdir={directory}", sys.executable, str(script), *words)
-    return process.run(Command(argv=argv, env=make_environment(directory)))
+    return run_python((str(script), *words), directory, make_environment(directory))
 
 
 def make_environment(home: Path) -> dict[str, str]:
     """The variables of a user whose configuration and state are below `home`."""
-    places = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
-    return {"PYTHONPATH": str(ROOT), **places}
+    return {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
 
 
 def run_own_tasks(*words: str, directory: Path) -> Result:
     (directory / "tasks.py").write_text(OWN_TASKS)
-    argv = ("env", f"--chdir={directory}", sys.executable, "-m", "invoke", *words)
-    return process.run(Command(argv=argv, env=make_environment(directory)))
+    return run_python(("-m", "invoke", *words), directory, make_environment(directory))
 
 
 def test_the_command_has_every_verb_but_the_clone_s(tmp_path: Path) -> None:

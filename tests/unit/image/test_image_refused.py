@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import process
-from gpu_profile.command import Command, Result
-from tests.invoked import INVOKE
+from gpu_profile.command import Result
+from gpu_profile.settings.places import ROOT
+from tests.invoked import invoke
 
 SETTINGS = ("BASE_IMAGE=example.com/base:1", "NSYS_SOURCE=base", "INSTALL_TORCH=none", "TORCH_URL=")
 
@@ -77,8 +77,7 @@ def _build(tmp_path: Path, engine: str, *options: str) -> Result:
         (tools / "docker").write_text(f"#!/usr/bin/env bash\n{engine}\n")
         (tools / "docker").chmod(0o755)
     words = [word for setting in (*SETTINGS, *options) for word in ("--set", setting)]
-    argv = (*INVOKE, "build", "--unlocked", *words)
-    return process.run(Command(argv=argv, env={"PATH": str(tools)}), timeout_s=60)
+    return invoke("build", "--unlocked", *words, directory=ROOT, PATH=str(tools))
 
 
 @pytest.mark.parametrize(("engine", "code", "said"), REFUSALS.values(), ids=REFUSALS.keys())

@@ -1,7 +1,6 @@
 """No verb follows what a job left in its run directory, or opens a file there that could be one."""
 
 import gzip
-import os
 import re
 import shutil
 import subprocess
@@ -10,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile import process
+from gpu_profile.command import Command
 from gpu_profile.settings.places import ROOT
-from tests.invoked import INVOKE
+from tests.invoked import argv, invoke
 
 REPORT = ROOT / "tests" / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
 HELP = ROOT / "tests" / "data" / "nsys-help" / "2023.4.txt"
@@ -53,10 +54,13 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def invoke(place: Path, *words: str, before: tuple[str, ...] = ()) -> str:
-    argv = [*before, "env", f"--chdir={place}", *INVOKE, *words]
-    env = {**os.environ, "REPORT_DIR": str(place / "runs"), "NSYS": str(place / "nsys")}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True)
+def run_verb(place: Path, *words: str, before: tuple[str, ...] = ()) -> str:
+    env = {"REPORT_DIR": str(place / "runs"), "NSYS": str(place / "nsys")}
+    if before:
+        command = Command(argv=(*before, *argv(*words, directory=place)), env=env)
+        done = process.run(command)
+    else:
+        done = invoke(*words, directory=place, **env)
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout + done.stderr
 
@@ -80,7 +84,7 @@ def assert_untouched(place: Path) -> None:
 
 
 def test_links_for_every_name_change_nothing_elsewhere(place: Path) -> None:
-    invoke(place, *PROFILE, "true")
+    run_verb(place, *PROFILE, "true")
     (run,) = (place / "runs").iterdir()
     for verb in ("html", "timeline", "stats", "fetch --job=train", "status --job=train", "reports",
                  "logs --job=train", "stop --job=train", "diagnose"):  # fmt: skip
@@ -88,7 +92,7 @@ def test_links_for_every_name_change_nothing_elsewhere(place: Path) -> None:
             if path.is_symlink():
                 path.unlink()
         plant(run, place / "victim")
-        invoke(place, *verb.split())
+        run_verb(place, *verb.split())
         assert_untouched(place)
     assert (run / "run.json").is_file()
 
@@ -105,7 +109,9 @@ def test_links_that_the_job_makes_change_nothing_elsewhere(place: Path) -> None:
         "    os.symlink(sys.argv[2] + '/' + name.replace('output.log', 'authorized_keys'), path)\n"
         "print('its own words', flush=True)\n"
     )
-    said = invoke(place, *PROFILE, sys.executable, "-c", script, f"{place}/runs", f"{place}/victim")
+    said = run_verb(
+        place, *PROFILE, sys.executable, "-c", script, f"{place}/runs", f"{place}/victim"
+    )
     assert_untouched(place)
     (run,) = (path for path in (place / "runs").iterdir() if path.is_dir())
     assert "its own words" in (run / "output.log").read_text(), said
@@ -133,7 +139,7 @@ def strace(tmp_path: Path) -> tuple[Path, tuple[str, ...]]:
     """The file for a trace of every open, and the words before a command that make it."""
     trace = tmp_path / "trace"
     calls = ("-e", "trace=open,openat,openat2,creat")
-    words = ("strace", "-f", "-qq", "-s", "4096", *calls, "-o", str(trace))
+    words = ("strace", "-f", "--seccomp-bpf", "-qq", "-s", "4096", *calls, "-o", str(trace))
     if not shutil.which("strace") or subprocess.run([*words, "true"]).returncode:
         pytest.skip("strace cannot trace here")
     return trace, words
@@ -150,7 +156,7 @@ def test_no_file_of_a_run_is_opened_for_writing_where_a_link_could_lie(
         *(("scrub", f"--output={place}/runs/copies"), ("logs", "--job=train")),
         ("compare", "--base=train", "--new=train", f"--output={place}/runs/compare.txt"),
     ):
-        invoke(place, *words, before=before)
+        run_verb(place, *words, before=before)
         found |= unsafe_opens(trace, place / "runs")
     assert (place / "runs" / "compare.txt").exists()
     assert list((place / "runs" / "copies").iterdir())

@@ -1,0 +1,137 @@
+"""Python programs of a project in children of a fork server, which has imported its modules."""
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from gpu_profile import process
+from gpu_profile.command import Command, Result
+from gpu_profile.settings.places import ROOT
+from tests.fork_server import Call
+
+Server: TypeAlias = "subprocess.Popen[bytes]"
+_START_VARIABLES = ("PYTHON", "LC_", "LANG")
+"""Variables that Python reads when it starts begin with one of these."""
+
+
+def start_python(words: Sequence[str], directory: Path, env: Mapping[str, str]) -> Result:
+    """Run `python WORDS` to its end in a new Python."""
+    argv = ("env", f"--chdir={directory}", sys.executable, *words)
+    return process.run(Command(argv=argv, env=env))
+
+
+def run_python(
+    words: Sequence[str], directory: Path, env: Mapping[str, str], project: Path = ROOT
+) -> Result:
+    """Run `python -m MODULE …` or `python SCRIPT …` in a child of the project's fork server.
+
+    The result is that of start_python, which runs it where a child would be no substitute: with
+    other variables that Python reads when it starts, or where the system has no pidfd_open.
+    """
+    environ = {**os.environ, **env}
+    variables = _choose_start_variables(os.environ)
+    if not hasattr(os, "pidfd_open") or _choose_start_variables(environ) != variables:
+        return start_python(words, directory, env)
+    call = Call(
+        words=words,
+        directory=str(directory.absolute()),
+        environ=environ,
+        umask=_read_umask(),
+    )
+    return _fork(*_start_server(project, tuple(variables.items())), call)
+
+
+def _choose_start_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name.startswith(_START_VARIABLES)}
+
+
+def _read_umask() -> int:
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
+@functools.cache
+def _start_server(
+    project: Path, environ: tuple[tuple[str, str], ...]
+) -> tuple[Server, socket.socket]:
+    """Start a server of this process, whose Python has these variables, and open its socket."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        server = subprocess.Popen(
+            (sys.executable, "-m", "tests.fork_server", str(theirs.fileno())),
+            cwd=project,
+            env={**dict(environ), **dict.fromkeys(process.MATH_THREADS, "1")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+    atexit.register(_end_server, server, ours)
+    return server, ours
+
+
+def _end_server(server: Server, requests: socket.socket) -> str:
+    """Return what the server wrote to stderr: nothing, or its traceback."""
+    requests.close()
+    return server.communicate()[1].decode(errors="replace")
+
+
+@contextlib.contextmanager
+def _open_pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    read, write = os.pipe()
+    with (
+        os.fdopen(read, "rb", buffering=0) as reader,
+        os.fdopen(write, "wb", buffering=0) as writer,
+    ):
+        yield reader, writer
+
+
+def _fork(server: Server, requests: socket.socket, call: Call) -> Result:
+    with contextlib.ExitStack() as stack:
+        content = stack.enter_context(tempfile.TemporaryFile("w+"))
+        json.dump(asdict(call), content)
+        content.seek(0)
+        (stdin, no_input), *outputs = [stack.enter_context(_open_pipe()) for _ in range(4)]
+        readers, writers = zip(*outputs, strict=True)
+        answers, *streams = readers
+        sent = (content, writers[0], stdin, *writers[1:])
+        socket.send_fds(requests, [b"call"], [file.fileno() for file in sent])
+        for file in (no_input, *writers):
+            file.close()
+        if not (pid := answers.readline()):
+            raise RuntimeError(_end_server(server, requests))
+        try:
+            stdout, stderr = _read_streams(streams)
+            return Result(returncode=int(answers.readline()), stdout=stdout, stderr=stderr)
+        except BaseException:
+            os.killpg(int(pid), signal.SIGKILL)
+            raise
+
+
+def _read_streams(streams: list[IO[bytes]]) -> list[str]:
+    """Read all pipes as they fill, to their ends."""
+    content = {stream.fileno(): bytearray() for stream in streams}
+    with selectors.DefaultSelector() as selector:
+        for number in content:
+            selector.register(number, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select():
+                chunk = os.read(key.fd, 1 << 16)
+                content[key.fd] += chunk
+                if not chunk:
+                    selector.unregister(key.fd)
+    return [data.decode(errors="replace") for data in content.values()]
