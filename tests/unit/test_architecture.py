@@ -1,11 +1,10 @@
 """Which folder may import which, who may use which library, and how large things may grow."""
 
 import ast
+import functools
 import statistics
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-import pytest
 
 from gpu_profile.declared.launchers import LAUNCHERS
 
@@ -74,13 +73,21 @@ def test_a_floor_is_a_folder_or_a_file_at_the_root() -> None:
     assert files == {path.stem for path in PACKAGE.glob("*.py")}
 
 
-def _imports(path: Path) -> Iterator[str]:
+@functools.cache
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _imports(path: Path) -> frozenset[str]:
     """Each imported module or name, dotted: `gpu_profile.errors.GpuProfileError`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    names: set[str] = set()
+    for node in ast.walk(_parse(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
 
 
 def _our_imports(path: Path) -> set[str]:
@@ -96,14 +103,17 @@ def _id(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_id)
-def test_imports_point_down(path: Path) -> None:
+def _imports_up(path: Path) -> set[str]:
     if path.name == "__init__.py" and not _our_imports(path):
-        return
+        return set()
     own = unit(_module_of(path))
-    assert not {
+    return {
         name for name in _our_imports(path) if unit(name) != own and FLOOR[unit(name)] >= FLOOR[own]
     }
+
+
+def test_imports_point_down() -> None:
+    assert {_id(path): names for path in MODULES if (names := _imports_up(path))} == {}
 
 
 def _import_graph(modules: Mapping[str, Path]) -> dict[str, set[str]]:
@@ -161,23 +171,22 @@ def test_scripts_run_where_the_package_is_not() -> None:
     assert {path: imports for path in SCRIPTS if (imports := _our_imports(path))} == {}
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "analysis").rglob("*.py")), ids=_id)
-def test_analysis_knows_no_launcher(path: Path) -> None:
-    assert {name.split(".")[1] for name in _our_imports(path)} <= ANALYSIS_NEEDS
+def test_analysis_knows_no_launcher() -> None:
+    paths = (PACKAGE / "analysis").rglob("*.py")
+    units = {_id(path): {name.split(".")[1] for name in _our_imports(path)} for path in paths}
+    assert {path: names for path, names in units.items() if names - ANALYSIS_NEEDS} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_id)
-def test_each_foreign_library_has_one_user(path: Path) -> None:
-    libraries = {name.split(".")[0] for name in _imports(path)}
-    assert {
-        library
-        for library, users in LIBRARY_USERS.items()
-        if library in libraries and _id(path) not in users
-    } == set()
+def test_each_foreign_library_has_one_user() -> None:
+    users = {
+        (library, _id(path))
+        for path in MODULES
+        for library in {name.split(".")[0] for name in _imports(path)} & LIBRARY_USERS.keys()
+    }
+    assert {use for use in users if use[1] not in LIBRARY_USERS[use[0]]} == set()
 
 
-@pytest.mark.parametrize("name", LAUNCHERS)
-def test_no_launcher_imports_another(name: str) -> None:
+def _imported_launchers(name: str) -> set[str]:
     (path,) = [
         path
         for path in (PACKAGE / "launchers").rglob("*.py")
@@ -185,7 +194,11 @@ def test_no_launcher_imports_another(name: str) -> None:
     ]
     launchers = [name for name in _imports(path) if name.startswith("gpu_profile.launchers.")]
     words = {word for imported in launchers for word in imported.split(".")[2:]}
-    assert not words & set(LAUNCHERS) - {name}
+    return words & set(LAUNCHERS) - {name}
+
+
+def test_no_launcher_imports_another() -> None:
+    assert {name: others for name in LAUNCHERS if (others := _imported_launchers(name))} == {}
 
 
 def test_no_folder_is_crowded() -> None:
@@ -194,7 +207,7 @@ def test_no_folder_is_crowded() -> None:
 
 
 def _functions(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(_parse(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{path}:{node.lineno} {node.name}", (node.end_lineno or 0) - node.lineno + 1
 

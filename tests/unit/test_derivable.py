@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.cli.table import VERBS
-from gpu_profile.components.component import Component
 from gpu_profile.components.table import COMPONENTS
 from gpu_profile.declared.launchers import LAUNCHER_KEYS, LAUNCHERS
 from gpu_profile.settings.settings import KEYS
@@ -28,41 +25,50 @@ def word(name: str) -> str:
     return name.rpartition(".")[2].replace("-", "_")
 
 
-@pytest.mark.parametrize("name", [verb.name for verb in VERBS])
-def test_a_verb_is_the_function_of_its_name_in_the_file_of_its_name(name: str) -> None:
-    (path,) = PACKAGE.glob(f"verbs/*/{word(name)}.py")
-    assert f"\ndef {word(name)}(" in path.read_text(encoding="utf-8")
+def read_one(pattern: str) -> str:
+    """Return the text of the only file of the package with such a path, or nothing."""
+    paths = list(PACKAGE.glob(pattern))
+    return paths[0].read_text(encoding="utf-8") if len(paths) == 1 else ""
 
 
-@pytest.mark.parametrize("name", [*ANALYSES, *OURS])
-def test_a_table_is_the_constant_of_its_name_in_the_file_of_its_name(name: str) -> None:
-    (path,) = PACKAGE.glob(f"analysis/*_tables/**/{name}.py")
-    assert f"\n{name.upper()} = " in path.read_text(encoding="utf-8")
-    table = {**ANALYSES, **OURS}[name]
-    assert (table.name, "\n" in table.doc, bool(table.doc)) == (name, False, True)
+def test_a_verb_is_the_function_of_its_name_in_the_file_of_its_name() -> None:
+    words = [word(verb.name) for verb in VERBS]
+    assert [w for w in words if f"\ndef {w}(" not in read_one(f"verbs/*/{w}.py")] == []
 
 
-@pytest.mark.parametrize("kind", RULES)
-def test_a_finding_is_the_rule_in_the_file_of_its_kind(kind: str) -> None:
-    path = PACKAGE / f"analysis/findings/rules/{kind}.py"
-    assert "\nRULE = FindingRule(" in path.read_text(encoding="utf-8")
+def test_a_table_is_the_constant_of_its_name_in_the_file_of_its_name() -> None:
+    tables = {**ANALYSES, **OURS}
+    constants = {name: f"\n{name.upper()} = " for name in tables}
+    texts = {name: read_one(f"analysis/*_tables/**/{name}.py") for name in tables}
+    assert [name for name in tables if constants[name] not in texts[name]] == []
+    assert {name: table.name for name, table in tables.items()} == {name: name for name in tables}
+    assert [name for name, table in tables.items() if not table.doc or "\n" in table.doc] == []
 
 
-@pytest.mark.parametrize("name", LAUNCHERS)
-def test_a_launcher_is_the_class_in_the_file_of_its_name(name: str) -> None:
-    places = (f"{name}.py", f"{name}/launcher.py", f"kubernetes/{name}.py")
+def test_a_finding_is_the_rule_in_the_file_of_its_kind() -> None:
+    texts = {kind: read_one(f"analysis/findings/rules/{kind}.py") for kind in RULES}
+    assert [kind for kind, text in texts.items() if "\nRULE = FindingRule(" not in text] == []
+
+
+def derive_class(launcher: str) -> tuple[str, str]:
+    """Return the module and the name, in small letters, of a launcher's class."""
+    places = (f"{launcher}.py", f"{launcher}/launcher.py", f"kubernetes/{launcher}.py")
     (path,) = [place for place in places if (PACKAGE / "launchers" / place).exists()]
-    launcher = LAUNCHERS[name].load_class()
-    assert launcher.__module__ == f"gpu_profile.launchers.{path[:-3].replace('/', '.')}"
-    assert launcher.__name__.lower() == f"{name}launcher"
+    return f"gpu_profile.launchers.{path[:-3].replace('/', '.')}", f"{launcher}launcher"
 
 
-@pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
-def test_a_component_is_the_constant_in_the_file_of_its_name(component: Component) -> None:
-    path = PACKAGE / f"components/{word(component.name)}.py"
-    assert "\nCOMPONENT = Component(" in path.read_text(encoding="utf-8")
-    (script,) = (ROOT / "Container-Root/setup.d").glob(f"[0-9][0-9]-{component.name}.sh")
-    assert script.name == component.script
+def test_a_launcher_is_the_class_in_the_file_of_its_name() -> None:
+    classes = {name: row.load_class() for name, row in LAUNCHERS.items()}
+    places = {name: (each.__module__, each.__name__.lower()) for name, each in classes.items()}
+    assert places == {name: derive_class(name) for name in LAUNCHERS}
+
+
+def test_a_component_is_the_constant_in_the_file_of_its_name() -> None:
+    texts = {each.name: read_one(f"components/{word(each.name)}.py") for each in COMPONENTS}
+    assert [name for name, text in texts.items() if "\nCOMPONENT = Component(" not in text] == []
+    scripts = {path.name for path in (ROOT / "Container-Root/setup.d").glob("[0-9][0-9]-*.sh")}
+    names = {each.name: each.script for each in COMPONENTS}
+    assert {script[3:-3]: script for script in scripts}.items() >= names.items()
 
 
 def place_of(setting: str) -> str:
@@ -74,22 +80,24 @@ def place_of(setting: str) -> str:
     return OTHERS.get(setting, "settings" if is_core else max(own, key=len, default="settings"))
 
 
-@pytest.mark.parametrize("name", sorted({key.name for key in (*KEYS, *LAUNCHER_KEYS)}))
-def test_a_setting_is_in_the_file_that_its_first_word_names(name: str) -> None:
-    if name in {key.name for key in LAUNCHER_KEYS}:
-        check_launcher_setting(name)
-        return
-    place = place_of(name)
-    file = "settings/settings.py" if place == "settings" else f"components/{place}.py"
-    text = (PACKAGE / file).read_text(encoding="utf-8")
-    assert f"    {name.lower()}: " in text if place == "settings" else f'"{name}"' in text
+def is_in_its_place(setting: str) -> bool:
+    place = place_of(setting)
+    if place == "settings":
+        return f"    {setting.lower()}: " in read_one("settings/settings.py")
+    return f'"{setting}"' in read_one(f"components/{place}.py")
 
 
-def check_launcher_setting(name: str) -> None:
+def test_a_setting_is_in_the_file_that_its_first_word_names() -> None:
+    launchers = {key.name for key in LAUNCHER_KEYS}
+    settings = {key.name for key in KEYS} - launchers
+    assert [name for name in sorted(settings) if not is_in_its_place(name)] == []
+    assert [name for name in sorted(launchers) if not is_launcher_setting(name)] == []
+
+
+def is_launcher_setting(name: str) -> bool:
     """SLURM_TIME is the field `time` of declared/slurm_settings.py; TOY_SHELL is in its row."""
     first, _, field = name.lower().partition("_")
     family = {"kube": "kubernetes"}.get(first, first)
-    path = PACKAGE / f"declared/{family}_settings.py"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    rows = (PACKAGE / "declared/launchers.py").read_text(encoding="utf-8")
-    assert f"    {field}: " in text if text else f'name="{name}"' in rows
+    text = read_one(f"declared/{family}_settings.py")
+    rows = read_one("declared/launchers.py")
+    return f"    {field}: " in text if text else f'name="{name}"' in rows

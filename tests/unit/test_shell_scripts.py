@@ -7,8 +7,6 @@ failed 21 times in 1,500 runs. GNU grep also ends at its first match when it wri
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("inv", ".ci", "Container-Root", "k8s", "tests/image", "tests/live")
 _SHELL = re.compile(rb"\A#!.*\b(ba)?sh\b|^# shellcheck shell=|/bin/bash\b", re.MULTILINE)
@@ -47,45 +45,37 @@ def test_the_scripts_are_looked_at() -> None:
     }
 
 
-@pytest.mark.parametrize("path", scripts(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_reader_of_a_pipe_ends_early(path: Path) -> None:
-    assert not early_readers(path.read_text()), (
-        'take the text first: [[ $(ldd "$file") == *libmpi* ]]'
-    )
+def test_no_reader_of_a_pipe_ends_early() -> None:
+    """Take the text first: [[ $(ldd "$file") == *libmpi* ]]."""
+    readers = {str(path): early_readers(path.read_text()) for path in scripts()}
+    assert {path: lines for path, lines in readers.items() if lines} == {}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        'ldd "$file" | grep -q libmpi',
-        'ldd "$file" | grep -Fqx libmpi',
-        'ldd "$file" | grep -v a | grep -i -q libmpi',
-        'ldd "$file" |\n    grep -q libmpi',
-        'ldd "$file" \\\n    | grep -q libmpi',
-        'ldd "$file" 2>&1 |& grep --quiet libmpi',
-        'ldd "$file" | grep -m1 libmpi',
-        'ldd "$file" | grep libmpi >/dev/null',
-        "sort names | head -n 1",
-        "sort names | sed 1q",
-        "sort names | awk '{ print $1; exit }'",
-        "sort names | read -r first",
-    ],
+EARLY = (
+    'ldd "$file" | grep -q libmpi',
+    'ldd "$file" | grep -Fqx libmpi',
+    'ldd "$file" | grep -v a | grep -i -q libmpi',
+    'ldd "$file" |\n    grep -q libmpi',
+    'ldd "$file" \\\n    | grep -q libmpi',
+    'ldd "$file" 2>&1 |& grep --quiet libmpi',
+    'ldd "$file" | grep -m1 libmpi',
+    'ldd "$file" | grep libmpi >/dev/null',
+    "sort names | head -n 1",
+    "sort names | sed 1q",
+    "sort names | awk '{ print $1; exit }'",
+    "sort names | read -r first",
 )
-def test_a_reader_that_ends_early_is_refused(line: str) -> None:
-    assert early_readers(f"set -euo pipefail\n{line}\n")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "[ -e mark ] || grep -qs . mark",
-        'grep -q libmpi <<<"$libraries"',
-        "# ldd | grep -q libmpi fails now and then",
-        'head -n 5 "$file" | tr -d x',
-        "sort names | sed -n 1p",
-        "sort names | grep -c libmpi",
-        "sort names | while read -r name; do :; done",
-    ],
+WHOLE = (
+    "[ -e mark ] || grep -qs . mark",
+    'grep -q libmpi <<<"$libraries"',
+    "# ldd | grep -q libmpi fails now and then",
+    'head -n 5 "$file" | tr -d x',
+    "sort names | sed -n 1p",
+    "sort names | grep -c libmpi",
+    "sort names | while read -r name; do :; done",
 )
-def test_a_reader_of_the_whole_text_is_not(line: str) -> None:
-    assert not early_readers(line)
+
+
+def test_readers_that_end_early_are_refused_and_others_are_not() -> None:
+    assert [line for line in EARLY if not early_readers(f"set -euo pipefail\n{line}\n")] == []
+    assert [line for line in WHOLE if early_readers(line)] == []

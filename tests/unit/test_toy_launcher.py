@@ -241,6 +241,6 @@ def test_tests_of_the_copy_hold_with_it(project: Path) -> None:
         project,
         *("tests/unit/test_architecture.py", "tests/unit/verbs/test_no_launcher_by_name.py"),
         *("tests/unit/declared/test_launchers.py", "tests/unit/test_derivable.py"),
-        *("-k", "toy or launcher or TOY or imports_point_down"),
+        *("-k", "launcher or setting or imports_point_down"),
     )
     assert held.returncode == 0, held.stdout[-3000:]
