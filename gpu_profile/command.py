@@ -66,7 +66,9 @@ Steps: TypeAlias = Generator[Command, Result, T]
 runs nothing: process.drive does."""
 
 
-_QUESTIONS = {"docker": Command(argv=("docker", "version"))}
+ENGINE = "docker"
+"""The program of the container engine's command line."""
+_QUESTIONS = {ENGINE: Command(argv=(ENGINE, "version"))}
 
 
 def find_question(command: Command) -> Command | None:
@@ -80,3 +82,8 @@ def find_question(command: Command) -> Command | None:
 
 def make_command(*argv: str, stdin: str = "", **env: str) -> Command:
     return Command(argv=argv, stdin=stdin, env=env)
+
+
+def make_engine_command(*argv: str) -> Command:
+    """Return a command of the container engine: `image`, `inspect`, …"""
+    return make_command(ENGINE, *argv)

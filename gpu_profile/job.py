@@ -4,15 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, get_args
 
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.declared.kinds import MOST_RANKS
 from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import SettingsError
-
-LauncherName: TypeAlias = str
-"""The name of a row in declared/launchers.py, such as `slurm`."""
 
 Annotate = Literal["none", "steps", "modules", "ops"]
 ANNOTATE_LEVELS: tuple[Annotate, ...] = get_args(Annotate)
@@ -98,7 +95,7 @@ class Job:
 class Handle:
     """The address of a job: `slurm://1234`, `mpijob://namespace/name`."""
 
-    launcher: LauncherName
+    launcher: str
     id: str
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import ToolError
-from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.remote_host import RemoteHost
 from gpu_profile.settings.settings import Settings
 
@@ -101,7 +101,7 @@ class Launcher(Protocol):
     """Whether a job runs on one machine only: True for docker, host and ssh."""
 
     @property
-    def name(self) -> LauncherName:
+    def name(self) -> str:
         """The launcher's name in `--on` and in handles: `slurm` in `slurm://1234`."""
 
     @property

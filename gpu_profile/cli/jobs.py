@@ -5,20 +5,20 @@ from pathlib import Path
 
 from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Handle, LauncherName
+from gpu_profile.job import Handle
 from gpu_profile.launcher import Launcher
 from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.settings import Settings
 
 
-def load_launcher(name: LauncherName) -> type[Launcher]:
+def load_launcher(name: str) -> type[Launcher]:
     """Return the launcher's class. Only its own module is imported."""
     launcher: type[Launcher] = LAUNCHERS[name].load_class()
     return launcher
 
 
-def launcher_of(name: LauncherName, settings: Settings) -> Launcher:
+def launcher_of(name: str, settings: Settings) -> Launcher:
     return load_launcher(name).from_settings(settings)
 
 

@@ -25,11 +25,14 @@ class InstalledVersion:
 
     `command` is a line of sh; the first version number that it prints counts, as in `nsys
     --version`. Nothing printed means not installed. `setting` is the key that pins the version.
+    `in_bases`: base images bring this program too, so every image is asked for it, not only one
+    with the component.
     """
 
     name: str
     command: str
     setting: str = ""
+    in_bases: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -149,11 +149,12 @@ COMPONENT = Component(
         ),
     ),
     installed=(
-        InstalledVersion(name="libfabric", command="fi_info --version"),
+        InstalledVersion(name="libfabric", command="fi_info --version", in_bases=True),
         InstalledVersion(
             name="efa_installer",
             command=f"sed -n 's/.*EFA installer version: //p' {_OPT}/efa_installed_packages",
             setting="EFA_VERSION",
+            in_bases=True,
         ),
     ),
     version_of=lambda values, _: (

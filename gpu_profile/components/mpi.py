@@ -44,7 +44,7 @@ COMPONENT = Component(
             "INSTALL_MPI", "Open MPI, with an SSH server for multi-node jobs", default=True
         ),
     ),
-    installed=(InstalledVersion(name="mpi", command="mpirun --version"),),
+    installed=(InstalledVersion(name="mpi", command="mpirun --version", in_bases=True),),
     version_of=_version,
     rules=(
         Rule(

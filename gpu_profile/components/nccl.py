@@ -92,6 +92,10 @@ COMPONENT = Component(
             follows_base=True,
         ),
     ),
-    installed=(InstalledVersion(name="nccl", command=_PRINT_VERSION, setting="NCCL_VERSION"),),
+    installed=(
+        InstalledVersion(
+            name="nccl", command=_PRINT_VERSION, setting="NCCL_VERSION", in_bases=True
+        ),
+    ),
     compiles_cuda=lambda values: values["NCCL_SOURCE"] == "source",
 )

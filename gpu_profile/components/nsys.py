@@ -99,7 +99,11 @@ COMPONENT = Component(
             ),
         ),
     ),
-    installed=(InstalledVersion(name="nsys", command="nsys --version", setting="NSYS_VERSION"),),
+    installed=(
+        InstalledVersion(
+            name="nsys", command="nsys --version", setting="NSYS_VERSION", in_bases=True
+        ),
+    ),
     version_of=lambda values, _: (
         parse_version(str(values["NSYS_VERSION"])) if values["NSYS_SOURCE"] == "nvidia" else None
     ),

@@ -120,8 +120,12 @@ COMPONENT = Component(
         ),
     ),
     installed=(
-        InstalledVersion(name="torch", command=by_python_package("torch"), setting="TORCH_VERSION"),
-        InstalledVersion(name="nvtx", command=by_python_package("nvtx"), setting="NVTX_VERSION"),
+        InstalledVersion(
+            name="torch", command=by_python_package("torch"), setting="TORCH_VERSION", in_bases=True
+        ),
+        InstalledVersion(
+            name="nvtx", command=by_python_package("nvtx"), setting="NVTX_VERSION", in_bases=True
+        ),
     ),
     copied_first=True,
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_profile import process
-from gpu_profile.command import make_command
+from gpu_profile.command import make_engine_command
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.probe import SOCKET_ADVICE
 from gpu_profile.errors import ToolError
@@ -91,7 +91,7 @@ def _address() -> dict[str, Any]:
     if "base_url" in client_options:
         return client_options
     with contextlib.suppress(ToolError):  # no docker CLI here: the default socket
-        shown = process.run(make_command("docker", "context", "show"))
+        shown = process.run(make_engine_command("context", "show"))
         context = docker.context.ContextAPI.get_context(shown.stdout.strip() or "default")
         if shown.returncode == 0 and context and context.Host:
             return {"base_url": context.Host, "tls": context.TLSConfig or False}

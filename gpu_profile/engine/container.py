@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_profile.command import Command, Result, Steps, make_command
+from gpu_profile.command import ENGINE, Command, Result, Steps, make_command, make_engine_command
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine.probe import SOCKET_ADVICE
 from gpu_profile.errors import (
@@ -133,7 +133,7 @@ def list_placement_options(settings: Settings) -> tuple[str, ...]:
 def inspect_container(name: str) -> Command:
     """Return the command that prints a container's State and, on a second line, its labels."""
     both = "--format={{json .State}}\n{{json .Config.Labels}}"
-    return make_command("docker", "container", "inspect", both, name)
+    return make_engine_command("container", "inspect", both, name)
 
 
 def get_variables(name: str) -> Steps[dict[str, str]]:
@@ -141,7 +141,7 @@ def get_variables(name: str) -> Steps[dict[str, str]]:
 
     Raises EngineAwayError if the engine does not answer for two minutes.
     """
-    words = ("docker", "container", "inspect", "--format={{json .Config.Env}}", name)
+    words = (ENGINE, "container", "inspect", "--format={{json .Config.Env}}", name)
     answer = yield from ask_patiently(make_command(*words))
     if "no such container" in answer.stderr.lower():
         return {}
@@ -191,7 +191,7 @@ def start_detached(run: Command, name: str, *, again: str, name_in_use: str) -> 
     if result.returncode and _NAME_IN_USE in result.stderr:
         raise NameTakenError(f"starting {name}: {_extract_reason(result)}", name_in_use)
     if result.returncode:
-        yield make_command("docker", "container", "rm", "--force", name)
+        yield make_engine_command("container", "rm", "--force", name)
     check_engine_result(result, f"starting {name}")
 
 
@@ -207,11 +207,11 @@ def start_container(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) 
     if state:
         _refuse_foreign(name, labels)
         check_engine_result(
-            (yield make_command("docker", "container", "rm", name)), f"removing {name}"
+            (yield make_engine_command("container", "rm", name)), f"removing {name}"
         )
     own = Mount(source=settings.report_dir.absolute() / name, target=f"{REPORTS_INSIDE}/{name}")
     run = make_command(
-        *("docker", "run", "--detach", "--pull=never", f"--name={name}"),
+        *(ENGINE, "run", "--detach", "--pull=never", f"--name={name}"),
         f"--label={CONTAINER_LABEL}={name}",
         *(mount_option(own), *list_placement_options(settings), *gpus),
         *shlex.split(settings.port_map),
@@ -227,11 +227,11 @@ def start_container(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) 
 
 
 def execute_in_container(name: str, argv: tuple[str, ...], *, terminal: bool) -> Command:
-    return make_command("docker", "exec", *(["-it"] if terminal else []), name, *argv)
+    return make_engine_command("exec", *(["-it"] if terminal else []), name, *argv)
 
 
 def follow_logs(name: str, *, follow: bool) -> Command:
-    return make_command("docker", "logs", *(["--follow"] if follow else []), name)
+    return make_engine_command("logs", *(["--follow"] if follow else []), name)
 
 
 def require_container(name: str, *, running: bool) -> Steps[None]:
@@ -253,8 +253,8 @@ def stop_container(name: str) -> Steps[str]:
     if state is None:
         return f"{name} does not run"
     _refuse_foreign(name, labels)
-    check_engine_result((yield make_command("docker", "stop", name)), f"stopping {name}")
-    check_engine_result((yield make_command("docker", "container", "rm", name)), f"removing {name}")
+    check_engine_result((yield make_engine_command("stop", name)), f"stopping {name}")
+    check_engine_result((yield make_engine_command("container", "rm", name)), f"removing {name}")
     return f"{name} stopped"
 
 

@@ -2,42 +2,39 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.command import ENGINE, Command, Steps, make_command, make_engine_command
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import container
 from gpu_profile.job import Mount
-
-CLIENT = "docker"
-"""The program of the engine's command line."""
 
 
 def make_program_words(image: ImageRef, mounts: Sequence[Mount], *argv: str) -> tuple[str, ...]:
     """Return the words that run one program of the image, with mounts and no network."""
     return (
-        *(CLIENT, "run", "--rm", "--pull=never", "--network=none"),
+        *(ENGINE, "run", "--rm", "--pull=never", "--network=none"),
         *(*map(container.mount_option, mounts), str(image), *argv),
     )
 
 
 def ask_server_version() -> Command:
-    return make_command(CLIENT, "version", "--format={{.Server.Version}}")
+    return make_engine_command("version", "--format={{.Server.Version}}")
 
 
 def get_image_id(image: str) -> Steps[str]:
     """Return the image's id, such as `sha256:0f3c…`. Raises ToolError if there is no image."""
-    inspect_result = yield make_command(CLIENT, "image", "inspect", "--format={{.Id}}", image)
+    inspect_result = yield make_engine_command("image", "inspect", "--format={{.Id}}", image)
     return container.check_engine_result(inspect_result, f"looking for {image}").stdout.strip()
 
 
 def read_image_file(image: str, path: str) -> Steps[str]:
     """Return the text of a file in the image, such as its manifest."""
-    read = make_command(CLIENT, "run", "--rm", "--network=none", image, "cat", path)
+    read = make_engine_command("run", "--rm", "--network=none", image, "cat", path)
     return container.check_engine_result((yield read), f"reading the manifest of {image}").stdout
 
 
 def count_gpus() -> Steps[int]:
     """Return this machine's number of GPUs, or 0 if the engine has no `nvidia` runtime."""
-    info = yield make_command(CLIENT, "info", "--format={{json .Runtimes}}")
+    info = yield make_engine_command("info", "--format={{json .Runtimes}}")
     if '"nvidia"' not in container.check_engine_result(info, "asking the engine").stdout:
         return 0
     listed = yield make_command("nvidia-smi", "--list-gpus")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from gpu_profile.command import Command, Result, Steps, make_command
+from gpu_profile.command import ENGINE, Command, Result, Steps, make_command
 from gpu_profile.declared.version import parse_version
 
 OLDEST = Version("23.0")
@@ -59,12 +59,10 @@ class Engine:
 
 def probe_engine() -> Steps[Engine]:
     """Ask the client, the engine and buildx. Missing ones are empty fields, never errors."""
-    version = yield _make_shell_command("docker version --format '{{json .}}'")
-    buildx = yield _make_shell_command("docker buildx version")
-    info_result = yield _make_shell_command("docker info --format '{{json .}}'")
-    endpoint = yield _make_shell_command(
-        "docker context inspect --format '{{.Endpoints.docker.Host}}'"
-    )
+    version = yield _ask_engine("version --format '{{json .}}'")
+    buildx = yield _ask_engine("buildx version")
+    info_result = yield _ask_engine("info --format '{{json .}}'")
+    endpoint = yield _ask_engine("context inspect --format '{{.Endpoints.docker.Host}}'")
     rootless = yield _make_shell_command(
         'socket=$XDG_RUNTIME_DIR/docker.sock; [ ! -S "$socket" ] || echo "$socket"'
     )
@@ -84,6 +82,10 @@ def probe_engine() -> Steps[Engine]:
         rootless="name=rootless" in (info.get("SecurityOptions") or []),
         rootless_socket=rootless.stdout.strip(),
     )
+
+
+def _ask_engine(words: str) -> Command:
+    return _make_shell_command(f"{ENGINE} {words}")
 
 
 def _make_shell_command(line: str) -> Command:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.command import Command, Steps, make_engine_command
 from gpu_profile.components.table import COMPONENTS
 from gpu_profile.declared.auto_setting import ProbeAnswers
 from gpu_profile.declared.base_name import is_embedded
@@ -92,8 +92,8 @@ def _list_undecided(settings: Settings) -> set[str]:
 
 def _read_recorded(settings: Settings, undecided: set[str]) -> Steps[dict[str, str]]:
     form = f'{{{{index .Config.Labels "{DECIDED}"}}}}'
-    inspect_result = yield make_command(
-        "docker", "image", "inspect", "--format", form, str(settings.image_ref)
+    inspect_result = yield make_engine_command(
+        "image", "inspect", "--format", form, str(settings.image_ref)
     )
     try:
         recorded = json.loads(inspect_result.stdout) if inspect_result.returncode == 0 else {}
@@ -110,7 +110,7 @@ def _probe_choices(settings: Settings, missing: set[str]) -> Steps[ProbeAnswers]
     # Without a password, which an argument of curl would show to all users: any answer counts.
     plain = {url: split_url(url).plain for url in urls}
     statuses = yield probe_urls([*plain.values()], settings)
-    info = yield make_command("docker", "info", "--format", "{{json .Runtimes}}")
+    info = yield make_engine_command("info", "--format", "{{json .Runtimes}}")
     lines = (line.partition(" ") for line in statuses.stdout.splitlines())
     answered = {url.rstrip("/") for code, _, url in lines if code != "000"}
     return ProbeAnswers(

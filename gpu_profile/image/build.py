@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.command import ENGINE, Command, Steps, make_engine_command
 from gpu_profile.components.requirements import SECRET
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import dockerfile
@@ -67,7 +67,7 @@ def _read_files(context: str, directory: Path) -> Iterator[bytes]:
 def is_built(name: str, inputs: str, base_digest: str) -> Steps[bool]:
     """Return whether the engine's image of this name has the same inputs and the same base."""
     labels = " ".join(f'{{{{index .Config.Labels "{label}"}}}}' for label in (INPUTS, BASE))
-    inspect_result = yield make_command("docker", "image", "inspect", f"--format={labels}", name)
+    inspect_result = yield make_engine_command("image", "inspect", f"--format={labels}", name)
     return (
         inspect_result.returncode == 0
         and inspect_result.stdout.split() == f"{inputs} {base_digest}".split()
@@ -95,7 +95,7 @@ def make_build_command(decided: Decided, downloads: Downloads, options: BuildxOp
     extra = shlex.split(settings.build_opts)
     return Command(
         argv=(
-            *("docker", "buildx", "build", "--file=-"),
+            *(ENGINE, "buildx", "build", "--file=-"),
             f"--tag={image_name(settings, inputs)}",
             *(f"--label={name}={value}" for name, value in _make_labels(decided, inputs).items()),
             *_list_switches(options),

@@ -100,6 +100,7 @@ def collect_facts(settings: Settings, *, manifest: str = "") -> Facts:
     enabled = list_enabled(values)
     versions = {c.name: c.version_of(values, distribution) for c in enabled}
     return Facts(
+        base_image=settings.base_image,
         distribution=distribution,
         cuda=cuda_of(settings.base_image),
         archs=parse_archs(settings.cuda_archs),

@@ -139,7 +139,7 @@ def _format_final(settings: Settings, chosen: tuple[Component, ...]) -> list[str
         "FROM base AS image",
         *(f"COPY --link --from={component.name} /out/ /" for component in _largest_first(chosen)),
         *_format_environment(variables),
-        *_format_merge(tuple(variables)),
+        *_format_merge(chosen, tuple(variables)),
         *_format_assignments("LABEL", collect_labels(settings, chosen)),
         f"COPY --link {_ROOT}/test.d/ /test.d/",
         f"COPY --link {_ROOT}/agent/ {AGENT}/",
@@ -164,13 +164,18 @@ def _format_environment(variables: Mapping[str, str]) -> list[str]:
     return [*_format_assignments("ENV", own), *path]
 
 
-def _format_merge(variables: tuple[str, ...]) -> Iterator[str]:
+def _format_merge(chosen: tuple[Component, ...], variables: tuple[str, ...]) -> Iterator[str]:
     """Return the RUN that merges the stages. `variables` are set for SSH sessions too.
 
     sshd's sessions do not inherit the container's environment. The commands print the versions
-    for the manifest, also of components that only the base image has.
+    for the manifest, also of programs that the base image brings.
     """
-    versions = (version for component in COMPONENTS for version in component.installed)
+    versions = [
+        version
+        for component in COMPONENTS
+        for version in component.installed
+        if component in chosen or version.in_bases
+    ]
     lines = [(f"--version={version.name}={version.command}",) for version in versions]
     yield "RUN \\"
     yield f"    --mount=type=bind,source={_ROOT}/lib,target=/mnt \\"

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 
 from gpu_profile.check import Check
-from gpu_profile.command import Command, Result, Steps, make_command
+from gpu_profile.command import ENGINE, Command, Result, Steps, make_command, make_engine_command
 from gpu_profile.declared.base_name import EMBEDDED_REPOSITORY, is_embedded
 from gpu_profile.engine import distribution
 from gpu_profile.engine.distribution import Distribution
@@ -110,7 +110,7 @@ def find_base(tag: str = "", *, anew: bool = False) -> Steps[BaseImage]:
 
 
 def _read_identity(tag: str) -> Steps[str]:
-    inspect_result = yield make_command("docker", "image", "inspect", "--format", "{{.Id}}", tag)
+    inspect_result = yield make_engine_command("image", "inspect", "--format", "{{.Id}}", tag)
     return inspect_result.stdout.strip() if inspect_result.returncode == 0 else ""
 
 
@@ -121,16 +121,16 @@ def check_age(now: datetime, image_name: str) -> Steps[tuple[Check, ...]]:
     one. The newest counts only if there is no such image yet.
     """
     form = f'--format={{{{index .Config.Labels "{_BASE_LABEL}"}}}}'
-    labelled = yield make_command("docker", "image", "inspect", form, image_name)
+    labelled = yield make_engine_command("image", "inspect", form, image_name)
     name = labelled.stdout.strip()
     if labelled.returncode:
-        listed = yield make_command("docker", "image", "ls", "--quiet", EMBEDDED_REPOSITORY)
+        listed = yield make_engine_command("image", "ls", "--quiet", EMBEDDED_REPOSITORY)
         name = listed.stdout.split()[0] if listed.stdout.split() else ""
     elif not is_embedded(name):
         return ()
     if not name:
         return ()
-    inspected = yield make_command("docker", "image", "inspect", "--format={{json .}}", name)
+    inspected = yield make_engine_command("image", "inspect", "--format={{json .}}", name)
     if inspected.returncode:
         return (
             Check(
@@ -209,7 +209,7 @@ def _list_commands(chosen: Recipe, directory: PurePosixPath) -> tuple[Command, .
             env={"TMPDIR": "/var/tmp", "DPKG_FORCE": "unsafe-io"},
         ),
         make_command(
-            *("docker", "import", "--change", 'CMD ["/bin/bash"]'),
+            *(ENGINE, "import", "--change", 'CMD ["/bin/bash"]'),
             *("--change", f"LABEL org.opencontainers.image.title={EMBEDDED_REPOSITORY}"),
             *("--change", f"LABEL org.opencontainers.image.version={chosen.suite}"),
             *("--change", f'LABEL {SUITES_LABEL}="{chosen.suites}"'),

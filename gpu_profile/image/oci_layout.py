@@ -7,7 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
-from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.command import ENGINE, Command, Steps, make_command, make_engine_command
 from gpu_profile.declared.base_name import is_embedded
 from gpu_profile.errors import ToolError
 from gpu_profile.settings.settings import Settings
@@ -21,9 +21,7 @@ def sees_no_images(settings: Settings) -> Steps[bool]:
     if not is_embedded(settings.base_image):
         return False
     named = _CHOSEN.search(shlex.join(shlex.split(settings.build_opts)))
-    builder_result = yield make_command(
-        "docker", "buildx", "inspect", *([named[1]] if named else [])
-    )
+    builder_result = yield make_engine_command("buildx", "inspect", *([named[1]] if named else []))
     driver = _DRIVER.search(builder_result.stdout)
     return driver is not None and driver[1] != "docker"
 
@@ -34,7 +32,7 @@ def save_layout(base: str, layout: Path) -> Steps[None]:
     for step in (
         make_command("rm", "-rf", str(layout)),
         make_command("mkdir", "-p", str(layout)),
-        Command(argv=("docker", "save", base), stdout_file=archive),
+        Command(argv=(ENGINE, "save", base), stdout_file=archive),
         make_command("tar", f"--directory={layout}", "--extract", f"--file={archive}"),
         make_command("test", "-e", str(layout / "oci-layout")),
         make_command("rm", str(archive)),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.command import ENGINE, Command, Steps, make_command, make_engine_command
 from gpu_profile.errors import ToolError
 from gpu_profile.image.dockerfile import LAYERS
 from gpu_profile.table import Column, Table
@@ -30,7 +30,7 @@ def measure_size(image: str) -> Steps[tuple[Table, Table]]:
     if history.returncode:
         raise ToolError(f"{image} is not here: {history.said}", "`invoke build` makes it")
     label = yield make_command(
-        *("docker", "image", "inspect", "--format"),
+        *(ENGINE, "image", "inspect", "--format"),
         *(f'{{{{index .Config.Labels "{LAYERS}"}}}}', image),
     )
     files_result = yield files_command(image)
@@ -40,12 +40,12 @@ def measure_size(image: str) -> Steps[tuple[Table, Table]]:
 
 def history_command(image: str) -> Command:
     form = "{{.Size}}\t{{.CreatedBy}}"
-    return make_command("docker", "history", "--no-trunc", "--human=false", "--format", form, image)
+    return make_engine_command("history", "--no-trunc", "--human=false", "--format", form, image)
 
 
 def files_command(image: str) -> Command:
     line = f"find / -xdev -type f -printf '%s %p\\n' | sort -rn | head -n {_LARGEST}"
-    return make_command("docker", "run", "--rm", "--network=none", image, "sh", "-c", line)
+    return make_engine_command("run", "--rm", "--network=none", image, "sh", "-c", line)
 
 
 def parse_history(text: str, components: tuple[str, ...]) -> tuple[SizePart, ...]:

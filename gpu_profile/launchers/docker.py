@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from gpu_profile.check import Check
-from gpu_profile.command import Command, Result, Steps, make_command
+from gpu_profile.command import ENGINE, Command, Result, Steps, make_command, make_engine_command
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.doctor import fix_engine
 from gpu_profile.doctor.engine import check_engine
 from gpu_profile.engine import container, image_programs, probe
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import embedded_base
-from gpu_profile.job import REPORTS_INSIDE, Job, LauncherName, Mount, NsysPlan
+from gpu_profile.job import REPORTS_INSIDE, Job, Mount, NsysPlan
 from gpu_profile.launcher import (
     ImageFrom,
     JobState,
@@ -41,7 +41,7 @@ rootless engine maps root to this user."""
 class DockerLauncher(LauncherDefaults):
     """Runs a job in a container with the run id as its name. The container stays until cleanup."""
 
-    name: ClassVar[LauncherName] = "docker"
+    name: ClassVar[str] = "docker"
     images: ClassVar[ImageFrom] = ImageFrom.ENGINE
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.ENGINE})
     reports_inside: ClassVar[str] = REPORTS_INSIDE
@@ -112,7 +112,7 @@ class DockerLauncher(LauncherDefaults):
         if not names:
             return
         question = (
-            *("docker", "run", "--rm", "--pull=never"),
+            *(ENGINE, "run", "--rm", "--pull=never"),
             *map(container.mount_option, job.mounts),
             *([f"--workdir={job.workdir}"] if job.workdir else []),
             *(*self.options, str(self.image), "sh", "-c", own_directory.LIST_ABSENT, "sh", *names),
@@ -126,7 +126,7 @@ class DockerLauncher(LauncherDefaults):
         stand in no process list.
         """
         return (
-            *("docker", "run", "--detach", "--pull=never", f"--name={job.name}"),
+            *(ENGINE, "run", "--detach", "--pull=never", f"--name={job.name}"),
             f"--label={container.RUN_LABEL}={job.name}",
             *([f"--hostname={self.hostname}"] if self.hostname else []),
             *(container.mount_option(mount) for mount in (self._reports(job), *job.mounts)),
@@ -162,7 +162,7 @@ class DockerLauncher(LauncherDefaults):
 
     def stop(self, job_id: str) -> Steps[None]:
         yield from self._require_own(job_id)
-        stop = make_command("docker", "stop", f"--time={_FINALISE_S}", job_id)
+        stop = make_engine_command("stop", f"--time={_FINALISE_S}", job_id)
         stopped = yield from container.ask_patiently(stop)
         container.check_engine_result(stopped, f"stopping {job_id}")
 
@@ -187,7 +187,7 @@ class DockerLauncher(LauncherDefaults):
 
     def cleanup(self, job_id: str) -> Steps[None]:
         yield from self._require_own(job_id)
-        remove = make_command("docker", "container", "rm", "--force", job_id)
+        remove = make_engine_command("container", "rm", "--force", job_id)
         removed = yield from container.ask_patiently(remove)
         container.check_engine_result(removed, f"removing {job_id}")
 
@@ -206,7 +206,7 @@ class DockerLauncher(LauncherDefaults):
 
 def _is_rootless() -> Steps[bool]:
     """Return whether the engine runs as this user, so that a container's root is this user."""
-    question = make_command("docker", "info", "--format={{json .SecurityOptions}}")
+    question = make_engine_command("info", "--format={{json .SecurityOptions}}")
     answer = yield from container.ask_patiently(question)
     return "name=rootless" in container.check_engine_result(answer, "asking the engine").stdout
 

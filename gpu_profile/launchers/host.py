@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from gpu_profile.command import Command, Steps
 from gpu_profile.declared.ssh_settings import SshSettings
-from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobStatus
 from gpu_profile.launchers.agent import job_directory
 from gpu_profile.launchers.one_host import OneHost
@@ -23,7 +23,7 @@ class HostLauncher(OneHost):
     No command needs a shell, so that it works on Windows too.
     """
 
-    name: ClassVar[LauncherName] = "host"
+    name: ClassVar[str] = "host"
     report_dir: Path
     workdir: str = ""
     agent: job_directory.Agent = field(

@@ -11,7 +11,7 @@ from typing import ClassVar
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.agent import job_directory
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
@@ -31,7 +31,7 @@ class SshLauncher(OneHost):
     start at the remote home directory.
     """
 
-    name: ClassVar[LauncherName] = "ssh"
+    name: ClassVar[str] = "ssh"
     address: str
     report_dir: Path
     options: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from gpu_profile.command import Steps, make_command
+from gpu_profile.command import ENGINE, Steps, make_command
 from gpu_profile.declared.base_name import distribution_of
 from gpu_profile.image.downloads import Downloads, parse_pip_options
 from gpu_profile.pins.python_packages import Target
@@ -26,7 +26,7 @@ _ASK = '. /etc/os-release; echo "$ID$VERSION_ID"; python3 --version 2>/dev/null;
 def find_target(base_image: str, architecture: str) -> Steps[Target | None]:
     """Return the target of a base image: as the engine's image says, else as its name says."""
     answer = yield make_command(
-        *("docker", "run", "--rm", "--pull=never", "--network=none", "--entrypoint=sh"),
+        *(ENGINE, "run", "--rm", "--pull=never", "--network=none", "--entrypoint=sh"),
         *(base_image, "-c", _ASK),
     )
     lines = answer.stdout.split("\n") if answer.returncode == 0 else [distribution_of(base_image)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_profile.analysis.store.temporary import TemporaryFolder
-from gpu_profile.command import Command
+from gpu_profile.command import ENGINE, Command
 from gpu_profile.engine.api import Auth
 from gpu_profile.errors import RegistryError
 from gpu_profile.files import PRIVATE, write_atomically
@@ -74,8 +74,8 @@ def _with_ecr_helper(where: Registry, config: dict[str, Any], path: Path) -> Log
 def _docker_login(where: Registry, auth: Auth | None) -> Command:
     """Return the login command. ECR's token is its stdin; for others docker asks the user."""
     if auth is None:
-        return Command(argv=("docker", "login", where.host))
-    words = ("docker", "login", "--username", auth.username, "--password-stdin", where.host)
+        return Command(argv=(ENGINE, "login", where.host))
+    words = (ENGINE, "login", "--username", auth.username, "--password-stdin", where.host)
     return Command(argv=words, stdin=auth.password)
 
 

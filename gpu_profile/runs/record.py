@@ -13,7 +13,7 @@ from typing import Any
 from gpu_profile import files
 from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.job import Handle, LauncherName
+from gpu_profile.job import Handle
 from gpu_profile.runs import job_note, owner, record_fields
 
 RUN_FILE = "run.json"
@@ -47,7 +47,7 @@ class RunRecord:
     """The contents of run.json. Times are in UTC, ISO 8601. `seconds` is by phase."""
 
     id: str
-    launcher: LauncherName
+    launcher: str
     command: tuple[str, ...]
     nsys: tuple[str, ...] = ()
     handle: str = ""

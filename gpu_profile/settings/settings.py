@@ -18,7 +18,7 @@ from gpu_profile.declared.key_fields import (
 )
 from gpu_profile.declared.launchers import LAUNCHER_KEYS, LAUNCHERS
 from gpu_profile.errors import SettingsError, did_you_mean
-from gpu_profile.job import Annotate, LauncherName
+from gpu_profile.job import Annotate
 from gpu_profile.settings import envfile
 from gpu_profile.settings.parse import parse_value
 
@@ -99,7 +99,7 @@ class Settings:
     annotate: Annotate = make_field(
         "steps", "What profile marks in a PyTorch program: steps, also its modules, also operators"
     )
-    launcher: LauncherName = make_field(
+    launcher: str = make_field(
         "docker", "Where profile and test run when --on does not say it", "choice", tuple(LAUNCHERS)
     )
     nsys: str = make_field("", "Path of the nsys to use on hosts; empty finds the newest", "path")

@@ -12,6 +12,7 @@ from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.cli.table import VERBS
+from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.job import Job, NsysPlan, ProfileSpec, Resources
 from gpu_profile.launchers.slurm.sbatch import Script
 from gpu_profile.nsys.help import TYPICAL_HELP
@@ -87,6 +88,7 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
     ("README.md", "verbs"): verbs_table,
     ("docs/settings.md", "settings"): settings_table,
     ("docs/findings.md", "findings"): findings_table,
+    ("docs/glossary.md", "launchers"): lambda: ", ".join(LAUNCHERS),
     ("docs/slurm.md", "sbatch"): sbatch_script,
     ("docs/reading.md", "nsys-tables"): lambda: analyses_table(ANALYSES),
     ("docs/reading.md", "our-tables"): lambda: analyses_table(OURS),
@@ -96,10 +98,11 @@ GENERATED: Mapping[tuple[str, str], Callable[[], str]] = {
 
 def replace_generated(page: str, name: str, text: str) -> str:
     """The page's text with this part made from the code; an error where its two marks are not."""
-    first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
+    first, last = f"<!-- {name} -->", f"<!-- /{name} -->"
     assert text.count(first) == text.count(last) == 1, f"{page} needs {first}{last}"
     before, after = text.partition(first)[0], text.partition(last)[2]
-    return f"{before}{first}{GENERATED[page, name]()}\n{last}{after}"
+    newline = "\n" if after.startswith("\n") else ""  # none for marks inside a line
+    return f"{before}{first}{newline}{GENERATED[page, name]()}{newline}{last}{after}"
 
 
 @pytest.mark.parametrize(("page", "name"), GENERATED)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_profile.command import Result
+from gpu_profile.declared.launchers import LAUNCHERS
 from tests.project_copy import ROOT, copy_project, invoke_copy, run_tests_of_copy
 
 REPORT = ROOT / "tests/data/h200x4-ddp/rank0.sqlite.gz"
@@ -37,7 +38,7 @@ from typing import ClassVar
 from gpu_profile.check import Check
 from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.errors import JobError
-from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import (
     ImageFrom,
     JobState,
@@ -56,7 +57,7 @@ _RUN = 'd=$1; shift; mkdir -p "$d"; "$@" >"$d/output.log" 2>&1; echo $? >"$d/end
 class ToyLauncher(LauncherDefaults):
     """Runs a job below `sh -c`. Its id is the job's directory."""
 
-    name: ClassVar[LauncherName] = "toy"
+    name: ClassVar[str] = "toy"
     images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.NOWHERE})
     one_node: ClassVar[bool] = True
@@ -211,11 +212,11 @@ REFUSED = (
     ((*DRY, "--host=u@h"), "--host is for ssh; this job is for toy. Use --on ssh"),
     (("profile", "--on=host", "--shell=sh"), "--shell is for toy; this job is for host"),
     ((*DRY, "--shell=a b"), "TOY_SHELL is 'a b'. Use a name"),
-    ((*DRY, "--nodes=2"), "jobs of toy are one machine's. Use --on slurm, mpijob"),
+    ((*DRY, "--nodes=2"), "jobs of toy are one machine's. Use --on "),
     ((*DRY, "--image=x"), "--image: this job of toy runs in no container"),
     (("counters", "--on=toy", "--allow"), "counters are a host's. Use --on host"),
     (("test", "--on=toy"), "--on toy runs no image checks"),
-    (("status", "--job=toys://x"), "with a launcher of docker, host, ssh, slurm"),
+    (("status", "--job=toys://x"), f"with a launcher of {', '.join(LAUNCHERS)}, toy"),
 )
 
 

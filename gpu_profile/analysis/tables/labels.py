@@ -1,6 +1,7 @@
 """The texts of nsys' name ids, as nsys' tables print them."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,13 +31,13 @@ COPIES = (
 )
 
 
-def label_ids(database: Database, ids: list[tuple[int, ...]]) -> list[Key]:
+def label_ids(database: Database, ids: Sequence[tuple[int, ...]]) -> list[Key]:
     """The text of each id, as keys of one cell."""
     texts = database.names(np.array([name for (name,) in ids], np.int64))
     return [(texts[name],) for (name,) in ids]
 
 
-def api_labels(database: Database, ids: list[tuple[int, ...]]) -> list[Key]:
+def api_labels(database: Database, ids: Sequence[tuple[int, ...]]) -> list[Key]:
     """The name of each API function, as nsys prints it."""
     return [(API_VERSION.sub("", str(text)),) for (text,) in label_ids(database, ids)]
 

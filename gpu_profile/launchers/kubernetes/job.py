@@ -14,7 +14,7 @@ from gpu_profile.check import Check
 from gpu_profile.command import Command, Steps
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import Interrupted, JobError, SettingsError
-from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import (
     KubernetesCluster,
@@ -57,7 +57,7 @@ class KubernetesJob(LauncherDefaults, ABC):
     exports_in_job: ClassVar[bool] = True
     one_node: ClassVar[bool] = False
     kind: ClassVar[Kind]
-    name: ClassVar[LauncherName]
+    name: ClassVar[str]
     cluster: KubernetesCluster
     options: PodOptions
 

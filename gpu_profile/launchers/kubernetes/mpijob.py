@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from gpu_profile.command import Steps
 from gpu_profile.errors import JobError, SettingsError
-from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import Object, check_kubectl_result, quote_literal
 from gpu_profile.launchers.kubernetes import copy_reports, manifests
@@ -53,7 +53,7 @@ def _is_launcher(pod: Object) -> bool:
 class MpiJobLauncher(KubernetesJob):
     """Runs a job as an MPIJob. Workers outlive mpirun (cleanPodPolicy None) for the fetch."""
 
-    name: ClassVar[LauncherName] = "mpijob"
+    name: ClassVar[str] = "mpijob"
     kind: ClassVar[Kind] = Kind(
         resource="mpijobs.v2beta1.kubeflow.org",
         operator="mpi",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import Object
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
@@ -16,7 +16,7 @@ from gpu_profile.launchers.kubernetes.state import Kind
 class PyTorchJobLauncher(KubernetesJob):
     """Runs a job as a PyTorchJob. The pods wait after the run until their reports are fetched."""
 
-    name: ClassVar[LauncherName] = "pytorchjob"
+    name: ClassVar[str] = "pytorchjob"
     kind: ClassVar[Kind] = Kind(
         resource="pytorchjobs.v1.kubeflow.org",
         operator="training",

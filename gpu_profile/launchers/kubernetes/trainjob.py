@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import Object
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
@@ -20,7 +20,7 @@ _JOB = "jobset.sigs.k8s.io/jobset-name"
 class TrainJobLauncher(KubernetesJob):
     """Runs a job as a TrainJob: one pod a node, which waits until its reports are fetched."""
 
-    name: ClassVar[LauncherName] = "trainjob"
+    name: ClassVar[str] = "trainjob"
     kind: ClassVar[Kind] = Kind(
         resource="trainjobs.v1alpha1.trainer.kubeflow.org",
         operator="trainer",

@@ -17,7 +17,7 @@ from gpu_profile.command import Command, Result, Steps
 from gpu_profile.declared.slurm_settings import SlurmSettings
 from gpu_profile.doctor.host import check_host
 from gpu_profile.errors import GpuProfileError, SettingsError
-from gpu_profile.job import Job, LauncherName, NsysPlan
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobState, JobStatus
 from gpu_profile.launchers.agent import job_directory
 from gpu_profile.launchers.agent.scripts import Scripted
@@ -48,7 +48,7 @@ class SlurmLauncher(Scripted):
     number points to it, because Slurm forgets a job minutes after its end (MinJobAge).
     """
 
-    name: ClassVar[LauncherName] = "slurm"
+    name: ClassVar[str] = "slurm"
     one_node: ClassVar[bool] = False
     one_task_per_gpu: ClassVar[bool] = True
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gpu_profile import files, process
 from gpu_profile.analysis.store.temporary import TemporaryFolder
+from gpu_profile.command import ENGINE
 from gpu_profile.engine import image_programs
 from gpu_profile.errors import ReportError, ToolError
 from gpu_profile.job import Mount
@@ -52,7 +53,7 @@ def _list_exporters(path: Path, folder: Path, settings: Settings) -> list[tuple[
     commands: list[tuple[str, ...]] = [
         (name,) for name in (settings.nsys, process.find_program("nsys")) if name
     ]
-    if process.find_program(image_programs.CLIENT) is None:
+    if process.find_program(ENGINE) is None:
         return commands
     report, place = path.parent.absolute(), folder.absolute()
     mounts = (

@@ -80,6 +80,7 @@ def test_facts_of_settings() -> None:
             NSYS_VERSION="2026.4.1",
         )
     )
+    assert found.base_image == "nvcr.io/nvidia/cuda:13.0.2-devel-ubuntu22.04"
     assert (found.distribution, found.cuda) == ("ubuntu22.04", Version("13.0"))
     assert found.versions == versions(efa="1.50.0", nsys="2026.4.1", mpi="4")
     assert found.archs == (80, 90, 100)

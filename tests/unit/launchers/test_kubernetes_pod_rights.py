@@ -6,14 +6,13 @@ import pytest
 
 from gpu_profile.check import Check
 from gpu_profile.cli.jobs import load_launcher
-from gpu_profile.job import LauncherName
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.pod_rights import explain_rights
 from tests.unit.settings_for import settings_for
 
 
-def explain(launcher: LauncherName, *settings: str) -> dict[str, Check]:
+def explain(launcher: str, *settings: str) -> dict[str, Check]:
     options = PodOptions.from_settings(settings_for(*settings))
     kind = cast("type[KubernetesJob]", load_launcher(launcher)).kind
     return {check.name: check for check in explain_rights(kind, options)}
@@ -48,5 +47,5 @@ def test_the_capabilities_of_a_root_sshd_are_explained() -> None:
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "pytorchjob", "trainjob"])
-def test_no_pod_has_a_token(launcher: LauncherName) -> None:
+def test_no_pod_has_a_token(launcher: str) -> None:
     assert explain(launcher)["pods' API token"].found == "not mounted"

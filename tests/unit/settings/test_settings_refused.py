@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import SettingsError
 from gpu_profile.settings import settings
 
@@ -43,7 +44,7 @@ MALFORMED = {
     "a duplicate": ("IMAGE=a\nVERSION=1\nIMAGE=b\n", "3: IMAGE was set before, on line 1"),
     "not a boolean": ("INSTALL_MPI=yep\n", "1: INSTALL_MPI is 'yep'. Use true or false"),
     "an empty boolean": ("INSTALL_MPI=\n", "1: INSTALL_MPI is ''. Use true or false"),
-    "not a choice": ("LAUNCHER=k8s\n", "1: LAUNCHER is 'k8s'. Use one of docker, host, ssh"),
+    "not a choice": ("LAUNCHER=k8s\n", f"1: LAUNCHER is 'k8s'. Use one of {', '.join(LAUNCHERS)}"),
     "not a component's choice": ("INSTALL_TORCH=gpu\n", "1: INSTALL_TORCH is 'gpu'. Use one of"),
     "a line break": ('RUN_OPTS="a\nb"\n', "1: RUN_OPTS holds a line break"),
     "JSON": ('{"IMAGE": "x"}\n', "1: expected KEY=value"),

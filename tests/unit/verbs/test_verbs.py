@@ -13,6 +13,7 @@ from gpu_profile import process
 from gpu_profile.cli.table import VERBS
 from gpu_profile.cli.verb import Verb
 from gpu_profile.command import Command, Result
+from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.places import ROOT
@@ -83,7 +84,7 @@ def test_a_dry_run_of_counters_shows_the_line_that_would_run(tmp_path: Path) -> 
 
 REFUSALS = {
     "a malformed .env": (("config", "--set", "IMGE=x"), 2, "Did you mean IMAGE?"),
-    "an unknown launcher": (("profile", "--on", "k8s"), 2, "Use one of docker, host"),
+    "an unknown launcher": (("profile", "--on", "k8s"), 2, f"Use one of {', '.join(LAUNCHERS)}"),
     "an open quote": (("profile", "--dry-run", "--nsys-args", "'"), 2, "--nsys-args"),
     "a preset that is none": (("profile", "--dry-run", "--preset", "ful"), 2, "Did you mean full?"),
     "fewer than no nodes": (("profile", "--dry-run", "--nodes=-1"), 2, "--nodes -1 is too small"),

@@ -1,0 +1,27 @@
+"""The program of the engine's command line has its name in one place."""
+
+import ast
+from pathlib import Path
+
+import gpu_profile
+from gpu_profile.command import ENGINE
+
+PACKAGE = Path(gpu_profile.__file__).parent
+NAMES = {
+    "command.py": "the program",
+    "declared/launchers.py": "the launcher's row",
+    "launchers/docker.py": "the launcher's name",
+    "settings/settings.py": "the default of LAUNCHER",
+    "image/oci_layout.py": "the driver of a buildx builder",
+}
+"""Each file that has the word once, and what it means there."""
+
+
+def test_the_engine_program_stands_once() -> None:
+    words = [
+        str(path.relative_to(PACKAGE))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value == ENGINE
+    ]
+    assert words == sorted(NAMES)
