@@ -43,6 +43,23 @@ def match_calls(
     return number
 
 
+@dataclass(frozen=True, eq=False)
+class MessagePairs:
+    """Rows of the kernels with which one rank sends to another, and of the matching receives."""
+
+    sender: int
+    receiver: int
+    sends: IntArray
+    receives: IntArray
+
+
+def pair_messages(ranks: Sequence[Collectives], clock_error_ns: int = 0) -> Iterator[MessagePairs]:
+    """The kernels that send to and receive from each other, of every communicator and two ranks."""
+    for communicator in _communicators(ranks):
+        owners = number_owners(ranks, communicator)
+        yield from _pairs(ranks, owners, communicator, clock_error_ns)
+
+
 def _communicators(ranks: Sequence[Collectives]) -> list[int]:
     """The ids of the communicators, by the start of their first kernel."""
     first: dict[int, int] = {}
@@ -97,16 +114,6 @@ def _shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
     return None
 
 
-@dataclass(frozen=True, eq=False)
-class _Pairs:
-    """Rows of the kernels with which one rank sends to another, and of the matching receives."""
-
-    sender: int
-    receiver: int
-    sends: IntArray
-    receives: IntArray
-
-
 def _match_messages(
     ranks: Sequence[Collectives],
     arrivals: Sequence[Arrivals],
@@ -157,7 +164,7 @@ def number_owners(ranks: Sequence[Collectives], communicator: int) -> dict[int, 
 
 def _pairs(
     ranks: Sequence[Collectives], owners: dict[int, int], communicator: int, clock_error_ns: int
-) -> Iterator[_Pairs]:
+) -> Iterator[MessagePairs]:
     for source, sender in owners.items():
         for target, receiver in owners.items():
             sends = _kernels(ranks[sender], communicator, target, sends=True)
@@ -167,7 +174,7 @@ def _pairs(
             shift = _message_shift(ranks[sender], sends, ranks[receiver], receives, clock_error_ns)
             if shift is not None:
                 one, other = shift
-                yield _Pairs(sender, receiver, sends[0][one], receives[0][other])
+                yield MessagePairs(sender, receiver, sends[0][one], receives[0][other])
 
 
 def _kernels(

@@ -1,0 +1,1 @@
+"""Replay the recorded dependencies of a run, as they were or with a change."""

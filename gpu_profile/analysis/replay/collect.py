@@ -1,0 +1,47 @@
+"""What the replay needs of each report, collected where the report is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from gpu_profile.analysis.activity.cached import activities_of, states_of
+from gpu_profile.analysis.activity.states import RankStates
+from gpu_profile.analysis.multi_report.survey import run_of, survey_report
+from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
+from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
+from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+
+
+@dataclass(frozen=True)
+class ReplayPart:
+    """The graphs and states of one report's ranks; picklable, a few MB."""
+
+    graphs: tuple[RankGraph, ...]
+    states: tuple[RankStates, ...]
+
+
+def collect_replay(database: Database, scope: Scope) -> ReplayPart:
+    """The graph and the states of each rank of a report."""
+    graphs = (
+        build_rank_graph(activity, database, scope.offset_ns)
+        for activity in activities_of(database, scope)
+    )
+    return ReplayPart(tuple(graphs), tuple(states_of(database, scope)))
+
+
+def join_parts(parts: Sequence[ReplayPart], clock_error_ns: int = 0) -> Replay | str:
+    """The replay of all reports; or on one line why there is none."""
+    graphs = list(chain.from_iterable(part.graphs for part in parts))
+    states = list(chain.from_iterable(part.states for part in parts))
+    return prepare_replay(graphs, states, clock_error_ns)
+
+
+def replay_reports(*databases: Database) -> Replay | str:
+    """The replay of one run's reports in this process, for tests and notebooks."""
+    run = run_of([survey_report(database) for database in databases])
+    scopes = run.join([str(database.path) for database in databases])
+    pairs = zip(databases, scopes, strict=True)
+    parts = [collect_replay(database, scope) for database, scope in pairs]
+    return join_parts(parts, run.alignment.residual_ns or 0)

@@ -1,0 +1,145 @@
+"""The chain of dependencies that the steps' time consists of: what would have to be faster."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.step_times import SETTLING
+from gpu_profile.analysis.store.schema import tid_of
+
+HOST, PAUSE, CALL, BLOCKED, QUEUE, LAUNCH, GAP, WAIT, KERNEL, COPY, TRANSFER = (
+    *("host work", "host pause", "CUDA call", "blocking call", "launch queue", "launch latency"),
+    *("gap on the stream", "wait for a stream", "kernel", "copy", "communication"),
+)
+PARTS = (HOST, PAUSE, CALL, BLOCKED, QUEUE, LAUNCH, GAP, WAIT, KERNEL, COPY, TRANSFER)
+
+
+@dataclass(frozen=True, eq=False)
+class CriticalPath:
+    """The nodes on the path, the last one first, and the time (ns) since the one before each.
+
+    `edge` is the row of the edge over which the path comes to the node. `steps`: how many steps
+    the path covers.
+    """
+
+    node: IntArray
+    edge: IntArray
+    length: IntArray
+    steps: int
+
+
+@dataclass(frozen=True)
+class PathPart:
+    """`ms` in each step of one kind (of PARTS), on a thread or stream ("thread 1234", "stream 7"),
+    in one module or NVTX range ("" outside of all).
+    """
+
+    rank: int
+    lane: str
+    part: str
+    place: str
+    ms: float
+
+
+def find_critical_path(graph: RunGraph, time: IntArray) -> CriticalPath:
+    """The path through the steps that measure_steps() counts, given the times of a replay."""
+    best = _find_binding_edges(graph, time)
+    live = np.flatnonzero(graph.live)
+    ends, step = graph.nodes.op_end[live], graph.ops.step[live]
+    first = (graph.steps - 1) // SETTLING
+    node = int(ends[np.argmax(time[ends])])
+    begin = int(time[ends[step <= first]].max())
+    nodes, edges = list[int](), list[int]()
+    sources = graph.edges.source
+    while time[node] > begin and best[node] >= 0:
+        nodes.append(node)
+        edges.append(int(best[node]))
+        node = int(sources[best[node]])
+    path = np.array(nodes, np.int64)
+    rows = np.array(edges, np.int64)
+    length = time[path] - np.maximum(time[sources[rows]], begin)
+    return CriticalPath(path, rows, length, graph.steps - 1 - first)
+
+
+def _find_binding_edges(graph: RunGraph, time: IntArray) -> IntArray:
+    """For each node the edge that was fulfilled last; -1 for a node without edges."""
+    edges = graph.edges
+    reached = np.where(edges.kind == Edge.RUN, time[edges.target], time[edges.source] + edges.lag)
+    # of several edges that are fulfilled at the same time, the first one
+    order = np.lexsort((-np.arange(len(reached)), reached, edges.target))
+    best = np.full(len(time), -1)
+    best[edges.target[order]] = order
+    return best
+
+
+def sum_path(graph: RunGraph, path: CriticalPath) -> list[PathPart]:
+    """The path's parts, the longest first."""
+    sums: dict[tuple[int, str, str, str], int] = {}
+    for rank, lane, part, place, length in _describe_nodes(graph, path):
+        key = (rank, lane, part, place)
+        sums[key] = sums.get(key, 0) + length
+    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    return [PathPart(*key, total / path.steps / 1e6) for key, total in ordered if total]
+
+
+def _describe_nodes(
+    graph: RunGraph, path: CriticalPath
+) -> Iterator[tuple[int, str, str, str, int]]:
+    """(rank, lane, part, place, ns) of each node of the path."""
+    kind, row = _find_rows(graph)
+    edge_kind = graph.edges.kind[path.edge]
+    numbers = zip(path.node.tolist(), edge_kind.tolist(), path.length.tolist(), strict=True)
+    for node, edge, length in numbers:
+        what, index = int(kind[node]), int(row[node])
+        if what >= 4:
+            continue  # an arrival has the time of the operation that arrives
+        if what >= 2:
+            part = _name_op_part(graph, index, edge) if what == 3 else _name_wait(edge)
+            lane = f"stream {graph.streams[graph.ops.stream[index]]}"
+            rank, place = graph.op_rank[index], graph.ops.place[index]
+            yield graph.ranks[rank].rank, lane, part, graph.places[place], length
+            continue
+        lane = f"thread {int(tid_of(np.array(graph.threads[graph.calls.thread[index]])))}"
+        rank = graph.ranks[graph.call_rank[index]].rank
+        place_text = graph.places[graph.calls.place[index]]
+        if what == 1:
+            yield rank, lane, _name_return(edge), place_text, length
+            continue
+        silent = min(int(graph.calls.silent[index]), length)
+        yield rank, lane, PAUSE, place_text, silent
+        yield rank, lane, HOST, place_text, length - silent
+
+
+def _find_rows(graph: RunGraph) -> tuple[NDArray[np.int8], IntArray]:
+    """For each node its kind (0: start of a call, 1: its end, 2: start of an operation, 3: its end,
+    4: arrival) and its row.
+    """
+    kind, row = np.full(len(graph.time), 4, np.int8), np.full(len(graph.time), -1)
+    nodes = graph.nodes
+    for number, own in enumerate((nodes.call_start, nodes.call_end, nodes.op_start, nodes.op_end)):
+        kind[own], row[own] = number, np.arange(len(own))
+    return kind, row
+
+
+def _name_return(edge: int) -> str:
+    if edge in (Edge.RETURN, Edge.STAGED):
+        return BLOCKED
+    return QUEUE if edge == Edge.QUEUE else CALL
+
+
+def _name_wait(edge: int) -> str:
+    if edge == Edge.LAUNCH:
+        return LAUNCH
+    return GAP if edge == Edge.STREAM else WAIT
+
+
+def _name_op_part(graph: RunGraph, op: int, edge: int) -> str:
+    kind = graph.ops.kind[op]
+    if kind == COMMUNICATION:
+        return TRANSFER
+    return KERNEL if kind == COMPUTE else COPY

@@ -1,0 +1,76 @@
+"""Which operations of different ranks wait for each other: collectives and messages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION
+from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives
+from gpu_profile.analysis.activity.comm.match_calls import pair_messages
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.run_graph import Columns
+
+
+@dataclass(frozen=True, eq=False)
+class Meetings:
+    """`group[i]` is the collective of operation `ops[i]`, counted from 0. `pairs` are messages:
+    (operation that sends, operation that receives), of shape (n, 2).
+    """
+
+    ops: IntArray
+    group: IntArray
+    pairs: IntArray
+
+    def mark_members(self, count: int) -> Flags:
+        """A mask over all `count` operations of those that wait for another rank."""
+        marks = np.zeros(count, bool)
+        marks[self.ops] = True
+        marks[self.pairs.ravel()] = True
+        return marks
+
+
+def find_meetings(
+    columns: Columns,
+    collectives: Sequence[Collectives],
+    arrivals: Sequence[Arrivals],
+    clock_error_ns: int = 0,
+) -> Meetings:
+    """The meetings of the operations in the graph; `collectives` and `arrivals` by rank."""
+    places = _place_kernels(columns, [len(own) for own in collectives])
+    pairs = [np.empty((0, 2), np.int64)]
+    for found in pair_messages(collectives, clock_error_ns):
+        sends, receives = places[found.sender][found.sends], places[found.receiver][found.receives]
+        pairs.append(np.stack((sends, receives), axis=1))
+    messages = np.concatenate(pairs)
+    messages = messages[(messages != NONE).all(axis=1)]
+    ops, group = _group_collectives(places, arrivals, np.unique(messages))
+    return Meetings(ops, group, messages)
+
+
+def _place_kernels(columns: Columns, sizes: Sequence[int]) -> list[IntArray]:
+    """For each rank the operation in the graph of each of its communication kernels, or NONE."""
+    places = [np.full(size, NONE) for size in sizes]
+    talks = np.flatnonzero(columns.ops.kind == COMMUNICATION)
+    for rank, place in enumerate(places):
+        own = talks[columns.op_rank[talks] == rank]
+        place[columns.ops.comm[own]] = own
+    return places
+
+
+def _group_collectives(
+    places: Sequence[IntArray], arrivals: Sequence[Arrivals], messages: IntArray
+) -> tuple[IntArray, IntArray]:
+    """(operations, number of their collective), of collectives with at least two members."""
+    ops = np.concatenate(places)
+    group = np.concatenate([own.group for own in arrivals])
+    order = np.concatenate([own.order for own in arrivals])
+    matched = np.concatenate([own.matched for own in arrivals])
+    chosen = np.flatnonzero(matched & (ops != NONE) & ~np.isin(ops, messages))
+    keys = np.stack((group[chosen], order[chosen]), axis=1)
+    _, number, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    number = number.ravel()
+    together = count[number] > 1
+    _, dense = np.unique(number[together], return_inverse=True)
+    return ops[chosen[together]], dense.astype(np.int64)

@@ -1,0 +1,1 @@
+"""What the replay needs of one rank, read where its report is."""

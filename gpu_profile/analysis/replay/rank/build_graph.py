@@ -1,0 +1,231 @@
+"""Build the graph of one rank's window from its activity and its report."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
+from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, find_innermost
+from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
+from gpu_profile.analysis.modules.marks import fold_module
+from gpu_profile.analysis.modules.owners import Owner, find_owners_at
+from gpu_profile.analysis.replay.rank.host_chain import (
+    HostChain,
+    chain_calls,
+    choose_calls,
+    sum_silences,
+)
+from gpu_profile.analysis.replay.rank.links import RawLinks, find_links
+from gpu_profile.analysis.replay.rank.rank_graph import (
+    BEFORE,
+    NONE,
+    Codes,
+    GpuOps,
+    HostCalls,
+    Links,
+    RankGraph,
+    renumber,
+)
+from gpu_profile.analysis.replay.rank.window import Window, choose_window
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import CUDA_EVENT, KERNEL, SYNCHRONIZATION
+
+GRID = ("gridX", "gridY", "gridZ", "blockX")
+MANY_CODES = 32_000  # Codes are int16
+
+
+def build_rank_graph(activity: Activity, database: Database, offset_ns: int) -> RankGraph:
+    """The graph of a window of the rank's steps, on the run's clock; without content and with
+    `why_not` where the recording does not hold what the replay needs.
+    """
+    window = choose_window(activity)
+    if isinstance(window, str):
+        return RankGraph(activity.rank, activity.device, why_not=window)
+    rows = _choose_ops(activity, window)
+    why_not = _find_missing_waits(activity, database, rows)
+    if why_not:
+        return RankGraph(activity.rank, activity.device, why_not=why_not)
+    chain = chain_calls(activity, window)
+    raw = find_links(activity, database, window, rows, chain)
+    keep = choose_calls(activity, chain, raw.linked)
+    return _Builder(activity, window, offset_ns, chain, keep, rows).build(database, raw)
+
+
+def _choose_ops(activity: Activity, window: Window) -> IntArray:
+    """The operations launched in the window, and those launched before that ran in it."""
+    launched = activity.launched
+    runs_in = (launched < window.begin) & (activity.ops.end > window.begin)
+    inside = (launched >= window.begin) & (launched < window.behind)
+    return np.flatnonzero(runs_in | inside)
+
+
+def _find_missing_waits(activity: Activity, database: Database, rows: IntArray) -> str:
+    """Why the waits between streams are not known; "" if they are."""
+    if len(np.unique(activity.ops.stream[rows])) < 2:
+        return ""
+    if not database.has(SYNCHRONIZATION, "eventSyncId"):
+        return "the report holds no waits between its streams"
+    if not database.has(CUDA_EVENT, "eventSyncId"):
+        return "the report holds no recorded events of its streams"
+    return ""
+
+
+class _Builder:
+    """Numbers rows, names, threads, streams and places anew for the window."""
+
+    def __init__(
+        self,
+        activity: Activity,
+        window: Window,
+        offset_ns: int,
+        chain: HostChain,
+        keep: Flags,
+        rows: IntArray,
+    ) -> None:
+        self._activity, self._window, self._offset = activity, window, offset_ns
+        self._chain, self._keep = chain, keep
+        self._kept, self._rows = chain.rows[keep], rows
+        self._names, self._places = _Texts(), _Texts()
+        calls, ops = len(activity.calls.start), len(activity.ops.start)
+        self._call_number = _number(self._kept, calls)
+        self._call_number[:-1] = self._call_number[chain.outer]
+        self._op_number = _number(rows, ops)
+
+    def build(self, database: Database, raw: RawLinks) -> RankGraph:
+        calls, ops = self._make_calls(raw), self._make_ops(database)
+        return RankGraph(
+            self._activity.rank,
+            self._activity.device,
+            self._window.first,
+            self._window.count,
+            calls,
+            ops,
+            self._number_links(raw.links),
+            self._names.texts,
+            self._places.texts,
+            threads=tuple(np.unique(self._activity.calls.thread[self._kept]).tolist()),
+            streams=tuple(np.unique(self._activity.ops.stream[self._rows]).tolist()),
+            contradictions=raw.contradictions,
+            begin=self._window.begin + self._offset,
+        )
+
+    def _make_calls(self, raw: RawLinks) -> HostCalls:
+        calls, rows = self._activity.calls, self._kept
+        start, end = calls.start[rows], np.maximum(calls.end[rows], calls.start[rows] + 1)
+        waits = np.zeros(len(rows), bool)
+        held = self._call_number[raw.held]
+        waits[held[held >= 0]] = True
+        before = np.r_[0, end[:-1]][: len(rows)]
+        middle = np.where(before < start, (before + start) // 2, start)
+        thread = calls.thread[rows]
+        first = np.r_[True, thread[1:] != thread[:-1]][: len(rows)]
+        middle = np.where(first, start, middle)
+        return HostCalls(
+            start=start + self._offset,
+            end=end + self._offset,
+            silent=sum_silences(self._activity, self._window, self._chain, self._keep),
+            thread=np.unique(thread, return_inverse=True)[1].astype(np.int16),
+            name=self._names.add(calls.name[rows], self._activity.names),
+            step=self._window.steps_of(start).astype(np.int16),
+            place=self._places.add(*_find_places(self._activity, thread, middle)),
+            waits=waits,
+        )
+
+    def _make_ops(self, database: Database) -> GpuOps:
+        activity, rows = self._activity, self._rows
+        ops, launched = activity.ops, activity.launched[rows]
+        step = self._window.steps_of(launched)
+        comm = np.cumsum(ops.kind == COMMUNICATION) - 1
+        is_comm = ops.kind[rows] == COMMUNICATION
+        places = _find_places(activity, activity.launcher[rows], launched)
+        return GpuOps(
+            start=ops.start[rows] + self._offset,
+            end=np.maximum(ops.end[rows], ops.start[rows] + 1) + self._offset,
+            bytes=ops.bytes[rows],
+            grid=_load_grids(activity, database, rows),
+            call=np.where(step >= 0, self._call_number[ops.call[rows]], np.int32(NONE)),
+            comm=np.where(is_comm, comm[rows], NONE).astype(np.int32),
+            kind=ops.kind[rows],
+            stream=np.unique(ops.stream[rows], return_inverse=True)[1].astype(np.int16),
+            name=self._names.add(ops.full_name[rows], activity.names),
+            step=np.maximum(step, BEFORE).astype(np.int16),
+            place=self._places.add(*places),
+            pageable=ops.pageable[rows],
+        )
+
+    def _number_links(self, links: Links) -> Links:
+        calls, ops = self._call_number, self._op_number
+        return Links(
+            events=renumber(links.events, ops, ops),
+            returns=renumber(links.returns, ops, calls),
+            handovers=renumber(links.handovers, calls, calls),
+            queue=renumber(links.queue, ops, calls),
+        )
+
+
+class _Texts:
+    """Numbers texts in the order of their first use."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+
+    def add(self, ids: IntArray, texts: Mapping[int, str]) -> Codes:
+        """The code of each id's text."""
+        used, place = np.unique(ids, return_inverse=True)
+        codes = [self._codes.setdefault(texts[int(one)], len(self._codes)) for one in used]
+        return np.minimum(np.array(codes, np.int64), MANY_CODES).astype(np.int16)[place]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(self._codes)
+
+
+def _number(rows: IntArray, size: int) -> Places:
+    """The position of each row in `rows`, else NONE; the extra last cell is NONE."""
+    numbers = np.full(size + 1, NONE, np.int32)
+    numbers[rows] = np.arange(len(rows))
+    return numbers
+
+
+def _find_places(
+    activity: Activity, thread: IntArray, time: IntArray
+) -> tuple[IntArray, Mapping[int, str]]:
+    """The module, phase or NVTX range in which each thread was at each time, and their texts."""
+    owners = find_owners_at(activity, thread, time)
+    if owners is not None:
+        return owners.of_op, {code: _name_owner(one) for code, one in enumerate(owners.owners)}
+    ranges = activity.ranges.of_user()
+    names = np.append(ranges.name, NO_RANGE)[find_innermost(ranges, thread, time)]
+    return names, {NO_RANGE: "", **dict(enumerate(ranges.names))}
+
+
+def _name_owner(owner: Owner) -> str:
+    module = owner.module
+    return fold_module(module) if module.is_real else module.name.strip("()")
+
+
+def _load_grids(activity: Activity, database: Database, rows: IntArray) -> IntArray:
+    """A number of each kernel's grid, by which equal kernels are told; 0 for other operations.
+
+    Only needed where communication runs beside kernels: see contention.py.
+    """
+    grid, ops = np.zeros(len(rows), np.int64), activity.ops
+    if not np.any(ops.kind[rows] == COMMUNICATION) or not database.has(KERNEL, *GRID):
+        return grid
+    columns = ("start", "streamId", "deviceId", "globalPid")
+    table = database.load(KERNEL, *columns, *GRID, sort=False)
+    first, last = int(ops.start[rows].min()), int(ops.start[rows].max())
+    chosen = (table["start"] >= first) & (table["start"] <= last)
+    chosen &= (table["deviceId"] == activity.device) & (table["globalPid"] == activity.process)
+    picks = np.flatnonzero(chosen)
+    number = np.zeros(len(picks), np.int64)
+    for name in GRID:
+        number = number * 1009 + table[name][picks]
+    key = table["start"][picks] * 65536 + table["streamId"][picks]
+    order = np.argsort(key)
+    sought = ops.start[rows] * 65536 + ops.stream[rows]
+    place = np.minimum(np.searchsorted(key[order], sought), max(len(picks) - 1, 0))
+    if len(picks):
+        matches = key[order][place] == sought
+        grid[matches] = number[order][place[matches]]
+    return grid

@@ -1,0 +1,122 @@
+"""The CUDA calls of a process's launching threads in the window, and how the threads take turns."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import SYNC_NAME, Activity
+from gpu_profile.analysis.activity.idle import LONG_GAP_NS, MOST_LONG_GAPS, find_least_stall
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
+from gpu_profile.analysis.replay.rank.rank_graph import make_pairs
+from gpu_profile.analysis.replay.rank.window import Window
+
+ALLOCATION_NAME = re.compile(
+    r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister)(?!.*Async)"
+    r"|cuMem(Alloc|Free|HostAlloc|Create|Map|Unmap|SetAccess|Release)(?!.*Async)"
+)
+HANDOVER_NS = 5_000
+MOST_TURNS = 0.05
+"""The part of calls that follow one of another thread. It is 0.1 to 2.4 % where autograd's thread
+and the main thread hand work to each other, 17 to 49 % where each thread has work of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class HostChain:
+    """`rows`: calls that are in no other call, sorted by thread and start; rows of
+    Activity.calls. `outer`: for each call of the activity the call that holds it, else itself.
+    `is_first`: the first of its thread in `rows`.
+    """
+
+    rows: IntArray
+    outer: IntArray
+    is_first: Flags
+    handovers: Places
+
+
+def chain_calls(activity: Activity, window: Window) -> HostChain:
+    """The calls of the window, thread by thread."""
+    calls = activity.calls
+    launching = list_distinct(calls.thread[np.flatnonzero(activity.asked)])
+    inside = (calls.start >= window.begin) & (calls.start < window.behind)
+    rows = np.flatnonzero(inside & is_among(calls.thread, launching))
+    rows = rows[np.argsort(calls.thread[rows], kind="stable")]
+    is_first = _mark_first(calls.thread[rows])
+    group = np.cumsum(is_first) - 1
+    # by a separate stretch of time for each thread, one running maximum serves all threads
+    apart = int(calls.end[rows].max(initial=0)) + 1
+    reach = np.maximum.accumulate(calls.end[rows] + group * apart)
+    nested = np.r_[False, calls.end[rows][1:] + group[1:] * apart <= reach[:-1]][: len(rows)]
+    holder = np.maximum.accumulate(np.where(nested, 0, np.arange(len(rows))))
+    outer = np.arange(len(calls.start))
+    outer[rows] = rows[holder]
+    rows = rows[~nested]
+    return HostChain(rows, outer, _mark_first(calls.thread[rows]), _find_handovers(activity, rows))
+
+
+def _mark_first(thread: IntArray) -> Flags:
+    return np.asarray(np.r_[True, thread[1:] != thread[:-1]][: len(thread)], np.bool_)
+
+
+def _find_handovers(activity: Activity, rows: IntArray) -> Places:
+    """(call, call of another thread that goes on when it has ended).
+
+    torch's backward runs on a thread of autograd while the main thread waits for it without a CUDA
+    call, and the other way round. None where threads work beside each other.
+    """
+    calls = activity.calls
+    by_start = rows[np.argsort(calls.start[rows], kind="stable")]
+    thread = calls.thread[by_start]
+    if np.mean(thread[1:] != thread[:-1]) > MOST_TURNS if len(thread) > 1 else True:
+        return make_pairs([], [])
+    sources, targets = list[IntArray](), list[IntArray]()
+    for one in list_distinct(thread):
+        own, others = by_start[thread == one], by_start[thread != one]
+        if not len(others):
+            continue
+        others = others[np.argsort(calls.end[others], kind="stable")]
+        before = np.r_[np.iinfo(np.int64).min // 2, calls.end[own[:-1]]]
+        place = np.searchsorted(calls.end[others], calls.start[own], "right") - 1
+        last = others[np.maximum(place, 0)]
+        takes_over = (place >= 0) & (calls.end[last] > before)
+        takes_over &= calls.start[own] - before > HANDOVER_NS
+        sources.append(last[takes_over])
+        targets.append(own[takes_over])
+    if not sources:
+        return make_pairs([], [])
+    return make_pairs(np.concatenate(sources), np.concatenate(targets))
+
+
+def choose_calls(activity: Activity, chain: HostChain, linked: IntArray) -> Flags:
+    """A mask over chain.rows of the calls that the graph keeps: the first of each thread, those
+    that launch, wait or allocate, and those that links name (`linked`, rows of Activity.calls).
+    """
+    calls = activity.calls
+    keep = np.zeros(len(calls.start), bool)
+    for name in (SYNC_NAME, ALLOCATION_NAME):
+        keep |= calls.named(activity.names, name)
+    launched = activity.ops.call
+    keep[chain.outer[launched[launched >= 0]]] = True
+    keep[linked] = True
+    return np.asarray(keep[chain.rows] | chain.is_first, np.bool_)
+
+
+def sum_silences(activity: Activity, window: Window, chain: HostChain, keep: Flags) -> IntArray:
+    """For each kept call the time (ns) of long pauses since the kept call before it.
+
+    Frameworks take 5 to 100 us from one launch to the next; a longer silence is other work. How
+    long is that of an idle gap's cause "stall": see activity/idle.py.
+    """
+    calls = activity.calls
+    start, end = calls.start[chain.rows], calls.end[chain.rows]
+    pause = np.r_[0, start[1:] - end[:-1]][: len(start)]
+    pause[chain.is_first] = 0
+    least = find_least_stall(activity)
+    counts = np.bincount(window.steps_of(start[pause >= least]), minlength=window.count)
+    least = least if np.median(counts) <= MOST_LONG_GAPS else LONG_GAP_NS
+    pause[pause < least] = 0
+    sums = np.r_[0, np.cumsum(pause)]
+    kept = np.flatnonzero(keep)
+    before = np.r_[0, kept[:-1] + 1][: len(kept)]
+    return np.where(chain.is_first[kept], 0, sums[kept + 1] - sums[before])

@@ -1,0 +1,60 @@
+"""Choose the steady steps of one rank that are replayed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.steps import find_steps, first_steady, step_of
+from gpu_profile.analysis.arrays.types import IntArray
+
+MOST_STEPS, LEAST_STEPS = 20, 3
+MOST_OPS = 50_000
+"""A window of more GPU operations takes too long to replay in Python (some 5 us each)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """`count` steps from `first`. `begin` and `behind`: when the host began with the first of them
+    and ended the last one. `lead`: when it began the step before. `edges`: the begin of each step
+    and `behind`. All in ns on the report's clock.
+    """
+
+    first: int
+    count: int
+    lead: int
+    edges: IntArray
+
+    @property
+    def begin(self) -> int:
+        return int(self.edges[0])
+
+    @property
+    def behind(self) -> int:
+        return int(self.edges[-1])
+
+    def steps_of(self, time: IntArray) -> IntArray:
+        """The index in the window of the step at each host time: negative before, `count` after."""
+        return np.searchsorted(self.edges, time, "right") - 1
+
+
+def choose_window(activity: Activity) -> Window | str:
+    """The first steady steps, as many as are replayed; or why there is no window."""
+    steps = find_steps(activity)
+    drop = first_steady(steps.end - steps.start)
+    left = len(steps) - drop
+    if left < LEAST_STEPS:
+        return f"{left} steady steps, the replay needs {LEAST_STEPS}" if left else "no steps"
+    if activity.leader is not None:
+        return "its process drives several GPUs"
+    if len(activity.seams):
+        return "its recording is of several windows"
+    step = step_of(activity.launched, steps.host_start, steps.host_end)
+    sizes = np.cumsum(np.bincount(step[step >= drop] - drop, minlength=left))
+    count = min(MOST_STEPS, int(np.searchsorted(sizes, MOST_OPS, "right")))
+    if count < LEAST_STEPS:
+        return f"{LEAST_STEPS} steps have more than {MOST_OPS} GPU operations"
+    start = steps.host_start[drop : drop + count]
+    end = int(steps.host_end[drop + count - 1]) + 1
+    lead = int(steps.host_start[max(0, drop - 1)])
+    return Window(drop, count, lead, np.r_[start, end])

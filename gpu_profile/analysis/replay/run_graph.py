@@ -1,0 +1,185 @@
+"""The dependency graph of all ranks of a run, on one clock.
+
+Nodes are the start and the end of each CUDA call and of each GPU operation, and the last arrival
+at each collective. `time[node]` is the largest of `time[source] + lag` over the node's edges, plus
+its `delay`, which is what the recording leaves over. Nodes are numbered in recorded order and each
+edge points forward in it, so there are no cycles, and a replay of the unchanged graph gives the
+recorded times.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from enum import IntEnum
+from itertools import chain
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.replay.rank.rank_graph import (
+    BEFORE,
+    NONE,
+    GpuOps,
+    HostCalls,
+    Links,
+    RankGraph,
+)
+
+Part = TypeVar("Part", HostCalls, GpuOps, Links)
+
+
+class Edge(IntEnum):
+    """Why a node waits for another one."""
+
+    THREAD = 0
+    HANDOVER = 1
+    CALL = 2
+    LAUNCH = 3
+    STREAM = 4
+    RUN = 5
+    EVENT = 6
+    ARRIVAL = 7
+    RETURN = 8
+    STAGED = 9
+    QUEUE = 10
+    ROOM = 11
+    """An operation of another stream that ended right then, where nothing else explains a wait."""
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Edges sorted by target. `lag` is in ns. `first[n]`: the row of the first edge into node n;
+    one entry more than nodes.
+    """
+
+    source: IntArray
+    target: IntArray
+    lag: IntArray
+    kind: NDArray[np.int8]
+    first: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """The node of each call's and operation's start and end, and of each collective's arrival."""
+
+    call_start: IntArray
+    call_end: IntArray
+    op_start: IntArray
+    op_end: IntArray
+    arrival: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class RunGraph:
+    """`calls` and `ops` of all ranks, with threads, streams, names, places and rows numbered over
+    the run. `threads` (globalTid) and `streams` (nsys' numbers) are by their
+    number. `time` and `delay` (ns) are by node. `meets`: the operation is a matched collective or
+    message. `work` is the time (ns) that each operation takes without communication beside it;
+    beside it compute takes `stretch` times as long. `steps` is the number of steps.
+    """
+
+    ranks: tuple[RankGraph, ...]
+    calls: HostCalls
+    ops: GpuOps
+    call_rank: IntArray
+    op_rank: IntArray
+    names: tuple[str, ...]
+    places: tuple[str, ...]
+    threads: tuple[int, ...]
+    streams: tuple[int, ...]
+    nodes: Nodes
+    edges: Edges
+    time: IntArray
+    delay: IntArray
+    meets: Flags
+    work: IntArray
+    stretch: NDArray[np.float64]
+    steps: int
+
+    @property
+    def has_source(self) -> Flags:
+        """Whether a node has an edge; nodes without one keep their time."""
+        return np.asarray(np.diff(self.edges.first) > 0, np.bool_)
+
+    @property
+    def live(self) -> Flags:
+        """A mask of the operations launched in the window."""
+        return np.asarray(self.ops.step != BEFORE, np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The calls, operations and links of all ranks in common numbers."""
+
+    calls: HostCalls
+    ops: GpuOps
+    links: Links
+    call_rank: IntArray
+    op_rank: IntArray
+    names: tuple[str, ...]
+    places: tuple[str, ...]
+    threads: tuple[int, ...]
+    streams: tuple[int, ...]
+
+
+def join_columns(graphs: Sequence[RankGraph]) -> Columns:
+    """Number threads, streams, names, places, calls and operations over the run."""
+    names, places = dict[str, int](), dict[str, int]()
+    calls, ops, links = list[HostCalls](), list[GpuOps](), list[Links]()
+    call, op, thread, stream = 0, 0, 0, 0
+    for graph in graphs:
+        own_calls, own_ops, own_links = graph.content
+        name, place = _number_texts(graph.names, names), _number_texts(graph.places, places)
+        calls.append(
+            replace(
+                own_calls,
+                thread=own_calls.thread + thread,
+                name=name[own_calls.name],
+                place=place[own_calls.place],
+            )
+        )
+        ops.append(
+            replace(
+                own_ops,
+                name=name[own_ops.name],
+                place=place[own_ops.place],
+                stream=own_ops.stream + stream,
+                call=np.where(own_ops.call == NONE, NONE, own_ops.call + call).astype(np.int32),
+            )
+        )
+        links.append(_shift_links(own_links, call, op))
+        thread, stream = thread + len(graph.threads), stream + len(graph.streams)
+        call, op = call + len(own_calls.start), op + len(own_ops.start)
+    return Columns(
+        _concatenate(HostCalls, calls),
+        _concatenate(GpuOps, ops),
+        _concatenate(Links, links),
+        np.repeat(np.arange(len(calls)), [len(one.start) for one in calls]),
+        np.repeat(np.arange(len(ops)), [len(one.start) for one in ops]),
+        tuple(names),
+        tuple(places),
+        tuple(chain.from_iterable(graph.threads for graph in graphs)),
+        tuple(chain.from_iterable(graph.streams for graph in graphs)),
+    )
+
+
+def _number_texts(own: Sequence[str], texts: dict[str, int]) -> NDArray[np.int16]:
+    return np.array([texts.setdefault(text, len(texts)) for text in own], np.int16)
+
+
+def _shift_links(links: Links, call: int, op: int) -> Links:
+    return Links(
+        links.events + np.int32(op),
+        links.returns + np.array([op, call], np.int32),
+        links.handovers + np.int32(call),
+        links.queue + np.array([op, call], np.int32),
+    )
+
+
+def _concatenate(kind: type[Part], parts: Sequence[Part]) -> Part:
+    columns = (
+        np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(kind)
+    )
+    return kind(*columns)

@@ -1,0 +1,103 @@
+"""Prepare the replay of a run: join the ranks' graphs, and test the unchanged replay."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION
+from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
+from gpu_profile.analysis.activity.steps import common_steps, warm_up
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.join import join_graphs
+from gpu_profile.analysis.replay.rank.rank_graph import RankGraph, cut_steps
+from gpu_profile.analysis.replay.rank.window import LEAST_STEPS
+from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.simulate import simulate
+from gpu_profile.analysis.replay.step_times import SelfTest, measure_steps, test_replay
+from gpu_profile.analysis.replay.weights import Weights
+
+MOST_OPS, MOST_IN_LEAST_STEPS = 100_000, 400_000
+"""Operations of all ranks: more steps than LEAST_STEPS are replayed up to the first number, no
+steps beyond the second one. An operation takes some 10 us."""
+MOST_UNMATCHED = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A graph whose unchanged replay holds; `test` says how well."""
+
+    graph: RunGraph
+    test: SelfTest
+
+    @cached_property
+    def step_ms(self) -> float:
+        """The recorded step of the window's slowest rank."""
+        return float(measure_steps(self.graph, self.graph.time).max()) / 1e6
+
+    def predict_step(self, weights: Weights) -> float:
+        """The step (ms) of the slowest rank with these weights."""
+        return float(measure_steps(self.graph, simulate(self.graph, weights)).max()) / 1e6
+
+
+def prepare_replay(
+    graphs: Sequence[RankGraph], states: Sequence[RankStates], clock_error_ns: int = 0
+) -> Replay | str:
+    """The replay of the ranks with steps; or on one line why nothing can be predicted.
+
+    `graphs` and `states` are of the same ranks, in any order.
+    """
+    graph_of = {(one.rank, one.device): one for one in graphs}
+    splits = [one for one in split_exposed(states, clock_error_ns) if len(one.states.steps)]
+    if not splits:
+        return "no steps were found"
+    ordered = [graph_of[one.rank, one.states.device] for one in splits]
+    for one in ordered:
+        if one.why_not:
+            return f"rank {one.rank}: {one.why_not}"
+    cut = _cut_to_common(ordered, splits)
+    if isinstance(cut, str):
+        return cut
+    parts = [split.states.collectives for split in splits], [split.arrivals for split in splits]
+    graph = join_graphs(cut, *parts, clock_error_ns)
+    return _test_graph(graph)
+
+
+def _cut_to_common(
+    graphs: Sequence[RankGraph], splits: Sequence[RankSplit]
+) -> list[RankGraph] | str:
+    """The graphs with the steady steps that all windows have."""
+    steps = [split.states.steps for split in splits]
+    common, drop = common_steps(steps), warm_up(steps)
+    pairs = list(zip(graphs, common, strict=True))
+    low = max(drop, *(graph.first - first for graph, (first, _) in pairs))
+    high = min(min(graph.first + graph.count, end) - first for graph, (first, end) in pairs)
+    if high - low < LEAST_STEPS:
+        return f"the ranks have {max(0, high - low)} steady steps in common"
+    sizes = [_count_ops(graph, first + low, high - low) for graph, (first, _) in pairs]
+    totals = np.cumsum(np.sum(sizes, axis=0))
+    if totals[LEAST_STEPS - 1] > MOST_IN_LEAST_STEPS:
+        return f"{LEAST_STEPS} steps of all ranks have {totals[LEAST_STEPS - 1]:,} GPU operations"
+    count = max(LEAST_STEPS, int(np.searchsorted(totals, MOST_OPS, "right")))
+    return [cut_steps(graph, first + low, count) for graph, (first, _) in pairs]
+
+
+def _count_ops(graph: RankGraph, first: int, count: int) -> IntArray:
+    step = graph.content[1].step - (first - graph.first)
+    inside = step[(step >= 0) & (step < count)]
+    return np.asarray(np.bincount(inside, minlength=count), np.int64)
+
+
+def _test_graph(graph: RunGraph) -> Replay | str:
+    talks = graph.ops.kind == COMMUNICATION
+    alone, count = np.count_nonzero(talks & ~graph.meets), np.count_nonzero(talks)
+    if len(graph.ranks) > 1 and alone > MOST_UNMATCHED * count:
+        return f"{alone} of {count} collectives have no partner on another rank"
+    test = test_replay(graph)
+    if not test.holds:
+        return (
+            f"the unchanged replay is {100 * test.error:+.1f} % off the recorded step: something "
+            "that the recording does not show takes time"
+        )
+    return Replay(graph, test)

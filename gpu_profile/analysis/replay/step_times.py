@@ -1,0 +1,59 @@
+"""The step of a replay, and the test of the unchanged one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.simulate import simulate
+from gpu_profile.analysis.replay.weights import Weights
+
+MOST_ERROR = 0.02
+RETURN_NS = 4_000
+"""How late a blocking call returns; the self-test takes it for every one."""
+SETTLING = 4
+"""The first quarter of the steps is left out: a change needs some steps until a launch queue has
+filled or emptied."""
+
+
+def measure_steps(graph: RunGraph, time: IntArray) -> NDArray[np.float64]:
+    """The mean step (ns) of each rank.
+
+    A step is the time between the ends of all its operations and those of the step before. The
+    begin of the next step would not do: a copy on a stream of its own could fall behind for free.
+    """
+    live = np.flatnonzero(graph.live)
+    ends = np.full((len(graph.ranks), graph.steps), np.iinfo(np.int64).min)
+    step = np.minimum(graph.ops.step[live], graph.steps - 1)
+    np.maximum.at(ends, (graph.op_rank[live], step), time[graph.nodes.op_end[live]])
+    length = np.diff(np.maximum.accumulate(ends, axis=1), axis=1)
+    return np.asarray(length[:, length.shape[1] // SETTLING :].mean(axis=1), np.float64)
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """`error` is the largest difference (0 to 1, signed) between a rank's recorded step and its
+    step in a replay with one constant for all delays between GPU operations.
+    """
+
+    error: float
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.error) <= MOST_ERROR
+
+
+def test_replay(graph: RunGraph) -> SelfTest:
+    """Replay with the median in place of each delay before a GPU operation, and RETURN_NS for the
+    return of each blocking call. Host pauses, durations and transfers stay as recorded.
+    """
+    nodes, has_source = graph.nodes, graph.has_source
+    starts = nodes.op_start[has_source[nodes.op_start]]
+    waits = nodes.call_end[graph.calls.waits & has_source[nodes.call_end]]
+    typical = int(np.median(graph.delay[starts])) if len(starts) else 0
+    weights = Weights.of(graph).with_delay(starts, typical).with_delay(waits, RETURN_NS)
+    recorded = measure_steps(graph, graph.time)
+    errors = measure_steps(graph, simulate(graph, weights)) / recorded - 1
+    return SelfTest(float(errors[np.argmax(np.abs(errors))]))

@@ -1,0 +1,46 @@
+"""What a change of the program changes in the graph: times, never dependencies that appear."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.replay.run_graph import RunGraph
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """`lag` and `gone` (the dependency does not exist any more) by edge, `delay` by node, `work` by
+    operation (its time without communication beside it); times in ns.
+    """
+
+    lag: IntArray
+    delay: IntArray
+    work: IntArray
+    gone: Flags
+
+    @classmethod
+    def of(cls, graph: RunGraph) -> "Weights":
+        """The weights of the unchanged graph."""
+        none = np.zeros(len(graph.edges.lag), bool)
+        return cls(graph.edges.lag, graph.delay, graph.work, none)
+
+    def with_delay(self, nodes: IntArray, delay: IntArray | int) -> "Weights":
+        changed = self.delay.copy()
+        changed[nodes] = delay
+        return replace(self, delay=changed)
+
+    def with_lag(self, edges: IntArray, lag: IntArray | int) -> "Weights":
+        changed = self.lag.copy()
+        changed[edges] = lag
+        return replace(self, lag=changed)
+
+    def with_work(self, ops: IntArray, work: IntArray | int) -> "Weights":
+        changed = self.work.copy()
+        changed[ops] = work
+        return replace(self, work=changed)
+
+    def without_edges(self, edges: IntArray) -> "Weights":
+        gone = self.gone.copy()
+        gone[edges] = True
+        return replace(self, gone=gone)

@@ -1,0 +1,109 @@
+"""Graphs of one rank made by hand: a few calls and operations, times in ns."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
+from gpu_profile.analysis.activity.comm.lanes import Arrivals, Collectives, no_arrivals
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.join import join_graphs
+from gpu_profile.analysis.replay.rank.rank_graph import (
+    GpuOps,
+    HostCalls,
+    Links,
+    RankGraph,
+    make_pairs,
+)
+from gpu_profile.analysis.replay.run_graph import RunGraph
+
+LAUNCH, SYNC, KERNEL, ALL_REDUCE = range(4)
+NAMES = ("cudaLaunchKernel_v7000", "cudaStreamSynchronize", "gemm", "ncclDevKernel_AllReduce")
+
+
+@dataclass(frozen=True)
+class Call:
+    start: int
+    end: int
+    step: int
+    name: int = LAUNCH
+    silent: int = 0
+    waits: bool = False
+
+
+@dataclass(frozen=True)
+class Op:
+    start: int
+    end: int
+    call: int
+    step: int
+    kind: int = COMPUTE
+    stream: int = 0
+
+
+def make_rank(
+    calls: Sequence[Call],
+    ops: Sequence[Op],
+    returns: Sequence[tuple[int, int]] = (),
+    events: Sequence[tuple[int, int]] = (),
+    rank: int = 0,
+) -> RankGraph:
+    """`returns`: (operation, call that waits for it); `events`: (operation, one that waits)."""
+    talks = np.array([op.kind == COMMUNICATION for op in ops])
+    host = HostCalls(
+        start=_column(call.start for call in calls),
+        end=_column(call.end for call in calls),
+        silent=_column(call.silent for call in calls),
+        thread=np.zeros(len(calls), np.int16),
+        name=_column(call.name for call in calls).astype(np.int16),
+        step=_column(call.step for call in calls).astype(np.int16),
+        place=np.zeros(len(calls), np.int16),
+        waits=np.array([call.waits for call in calls]),
+    )
+    gpu = GpuOps(
+        start=_column(op.start for op in ops),
+        end=_column(op.end for op in ops),
+        bytes=np.zeros(len(ops), np.int64),
+        grid=np.zeros(len(ops), np.int64),
+        call=_column(op.call for op in ops).astype(np.int32),
+        comm=np.where(talks, np.cumsum(talks) - 1, -1).astype(np.int32),
+        kind=_column(op.kind for op in ops).astype(np.int8),
+        stream=_column(op.stream for op in ops).astype(np.int16),
+        name=np.where(talks, ALL_REDUCE, KERNEL).astype(np.int16),
+        step=_column(op.step for op in ops).astype(np.int16),
+        place=np.zeros(len(ops), np.int16),
+        pageable=np.zeros(len(ops), bool),
+    )
+    links = Links(
+        events=make_pairs([one for one, _ in events], [other for _, other in events]),
+        returns=make_pairs([one for one, _ in returns], [other for _, other in returns]),
+        handovers=make_pairs([], []),
+        queue=make_pairs([], []),
+    )
+    count = 1 + max(call.step for call in calls)
+    streams = tuple(range(1 + max(op.stream for op in ops)))
+    return RankGraph(
+        rank, 0, 0, count, host, gpu, links, NAMES, ("",), threads=(7,), streams=streams
+    )
+
+
+def join(*graphs: RankGraph) -> RunGraph:
+    """The graph of all ranks; the n-th communication of each rank is one collective."""
+    collectives, arrivals = list[Collectives](), list[Arrivals]()
+    for graph in graphs:
+        ops = graph.content[1]
+        talks = ops.kind == COMMUNICATION
+        count = int(talks.sum())
+        names = np.zeros(count, np.int64), ("ncclDevKernel_AllReduce",), np.zeros(count, np.int64)
+        collectives.append(
+            Collectives(ops.start[talks], ops.end[talks], np.zeros(count, np.int64), *names)
+        )
+        own = no_arrivals(count)
+        own.group[:], own.order[:] = 0, np.arange(count)
+        arrivals.append(own)
+    return join_graphs(graphs, collectives, arrivals)
+
+
+def _column(values: Iterable[int]) -> IntArray:
+    return np.fromiter(values, np.int64)
