@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _RECORDINGS, _EXPORTS = (".nsys-rep", ".qdstrm", ".steps.json"), (".sqlite",)
-# `rank0.host.nsys-rep`, `attempt-1/rank0.host.nsys-rep`. Refused: `..`, a hidden file, a control
-# character, and a leading `-`, which programs would read as an option.
-_NAME = re.compile(r"(attempt-\d{1,6}/)?[^/\x00-\x1f\x7f.-][^/\x00-\x1f\x7f]{0,240}")
+# `rank0.host.nsys-rep`, `attempt-1/rank0.host.nsys-rep`. Refused: `..`, a hidden file, what
+# str.isprintable() refuses, and a leading `-`, which programs would read as an option.
+_NAME = re.compile(r"(attempt-\d{1,6}/)?[^/.-][^/]{0,240}")
 _ARCHIVE_ERRORS = (
     *(tarfile.TarError, EOFError, OSError),
     *(ValueError, LookupError, ArithmeticError),
@@ -42,7 +42,7 @@ def is_expected(name: str, exports: bool = False) -> bool:
     Example: `rank0.host.nsys-rep`. Pods send exports too.
     """
     endings = _RECORDINGS + _EXPORTS if exports else _RECORDINGS
-    return bool(_NAME.fullmatch(name)) and name.endswith(endings)
+    return bool(_NAME.fullmatch(name)) and name.isprintable() and name.endswith(endings)
 
 
 def names(job: Path) -> list[str]:

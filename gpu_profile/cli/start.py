@@ -4,6 +4,7 @@
 clone's tasks.py.
 """
 
+import io
 import os
 import runpy
 import sys
@@ -28,6 +29,9 @@ def _run(program: Callable[[], object]) -> NoReturn:
     The output is flushed here: Python's own flush at the end would report an error by a traceback
     and exit code 120.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")  # PYTHONIOENCODING=ascii
     if sys.stdout is None:  # closed, by `>&-`
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - open to the end
     code: int | str | None = 0

@@ -135,7 +135,7 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
         # imported here: `--list` takes hardly longer than a bare Invoke program's
         from gpu_profile import signals
         from gpu_profile.cli.run_verb import run_verb
-        from gpu_profile.cli.terminal import drop_output
+        from gpu_profile.cli.terminal import drop_output, is_output_full
 
         options = _make_options(verb, flags)
         signals.install_handlers(replaced=end_early)
@@ -152,6 +152,8 @@ def _body(verb: Verb) -> Any:  # noqa: ANN401 - Invoke's own signature
         except OSError as error:
             if error.errno not in _PLACES:
                 raise
+            if is_output_full():
+                raise Exit(code=drop_output(error)) from None
             where = error.filename or getattr(options, "output", "") or "REPORT_DIR"
             sentence = f"{where}: {error.strerror}. {_PLACES[error.errno]}"
             raise Exit(f"error: {sentence}, or choose another place.", code=3) from None

@@ -81,6 +81,18 @@ def print_tables(tables: Sequence[Table], form: str, names: str = "short") -> No
         raise SettingsError(f"--format {form!r} is not known", "Use text, csv or json")
 
 
+def is_output_full() -> bool:
+    """Return whether the output takes no more, as on a full disk.
+
+    Python forgets a long text that could not be written, so an empty line is tried.
+    """
+    try:
+        print(flush=True)
+    except OSError as error:
+        return error.errno in _NO_ROOM
+    return False
+
+
 def drop_output(error: OSError) -> int:
     """Drop what is left to print, and return the exit code.
 

@@ -63,7 +63,7 @@ def write_page(
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
     data = replace(data, title=title, facts=facts, refused=refused, windows=windows)
     data = replace(data, clean=clean or data.clean)
-    html = render_page(data).encode()
+    html = render_page(data).encode(errors="replace")  # a file's name may be no UTF-8
     write_atomically(output, html)
     return _summarise_page(output, data, len(html))
 

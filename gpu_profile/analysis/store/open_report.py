@@ -11,7 +11,7 @@ from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.errors import ReportError, ToolError
 
-_FILE_NAME = re.compile(r"[^\x00-\x1f\x7f.-][^\x00-\x1f\x7f]{0,240}")
+_FILE_NAME = re.compile(r"[^.-].{0,240}")
 _ADVICE = "Check the address and the access to it"
 
 
@@ -31,7 +31,7 @@ def open_report(place: str, most_bytes: int = MOST_BYTES) -> Iterator[Database]:
             yield database
         return
     name = place.rpartition("/")[2]
-    if not _FILE_NAME.fullmatch(name):
+    if not _FILE_NAME.fullmatch(name) or not name.isprintable():
         raise ReportError(f"{place} cannot be read: {name!r} is no name of a report", _ADVICE)
     with TemporaryFolder() as folder:
         local = Path(folder) / name

@@ -49,6 +49,25 @@ def test_output_without_room(command: tuple[str, ...], words: tuple[str, ...]) -
     os.close(full)
 
 
+def test_output_without_room_is_not_blamed_on_the_reports() -> None:
+    report = f"--report={ROOT}/tests/data/annotated/gemm"
+    full = os.open("/dev/full", os.O_WRONLY)
+    code, (line,) = run_into(full, (*START, "stats", "--table=cuda_gpu_kern_sum", report))
+    assert (code, line.partition(".")[0]) == (3, "error: the output: No space left on device")
+    os.close(full)
+
+
+def test_what_the_output_s_encoding_lacks_is_escaped() -> None:
+    words = ("env", "PYTHONIOENCODING=ascii", *START, "--set-is-none-\N{HORIZONTAL ELLIPSIS}")
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    code = "print('\\u2026')"
+    program = f"from gpu_profile.cli import start; start._run(lambda: {code})"
+    words = ("env", "PYTHONIOENCODING=ascii", sys.executable, "-c", program)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("\\u2026\n", "")
+
+
 @COMMANDS
 @WORDS
 def test_no_output_at_all(command: tuple[str, ...], words: tuple[str, ...]) -> None:

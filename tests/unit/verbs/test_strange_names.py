@@ -33,6 +33,15 @@ def make_renamed(path: Path, name: bytes) -> Path:
     return path
 
 
+def test_a_page_of_a_file_whose_name_is_no_utf_8(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "rank0\udcff.sqlite.gz").write_bytes(REPORT.read_bytes())
+    done = invoke("html", f"--report={folder}", f"--output={tmp_path}/page", directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "rank0?.sqlite.gz" in (tmp_path / "page").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
 @pytest.mark.parametrize(("name", "note"), NAMES.values(), ids=NAMES)
 def test_a_strange_name_is_bounded_and_said_once(
