@@ -1,5 +1,6 @@
 """Read flags: the settings that they override, and checks that several verbs need."""
 
+import functools
 import shlex
 from collections.abc import Iterable
 from typing import NoReturn
@@ -14,6 +15,7 @@ from gpu_profile.cli.options.shared import (
 from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.errors import SettingsError, did_you_mean
 from gpu_profile.launcher import ImageFrom, Launcher
+from gpu_profile.progress import Progress
 from gpu_profile.settings import settings
 from gpu_profile.settings.lookup import find_settings_file
 from gpu_profile.settings.settings import Settings
@@ -27,12 +29,21 @@ def load_settings(options: SetOptions) -> Settings:
         if (value := options.value_of(option))
         for setting in option.settings
     ]
+    file = find_settings_file(options.env_file, settings.NAMES)
+    if file.is_misspelt:
+        tell_note(file.note)
     return settings.load_settings(
-        find_settings_file(options.env_file, settings.NAMES).path,
+        file.path,
         options.environ,
         [*options.set, *flags],
         with_dependencies=isinstance(options, SettingsOptions) and options.with_dependencies,
     )
+
+
+@functools.cache
+def tell_note(note: str) -> None:
+    """Print a note once, however many verbs of a command line read the settings."""
+    Progress().say(note)
 
 
 def refuse_unknown(flag: str, name: str, choices: Iterable[str]) -> NoReturn:

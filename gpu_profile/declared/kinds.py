@@ -183,7 +183,7 @@ KINDS: Mapping[str, Kind] = {
     "ports": Kind(_is_ports, "ports as in -p 8080:8080"),
     "volumes": Kind(_is_volumes, "volumes as in -v /data:/data"),
     "mount": Kind(_is_mount, "SOURCE:/TARGET[:ro], or a directory"),
-    "variable": Kind(_matches(r"[^\s=\0]+(?:=(?s:.*))?"), "NAME or NAME=value"),
+    "variable": Kind(_matches(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*(?:=(?s:.*))?"), "NAME or NAME=value, with a NAME of letters, digits, _ . -"),
     "registry": Kind(_matches(rf"\s*{_HOST}(?:/{_REPOSITORY})?/?\s*"), "HOST[:PORT][/PATH] without https://"),
     "image": Kind(_matches(_REPOSITORY), "a name in small letters: gpu-profile, team/gpu-profile"),
     "address": Kind(_matches(r"[A-Za-z0-9./\[][^\s'\"`;|<>$\\]*"), "an image's address: debian:13, nvidia/cuda@sha256:…"),

@@ -15,10 +15,14 @@ HERE = Path(".env")
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """The file to read settings from, if any, and why `./.env` is not it: ".env:1: …" or ""."""
+    """The file to read settings from, if any, and why `./.env` is not it: ".env:1: …" or "".
+
+    `is_misspelt`: a key of `./.env` is one letter away from one of ours, so it may be ours.
+    """
 
     path: Path | None
     note: str = ""
+    is_misspelt: bool = False
 
 
 def find_settings_file(named: str, keys: Iterable[str]) -> SettingsFile:
@@ -37,7 +41,8 @@ def find_settings_file(named: str, keys: Iterable[str]) -> SettingsFile:
     if HERE.is_file() and not note:
         return SettingsFile(HERE)
     own = user_settings_file()
-    return SettingsFile(own if own.is_file() else None, note)
+    is_misspelt = bool(note) and _find_misspelt(_read_keys(HERE), frozenset(keys)) != ""
+    return SettingsFile(own if own.is_file() else None, note, is_misspelt)
 
 
 def explain_foreign_file(path: Path, keys: frozenset[str]) -> str:
@@ -51,14 +56,37 @@ def explain_foreign_file(path: Path, keys: frozenset[str]) -> str:
         with path.open(encoding="utf-8") as file:
             if file.readline().startswith(FIRST_LINE):
                 return ""
-        foreign = next((e.key for e in read_entries(path) if e.key not in keys), "")
+        others = [e.key for e in read_entries(path) if e.key not in keys]
     except (SettingsError, OSError, UnicodeDecodeError):
         return f"{path} is not read: it holds more than settings of gpu-profile"
-    if not foreign:
+    if not others:
         return ""
+    foreign = _find_misspelt(others, keys) or others[0]
     guess = did_you_mean(foreign, keys)
     reason = f"{path} is not read: {foreign} is no setting of gpu-profile"
     return f"{reason}. {guess}" if guess else reason
+
+
+def _read_keys(path: Path) -> list[str]:
+    """Return the keys of a file; none if it cannot be read as settings."""
+    try:
+        return [entry.key for entry in read_entries(path)]
+    except SettingsError:
+        return []
+
+
+def _find_misspelt(names: Iterable[str], keys: frozenset[str]) -> str:
+    """Return the first name that is one letter away from a key, such as REPORT_DIRR; or ""."""
+    others = (name for name in names if name not in keys)
+    return next((name for name in others if any(_differ_by_one(name, key) for key in keys)), "")
+
+
+def _differ_by_one(name: str, key: str) -> bool:
+    """Return whether one letter that is missing, wrong or too many is all that differs."""
+    short, long = sorted((name, key), key=len)
+    pairs = zip(short, long, strict=False)
+    same = next((place for place, (a, b) in enumerate(pairs) if a != b), len(short))
+    return long[same + 1 :] in (short[same:], short[same + 1 :])
 
 
 def _owned_by_other(path: Path) -> str:

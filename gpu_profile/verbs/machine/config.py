@@ -3,7 +3,7 @@
 import json
 import sys
 
-from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.flags import load_settings, tell_note
 from gpu_profile.cli.options.machine import ConfigOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.errors import SettingsError
@@ -43,7 +43,7 @@ def config(options: ConfigOptions) -> None:
 def _tell_file(file: SettingsFile) -> None:
     """Say on stderr which file was read, and why `.env` was not: stdout holds the table."""
     if file.note:
-        Progress().say(file.note)
+        tell_note(file.note)
     Progress().say(f"settings file: {file.path or 'none'}")
 
 

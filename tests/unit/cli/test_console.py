@@ -129,6 +129,13 @@ def test_config_says_which_file_was_read(tmp_path: Path) -> None:
     assert ".env:1: unknown key 'DJANGO_SETTINGS_MODULE'" in named.stderr
 
 
+def test_a_misspelt_key_is_a_note_of_each_verb(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("REPORT_DIRR=/tmp\n")
+    note = ".env is not read: REPORT_DIRR is no setting of gpu-profile. Did you mean REPORT_DIR?"
+    for words in (("reports",), ("config", "--format=json"), ("render", "render")):
+        assert run_console(*words, directory=tmp_path).stderr.count(note) == 1
+
+
 def test_init_never_overwrites(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("DEBUG=on\n")
     refused = run_console("init", directory=tmp_path)

@@ -152,3 +152,10 @@ def test_flags_of_their_kind_are_taken() -> None:
         image="123456789012.dkr.ecr.us-west-2.amazonaws.com/a:b",
     )
     check_flags(taken)
+
+
+def test_a_variable_s_name_is_one_that_each_machine_takes() -> None:
+    for name in ("$(x)", "a;b", "../x", "a..b", "a\x1b", "1A", "a b", "", "é"):
+        assert fault("variable", f"{name}=1"), name
+    for text in ("A", "_a1=", "A.B-c=x=y\n;$(z)"):
+        assert fault("variable", text) == "", text

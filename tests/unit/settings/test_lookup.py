@@ -59,6 +59,24 @@ def test_another_program_s_file_is_left_alone(text: str, reason: str, own_file: 
     assert find_settings_file("", NAMES).path == own_file
 
 
+@pytest.mark.parametrize(
+    ("name", "is_misspelt"),
+    [
+        ("REPORT_DIRR", True),
+        ("EPORT_DIR", True),
+        ("REPORT-DIR", True),
+        ("REPORT_DIRS_", False),
+        ("DEBUG", False),
+        ("X", False),
+    ],
+)
+def test_a_key_one_letter_away_from_ours_is_misspelt(name: str, is_misspelt: bool) -> None:
+    write(Path(".env"), f"DEBUG=1\n{name.removeprefix('DEBUG') or 'OTHER'}=1\n")
+    file = find_settings_file("", NAMES)
+    assert file.is_misspelt is is_misspelt
+    assert ("Did you mean REPORT_DIR?" in file.note) is is_misspelt
+
+
 def test_a_named_file_wins_and_must_exist(own_file: Path) -> None:
     write(Path(".env"), OURS)
     other = write(Path("gpu.env"), OURS)

@@ -128,6 +128,11 @@ REFUSALS = {
     ),
     "ranks that are none": (("profile", "--dry-run", "--ranks", "x"), 2, "--ranks 'x'"),
     "a mount that is none": (("profile", "--dry-run", "--mount", "x"), 2, "--mount 'x'"),
+    "a variable of shell words": (
+        ("profile", "--dry-run", "--env", "$(x)=1"),
+        2,
+        "NAME of letters",
+    ),
     "a variable that is not set": (("profile", "--dry-run", "--env", "NOPE_1"), 2, "--env NOPE_1"),
     "an image that is none": (
         ("profile", "--dry-run", "--image", "A B"),
