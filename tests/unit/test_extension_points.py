@@ -181,28 +181,45 @@ def test_a_table_is_printed_in_each_format(project: Path, form: str) -> None:
 
 
 TOY_FINDING = '''\
-"""Finding toy: a rank has steps."""
+"""Finding toy: a rank has steps, and makes copies."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from gpu_profile.analysis.findings.finding import (
-    Finding,
-    FindingRow,
-    FindingRule,
-    Judgement,
-    View,
-)
+from gpu_profile.analysis.activity.activity import COPY, Activity
+from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.store.database import Database
 
 
-def _judge(views: Sequence[View]) -> Judgement:
+@dataclass(frozen=True)
+class Copies:
+    """How many of a report's copies a rank made."""
+
+    count: int
+    total: int
+
+
+def _collect(activity: Activity, database: Database) -> Copies:
+    total = database.count("CUPTI_ACTIVITY_KIND_MEMCPY")
+    return Copies(int((activity.ops.kind == COPY).sum()), total)
+
+
+def _judge(views: Sequence[View[Copies]]) -> Judgement:
     ranks = tuple(view.rank for view in views)
-    evidence = (f"it has {views[0].steps} steady steps",)
+    copies = views[0].fact
+    evidence = (
+        f"it has {views[0].steps} steady steps",
+        f"it made {copies.count} of {copies.total} copies",
+    )
     return Judgement((Finding("toy", ranks, "play", 0.0, evidence, "Go on playing."),))
 
 
 RULE = FindingRule(
     kind="toy",
     title="Steps to play with",
+    collect=_collect,
     judge=_judge,
     rows=(FindingRow(causes=("play",), when="a rank has steps"),),
 )
@@ -223,7 +240,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_finding_is_told_with_its_evidence(project: Path) -> None:
     words = ("diagnose", "--report", str(RANK))
-    assert "toy on 0: play\n   - it has 19 steady steps\n" in run(project, *words)
+    told = "toy on 0: play\n   - it has 19 steady steps\n   - it made 1241 of 1241 copies\n"
+    assert told in run(project, *words)
     findings = json.loads(run(project, *words, "--format", "json"))
     (toy,) = [finding for finding in findings if finding["kind"] == "toy"]
     assert (toy["ranks"], toy["cause"], toy["advice"]) == ([0], "play", "Go on playing.")

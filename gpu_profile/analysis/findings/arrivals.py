@@ -1,14 +1,15 @@
 """Find the ranks that others wait for in collectives, and how long and how often they do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.finding import CAP_QUANTILE, View
+from gpu_profile.analysis.findings.view import CAP_QUANTILE, RankView, View
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SYMMETRIC_KINDS
 
 _SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])
@@ -21,6 +22,10 @@ LEAST_SHARE, LEAST_MS = 0.05, 0.05
 # is blamed for at most this part of the time in which both ran.
 CONTENTION_MOST = 0.5
 
+ModuleTimes = Mapping[str, int]
+"""ns a step of kernels without concurrent communication by module, layers folded ("h.*.attn")"""
+StragglerView: TypeAlias = "View[ModuleTimes]"
+
 
 @dataclass(frozen=True, eq=False)
 class Waits:
@@ -31,7 +36,7 @@ class Waits:
     exceeds the 90th percentile, so that one slow step does not look like a trend.
     """
 
-    views: tuple[View, ...]
+    views: tuple[StragglerView, ...]
     start: IntArray
     step: IntArray
     weight: NDArray[np.float64]
@@ -49,15 +54,15 @@ class Suspects:
     collectives. `worst` is the largest delay: (ms after the others, ns at which it happened).
     """
 
-    late: tuple[View, ...]
-    others: tuple[View, ...]
+    late: tuple[StragglerView, ...]
+    others: tuple[StragglerView, ...]
     gain_ms: float
     last: int
     total: int
     worst: tuple[float, int]
 
 
-def list_communicators(views: Sequence[View]) -> list[Waits]:
+def list_communicators(views: Sequence[StragglerView]) -> list[Waits]:
     """The communicators with at least two ranks and symmetric collectives in steady steps."""
     numbers = {int(n) for view in views for n in np.unique(view.split.arrivals.group)}
     groups_waited = []
@@ -69,18 +74,18 @@ def list_communicators(views: Sequence[View]) -> list[Waits]:
     return groups_waited
 
 
-def _measure_waits(members: tuple[View, ...], number: int) -> Waits | None:
+def _measure_waits(members: tuple[StragglerView, ...], number: int) -> Waits | None:
     begin = max(view.start for view in members)
     columns = []
     for view in members:
-        own, arrivals = view.facts.states.collectives, view.split.arrivals
+        own, arrivals = view.states.collectives, view.split.arrivals
         chosen = (arrivals.group == number) & _SYMMETRIC[own.kind] & (arrivals.last >= begin)
         columns.append(own.start[chosen])
     if not len(columns[0]) or len({len(column) for column in columns}) > 1:
         return None
     start = np.stack(columns)
     view = members[0]
-    edges = view.facts.states.start[1:]
+    edges = view.states.start[1:]
     arrived = start.max(axis=0)
     step = np.searchsorted(edges, arrived) if view.has_steps else np.arange(len(arrived))
     _, number_of = np.unique(step, return_inverse=True)
@@ -111,7 +116,7 @@ def suspects_of(waits: Waits) -> Suspects | None:
     return suspects if suspects.gain_ms >= least_ms(views) else None
 
 
-def keep_late(waits: Waits, suspects: Suspects, kept: Sequence[View]) -> Suspects:
+def keep_late(waits: Waits, suspects: Suspects, kept: Sequence[RankView]) -> Suspects:
     """The same suspects with only these late ranks, against the same others."""
     numbers = [
         np.array([row for row, view in enumerate(waits.views) if view in side])
@@ -136,7 +141,7 @@ def _compare_arrivals(waits: Waits, late: IntArray, others: IntArray) -> Suspect
     return Suspects(slow, rest, min(lateness, lost), last, len(ahead), place)
 
 
-def least_ms(views: Sequence[View]) -> float:
+def least_ms(views: Sequence[RankView]) -> float:
     """The least ms in a step that a straggler must cost to be reported."""
     return max(LEAST_SHARE * float(np.median([view.step_ms for view in views])), LEAST_MS)
 
@@ -157,20 +162,20 @@ def _compute_constancy(waits: Waits, last: NDArray[np.bool_], chance: float) -> 
     return (min(by_time, by_step) - chance) / (1 - chance)
 
 
-def contention_ms(view: View, free: View) -> float:
+def contention_ms(view: RankView, free: RankView) -> float:
     """How many ms longer a step's kernels take beside collectives, against a rank that does not
     wait.
 
     This is what waiting costs although compute hides it.
     """
     extra = 0.0
-    for name, time in view.facts.kernels.items():
-        other = free.facts.kernels.get(name)
+    for name, time in view.common.kernels.items():
+        other = free.common.kernels.get(name)
         count = time.count - time.alone_count
         if other and count:
             usual = count * other.total / other.count
             extra += max(0.0, time.total - time.alone_total - usual)
-    own = view.facts.states.own
+    own = view.states.own
     compute_ns = max(int(own["compute"][0]), 1)
     share = view.mean(own["compute"]) / compute_ns
     return min(extra * share, CONTENTION_MOST * view.mean(own["hidden"])) / 1e6

@@ -1,26 +1,22 @@
 """Diagnose a run: findings with evidence and advice, ordered by the time that could be saved."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any, TypeVar
 
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import split_exposed
 from gpu_profile.analysis.activity.steps import Steps, common_steps, host_steps, warm_up
-from gpu_profile.analysis.counters.gpu_use import gpu_use
-from gpu_profile.analysis.findings.finding import (
-    Finding,
-    FindingRule,
-    Judgement,
-    View,
-    format_ranks,
-)
+from gpu_profile.analysis.findings.facts.common import CommonFacts, collect_common_facts
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.overview import Overview, overview
-from gpu_profile.analysis.findings.rank_facts import RankFacts, rank_facts
+from gpu_profile.analysis.findings.rule import FindingRule
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kernels
+from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.host.work import load_host_record
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
@@ -36,6 +32,8 @@ COLUMNS = (
     Column("Evidence"),
     Column("Advice"),
 )
+
+ViewT = TypeVar("ViewT", bound=RankView)
 
 
 @dataclass(frozen=True)
@@ -97,6 +95,14 @@ class Diagnosis:
         return Table("findings", COLUMNS, rows)
 
 
+@dataclass(frozen=True, eq=False)
+class RankFacts:
+    """The facts of one rank: those that many rules read, and by kind what each rule collected."""
+
+    common: CommonFacts
+    by_kind: Mapping[str, object]
+
+
 @dataclass(frozen=True)
 class DiagnosedReport:
     """The facts of one report; small and picklable.
@@ -112,11 +118,13 @@ class DiagnosedReport:
 def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
     """The facts of one report that the rules judge."""
     activities = activities_of(database, scope)
-    report = database.path.name
     record = load_host_record(database)
     ranks = tuple(
-        replace(rank_facts(one, scope.offset_ns, report, record), gpu_use=gpu_use(one, database))
-        for one in activities
+        RankFacts(
+            collect_common_facts(activity, scope.offset_ns, database.path.name, record),
+            {kind: rule.collect(activity, database) for kind, rule in RULES.items()},
+        )
+        for activity in activities
     )
     hosts = () if activities else host_ranges_of(database, scope)
     by_host = tuple((rank, host_steps(ranges)) for rank, ranges in hosts)
@@ -127,15 +135,14 @@ def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
 def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diagnosis:
     """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks."""
     facts = list(chain.from_iterable(part.ranks for part in parts))
-    views = _make_views(facts, clock_error_ns)
+    by_kind = _make_views(facts, clock_error_ns)
+    views: Sequence[RankView] = next(iter(by_kind.values()))
     reports = sorted((part.health for part in parts), key=lambda health: health.report)
     nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
-    # Figures of ranks with steps are means over steps, and without steps sums over the recording.
-    # These cannot be compared, so ranks without steps are left out if others have steps.
-    same = [view for view in views if view.has_steps] or views
-    judged = [_judge(rule, same) for rule in RULES.values()] if views else [nothing]
-    judged += [judge_undecided_kernels(same), _note_missing_kernels(same)]
-    judged += [rule.judge_reports(views, reports) for rule in RULES.values()]
+    judged = [_judge(rule, by_kind[rule.kind]) for rule in RULES.values()] if views else [nothing]
+    alike = _keep_alike(views)
+    judged += [judge_undecided_kernels(alike), _note_missing_kernels(alike)]
+    judged += [rule.judge_reports(by_kind[rule.kind], reports) for rule in RULES.values()]
     findings = _unexplained([f for judgement in judged for f in judgement.findings])
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):
@@ -147,15 +154,25 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
     return Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run)
 
 
-def _judge(rule: FindingRule, views: Sequence[View]) -> Judgement:
+def _keep_alike(views: Sequence[ViewT]) -> Sequence[ViewT]:
+    """The ranks with steps, or all ranks if none has steps.
+
+    Figures of ranks with steps are means over steps, and without steps sums over the recording:
+    these cannot be compared.
+    """
+    return [view for view in views if view.has_steps] or views
+
+
+def _judge(rule: FindingRule[Any], views: Sequence[View[Any]]) -> Judgement:
+    views = _keep_alike(views)
     if rule.needs_all_kernels:
         views = [view for view in views if view.has_all_kernels]
     return rule.judge(views)
 
 
-def _note_missing_kernels(views: Sequence[View]) -> Judgement:
+def _note_missing_kernels(views: Sequence[RankView]) -> Judgement:
     """Which ranks are not judged by their idle time, because it may hold unrecorded kernels."""
-    health = [view.facts.health for view in views if not view.has_all_kernels]
+    health = [view.common.health for view in views if not view.has_all_kernels]
     return Judgement(
         unjudged=tuple(
             f"idle time on rank {one.rank}: {one.unseen} of its {one.launches} kernel launches "
@@ -215,15 +232,19 @@ def _sort_key(finding: Finding) -> tuple[object, ...]:
     return (-round(finding.ms_per_step, 3), finding.kind, finding.ranks)
 
 
-def _make_views(facts: Sequence[RankFacts], clock_error_ns: int) -> list[View]:
-    ordered = sorted(facts, key=lambda fact: (fact.states.rank, fact.states.device))
-    splits = split_exposed([fact.states for fact in ordered], clock_error_ns)
-    steps = [fact.states.steps for fact in ordered]
+def _make_views(ranks: Sequence[RankFacts], clock_error_ns: int) -> dict[str, list[View[Any]]]:
+    """By kind of rule, the views of all ranks in rank order, each with that rule's fact."""
+    ordered = sorted(ranks, key=lambda one: (one.common.states.rank, one.common.states.device))
+    splits = split_exposed([facts.common.states for facts in ordered], clock_error_ns)
+    steps = [facts.common.states.steps for facts in ordered]
     drop, common = warm_up(steps), common_steps(steps)
-    return [
-        View(fact, part, min(first + drop, behind), behind)
-        for fact, part, (first, behind) in zip(ordered, splits, common, strict=True)
-    ]
+    return {
+        kind: [
+            View(facts.common, split, min(first + drop, behind), behind, facts.by_kind[kind])
+            for facts, split, (first, behind) in zip(ordered, splits, common, strict=True)
+        ]
+        for kind in RULES
+    }
 
 
 def _format_block(number: int, finding: Finding) -> str:

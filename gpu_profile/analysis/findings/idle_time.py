@@ -7,12 +7,8 @@ import numpy as np
 
 from gpu_profile.analysis.activity.idle import CAUSES, STALL
 from gpu_profile.analysis.arrays.periods import find_period, find_rare
-from gpu_profile.analysis.findings.finding import (
-    Finding,
-    Judgement,
-    View,
-    format_ranks,
-)
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.view import RankView
 
 # A well-fed GPU idles for a few percent of a step. Below 10 % there is little to save.
 IDLE_SHARE = 0.10
@@ -28,7 +24,12 @@ DATA_ADVICE = (
 
 
 def make_idle_finding(
-    kind: str, cause: str, views: Sequence[View], gain: float, evidence: Sequence[str], advice: str
+    kind: str,
+    cause: str,
+    views: Sequence[RankView],
+    gain: float,
+    evidence: Sequence[str],
+    advice: str,
 ) -> Finding:
     ranks = tuple(sorted({view.rank for view in views}))
     return Finding(kind, ranks, cause, gain, tuple(evidence), advice)
@@ -37,9 +38,9 @@ def make_idle_finding(
 def judge_state(
     kind: str,
     cause: str,
-    views: Sequence[View],
-    cost_ms: Callable[[View], float],
-    evidence: Callable[[Sequence[View]], tuple[str, ...]],
+    views: Sequence[RankView],
+    cost_ms: Callable[[RankView], float],
+    evidence: Callable[[Sequence[RankView]], tuple[str, ...]],
     advice: str,
 ) -> Judgement:
     """A finding on these ranks with their mean cost; no finding without ranks."""
@@ -50,17 +51,17 @@ def judge_state(
     return Judgement((make_idle_finding(kind, cause, views, gain, facts, advice),))
 
 
-def note_missing_steps(views: Sequence[View]) -> tuple[str, ...]:
+def note_missing_steps(views: Sequence[RankView]) -> tuple[str, ...]:
     if all(view.has_steps for view in views):
         return ()
     return ("no steps were found: times are of the whole capture",)
 
 
 def format_idle_line(
-    views: Sequence[View],
-    cost_ms: Callable[[View], float],
+    views: Sequence[RankView],
+    cost_ms: Callable[[RankView], float],
     words: str,
-    step_ms: Callable[[View], float] = lambda view: view.step_ms,
+    step_ms: Callable[[RankView], float] = lambda view: view.step_ms,
 ) -> str:
     worst = max(views, key=lambda view: cost_ms(view) / step_ms(view))
     mean = float(np.mean([cost_ms(view) for view in views]))
@@ -71,29 +72,29 @@ def format_idle_line(
     )
 
 
-def list_places(views: Sequence[View], cause: int) -> tuple[str, ...]:
+def list_places(views: Sequence[RankView], cause: int) -> tuple[str, ...]:
     """Evidence on the worst rank: the module or range with most idle time, and the longest gap."""
     worst = max(views, key=lambda view: view.share(f"idle_{CAUSES[cause]}"))
-    place, part = worst.top_place(cause)
+    place, part = worst.common.idle.find_top_place(cause)
     lines = [f"rank {worst.rank}: {100 * part:.0f} % of it in {place}"] if place.name else []
     lines += _list_delays(worst, cause)
-    if cause in worst.facts.longest:
-        ns, at = worst.facts.longest[cause]
+    if cause in worst.common.idle.longest:
+        ns, at = worst.common.idle.longest[cause]
         lines.append(f"rank {worst.rank}: longest gap {ns / 1e6:.3f} ms at {at / 1e6:.1f} ms")
     return (*lines, *_list_work(worst, cause))
 
 
-def waits_for_data(view: View) -> bool:
+def waits_for_data(view: RankView) -> bool:
     """Whether the host waited for data, by its NVTX range, its sampled stacks, or its waits."""
-    work = view.facts.host_work.get(STALL)
-    place, _ = view.top_place(STALL)
+    work = view.common.idle.host_work.get(STALL)
+    place, _ = view.common.idle.find_top_place(STALL)
     named = not place.is_module and DATA_RANGE.search(place.name)
     return bool(named) or bool(work and work.is_loading)
 
 
-def _list_delays(view: View, cause: int) -> list[str]:
+def _list_delays(view: RankView, cause: int) -> list[str]:
     values = view.delays(f"idle_{CAUSES[cause]}")
-    work = view.facts.host_work.get(cause)
+    work = view.common.idle.host_work.get(cause)
     period = find_period(values, view.least_delay)
     if not period:
         rare = find_rare(values, view.least_delay)
@@ -102,6 +103,6 @@ def _list_delays(view: View, cause: int) -> list[str]:
     return [f"rank {view.rank}: {period}", *(loads if work and work.before_input else [])]
 
 
-def _list_work(view: View, cause: int) -> list[str]:
-    work = view.facts.host_work.get(cause)
+def _list_work(view: RankView, cause: int) -> list[str]:
+    work = view.common.idle.host_work.get(cause)
     return [f"rank {view.rank}: {line}" for line in work.lines()] if work else []

@@ -6,13 +6,14 @@ import numpy as np
 
 from gpu_profile.analysis.activity.idle import LAUNCH, STALL
 from gpu_profile.analysis.findings.arrivals import Suspects
-from gpu_profile.analysis.findings.finding import Share, View, format_ranks
+from gpu_profile.analysis.findings.finding import Share, format_ranks
 from gpu_profile.analysis.findings.idle_time import (
     IDLE_SHARE,
     PARTIAL_SHARE,
     list_places,
     waits_for_data,
 )
+from gpu_profile.analysis.findings.view import RankView
 
 # Idle time of less than a quarter of the delay does not explain it.
 SHOWN_PART = 0.25
@@ -75,7 +76,7 @@ def launches_more(suspects: Suspects, gain: float) -> bool:
     of the others' launches, 85 % more kernels take 85 % longer.
     """
     late, others = (
-        float(np.median([view.mean(view.facts.kernel_count) for view in side]))
+        float(np.median([view.mean(view.common.kernel_count) for view in side]))
         for side in (suspects.late, suspects.others)
     )
     if not others or late < LEAST_MORE_KERNELS * others:
@@ -84,14 +85,14 @@ def launches_more(suspects: Suspects, gain: float) -> bool:
     return issuing * (late / others - 1) >= gain / 2
 
 
-def _list_slow_launches(view: View, gain: float) -> Iterator[str]:
+def _list_slow_launches(view: RankView, gain: float) -> Iterator[str]:
     slow = view.ms("idle_launch")
     if slow >= SHOWN_PART * gain:
         yield f"rank {view.rank}: idle {slow:.2f} ms a step while its host issued work too slowly"
         yield from list_places([view], LAUNCH)
 
 
-def _list_stalls(view: View, gain: float, late_by_silence: bool) -> Iterator[str]:
+def _list_stalls(view: RankView, gain: float, late_by_silence: bool) -> Iterator[str]:
     silent = view.whole_ms("idle_stall")
     if silent < SHOWN_PART * gain:
         return
@@ -101,16 +102,16 @@ def _list_stalls(view: View, gain: float, late_by_silence: bool) -> Iterator[str
     yield from list_places([view], STALL)
 
 
-def ends_with_input(view: View) -> bool:
+def ends_with_input(view: RankView) -> bool:
     """Whether most of the rank's longer idle gaps end with a copy to the GPU, as of a new batch."""
-    work = view.facts.host_work.get(STALL)
+    work = view.common.idle.host_work.get(STALL)
     return bool(work and work.before_input)
 
 
-def _list_slow_hosts(others: tuple[View, ...]) -> tuple[str, ...]:
+def _list_slow_hosts(others: tuple[RankView, ...]) -> tuple[str, ...]:
     """Evidence that the other ranks' hosts would be late, too, if no rank came late."""
     host = float(np.median([view.host_ms for view in others]))
-    work = float(np.median([view.mean(view.facts.states.own["busy"]) / 1e6 for view in others]))
+    work = float(np.median([view.mean(view.states.own["busy"]) / 1e6 for view in others]))
     work -= float(np.median([view.ms("wait") for view in others]))
     if host - work < IDLE_SHARE * float(np.median([view.step_ms for view in others])):
         return ()

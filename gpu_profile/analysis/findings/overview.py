@@ -7,7 +7,8 @@ import numpy as np
 
 from gpu_profile.analysis.activity.start_up import FIRST_STEPS
 from gpu_profile.analysis.activity.steps import Steps, warm_up
-from gpu_profile.analysis.findings.finding import View, format_ranks
+from gpu_profile.analysis.findings.finding import format_ranks
+from gpu_profile.analysis.findings.view import RankView
 
 OTHER = "other work of the host"
 
@@ -92,13 +93,13 @@ class Overview:
             yield f"step: {self.step.to_text()}"
 
 
-def overview(views: Sequence[View], hosts: Sequence[tuple[int, Steps]] = ()) -> Overview:
+def overview(views: Sequence[RankView], hosts: Sequence[tuple[int, Steps]] = ()) -> Overview:
     """The facts of a run; without GPU work those of `hosts`, pairs of (rank, steps)."""
     if not views:
         return Overview(step=_host_step(hosts))
     stepping = [view for view in views if view.has_steps]
     # A process can use a second GPU only for copies; the steps on that GPU are empty.
-    computing = [view for view in stepping if view.mean(view.facts.kernel_count)] or stepping
+    computing = [view for view in stepping if view.mean(view.common.kernel_count)] or stepping
     slowest = max(computing, key=lambda view: float(np.median(_times(view))), default=None)
     return Overview(
         start_up=_start_up(stepping),
@@ -107,8 +108,8 @@ def overview(views: Sequence[View], hosts: Sequence[tuple[int, Steps]] = ()) -> 
     )
 
 
-def _times(view: View) -> list[float]:
-    steps = view.facts.states.steps
+def _times(view: RankView) -> list[float]:
+    steps = view.states.steps
     times = (steps.end - steps.start)[view.first : view.behind]
     return [float(time) / 1e6 for time in times] or [0.0]
 
@@ -124,8 +125,8 @@ def _host_step(hosts: Sequence[tuple[int, Steps]]) -> StepFacts | None:
     return replace(facts, source=f"{facts.source}, by the host's clock")
 
 
-def _step(view: View) -> StepFacts:
-    steps = view.facts.states.steps
+def _step(view: RankView) -> StepFacts:
+    steps = view.states.steps
     facts = _step_facts(view.rank, steps, _times(view))
     return replace(facts, source=facts.source + _tell_left_out(steps, view.first, view.behind))
 
@@ -147,8 +148,8 @@ def _step_facts(rank: int, steps: Steps, times: Sequence[float]) -> StepFacts:
     )
 
 
-def _start_up(views: Sequence[View]) -> StartUpFacts | None:
-    ranks = [(view.rank, view.facts.states.start_up) for view in views]
+def _start_up(views: Sequence[RankView]) -> StartUpFacts | None:
+    ranks = [(view.rank, view.states.start_up) for view in views]
     with_start_up = [(rank, one) for rank, one in ranks if one is not None]
     if not with_start_up:
         return None
@@ -161,10 +162,10 @@ def _start_up(views: Sequence[View]) -> StartUpFacts | None:
     return StartUpFacts(rank, longest.length / 1e9, large_parts, *counts)
 
 
-def _reasons(views: Sequence[View]) -> Iterator[str]:
+def _reasons(views: Sequence[RankView]) -> Iterator[str]:
     by_reason: dict[str, list[int]] = {}
     for view in views:
-        why = view.facts.states.steps.why_none or "no range or repetition holds GPU work"
+        why = view.states.steps.why_none or "no range or repetition holds GPU work"
         by_reason.setdefault(why, []).append(view.rank)
     yield from (f"{format_ranks(ranks)}: {why}" for why, ranks in by_reason.items())
 

@@ -1,13 +1,15 @@
 """Finding: all-reduces run far below the bandwidth of the GPUs' NVLinks."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.message_sizes import bus_bandwidth
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.finding import Finding, Judgement, View, format_ranks
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.tables.comm_kernels import KINDS
 
 # GB/s in one direction over all NVLinks of a GPU on an HGX board, by the start of its name.
@@ -35,53 +37,59 @@ ADVICE = (
 )
 
 
-def judge_links(views: Sequence[View]) -> Judgement:
+@dataclass(frozen=True, eq=False)
+class LinkFacts:
+    """`gpu`: the model of the rank's GPU, "NVIDIA H200" for example."""
+
+    gpu: str
+
+
+def judge_links(views: Sequence[View[LinkFacts]]) -> Judgement:
     """Judge the bus bandwidth within one host, for GPU models in NVLINK and known message sizes."""
-    talk = [view for view in views if view.split.arrivals.matched.any()]
-    if not talk:
+    peers = [view for view in views if view.split.arrivals.matched.any()]
+    if not peers:
         return Judgement()
-    if not any(_sizes_known(view) for view in talk):
+    if not any(_sizes_known(view) for view in peers):
         return Judgement(unjudged=(UNKNOWN,))
-    rates = {view.rank: _compute_bus_bandwidth(view) for view in talk}
+    rates = {view.rank: _compute_bus_bandwidth(view) for view in peers}
     if not all(rates.values()):
         return Judgement()  # too little data to measure a link
-    links = {_compute_link_bandwidth(view) for view in talk}
-    if len(links) > 1 or None in links or len({view.facts.host for view in talk}) > 1:
+    links = {_compute_link_bandwidth(view) for view in peers}
+    if len(links) > 1 or None in links or len({view.common.host for view in peers}) > 1:
         return Judgement(unjudged=("bandwidth of collectives: the links are not known",))
     link = links.pop() or 0.0
     rate = float(np.median(list(rates.values())))
-    share = float(np.median([_transfer_ns(view) / 1e6 / view.step_ms for view in talk]))
+    share = float(np.median([_transfer_ns(view) / 1e6 / view.step_ms for view in peers]))
     if rate >= FAR_BELOW * link or share < LEAST_SHARE:
         return Judgement()
-    return Judgement((_make_finding(talk, rate, link),))
+    return Judgement((_make_finding(peers, rate, link),))
 
 
-def _transfers(view: View) -> tuple[NDArray[np.bool_], IntArray]:
+def _transfers(view: RankView) -> tuple[NDArray[np.bool_], IntArray]:
     """(mask, ns): the matched collectives of the steady steps, and for every collective the time
     from the last arrival to its end, hidden or not.
     """
-    own, arrivals = view.facts.states.collectives, view.split.arrivals
+    own, arrivals = view.states.collectives, view.split.arrivals
     last = np.clip(arrivals.last, own.start, own.end)
     return arrivals.matched & (own.start >= view.start), own.end - last
 
 
-def _transfer_ns(view: View) -> float:
+def _transfer_ns(view: RankView) -> float:
     """The time (ns) in a step in which collectives move data."""
     is_steady, moving = _transfers(view)
     return float(moving[is_steady].sum()) / view.steps
 
 
-def _sizes_known(view: View) -> bool:
+def _sizes_known(view: RankView) -> bool:
     is_steady, _ = _transfers(view)
     return bool(
-        (view.facts.states.collectives.bytes[is_steady] > 0).any()
-        or view.mean(view.facts.states.reduced)
+        (view.states.collectives.bytes[is_steady] > 0).any() or view.mean(view.states.reduced)
     )
 
 
-def _compute_bus_bandwidth(view: View) -> float:
+def _compute_bus_bandwidth(view: RankView) -> float:
     """The bus bandwidth (GB/s) of a rank's large messages in its steady steps; 0 with too few."""
-    own, arrivals = view.facts.states.collectives, view.split.arrivals
+    own, arrivals = view.states.collectives, view.split.arrivals
     is_steady, moving = _transfers(view)
     large = is_steady & (own.bytes >= LEAST_SINGLE)
     if own.bytes[large].sum() >= LEAST_MESSAGE * view.steps:
@@ -92,25 +100,25 @@ def _compute_bus_bandwidth(view: View) -> float:
             )
         )
         return bus / max(1.0, float(moving[large].sum()))
-    moved, ns = view.mean(view.facts.states.reduced), _transfer_ns(view)
+    moved, ns = view.mean(view.states.reduced), _transfer_ns(view)
     ranks = int(arrivals.ranks.max())
     is_measurable = moved >= LEAST_MESSAGE and ranks > 1 and not own.bytes.any()
     return bus_bandwidth(moved, ns, ranks) if is_measurable else 0.0
 
 
-def _moved(view: View) -> float:
+def _moved(view: RankView) -> float:
     """The bytes that collectives move in a step."""
     is_steady, _ = _transfers(view)
-    bytes_per_step = float(view.facts.states.collectives.bytes[is_steady].sum()) / view.steps
-    return bytes_per_step or view.mean(view.facts.states.reduced)
+    bytes_per_step = float(view.states.collectives.bytes[is_steady].sum()) / view.steps
+    return bytes_per_step or view.mean(view.states.reduced)
 
 
-def _compute_link_bandwidth(view: View) -> float | None:
-    name = view.facts.gpu
+def _compute_link_bandwidth(view: View[LinkFacts]) -> float | None:
+    name = view.fact.gpu
     return next((rate for prefix, rate in NVLINK.items() if name.startswith(prefix)), None)
 
 
-def _make_finding(views: Sequence[View], rate: float, link: float) -> Finding:
+def _make_finding(views: Sequence[View[LinkFacts]], rate: float, link: float) -> Finding:
     moved = float(np.mean([_moved(view) for view in views]))
     ms = float(np.mean([_transfer_ns(view) for view in views])) / 1e6
     exposed = float(np.mean([view.ms("transfer") for view in views]))
@@ -118,7 +126,7 @@ def _make_finding(views: Sequence[View], rate: float, link: float) -> Finding:
     evidence = (
         f"{format_ranks(ranks)}: collectives move {moved / 1e6:.1f} MB a step (as NCCL or the "
         f"copies out of DDP's buckets tell) in {ms:.2f} ms: {rate:.1f} GB/s bus bandwidth",
-        f"{views[0].facts.gpu} has {link:.0f} GB/s of NVLink in each direction",
+        f"{views[0].fact.gpu} has {link:.0f} GB/s of NVLink in each direction",
     )
     gain = exposed * (1 - rate / (0.5 * link))
     return Finding("low_bandwidth", ranks, "links", gain, evidence, ADVICE)

@@ -3,12 +3,13 @@
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from typing import Any
 
 from gpu_profile.analysis.findings import rules
-from gpu_profile.analysis.findings.finding import FindingRule
+from gpu_profile.analysis.findings.rule import FindingRule
 
 
-def _find_rules() -> Iterator[tuple[str, FindingRule]]:
+def _find_rules() -> Iterator[tuple[str, FindingRule[Any]]]:
     for module in pkgutil.iter_modules(rules.__path__):
         rule = importlib.import_module(f"{rules.__name__}.{module.name}").RULE
         yield rule.kind, rule

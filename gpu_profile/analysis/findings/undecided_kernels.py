@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.analysis.findings.finding import Judgement, View, format_ranks
+from gpu_profile.analysis.findings.finding import Judgement, format_ranks
+from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.tables.comm_kernels import looks_like_communication
 
 # A kernel with less than 5 % of a rank's busy time changes no finding if counted as compute.
 LEAST_SHARE = 0.05
 
 
-def judge_undecided_kernels(views: Sequence[View]) -> Judgement:
+def judge_undecided_kernels(views: Sequence[RankView]) -> Judgement:
     """Name each such kernel, because waiting for other ranks could be counted as compute."""
     shares: dict[str, dict[int, float]] = {}
     for view in views:
-        busy = max(1, int(view.facts.states.own["busy"][0]))
-        for name, time in view.facts.kernels.items():
+        busy = max(1, int(view.states.own["busy"][0]))
+        for name, time in view.common.kernels.items():
             if time.total >= LEAST_SHARE * busy and looks_like_communication(name):
                 shares.setdefault(name, {})[view.rank] = time.total / busy
     return Judgement(unjudged=tuple(_note(name, shares[name]) for name in sorted(shares)))

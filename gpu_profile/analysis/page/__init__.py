@@ -76,7 +76,7 @@ def _page_data(
 ) -> PageData:
     """The data of the page that come from the reports."""
     ranks = join_pictures([answer[0] for answer in read])
-    states = [rank.states for answer in read for rank in answer[1].ranks]
+    states = [rank.common.states for answer in read for rank in answer[1].ranks]
     return PageData(
         title="",
         tables=tables,

@@ -10,14 +10,9 @@ from gpu_profile.analysis.activity.health import (
     most_steps,
 )
 from gpu_profile.analysis.activity.idle import CAUSES, PROFILER
-from gpu_profile.analysis.findings.finding import (
-    Finding,
-    FindingRow,
-    FindingRule,
-    Judgement,
-    View,
-    format_ranks,
-)
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
+from gpu_profile.analysis.findings.view import RankView
 
 OVERHEAD_SHARE = 0.05
 ADVICE = (
@@ -26,7 +21,7 @@ ADVICE = (
 )
 
 
-def judge_capture(views: Sequence[View], reports: Sequence[ReportHealth]) -> Judgement:
+def judge_capture(views: Sequence[RankView], reports: Sequence[ReportHealth]) -> Judgement:
     """Findings about lost events, ranks without GPU work or cut short, and profiler overhead."""
     findings = [
         *_find_lost(reports),
@@ -71,7 +66,7 @@ def _find_empty(reports: Sequence[ReportHealth]) -> list[Finding]:
     ]
 
 
-def _find_short(views: Sequence[View]) -> list[Finding]:
+def _find_short(views: Sequence[RankView]) -> list[Finding]:
     """Ranks whose recording began late or ended early, if they are at most half of the ranks."""
     extents = [_get_extent(view) for view in views]
     short = find_short(extents)
@@ -83,18 +78,18 @@ def _find_short(views: Sequence[View]) -> list[Finding]:
     return [_make_finding(ranks, "cut_short", 0.0, line)]
 
 
-def _get_extent(view: View) -> Extent:
-    states = view.facts.states
+def _get_extent(view: RankView) -> Extent:
+    states = view.states
     return Extent(
         rank=view.rank,
         steps=len(states.steps),
         span=states.span,
-        kernels=view.mean(view.facts.kernel_count) if view.has_steps else 0.0,
+        kernels=view.mean(view.common.kernel_count) if view.has_steps else 0.0,
         whole=states.start_up is not None,
     )
 
 
-def _find_overhead(views: Sequence[View]) -> list[Finding]:
+def _find_overhead(views: Sequence[RankView]) -> list[Finding]:
     state = f"idle_{CAUSES[PROFILER]}"
     slow_views = [view for view in views if view.share(state) >= OVERHEAD_SHARE]
     if not slow_views:
@@ -108,6 +103,7 @@ def _find_overhead(views: Sequence[View]) -> list[Finding]:
 RULE = FindingRule(
     kind="capture",
     title="Capture",
+    collect=collect_nothing,
     judge_reports=judge_capture,
     rows=(
         FindingRow(

@@ -8,14 +8,9 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.roles import EXPERT, find_groups
 from gpu_profile.analysis.findings.arrivals import LEAST_SHARE, least_ms
-from gpu_profile.analysis.findings.finding import (
-    Finding,
-    FindingRow,
-    FindingRule,
-    Judgement,
-    View,
-    format_ranks,
-)
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
+from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.tables.comm_kernels import ALL_TO_ALL, KINDS
 
 # The busiest rank computes more by 5 % of a step or more (least_ms), so its experts get 5 % more
@@ -40,13 +35,13 @@ class _Busiest:
     for example; 0 if the sizes of the messages are unknown.
     """
 
-    views: tuple[View, ...]
-    others: tuple[View, ...]
+    views: tuple[RankView, ...]
+    others: tuple[RankView, ...]
     excess_ms: float
     load: float
 
 
-def judge_experts(views: Sequence[View]) -> Judgement:
+def judge_experts(views: Sequence[RankView]) -> Judgement:
     """One finding for each group of experts in which the others wait for the busiest rank."""
     groups = find_groups([view.split for view in views])
     findings: dict[tuple[int, ...], Finding] = {}
@@ -61,7 +56,7 @@ def judge_experts(views: Sequence[View]) -> Judgement:
     return Judgement(tuple(findings.values()))
 
 
-def _busiest(members: tuple[View, ...], number: int) -> _Busiest | None:
+def _busiest(members: tuple[RankView, ...], number: int) -> _Busiest | None:
     """The busiest ranks (at most half of the group), or None; nearly equal ranks count together."""
     compute = np.array([view.ms("compute") for view in members])
     least = least_ms(members)
@@ -79,7 +74,7 @@ def _busiest(members: tuple[View, ...], number: int) -> _Busiest | None:
 
 
 def _is_awaited(
-    views: Sequence[View], others: Sequence[View], number: int, least: float, *, known: bool
+    views: Sequence[RankView], others: Sequence[RankView], number: int, least: float, *, known: bool
 ) -> bool:
     """Whether the others wait for the busiest ranks in the all-to-alls.
 
@@ -92,15 +87,15 @@ def _is_awaited(
     return (theirs if known else theirs - own) >= least / 2
 
 
-def _waiting_ms(view: View, number: int) -> float:
-    own, arrivals = view.facts.states.collectives, view.split.arrivals
+def _waiting_ms(view: RankView, number: int) -> float:
+    own, arrivals = view.states.collectives, view.split.arrivals
     chosen = (arrivals.group == number) & (own.kind == _ALL_TO_ALL) & (own.start >= view.start)
     start = own.start[chosen]
     waits = np.clip(arrivals.last[chosen], start, own.end[chosen]) - start
     return float(waits.sum()) / view.steps / 1e6
 
 
-def _load(members: Sequence[View], number: int, busy: NDArray[np.bool_]) -> float:
+def _load(members: Sequence[RankView], number: int, busy: NDArray[np.bool_]) -> float:
     """Tokens of the busy ranks' experts, divided by the mean; 0.0 if the sizes are unknown.
 
     A rank's bytes are those of its own batch (equal on all ranks) and of its experts' tokens. On
@@ -111,8 +106,8 @@ def _load(members: Sequence[View], number: int, busy: NDArray[np.bool_]) -> floa
     return float(2 * total[busy].mean() / total.mean() - 1) if total.all() else 0.0
 
 
-def _bytes(view: View, number: int) -> float:
-    own, arrivals = view.facts.states.collectives, view.split.arrivals
+def _bytes(view: RankView, number: int) -> float:
+    own, arrivals = view.states.collectives, view.split.arrivals
     chosen = (arrivals.group == number) & (own.kind == _ALL_TO_ALL) & (own.start >= view.start)
     messages = own.messages
     return float(messages.bytes[chosen[messages.kernel]].sum())
@@ -146,6 +141,7 @@ def _explains(own: Sequence[Finding], other: Finding) -> bool:
 RULE = FindingRule(
     kind="experts",
     title="Uneven experts",
+    collect=collect_nothing,
     judge=judge_experts,
     rows=(
         FindingRow(

@@ -1,18 +1,17 @@
 """Finding exposed_communication: data moves between ranks and no kernel computes beside it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED
-from gpu_profile.analysis.findings.finding import (
-    Finding,
-    FindingRow,
-    FindingRule,
-    Judgement,
-    View,
-    format_ranks,
-)
+from gpu_profile.analysis.findings.facts.windows import is_in_steady_part
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import RankView, View
+from gpu_profile.analysis.modules.module_times import sum_by_module
+from gpu_profile.analysis.store.database import Database
 
 # Overlap is never perfect: the last bucket's transfer is exposed in every data-parallel step.
 EXPOSED_SHARE = 0.10
@@ -21,8 +20,21 @@ COMM_ADVICE = (
     "fewer and larger collectives; check that NCCL uses the fast links (invoke test --suite nccl)."
 )
 
+ExposedTimes = Mapping[str, int]
+"""ns of communication with no compute beside it by module; "" for what no module is known to own"""
 
-def judge_exposed_communication(views: Sequence[View]) -> Judgement:
+
+def collect_exposed_times(activity: Activity, _: Database) -> ExposedTimes:
+    """The exposed communication of one rank in its steady part."""
+    ops = activity.ops
+    rows = np.flatnonzero((ops.kind == COMMUNICATION) & is_in_steady_part(activity, ops.start))
+    start, end = ops.start[rows], ops.end[rows]
+    exposed = end - start - ops.union(COMPUTE).within(start, end)
+    times = sum_by_module(activity, rows, exposed)
+    return {**times, "": int(exposed.sum()) - sum(times.values())}
+
+
+def judge_exposed_communication(views: Sequence[View[ExposedTimes]]) -> Judgement:
     """Find communication that moves data without concurrent compute; waiting is not counted."""
     doubtful = [view for view in views if _may_wait_for_another_host(view, views)]
     exposed_views = [
@@ -45,26 +57,26 @@ def judge_exposed_communication(views: Sequence[View]) -> Judgement:
     return Judgement((_judge_communication(exposed_views),) if exposed_views else (), notes)
 
 
-def _may_wait_for_another_host(view: View, views: Sequence[View]) -> bool:
+def _may_wait_for_another_host(view: RankView, views: Sequence[RankView]) -> bool:
     """Whether the collectives of a rank were matched on its own host only, of several hosts, and
     NCCL does not say who takes part.
 
     Ranks of another host, on an unknown clock, may be the ones that it waits for.
     """
-    collectives, group = view.facts.states.collectives, view.split.arrivals.group
+    collectives, group = view.states.collectives, view.split.arrivals.group
     numbers = np.unique(group[group != UNMATCHED])
-    partners = {v.facts.host for v in views if np.isin(v.split.arrivals.group, numbers).any()}
-    several = len({v.facts.host for v in views}) > 1
+    partners = {v.common.host for v in views if np.isin(v.split.arrivals.group, numbers).any()}
+    several = len({v.common.host for v in views}) > 1
     return several and len(partners) < 2 and not np.any(collectives.communicator)
 
 
-def _judge_communication(views: Sequence[View]) -> Finding:
+def _judge_communication(views: Sequence[View[ExposedTimes]]) -> Finding:
     gain = float(np.mean([view.ms("transfer") for view in views]))
     step = float(np.mean([view.step_ms for view in views]))
     wait = float(np.mean([view.ms("wait") for view in views]))
     worst = max(views, key=lambda view: view.share("transfer"))
     ranks = tuple(sorted({view.rank for view in views}))
-    own = worst.facts.states.own
+    own = worst.states.own
     total = worst.mean(own["communication"])
     hidden = 100 * worst.mean(own["hidden"]) / total if total else 0.0
     evidence = (
@@ -76,20 +88,20 @@ def _judge_communication(views: Sequence[View]) -> Finding:
     return Finding("exposed_communication", ranks, "transfer", gain, evidence, COMM_ADVICE)
 
 
-def _list_modules(view: View) -> list[str]:
+def _list_modules(view: View[ExposedTimes]) -> list[str]:
     """Evidence which module owns most of what a rank's exposed communication moves."""
-    times = view.facts.exposed_modules
-    owned = {name: ns for name, ns in times.items() if name and ns > 0}
+    owned = {name: ns for name, ns in view.fact.items() if name and ns > 0}
     if not owned:
         return []
     name = max(sorted(owned), key=lambda name: owned[name])
-    share = 100 * owned[name] / sum(times.values())
+    share = 100 * owned[name] / sum(view.fact.values())
     return [f"rank {view.rank}: {share:.0f} % of it is of {name}"]
 
 
 RULE = FindingRule(
     kind="exposed_communication",
     title="Exposed communication",
+    collect=collect_exposed_times,
     judge=judge_exposed_communication,
     rows=(
         FindingRow(

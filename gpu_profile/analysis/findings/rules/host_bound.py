@@ -6,13 +6,15 @@ import numpy as np
 
 from gpu_profile.analysis.activity.idle import LAUNCH
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.finding import FindingRow, FindingRule, Judgement, View
+from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.idle_time import (
     PARTIAL_SHARE,
     format_idle_line,
     judge_state,
     list_places,
 )
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
+from gpu_profile.analysis.findings.view import RankView
 
 # Beside pauses of the host, slow launches are named from 2 % of the step on, where the host gains
 # less than 5 % of its GPU's work in a step: of a pause of 40 % it then hides an eighth.
@@ -24,65 +26,65 @@ HOST_ADVICE = (
 )
 
 
-def judge_host_bound(views: Sequence[View]) -> Judgement:
+def judge_host_bound(views: Sequence[RankView]) -> Judgement:
     """Find steps whose pace is that of the host's launches: short gaps before most operations."""
     slow = [view for view in views if _is_slow(view)]
     return judge_state("host_bound", "launch", slow, _launch_ms, _launch_evidence, HOST_ADVICE)
 
 
-def _is_slow(view: View) -> bool:
+def _is_slow(view: RankView) -> bool:
     return _idles_by_launches(view) or _is_without_lead(view)
 
 
-def _idles_by_launches(view: View) -> bool:
+def _idles_by_launches(view: RankView) -> bool:
     return _launch_ms(view) >= PARTIAL_SHARE * view.step_ms > 0
 
 
-def _is_without_lead(view: View) -> bool:
+def _is_without_lead(view: RankView) -> bool:
     """Whether its launches keep the host from a lead that would hide its other work.
 
     Launches that take longer than their kernels cost little by themselves, and a pause of the host
     then idles the GPU for all of its length: at most for the time that the kernels take.
     """
-    launch, work = _launch_ms(view), view.mean(view.facts.states.own["busy"]) / 1e6
+    launch, work = _launch_ms(view), view.mean(view.states.own["busy"]) / 1e6
     hidden = min(view.ms("idle_stall"), work)
     is_costly = launch + hidden >= PARTIAL_SHARE * view.step_ms
     is_seen = launch >= LEAST_SHARE * view.step_ms > 0
-    issuing = view.facts.host_times.issuing
+    issuing = view.common.host_times.issuing
     return is_seen and is_costly and _is_slower(view, issuing, 1 - LEAST_LEAD)
 
 
-def _is_slower(view: View, host: IntArray, part: float = 1.0) -> bool:
+def _is_slower(view: RankView, host: IntArray, part: float = 1.0) -> bool:
     """Whether these times of the host exceed that part of its GPU's work in most steps."""
     more = view.steady(np.r_[0, host]) - part * _work(view)
     return view.has_steps and float(np.median(more)) > 0
 
 
-def _work(view: View) -> IntArray:
-    return view.steady(view.facts.states.own["busy"])
+def _work(view: RankView) -> IntArray:
+    return view.steady(view.states.own["busy"])
 
 
-def _launch_ms(view: View) -> float:
+def _launch_ms(view: RankView) -> float:
     """The idle time in a step before late launches.
 
     A blocking call takes the lead of a host that is faster than its GPU, so its gaps are not
     counted. A host that needs longer for a step than its GPU would be late without the call, too.
     """
     launch = view.ms("idle_launch")
-    is_slower = launch and _is_slower(view, view.facts.host_times.active)
+    is_slower = launch and _is_slower(view, view.common.host_times.active)
     return launch + (view.ms("idle_sync") if is_slower else 0.0)
 
 
-def _launch_evidence(views: Sequence[View]) -> tuple[str, ...]:
+def _launch_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
     words = "with the GPU drained before the host issued its next operation"
     line = format_idle_line(views, _launch_ms, words)
     return (line, *list_places(views, LAUNCH), *_list_leadless(views))
 
 
-def _list_leadless(views: Sequence[View]) -> Iterator[str]:
+def _list_leadless(views: Sequence[RankView]) -> Iterator[str]:
     for view in views:
         if not _idles_by_launches(view):
-            issuing = np.median(view.steady(np.r_[0, view.facts.host_times.issuing])) / 1e6
+            issuing = np.median(view.steady(np.r_[0, view.common.host_times.issuing])) / 1e6
             yield (
                 f"rank {view.rank}: launching takes the host {issuing:.2f} ms a step (median), the "
                 f"GPU's work {np.median(_work(view)) / 1e6:.2f} ms: no lead hides the host's "
@@ -93,6 +95,7 @@ def _list_leadless(views: Sequence[View]) -> Iterator[str]:
 RULE = FindingRule(
     kind="host_bound",
     title="Host-bound",
+    collect=collect_nothing,
     judge=judge_host_bound,
     rows=(
         FindingRow(

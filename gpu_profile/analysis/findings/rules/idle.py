@@ -13,13 +13,7 @@ from gpu_profile.analysis.activity.idle import (
     STALL,
     SYNC,
 )
-from gpu_profile.analysis.findings.finding import (
-    FindingRow,
-    FindingRule,
-    Judgement,
-    View,
-    format_ranks,
-)
+from gpu_profile.analysis.findings.finding import Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import (
     DATA_ADVICE,
     IDLE_SHARE,
@@ -29,6 +23,8 @@ from gpu_profile.analysis.findings.idle_time import (
     list_places,
     waits_for_data,
 )
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
+from gpu_profile.analysis.findings.view import RankView
 
 STALLED = f"idle_{CAUSES[STALL]}"
 SHORTER = tuple(f"idle_{CAUSES[cause]}" for cause in (LAUNCH, SYNC))
@@ -41,18 +37,18 @@ STALL_ADVICE = {
 }
 
 
-def _queued_ms(view: View) -> float:
+def _queued_ms(view: RankView) -> float:
     return view.ms("idle_queued")
 
 
-def judge_idle(views: Sequence[View]) -> Judgement:
+def judge_idle(views: Sequence[RankView]) -> Judgement:
     """Find stalls of the host, by what it was doing, and operations that waited in the queue."""
     silent = [view for view in views if _is_stalled(view)]
     data = [view for view in silent if waits_for_data(view)]
     other = [view for view in silent if view not in data]
     # An operation without a recorded call may or may not have been queued.
     explained = [
-        view for view in views if 100 * view.facts.health.orphans < view.facts.health.operations
+        view for view in views if 100 * view.common.health.orphans < view.common.health.operations
     ]
     queued = [view for view in explained if view.share("idle_queued") >= IDLE_SHARE]
     parts = (
@@ -64,7 +60,7 @@ def judge_idle(views: Sequence[View]) -> Judgement:
     return Judgement(findings, _note_single(views))
 
 
-def _note_single(views: Sequence[View]) -> tuple[str, ...]:
+def _note_single(views: Sequence[RankView]) -> tuple[str, ...]:
     """A note about delays that came once and took 10 % of the steady steps; they are no cost of
     each step.
     """
@@ -82,18 +78,18 @@ def _note_single(views: Sequence[View]) -> tuple[str, ...]:
     )
 
 
-def _single_ms(view: View) -> float:
+def _single_ms(view: RankView) -> float:
     values = view.steady(view.split.spent[STALLED])
     return float(values[view.is_single(STALLED)].sum()) / 1e6
 
 
-def _steady_ms(view: View) -> float:
-    states = view.facts.states
+def _steady_ms(view: RankView) -> float:
+    states = view.states
     return float(view.steady(states.end - states.start).sum()) / 1e6
 
 
-def _host_advice(views: Sequence[View]) -> str:
-    works = [view.facts.host_work.get(STALL) for view in views]
+def _host_advice(views: Sequence[RankView]) -> str:
+    works = [view.common.idle.host_work.get(STALL) for view in views]
     loads = any(work and work.before_input for work in works)
     return (
         f"{STALL_ADVICE['host']} If it loads data there: {DATA_ADVICE}"
@@ -102,19 +98,19 @@ def _host_advice(views: Sequence[View]) -> str:
     )
 
 
-def _is_stalled(view: View) -> bool:
+def _is_stalled(view: RankView) -> bool:
     least = PARTIAL_SHARE if view.repeats(STALLED) or _is_slow_by_pauses(view) else IDLE_SHARE
     return _stall_ms(view) >= least * _stalled_step_ms(view) > 0
 
 
-def _stall_ms(view: View) -> float:
+def _stall_ms(view: RankView) -> float:
     if not _is_slow_by_pauses(view):
         return view.whole_ms(STALLED)
     late = [view.steady(view.split.spent[state]) for state in (STALLED, *SHORTER)]
     return float(np.mean(np.sum(late, axis=0))) / 1e6
 
 
-def _is_slow_by_pauses(view: View) -> bool:
+def _is_slow_by_pauses(view: RankView) -> bool:
     """Whether the host needs longer for most steps than its GPU, but for launches half as long.
 
     A loader that is 5 % slower than the GPU uses up the host's lead in some steps. Only then the
@@ -122,19 +118,19 @@ def _is_slow_by_pauses(view: View) -> bool:
     """
     if not view.has_steps or not np.any(view.steady(view.split.spent[STALLED])):
         return False
-    times, work = view.facts.host_times, view.steady(view.facts.states.own["busy"])
+    times, work = view.common.host_times, view.steady(view.states.own["busy"])
     active, issuing = (view.steady(np.r_[0, part]) for part in (times.active, times.issuing))
     slower, fast = np.median(active - work), np.median(work - 2 * issuing)
     return bool(slower > 0 and fast > 0)
 
 
-def _stalled_step_ms(view: View) -> float:
+def _stalled_step_ms(view: RankView) -> float:
     if not _is_slow_by_pauses(view):
         return view.whole_step_ms(STALLED)
-    return _steady_ms(view) / len(view.steady(view.facts.states.end))
+    return _steady_ms(view) / len(view.steady(view.states.end))
 
 
-def _stall_evidence(views: Sequence[View]) -> tuple[str, ...]:
+def _stall_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
     is_short = min(view.step_ms for view in views) * LONG_GAP_SHARE < LONG_GAP_NS / 1e6
     least = "a tenth of a step" if is_short else "a millisecond"
     words = f"idle while the host issued nothing for over {least}"
@@ -145,8 +141,8 @@ def _stall_evidence(views: Sequence[View]) -> tuple[str, ...]:
     return (line, *map(_describe_pauses, slow[:1]), *list_places(views, STALL))
 
 
-def _describe_pauses(view: View) -> str:
-    times, busy = view.facts.host_times, view.steady(view.facts.states.own["busy"])
+def _describe_pauses(view: RankView) -> str:
+    times, busy = view.common.host_times, view.steady(view.states.own["busy"])
     active, silent, work = (
         float(np.median(part)) / 1e6
         for part in (*(view.steady(np.r_[0, one]) for one in (times.active, times.silent)), busy)
@@ -157,7 +153,7 @@ def _describe_pauses(view: View) -> str:
     )
 
 
-def _queued_evidence(views: Sequence[View]) -> tuple[str, ...]:
+def _queued_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
     words = "idle with work issued that waited for something else"
     return (format_idle_line(views, _queued_ms, words), *list_places(views, QUEUED))
 
@@ -165,6 +161,7 @@ def _queued_evidence(views: Sequence[View]) -> tuple[str, ...]:
 RULE = FindingRule(
     kind="idle",
     title="Idle GPU",
+    collect=collect_nothing,
     judge=judge_idle,
     rows=(
         FindingRow(

@@ -1,18 +1,23 @@
 """Finding low_bandwidth: copies or collectives run far below the rate of their link."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.findings.copies import COPY_SHARE, DIRECTIONS
-from gpu_profile.analysis.findings.finding import (
-    Finding,
-    FindingRow,
-    FindingRule,
-    Judgement,
-    View,
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.findings.facts.copies import (
+    COPY_SHARE,
+    DIRECTIONS,
+    CopyKey,
+    CopyTime,
+    sum_copies,
 )
-from gpu_profile.analysis.findings.slow_links import judge_links
+from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.slow_links import LinkFacts, judge_links
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.store.database import Database
 
 # Pinned transfers reach 12 GB/s on PCIe 3 x16, 25 on PCIe 4, 55 on PCIe 5. Below 5 GB/s the link
 # or the host's memory is at fault. Small copies are slower anyway: judge 1 MiB and more.
@@ -25,7 +30,19 @@ BANDWIDTH_ADVICE = (
 )
 
 
-def judge_low_bandwidth(views: Sequence[View]) -> Judgement:
+@dataclass(frozen=True, eq=False)
+class Bandwidth(LinkFacts):
+    """What links can do, by the GPU's model, and the rank's large `copies`."""
+
+    copies: Mapping[CopyKey, CopyTime]
+
+
+def collect_bandwidth(activity: Activity, _: Database) -> Bandwidth:
+    """The GPU and the copies of one rank."""
+    return Bandwidth(activity.gpu, sum_copies(activity))
+
+
+def judge_low_bandwidth(views: Sequence[View[Bandwidth]]) -> Judgement:
     """Find large pinned copies that are slow in absolute terms or against the other ranks, and
     collectives that are slow against the GPUs' links.
     """
@@ -42,17 +59,19 @@ def judge_low_bandwidth(views: Sequence[View]) -> Judgement:
     return Judgement((*findings, *links.findings), links.unjudged)
 
 
-def _compute_copy_rate(view: View, kind: int) -> float:
+def _compute_copy_rate(view: View[Bandwidth], kind: int) -> float:
     """GB/s of the rank's large pinned copies; 0 if their time is too short to judge."""
-    copy = view.facts.copies.get((kind, False))
+    copy = view.fact.copies.get((kind, False))
     if copy is None or not copy.count[0] or copy.bytes[0] < LARGE_BYTES * copy.count[0]:
         return 0.0
     return copy.rate if view.mean(copy.time) / 1e6 >= COPY_SHARE * view.step_ms else 0.0
 
 
-def _judge_bandwidth(views: Sequence[View], kind: int, direction: str, usual: float) -> Finding:
+def _judge_bandwidth(
+    views: Sequence[View[Bandwidth]], kind: int, direction: str, usual: float
+) -> Finding:
     ranks = tuple(sorted({view.rank for view in views}))
-    copies = [view.facts.copies[kind, False] for view in views]
+    copies = [view.fact.copies[kind, False] for view in views]
     exposed = [view.mean(c.exposed) / 1e6 for view, c in zip(views, copies, strict=True)]
     rates = ", ".join(
         f"rank {v.rank} {c.rate:.1f} GB/s" for v, c in zip(views, copies, strict=True)
@@ -66,6 +85,7 @@ def _judge_bandwidth(views: Sequence[View], kind: int, direction: str, usual: fl
 RULE = FindingRule(
     kind="low_bandwidth",
     title="Low bandwidth",
+    collect=collect_bandwidth,
     judge=judge_low_bandwidth,
     rows=(
         FindingRow(

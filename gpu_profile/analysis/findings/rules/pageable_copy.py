@@ -1,20 +1,23 @@
 """Finding pageable_copy: copies from or to pageable memory block the host."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.findings.copies import COPY_SHARE, DIRECTIONS
-from gpu_profile.analysis.findings.finding import (
-    LEAST_FREQUENCY,
-    Finding,
-    FindingRow,
-    FindingRule,
-    Judgement,
-    View,
-    format_ranks,
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.findings.facts.blocking import BlockingTime, sum_blocking_calls
+from gpu_profile.analysis.findings.facts.copies import (
+    COPY_SHARE,
+    DIRECTIONS,
+    CopyKey,
+    CopyTime,
+    sum_copies,
 )
-from gpu_profile.analysis.findings.rank_facts import CopyTime
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, RankView, View
+from gpu_profile.analysis.store.database import Database
 
 PAGEABLE_ADVICE = (
     "Pin the host's memory (DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
@@ -22,7 +25,20 @@ PAGEABLE_ADVICE = (
 )
 
 
-def judge_pageable_copy(views: Sequence[View]) -> Judgement:
+@dataclass(frozen=True, eq=False)
+class PageableCopies:
+    """All large `copies` of a rank, and the `calls` that blocked its host, by name."""
+
+    copies: Mapping[CopyKey, CopyTime]
+    calls: Mapping[str, BlockingTime]
+
+
+def collect_pageable_copies(activity: Activity, _: Database) -> PageableCopies:
+    """The copies of one rank, and its blocking calls."""
+    return PageableCopies(sum_copies(activity), sum_blocking_calls(activity))
+
+
+def judge_pageable_copy(views: Sequence[View[PageableCopies]]) -> Judgement:
     """Find copies from or to pageable host memory, which the driver stages and which block the
     host.
     """
@@ -44,23 +60,23 @@ def judge_pageable_copy(views: Sequence[View]) -> Judgement:
     )
 
 
-def _list_pageable(view: View) -> list[tuple[int, CopyTime]]:
-    copies = sorted(view.facts.copies.items())
+def _list_pageable(view: View[PageableCopies]) -> list[tuple[int, CopyTime]]:
+    copies = sorted(view.fact.copies.items())
     return [(kind, copy) for (kind, pageable), copy in copies if pageable and kind in DIRECTIONS]
 
 
-def _pageable_frequency(view: View) -> float:
+def _pageable_frequency(view: View[PageableCopies]) -> float:
     counts = [copy.count for _, copy in _list_pageable(view)]
     return view.frequency(np.sum(counts, axis=0)) if counts else 0.0
 
 
-def _pageable_ms(view: View) -> float:
+def _pageable_ms(view: View[PageableCopies]) -> float:
     """The ms in a step of copies that no compute hides, and of the idle time after them."""
     exposed = sum(view.mean(copy.exposed) for _, copy in _list_pageable(view)) / 1e6
     return exposed + view.ms("idle_copy")
 
 
-def _copy_line(view: View, kind: int, copy: CopyTime) -> str:
+def _copy_line(view: RankView, kind: int, copy: CopyTime) -> str:
     count, size = view.mean(copy.count), view.mean(copy.bytes)
     return (
         f"rank {view.rank}: {count:.1f} pageable copies a step {DIRECTIONS[kind]}, "
@@ -68,17 +84,18 @@ def _copy_line(view: View, kind: int, copy: CopyTime) -> str:
     )
 
 
-def _held_lines(view: View) -> list[str]:
+def _held_lines(view: View[PageableCopies]) -> list[str]:
     return [
-        f"rank {view.rank}: {name} held the host {view.mean(held) / 1e6:.2f} ms a step"
-        for name, (_, held, copies) in sorted(view.facts.blockers.items())
-        if copies
+        f"rank {view.rank}: {name} held the host {view.mean(call.held) / 1e6:.2f} ms a step"
+        for name, call in sorted(view.fact.calls.items())
+        if call.copies
     ]
 
 
 RULE = FindingRule(
     kind="pageable_copy",
     title="Pageable copies",
+    collect=collect_pageable_copies,
     judge=judge_pageable_copy,
     rows=(
         FindingRow(

@@ -11,14 +11,9 @@ from gpu_profile.analysis.activity.comm.roles import PIPELINE, find_groups
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.finding import (
-    Finding,
-    FindingRow,
-    FindingRule,
-    Judgement,
-    View,
-    format_ranks,
-)
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
+from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SEND_RECV
 
 # The slowest stage must wait less than the others by 10 % of a step. Even stages differ by a few
@@ -38,7 +33,7 @@ class _Stages:
     waits), `messages` from a stage to the next one in a step, and the time of a step.
     """
 
-    views: tuple[tuple[View, ...], ...]
+    views: tuple[tuple[RankView, ...], ...]
     bubble: NDArray[np.float64]
     messages: int
     step_ms: float
@@ -50,7 +45,7 @@ class _Stages:
         return (stages - 1) / (self.messages + stages - 1)
 
 
-def judge_pipeline(views: Sequence[View]) -> Judgement:
+def judge_pipeline(views: Sequence[RankView]) -> Judgement:
     """At most one finding, for the stage that the others wait for."""
     chains = _chains(views)
     if not chains:
@@ -68,7 +63,7 @@ def judge_pipeline(views: Sequence[View]) -> Judgement:
     return Judgement((_finding(stages, bound),))
 
 
-def _chains(views: Sequence[View]) -> list[tuple[View, ...]]:
+def _chains(views: Sequence[RankView]) -> list[tuple[RankView, ...]]:
     """The pipelines, each a tuple of views in the order of the stages, that is of the ranks."""
     edges = _edges(views)
     home = list(range(len(views)))
@@ -82,10 +77,10 @@ def _chains(views: Sequence[View]) -> list[tuple[View, ...]]:
     return [chain for chain in chains if len(chain) > 1]
 
 
-def _edges(views: Sequence[View]) -> set[tuple[int, int]]:
+def _edges(views: Sequence[RankView]) -> set[tuple[int, int]]:
     """Pairs of views (by index) that exchange messages of a pipeline."""
     groups = find_groups([view.split for view in views])
-    collectives = [view.facts.states.collectives for view in views]
+    collectives = [view.states.collectives for view in views]
     pipelines = {
         int(communicator)
         for view, own in zip(views, collectives, strict=True)
@@ -117,7 +112,7 @@ class _Period:
         return np.asarray((time >= self.start) & (time < self.end))
 
 
-def _period(views: Sequence[View]) -> _Period | None:
+def _period(views: Sequence[RankView]) -> _Period | None:
     """The steady period of the rank with most steps, or None without steps.
 
     All ranks of a pipeline step together, but a rank that mostly waits may have no steps found.
@@ -129,7 +124,7 @@ def _period(views: Sequence[View]) -> _Period | None:
     return _Period(view.start, view.end, view.steps)
 
 
-def _stages(chains: Sequence[tuple[View, ...]], period: _Period) -> _Stages:
+def _stages(chains: Sequence[tuple[RankView, ...]], period: _Period) -> _Stages:
     """The stages; those of parallel pipelines (with data or tensor parallelism) are merged."""
     views = tuple(zip(*chains, strict=True))
     bubble = np.array([np.mean([_waiting(view, period) for view in stage]) for stage in views])
@@ -138,22 +133,22 @@ def _stages(chains: Sequence[tuple[View, ...]], period: _Period) -> _Stages:
     return _Stages(views, bubble, max(1, round(float(np.median(counts)))), step)
 
 
-def _waiting(view: View, period: _Period) -> float:
+def _waiting(view: RankView, period: _Period) -> float:
     """The part of the time in which the rank waits in point-to-point kernels without compute."""
-    own, arrivals = view.facts.states.collectives, view.split.arrivals
+    own, arrivals = view.states.collectives, view.split.arrivals
     is_message = arrivals.matched & (own.kind == _SEND_RECV) & period.holds(own.start)
     start = own.start[is_message]
     waits = Intervals.union(start, np.clip(arrivals.last[is_message], start, own.end[is_message]))
-    waits = waits.meet(view.facts.states.exposed)
+    waits = waits.meet(view.states.exposed)
     return waits.total / max(1, period.end - period.start)
 
 
-def _messages_a_step(view: View, period: _Period) -> float:
+def _messages_a_step(view: RankView, period: _Period) -> float:
     """The largest number of messages from the rank to one other rank in a step.
 
     It is the number of microbatches, because a stage sends each one to the next stage.
     """
-    own = view.facts.states.collectives
+    own = view.states.collectives
     messages = own.messages
     is_sent = messages.sends & period.holds(own.start[messages.kernel])
     is_sent &= own.kind[messages.kernel] == _SEND_RECV
@@ -189,7 +184,7 @@ def _finding(stages: _Stages, bound: int) -> Finding:
     )
 
 
-def _why(view: View) -> tuple[str, ...]:
+def _why(view: RankView) -> tuple[str, ...]:
     """Evidence whether the slowest stage's time is spent on its GPU or its host."""
     if not view.has_steps:
         return ()
@@ -208,6 +203,7 @@ def _explains(_: Sequence[Finding], other: Finding) -> bool:
 RULE = FindingRule(
     kind="pipeline",
     title="Uneven pipeline",
+    collect=collect_nothing,
     judge=judge_pipeline,
     rows=(
         FindingRow(

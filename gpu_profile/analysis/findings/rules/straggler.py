@@ -5,8 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
 from gpu_profile.analysis.findings.arrivals import (
     LEAST_SHARE,
+    ModuleTimes,
+    StragglerView,
     Suspects,
     Waits,
     contention_ms,
@@ -15,14 +18,8 @@ from gpu_profile.analysis.findings.arrivals import (
     list_communicators,
     suspects_of,
 )
-from gpu_profile.analysis.findings.finding import (
-    Finding,
-    FindingRow,
-    FindingRule,
-    Judgement,
-    View,
-    format_ranks,
-)
+from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import DATA_ADVICE, waits_for_data
 from gpu_profile.analysis.findings.late_hosts import (
     ends_with_input,
@@ -31,6 +28,11 @@ from gpu_profile.analysis.findings.late_hosts import (
     list_host_work,
     list_shares,
 )
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import RankView
+from gpu_profile.analysis.modules.marks import load_marks
+from gpu_profile.analysis.modules.module_times import sum_by_module
+from gpu_profile.analysis.store.database import Database
 
 # A late rank has the cause of the others if it has at least a quarter of what the worst one has.
 LEAST_PART = 0.25
@@ -45,7 +47,19 @@ ADVICE = {
 }
 
 
-def judge_straggler(views: Sequence[View]) -> Judgement:
+def collect_module_times(activity: Activity, _: Database) -> ModuleTimes:
+    """The times of one rank's modules in its steady part; empty without marks."""
+    if load_marks(activity.ranges) is None:
+        return {}
+    ops, first = activity.ops, list_windows(activity).start
+    rows = np.flatnonzero((ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start))
+    rows = rows[~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])]
+    steps = max(1, int(np.sum(first[1:] >= first[0])))
+    sums = sum_by_module(activity, rows, ops.duration[rows])
+    return {name: ns // steps for name, ns in sums.items()}
+
+
+def judge_straggler(views: Sequence[StragglerView]) -> Judgement:
     """One finding for each communicator with a straggler; the same ranks are reported once."""
     groups = list_communicators(views)
     if not groups:
@@ -70,13 +84,13 @@ def _known_ms(finding: Finding | None) -> float:
     return finding.ms_per_step if finding else -1.0
 
 
-def _why_not(views: Sequence[View]) -> tuple[str, ...]:
+def _why_not(views: Sequence[RankView]) -> tuple[str, ...]:
     if len(views) < 2:
-        alone = any(len(view.facts.states.collectives) for view in views)
+        alone = any(len(view.states.collectives) for view in views)
         return ("stragglers: the reports hold one rank of several",) if alone else ()
     if any(view.split.arrivals.matched.any() for view in views):
         return ()  # only messages between two ranks: judge_pipeline() handles these
-    if any(len(view.facts.states.collectives) for view in views):
+    if any(len(view.states.collectives) for view in views):
         return ("stragglers: no collectives could be matched over the ranks",)
     return ("stragglers: no collectives between the ranks",)
 
@@ -216,16 +230,16 @@ def _kernel_evidence(suspects: Suspects) -> tuple[str, ...]:
     """
     late, other = suspects.late[0], suspects.others[0]
     pairs = [
-        (time, other.facts.kernels[name])
-        for name, time in late.facts.kernels.items()
-        if name in other.facts.kernels
+        (time, other.common.kernels[name])
+        for name, time in late.common.kernels.items()
+        if name in other.common.kernels
     ]
     both = [(a, b) for a, b in pairs if a.alone_count and b.alone_count]
     base = sum(b.alone_total / b.alone_count * a.alone_count for a, b in both)
     if not base:
         return ()
     ratio = sum(a.alone_total for a, _ in both) / base
-    counts = [view.mean(view.facts.kernel_count) for view in (late, other)]
+    counts = [view.mean(view.common.kernel_count) for view in (late, other)]
     return (
         f"rank {late.rank} against rank {other.rank}: the same kernels take {ratio:.2f} times "
         f"as long, {counts[0]:.0f} against {counts[1]:.0f} kernels a step",
@@ -238,7 +252,7 @@ def _module_evidence(suspects: Suspects) -> tuple[str, ...]:
     Both times are of kernels without concurrent communication, as _kernel_evidence() has it.
     """
     late, other = (
-        {name: ns / 1e6 for name, ns in view.facts.module_times.items()}
+        {name: ns / 1e6 for name, ns in view.fact.items()}
         for view in (suspects.late[0], suspects.others[0])
     )
     more = {name: ms - other[name] for name, ms in late.items() if name in other}
@@ -252,6 +266,7 @@ def _module_evidence(suspects: Suspects) -> tuple[str, ...]:
 RULE = FindingRule(
     kind="straggler",
     title="Straggler",
+    collect=collect_module_times,
     judge=judge_straggler,
     rows=(
         FindingRow(

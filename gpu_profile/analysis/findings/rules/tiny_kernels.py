@@ -1,13 +1,24 @@
 """Finding tiny_kernels: kernels that cost the host more time than the GPU."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.findings.finding import FindingRow, FindingRule, Judgement, View
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
+from gpu_profile.analysis.activity.idle import LATENCY, LAUNCH, find_gaps
+from gpu_profile.analysis.arrays.columns import is_among
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
+from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.idle_time import make_idle_finding, note_missing_steps
-from gpu_profile.analysis.findings.rank_facts import TINY_NS
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.modules.module_times import sum_by_module
+from gpu_profile.analysis.store.database import Database
 
+# A shorter kernel takes less time on the GPU than its launch takes on the host.
+TINY_NS = 5_000
 # An ordinary layer launches some tens of small kernels, and a step some hundreds.
 TINY_PER_STEP, TINY_PART, TINY_SHARE = 500, 0.6, 0.10
 TINY_ADVICE = (
@@ -16,33 +27,59 @@ TINY_ADVICE = (
 )
 
 
-def judge_tiny_kernels(views: Sequence[View]) -> Judgement:
+@dataclass(frozen=True, eq=False)
+class TinyKernels:
+    """Kernels below TINY_NS. By window: their `count`, and `idle`, the ns of the gaps right before
+    them that slow launches explain. `modules`: their number in the steady part by module.
+    """
+
+    count: IntArray
+    idle: IntArray
+    modules: Mapping[str, int]
+
+
+def collect_tiny_kernels(activity: Activity, _: Database) -> TinyKernels:
+    """The tiny kernels of one rank."""
+    ops = activity.ops
+    is_kernel = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
+    is_tiny = is_kernel & (ops.duration < TINY_NS)
+    gaps, windows = find_gaps(activity), list_windows(activity)
+    before = is_among(gaps.cause, (LAUNCH, LATENCY)) & is_tiny[gaps.next_op]
+    steady = np.flatnonzero(is_tiny & is_in_steady_part(activity, ops.start))
+    return TinyKernels(
+        count=windows.count(ops.start[is_tiny]),
+        idle=windows.sum(gaps.start[before], (gaps.end - gaps.start)[before]),
+        modules=sum_by_module(activity, steady, np.ones(len(steady), np.int64)),
+    )
+
+
+def judge_tiny_kernels(views: Sequence[View[TinyKernels]]) -> Judgement:
     """Find many kernels that cost the host more time than the GPU, with idle gaps before them."""
     tiny_views = [view for view in views if _tiny_share(view) >= TINY_SHARE and _is_many(view)]
     if not tiny_views:
         return Judgement()
-    gain = float(np.mean([view.mean(view.facts.tiny_idle) for view in tiny_views])) / 1e6
+    gain = float(np.mean([view.mean(view.fact.idle) for view in tiny_views])) / 1e6
     evidence = (*_tiny_evidence(tiny_views), *note_missing_steps(tiny_views))
     return Judgement(
         (make_idle_finding("tiny_kernels", "launch", tiny_views, gain, evidence, TINY_ADVICE),)
     )
 
 
-def _tiny_share(view: View) -> float:
-    return view.mean(view.facts.tiny_idle) / 1e6 / view.step_ms if view.step_ms else 0.0
+def _tiny_share(view: View[TinyKernels]) -> float:
+    return view.mean(view.fact.idle) / 1e6 / view.step_ms if view.step_ms else 0.0
 
 
-def _is_many(view: View) -> bool:
-    tiny, kernels = view.mean(view.facts.tiny), view.mean(view.facts.kernel_count)
+def _is_many(view: View[TinyKernels]) -> bool:
+    tiny, kernels = view.mean(view.fact.count), view.mean(view.common.kernel_count)
     return tiny >= TINY_PER_STEP and tiny >= TINY_PART * kernels
 
 
-def _tiny_evidence(views: Sequence[View]) -> tuple[str, ...]:
+def _tiny_evidence(views: Sequence[View[TinyKernels]]) -> tuple[str, ...]:
     worst = max(views, key=_tiny_share)
-    tiny, kernels = worst.mean(worst.facts.tiny), worst.mean(worst.facts.kernel_count)
-    modules = worst.facts.tiny_modules
+    tiny, kernels = worst.mean(worst.fact.count), worst.mean(worst.common.kernel_count)
+    modules = worst.fact.modules
     name = max(modules, key=lambda key: (modules[key], key), default="")
-    total = max(int(worst.facts.tiny[0]), 1)
+    total = max(int(worst.fact.count[0]), 1)
     share = 100 * modules.get(name, 0) / total
     return (
         f"rank {worst.rank}: {tiny:.0f} of {kernels:.0f} kernels a step take under "
@@ -55,6 +92,7 @@ def _tiny_evidence(views: Sequence[View]) -> tuple[str, ...]:
 RULE = FindingRule(
     kind="tiny_kernels",
     title="Tiny kernels",
+    collect=collect_tiny_kernels,
     judge=judge_tiny_kernels,
     rows=(
         FindingRow(

@@ -1,21 +1,35 @@
-"""Findings by hardware metrics: GEMMs without tensor cores, kernels too small for the GPU."""
+"""Finding unused_gpu, by hardware metrics: no tensor cores in GEMMs, or kernels with few SMs."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from gpu_profile.analysis.counters.gpu_use import (
-    COMPUTE_SHARE,
-    GEMM_SHARE,
-    SM_PERCENT,
-    TENSOR_PERCENT,
-)
-from gpu_profile.analysis.findings.finding import (
-    Finding,
-    FindingRow,
-    FindingRule,
-    Judgement,
-    View,
-)
+import numpy as np
 
+from gpu_profile.analysis.activity.activity import COMPUTE, Activity
+from gpu_profile.analysis.activity.start_up import steady_window
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.counters import gpu_metrics as metrics
+from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import pid_of
+from gpu_profile.analysis.tables.kernel_class import classify_kernel
+
+# GEMMs on tensor cores keep them 20 to 90 % active; fp32 GEMMs show 0 %.
+TENSOR_PERCENT, GEMM_SHARE = 2.0, 0.2
+# Kernels with enough thread blocks keep nearly all SMs active.
+SM_PERCENT, COMPUTE_SHARE = 40.0, 0.3
+FEWEST_SAMPLES = 20
+NAMES = {
+    "SMs active": metrics.SM_ACTIVE,
+    "tensor cores": metrics.TENSOR,
+    "SM occupancy": metrics.OCCUPANCY,
+    "memory reads": metrics.DRAM_READ,
+    "memory writes": metrics.DRAM_WRITE,
+}
 TENSOR_ADVICE = (
     "Let matrix multiplications use the tensor cores: torch.autocast with bfloat16, or TF32 by "
     'torch.set_float32_matmul_precision("high"); sizes that are multiples of 8.'
@@ -26,7 +40,78 @@ SM_ADVICE = (
 )
 
 
-def judge_unused_gpu(views: Sequence[View]) -> Judgement:
+@dataclass(frozen=True)
+class GpuUse:
+    """Means in percent, by the keys of NAMES, while kernels (`compute`) or GEMMs (`gemm`) run.
+
+    `gemm_share` is the part of the steady time in which GEMMs run.
+    """
+
+    compute: Mapping[str, float]
+    gemm: Mapping[str, float]
+    gemm_share: float = 0.0
+
+    def line(self) -> str:
+        """E.g. "while kernels run: SMs active 85 %, tensor cores 12 %"; "" without samples."""
+        parts = [f"{name} {value:.0f} %" for name, value in self.compute.items()]
+        return f"while kernels run: {', '.join(parts)}" if parts else ""
+
+
+NO_USE = GpuUse({}, {})
+
+
+def measure_gpu_use(activity: Activity, database: Database) -> GpuUse:
+    """The use of one rank's GPU; NO_USE if it was not sampled in this report."""
+    gpu_metrics = metrics.load_metrics(database)
+    gpu = _number(activity, database)
+    chosen = {name: metrics.metric_of(gpu_metrics, gpu, pattern) for name, pattern in NAMES.items()}
+    sampled = {name: one for name, one in chosen.items() if one}
+    if not sampled:
+        return NO_USE
+    first, last = steady_window(activity)
+    span = Intervals(np.array([first]), np.array([last]))
+    compute, gemm = (part.meet(span) for part in (activity.ops.union(COMPUTE), _gemms(activity)))
+    means = [
+        {name: mean for name, one in sampled.items() if (mean := _mean(one, part)) is not None}
+        for part in (compute, gemm)
+    ]
+    return GpuUse(means[0], means[1], gemm.total / max(1, last - first))
+
+
+def _number(activity: Activity, database: Database) -> int:
+    """The GPU's number on its host, from the process's CUDA device number."""
+    rows = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
+    numbers = {(int(str(pid)), int(str(cuda))): int(str(gpu)) for pid, cuda, gpu in rows}
+    pid = int(pid_of(np.array(activity.process)))
+    return numbers.get((pid, activity.device), activity.device)
+
+
+def _gemms(activity: Activity) -> Intervals:
+    ops = activity.ops
+    is_compute = ops.kind == COMPUTE
+    codes = [key for key in list_distinct(ops.name[is_compute]) if _is_gemm(activity.names[key])]
+    rows = is_compute & is_among(ops.name, codes)
+    return Intervals.union(ops.start[rows], ops.end[rows])
+
+
+def _is_gemm(name: str) -> bool:
+    """Whether the kernel is a GEMM. CUTLASS kernels have the short name `Kernel` or `Kernel2` in
+    nsys.
+    """
+    return classify_kernel(name) == "GEMM" or bool(re.fullmatch(r"Kernel2?", name))
+
+
+def _mean(metric: metrics.Metric, part: Intervals) -> float | None:
+    """The mean of the samples inside the intervals; None with fewer than FEWEST_SAMPLES."""
+    if not len(part.start):
+        return None
+    place = np.searchsorted(part.start, metric.time, side="right") - 1
+    inside = (place >= 0) & (metric.time < part.end[np.maximum(place, 0)])
+    values = metric.value[inside]
+    return float(np.mean(values)) if len(values) >= FEWEST_SAMPLES else None
+
+
+def judge_unused_gpu(views: Sequence[View[GpuUse]]) -> Judgement:
     """Judge the sampled hardware metrics; no findings without --gpu-metrics-devices."""
     tensor = [view for view in views if _gemms_without_tensor_cores(view)]
     small = [view for view in views if _few_sms(view)]
@@ -34,25 +119,25 @@ def judge_unused_gpu(views: Sequence[View]) -> Judgement:
     return Judgement(tuple(_finding(cause, ranks) for cause, ranks in causes if ranks))
 
 
-def _gemms_without_tensor_cores(view: View) -> bool:
-    use = view.facts.gpu_use
+def _gemms_without_tensor_cores(view: View[GpuUse]) -> bool:
+    use = view.fact
     active = use.gemm.get("tensor cores")
     return active is not None and active < TENSOR_PERCENT and use.gemm_share >= GEMM_SHARE
 
 
-def _few_sms(view: View) -> bool:
-    active = view.facts.gpu_use.compute.get("SMs active")
+def _few_sms(view: View[GpuUse]) -> bool:
+    active = view.fact.compute.get("SMs active")
     return active is not None and active < SM_PERCENT and view.share("compute") >= COMPUTE_SHARE
 
 
-def _finding(cause: str, views: Sequence[View]) -> Finding:
+def _finding(cause: str, views: Sequence[View[GpuUse]]) -> Finding:
     """A finding without a gain, because the recording does not show how much faster kernels could
     be.
     """
     ranks = tuple(sorted({view.rank for view in views}))
     evidence = []
     for view in views[:4]:
-        use = view.facts.gpu_use
+        use = view.fact
         if cause == "tensor_cores":
             evidence.append(
                 f"rank {view.rank}: matrix multiplications are {100 * use.gemm_share:.0f} % of the "
@@ -66,6 +151,7 @@ def _finding(cause: str, views: Sequence[View]) -> Finding:
 RULE = FindingRule(
     kind="unused_gpu",
     title="Unused GPU",
+    collect=measure_gpu_use,
     judge=judge_unused_gpu,
     rows=(
         FindingRow(

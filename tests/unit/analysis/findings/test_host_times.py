@@ -8,7 +8,7 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.arrays.intervals import Intervals
-from gpu_profile.analysis.findings.host_times import _find_silence
+from gpu_profile.analysis.findings.facts.host_times import _find_silence
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.counters.gpu_use import FEWEST_SAMPLES, NO_USE, GpuUse, gpu_use
+from gpu_profile.analysis.findings.rules.unused_gpu import (
+    FEWEST_SAMPLES,
+    NO_USE,
+    GpuUse,
+    measure_gpu_use,
+)
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.synthetic import MS, Rank, Recording, ranks_of
@@ -38,7 +43,7 @@ def add_samples(recording: Recording, name: str, gpu: int, step: int = MS) -> No
 def use_of(recording: Recording, folder: Path) -> GpuUse:
     with Database.open(recording.save(folder / "run.sqlite")) as database:
         (activity,) = activities_of(database, Scope())
-        return gpu_use(activity, database)
+        return measure_gpu_use(activity, database)
 
 
 def test_means_are_of_the_time_in_which_kernels_run(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""Blocking calls of one rank by name: for the rules synchronization and pageable_copy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.idle import blocking_calls
+from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.windows import Windows
+from gpu_profile.analysis.host.blocking_names import name_blocking_calls
+
+
+@dataclass(frozen=True, eq=False)
+class BlockingTime:
+    """The blocking calls of one name, by window: their number, and ns that they held the host."""
+
+    count: IntArray
+    held: IntArray
+    copies: bool
+    """Whether they are copies: the rest are calls that synchronise."""
+
+
+@once_each
+def sum_blocking_calls(activity: Activity) -> Mapping[str, BlockingTime]:
+    """The blocking calls by the names of name_blocking_calls(), computed once for both rules.
+
+    A call counts in the step whose work the host was issuing, whatever the GPU did then.
+    """
+    blocking = blocking_calls(activity)
+    name, names = name_blocking_calls(activity)
+    windows = _list_host_windows(activity)
+    times = {}
+    for code in list_distinct(name):
+        chosen = name == code
+        start, held = blocking.start[chosen], (blocking.end - blocking.start)[chosen]
+        times[names[code]] = BlockingTime(
+            count=windows.count(start),
+            held=windows.sum(start, held),
+            copies=bool(blocking.copies[chosen].any()),
+        )
+    return times
+
+
+def _list_host_windows(activity: Activity) -> Windows:
+    """All of the host's calls first, then each step, until the host begins the next one."""
+    steps, calls = find_steps(activity), activity.calls
+    first, last = calls.start.min(initial=0), calls.end.max(initial=1)
+    ends = np.r_[steps.host_start[1:], steps.host_end[-1:]]
+    return Windows(np.r_[first, steps.host_start], np.r_[last, ends])

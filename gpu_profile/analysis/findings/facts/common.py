@@ -1,0 +1,93 @@
+"""The facts of one rank that three or more rules read; small and picklable.
+
+What one rule reads is that rule's own (`collect` of FindingRule).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
+from gpu_profile.analysis.activity.health import Health, rank_health
+from gpu_profile.analysis.activity.start_up import find_start_up_with_compilations
+from gpu_profile.analysis.activity.states import RankStates, rank_states
+from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.arrays.columns import encode_column
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.host_times import HostTimes, measure_host_times
+from gpu_profile.analysis.findings.facts.idle_facts import IdleFacts, collect_idle_facts
+from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
+from gpu_profile.analysis.host.compilations import find_compilations
+from gpu_profile.analysis.host.work import HostRecord
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """Launches and ns of one kernel name in the steady part, the sum of its steps.
+
+    `alone_*`: of the launches without concurrent communication.
+    """
+
+    count: int
+    total: int
+    alone_count: int
+    alone_total: int
+
+
+@dataclass(frozen=True, eq=False)
+class CommonFacts:
+    """The facts of one rank. Arrays are by window: the steady part, then each step.
+
+    `kernels` by name; `kernel_count` by window; `idle` by cause.
+    """
+
+    states: RankStates
+    kernels: Mapping[str, KernelTime]
+    kernel_count: IntArray
+    host_times: HostTimes
+    idle: IdleFacts
+    host: str
+    health: Health
+
+
+def collect_common_facts(
+    activity: Activity, offset_ns: int, report: str, record: HostRecord
+) -> CommonFacts:
+    """The facts of one rank of a `report`; `offset_ns` moves its times to the run's clock."""
+    ops = activity.ops
+    is_kernel = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
+    return CommonFacts(
+        states=_collect_states(activity, offset_ns, record),
+        kernels=_sum_kernels(activity),
+        kernel_count=list_windows(activity).count(ops.start[is_kernel]),
+        host_times=measure_host_times(activity, find_steps(activity)),
+        idle=collect_idle_facts(activity, offset_ns, record),
+        host=activity.host,
+        health=rank_health(activity, report),
+    )
+
+
+def _collect_states(activity: Activity, offset_ns: int, record: HostRecord) -> RankStates:
+    """The rank's states, with the compilations of its start-up that samples show."""
+    states = rank_states(activity, offset_ns)
+    compilations = find_compilations(record.stacks, activity.calls.thread)
+    if not compilations.total:
+        return states
+    return replace(states, start_up=find_start_up_with_compilations(activity, compilations))
+
+
+def _sum_kernels(activity: Activity) -> dict[str, KernelTime]:
+    ops = activity.ops
+    rows = np.flatnonzero((ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start))
+    alone = ~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])
+    place, names = encode_column(ops.name[rows])
+    duration = ops.duration[rows]
+    sums = [
+        np.bincount(place, weights=weight, minlength=len(names)).astype(np.int64)
+        for weight in (None, duration, alone, duration * alone)
+    ]
+    return {
+        activity.names[name]: KernelTime(*map(int, row))
+        for name, row in zip(names.tolist(), zip(*sums, strict=True), strict=True)
+    }

@@ -1,0 +1,48 @@
+"""Windows of time, in which facts are summed: those of RankStates, by the report's clock."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.start_up import steady_window
+from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.arrays.columns import is_rising
+from gpu_profile.analysis.arrays.types import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows of time (ns), which may overlap."""
+
+    start: IntArray
+    end: IntArray
+
+    def sum(self, time: IntArray, weight: IntArray) -> IntArray:
+        """The sum of the weights of the events in each window, given the events' times."""
+        if not is_rising(time):
+            order = np.argsort(time, kind="stable")
+            time, weight = time[order], weight[order]
+        sums = np.r_[0, np.cumsum(weight)]
+        first, behind = (np.searchsorted(time, edge) for edge in (self.start, self.end))
+        return np.asarray(sums[behind] - sums[first], np.int64)
+
+    def count(self, time: IntArray) -> IntArray:
+        """The number of events in each window, given the events' times."""
+        ordered = time if is_rising(time) else np.sort(time)
+        first, behind = (np.searchsorted(ordered, edge) for edge in (self.start, self.end))
+        return np.asarray(behind - first, np.int64)
+
+
+def list_windows(activity: Activity) -> Windows:
+    """The steady part first, then each step, by the GPU's times."""
+    steps = find_steps(activity)
+    first, last = steady_window(activity)
+    return Windows(np.r_[first, steps.start], np.r_[last, steps.end])
+
+
+def is_in_steady_part(activity: Activity, time: IntArray) -> NDArray[np.bool_]:
+    """A mask of the times (ns) in the first window of list_windows()."""
+    first, last = steady_window(activity)
+    return (time >= first) & (time < last)

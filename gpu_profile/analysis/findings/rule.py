@@ -1,0 +1,66 @@
+"""A kind of finding: what it collects of each rank, and how it judges all ranks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.health import ReportHealth
+from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.store.database import Database
+
+Fact = TypeVar("Fact")
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """A row of docs/findings.md: these causes of a finding, and when they are reported."""
+
+    causes: tuple[str, ...]
+    when: str
+
+
+def collect_nothing(activity: Activity, database: Database) -> None:
+    """For a rule that the common facts are enough for."""
+
+
+def _judge_nothing(*_: object) -> Judgement:
+    return Judgement()
+
+
+def _is_never(*_: object) -> bool:
+    return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingRule(Generic[Fact]):
+    """A kind of finding, the constant `RULE` of the file `findings/rules/<kind>.py`.
+
+    - `title` is the page's heading, `rows` are those of docs/findings.md.
+    - `collect` computes from one rank what this rule alone needs. It runs where the report is read,
+      in another process, so it is a function at the top level of its module, and its result must
+      be small when pickled: sums by window or by name, never events. What other analyses of the
+      same rank need too is cached by `once_each`.
+    - `judge` gets the views of all ranks with steps (of all ranks, if none has steps), each with
+      its rank's `fact`.
+    - `judge_reports` gets the views of all ranks and the health of all reports.
+    - `explains`: whether findings of this kind explain another one, which is then left out.
+    - `unclear_without_steps`: whether a finding of this kind may be start-up in a recording
+      without steps. It is then a note.
+    - `needs_all_kernels`: `judge` gets only ranks whose kernels were recorded (has_all_kernels).
+    - `holds_tracing_cost`: its cost includes the profiler's overhead at each launch.
+    """
+
+    kind: str
+    title: str
+    rows: tuple[FindingRow, ...]
+    collect: Callable[[Activity, Database], Fact]
+    judge: Callable[[Sequence[View[Fact]]], Judgement] = _judge_nothing
+    judge_reports: Callable[[Sequence[View[Fact]], Sequence[ReportHealth]], Judgement] = (
+        _judge_nothing
+    )
+    explains: Callable[[Sequence[Finding], Finding], bool] = _is_never
+    unclear_without_steps: Callable[[Finding], bool] = _is_never
+    needs_all_kernels: bool = False
+    holds_tracing_cost: bool = False
