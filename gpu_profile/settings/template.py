@@ -9,15 +9,20 @@ from gpu_profile.settings.settings import CORE_KEYS, strip_credentials
 
 FIRST_LINE = "# Settings: KEY=value, data and not shell."
 """How each file that `init` writes begins, also the `.env` of older versions."""
+HEAD = f"{FIRST_LINE} `invoke config` shows what is in force."
 
 
 def render_template() -> str:
     """Return the text of the shipped .env file."""
-    blocks = [f"{FIRST_LINE} `invoke config` shows what is in force."]
+    blocks = [HEAD]
     for title, keys in list_groups():
         lines = [line for key in keys for line in format_setting(key)]
-        blocks.append("\n".join([f"# --- {title}", *lines]))
+        blocks.append("\n".join([format_title(title), *lines]))
     return "\n\n".join(blocks) + "\n"
+
+
+def format_title(title: str) -> str:
+    return f"# --- {title}"
 
 
 def list_groups() -> list[tuple[str, tuple[Key, ...]]]:

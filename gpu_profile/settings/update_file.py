@@ -1,18 +1,28 @@
-"""Update a .env file in place: new settings are added, what is in it stays as it is."""
+"""Write a .env file anew: our order and comments, the user's values, comments and unknown lines."""
 
+import difflib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpu_profile.declared.key import Key
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.files import read_text, write_atomically
 from gpu_profile.settings.envfile import list_bindings, parse_entries
-from gpu_profile.settings.template import format_setting, list_groups, quote_value, render_template
+from gpu_profile.settings.template import (
+    FIRST_LINE,
+    HEAD,
+    format_setting,
+    format_title,
+    list_groups,
+    quote_value,
+    render_template,
+)
 
 _LIMIT = 1 << 20
-_SECTION = re.compile(r"^# --- (.*?)\s*$", re.MULTILINE)
+_ALIKE = 0.6
+"""What two wordings of one comment share: the limit of difflib.get_close_matches."""
+_BLANK_LINES = re.compile(r"\A(?:[ \t]*\r?\n)+")
 _LINE = re.compile(
     r"""(?P<key>\s*[\w.]+[ \t]*=[ \t]*)"""
     r"""(?P<value>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|.*?)"""
@@ -22,16 +32,20 @@ _LINE = re.compile(
 
 @dataclass(frozen=True)
 class FileUpdate:
-    """The new text, the names of settings that were added or changed, and of unknown ones."""
+    """The new text, the names of settings that were added or changed, and of unknown ones.
+
+    `renewed`: whether lines of the old text have another place or comment.
+    """
 
     text: str
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    renewed: bool = False
 
 
 def update_file(path: Path, values: Mapping[str, str]) -> FileUpdate:
-    """Add each missing setting to the file with its default, and set these values.
+    """Write every setting to the file in our order, with its value there or one of these.
 
     Writes the shipped file if there is none. Raises SettingsError, and leaves the file as it is,
     if it is no plain settings file.
@@ -49,53 +63,109 @@ def update_file(path: Path, values: Mapping[str, str]) -> FileUpdate:
     return update
 
 
-def update_text(text: str, values: Mapping[str, str], path: Path = Path(".env")) -> FileUpdate:
-    """Return the text with every setting. Comments, order, values and unknown keys are kept.
+@dataclass
+class _Pieces:
+    """The lines of a file: the head, known settings with the comments above them, and others.
 
-    A new setting comes behind its neighbour in its section ("# --- Launcher slurm"); a new section
-    comes last in the file. Raises SettingsError for lines that are no settings.
+    `is_shipped`: whether we wrote the file first, so that an older wording in it is ours.
+    """
+
+    is_shipped: bool
+    head: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    comments: dict[str, list[str]] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+
+
+def update_text(text: str, values: Mapping[str, str], path: Path = Path(".env")) -> FileUpdate:
+    """Return the text with every setting in the order of the shipped file, each under our comment.
+
+    The user's values, comments and unknown settings are kept: a comment stays above its setting,
+    unknown settings come last. Raises SettingsError for lines that are no settings.
     """
     entries = {entry.key: entry.value for entry in parse_entries(path, text)}
-    keys = {key.name: (title, key) for title, keys in list_groups() for key in keys}
-    changed = [name for name, value in values.items() if entries.get(name, value) != value]
-    text = _replace_values(text, {name: values[name] for name in changed})
-    added = [name for name in keys if name not in entries]
-    for name in added:
-        title, key = keys[name]
-        text = _insert_setting(text, title, key, values.get(name))
-    unknown = tuple(name for name in entries if name not in keys)
-    return FileUpdate(text, tuple(added), tuple(changed), unknown)
-
-
-def _replace_values(text: str, values: Mapping[str, str]) -> str:
-    """Return the text with new values; the comment behind a value stays."""
-    lines = []
-    for binding in list_bindings(text):
-        line = binding.original.string
-        match = _LINE.fullmatch(line) if binding.key in values else None
-        if match:
-            line = match["key"] + quote_value(values[str(binding.key)]) + match["comment"]
-        lines.append(line)
-    return "".join(lines)
-
-
-def _insert_setting(text: str, title: str, key: Key, value: str | None) -> str:
+    keys = [key.name for _, keys in list_groups() for key in keys]
+    changed = tuple(name for name, value in values.items() if entries.get(name, value) != value)
+    pieces = _split_text(text, keys)
+    for name in changed:
+        pieces.settings[name] = _replace_value(pieces.settings[name], values[name])
     newline = "\r\n" if "\r\n" in text else "\n"
-    setting = newline.join([*format_setting(key, value), ""])
-    text = text if not text or text.endswith("\n") else text + newline
-    head = next((match for match in _SECTION.finditer(text) if match[1] == title), None)
-    if head is None:
-        return f"{text}{newline}# --- {title}{newline}{setting}"
-    place = _find_place(text, title, key) or text.index("\n", head.start()) + 1
-    return f"{text[:place]}{setting}{text[place:]}"
+    lines = list(_join_pieces(pieces, values))
+    return FileUpdate(
+        newline.join([*lines, ""]),
+        added=tuple(name for name in keys if name not in entries),
+        changed=changed,
+        unknown=tuple(name for name in entries if name not in keys),
+        renewed=not _keeps_lines(text, lines, changed),
+    )
 
 
-def _find_place(text: str, title: str, key: Key) -> int:
-    """Return where the settings that stand before this one in its section end; 0 without any."""
-    keys = dict(list_groups())[title]
-    before = {other.name for other in keys[: keys.index(key)]}
-    place = end = 0
+def _split_text(text: str, keys: Sequence[str]) -> _Pieces:
+    """Return the pieces. A comment above a blank line at the top of the file is of its head."""
+    pieces = _Pieces(is_shipped=text.startswith(FIRST_LINE))
+    comments: list[str] = []
     for binding in list_bindings(text):
-        end += len(binding.original.string)
-        place = end if binding.key in before else place
-    return place
+        blank = _BLANK_LINES.match(binding.original.string)
+        if blank and not pieces.settings and not pieces.head:
+            pieces.head, comments = comments, []
+        line = binding.original.string[blank.end() if blank else 0 :].rstrip("\r\n")
+        if binding.key in keys:
+            pieces.settings[str(binding.key)] = line
+            pieces.comments[str(binding.key)] = comments
+            comments = []
+        elif binding.key is not None:
+            pieces.others += [*comments, line]
+            comments = []
+        elif line.strip() and not line.startswith(FIRST_LINE) and not _is_title(line):
+            comments.append(line)
+    pieces.others += comments
+    return pieces
+
+
+def _is_title(line: str) -> bool:
+    """Return whether a comment is the title of a section of ours, now or in an older version."""
+    titles = [format_title(title) for title, _ in list_groups()]
+    return bool(line.startswith("# --- ") and difflib.get_close_matches(line, titles, 1, _ALIKE))
+
+
+def _join_pieces(pieces: _Pieces, values: Mapping[str, str]) -> Iterator[str]:
+    yield HEAD
+    yield from pieces.head
+    for title, keys in list_groups():
+        yield ""
+        yield format_title(title)
+        for key in keys:
+            comment, setting = format_setting(key, values.get(key.name))
+            comments = pieces.comments.get(key.name, [])
+            yield from _renew_comment(comments, comment, is_shipped=pieces.is_shipped)
+            yield pieces.settings.get(key.name, setting)
+    if pieces.others:
+        yield ""
+        yield from pieces.others
+
+
+def _renew_comment(comments: list[str], ours: str, *, is_shipped: bool) -> list[str]:
+    """Return the comments above a setting with ours among them, in the place of an older one.
+
+    Ours with more words behind it is the user's, and stays.
+    """
+    if any(line.startswith(ours) for line in comments):
+        return comments
+    old = difflib.get_close_matches(ours, comments, 1, _ALIKE) if is_shipped else []
+    if not old:
+        return [ours, *comments]
+    return [ours if line == old[0] else line for line in comments]
+
+
+def _replace_value(line: str, value: str) -> str:
+    """Return the line of a setting with a new value; the comment behind the value stays."""
+    match = _LINE.fullmatch(line)
+    return match["key"] + quote_value(value) + match["comment"] if match else line
+
+
+def _keeps_lines(text: str, lines: Sequence[str], changed: Sequence[str]) -> bool:
+    """Return whether the text's lines are in `lines`, in their order, but for changed settings."""
+    new = iter(lines)
+    old = (line for line in text.splitlines() if line.strip())
+    names = tuple(changed)
+    return all(line in new for line in old if line.partition("=")[0].strip() not in names)

@@ -18,7 +18,8 @@ from gpu_profile.table import Column, Table
 def config(options: ConfigOptions) -> None:
     """Print every setting with its value and source, or the .env file with --format env.
 
-    With --write the settings file gets the settings that it lacks and the values of --set.
+    With --write the settings file gets our order and comments, the settings that it lacks, and the
+    values of --set.
     """
     if options.write:
         _update_file(options)
@@ -62,4 +63,5 @@ def _update_file(options: ConfigOptions) -> None:
         Progress().say(f"note: {path}: {name} is no setting, and kept")
     parts = {"added": update.added, "changed": update.changed}
     lines = [f"{what} {', '.join(names)}" for what, names in parts.items() if names]
+    lines += ["renewed order and comments"] if update.renewed else []
     print(f"{path}: {'; '.join(lines) or 'has every setting, nothing to do'}")

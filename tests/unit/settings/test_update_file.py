@@ -1,4 +1,4 @@
-"""config --write: new settings are added to .env, and what is in it stays."""
+"""config --write: .env gets our order and comments, and keeps the user's lines."""
 
 import os
 import random
@@ -49,12 +49,32 @@ def test_a_new_setting_comes_behind_its_neighbour() -> None:
     assert update_text(old, {}).text == render_template()
 
 
-def test_a_new_section_comes_last() -> None:
-    text = "# mine\nIMAGE=mine\n"
+def test_order_sections_and_comments_are_renewed() -> None:
+    blocks = render_template().replace("slurm, mpijob", "slurm, toy, mpijob").split("\n\n")
+    shuffled = [blocks[0], *reversed(blocks[1:])]
+    old = "\n\n".join(shuffled).replace("# --- PyTorch, and the nvtx", "# --- PyTorch and the nvtx")
+    old = without(old, "REGISTRY") + "\nREGISTRY=\n"
+    update = update_text(old, {})
+    assert update.text == render_template()
+    assert (update.added, update.changed, update.renewed) == ((), (), True)
+
+
+def test_comments_of_the_user_stay_above_their_setting() -> None:
+    doc = f"# {next(key.doc for key in KEYS if key.name == 'SLURM_ACCOUNT')}"
+    theirs = f"# until March\n{doc}: ask Ann\n# SLURM_ACCOUNT=old\nSLURM_ACCOUNT=new"
+    old = render_template().replace(f"{doc}\nSLURM_ACCOUNT=", theirs)
+    assert update_text(old, {}).text == old
+    for comment in ("# the account of us", f"{doc.lower()}s"):
+        small = f"{comment}\nSLURM_ACCOUNT=new\n"
+        assert f"{doc}\n{small}" in update_text(small, {}).text
+
+
+def test_a_file_without_sections_becomes_the_shipped_one() -> None:
+    text = "# our cluster\n\n# mine\nIMAGE=mine\n# the end\n"
     update = update_text(text, {})
-    assert update.text.startswith(text)
-    assert "\n# --- PyTorch, and the nvtx package that names ranges in a profile\n# " in update.text
-    assert entries_of(update.text)["IMAGE"] == "mine"
+    head, _, sections = render_template().partition("\n")
+    sections = sections.replace("IMAGE=gpu-profile", "# mine\nIMAGE=mine")
+    assert update.text == f"{head}\n# our cluster\n{sections}\n# the end\n"
     assert entries_of(update.text).keys() == {key.name for key in KEYS}
     assert update_text(update.text, {}).text == update.text
 
@@ -62,18 +82,19 @@ def test_a_new_section_comes_last() -> None:
 def test_values_are_replaced_and_their_comments_stay() -> None:
     text = "IMAGE='a b'   # the team's\nVERSION=1 # two\nNSYS_ARGS=\"--x 'y'\"\n"
     update = update_text(text, {"IMAGE": "mine", "VERSION": "it's 2", "REGISTRY": "host:5000"})
-    assert update.text.startswith(
-        "IMAGE=mine   # the team's\nVERSION='it\\'s 2' # two\nNSYS_ARGS=\"--x 'y'\"\n"
-    )
+    assert "\nIMAGE=mine   # the team's\n" in update.text
+    assert "\nVERSION='it\\'s 2' # two\n" in update.text
+    assert update.text.endswith("\n\nNSYS_ARGS=\"--x 'y'\"\n")
     values = entries_of(update.text)
     assert (values["VERSION"], values["REGISTRY"]) == ("it's 2", "host:5000")
     assert update.changed == ("IMAGE", "VERSION")
 
 
-def test_unknown_settings_are_kept_and_named() -> None:
-    update = update_text("DJANGO_DEBUG=on\n", {})
+def test_unknown_settings_are_kept_last_and_named() -> None:
+    update = update_text("# of the site\nDJANGO_DEBUG=on\nIMAGE=mine\n", {})
     assert update.unknown == ("DJANGO_DEBUG",)
-    assert update.text.startswith("DJANGO_DEBUG=on\n")
+    assert update.text.endswith("\n\n# of the site\nDJANGO_DEBUG=on\n")
+    assert update_text(update.text, {}).text == update.text
 
 
 def test_lines_of_windows_stay_so() -> None:
@@ -103,7 +124,9 @@ def test_any_file_keeps_its_lines_and_values() -> None:
             **entries_of(text),
             **values,
         }, seed
-        changed = [line for line in lines if line not in update.text.split("\n")]
+        new_lines = ["", " ", *update.text.split("\n")]
+        changed = [line for line in lines if line not in new_lines]
+        assert update_text(update.text, values).text == update.text, seed
         assert len(changed) <= len(update.changed), seed
 
 
