@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.step_times import SETTLING
+from gpu_profile.analysis.replay.weights import Weights
 from gpu_profile.analysis.store.schema import tid_of
 
 HOST, PAUSE, CALL, BLOCKED, QUEUE, LAUNCH, GAP, WAIT, KERNEL, COPY, TRANSFER = (
@@ -46,9 +47,13 @@ class PathPart:
     ms: float
 
 
-def find_critical_path(graph: RunGraph, time: IntArray) -> CriticalPath:
-    """The path through the steps that measure_steps() counts, given the times of a replay."""
-    best = _find_binding_edges(graph, time)
+def find_critical_path(
+    graph: RunGraph, time: IntArray, weights: Weights | None = None
+) -> CriticalPath:
+    """The path through the steps that measure_steps() counts, given the times and the weights of a
+    replay; of the recording without weights.
+    """
+    best = _find_binding_edges(graph, time, weights or Weights.of(graph))
     live = np.flatnonzero(graph.live)
     ends, step = graph.nodes.op_end[live], graph.ops.step[live]
     first = (graph.steps - 1) // SETTLING
@@ -66,10 +71,11 @@ def find_critical_path(graph: RunGraph, time: IntArray) -> CriticalPath:
     return CriticalPath(path, rows, length, graph.steps - 1 - first)
 
 
-def _find_binding_edges(graph: RunGraph, time: IntArray) -> IntArray:
+def _find_binding_edges(graph: RunGraph, time: IntArray, weights: Weights) -> IntArray:
     """For each node the edge that was fulfilled last; -1 for a node without edges."""
     edges = graph.edges
-    reached = np.where(edges.kind == Edge.RUN, time[edges.target], time[edges.source] + edges.lag)
+    reached = np.where(edges.kind == Edge.RUN, time[edges.target], time[edges.source] + weights.lag)
+    reached[weights.gone] = np.iinfo(np.int64).min
     # of several edges that are fulfilled at the same time, the first one
     order = np.lexsort((-np.arange(len(reached)), reached, edges.target))
     best = np.full(len(time), -1)

@@ -18,7 +18,7 @@ from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.step_times import SelfTest, measure_steps, test_replay
 from gpu_profile.analysis.replay.weights import Weights
 
-MOST_OPS, MOST_IN_LEAST_STEPS = 100_000, 400_000
+MOST_OPS, MOST_IN_LEAST_STEPS = 12_000, 120_000
 """Operations of all ranks: more steps than LEAST_STEPS are replayed up to the first number, no
 steps beyond the second one. An operation takes some 10 us."""
 MOST_UNMATCHED = 0.1

@@ -5,7 +5,7 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMMUNICATION
 from gpu_profile.analysis.replay.critical_path import find_critical_path, sum_path
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph, cut_steps
-from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.step_times import measure_steps
 from gpu_profile.analysis.replay.weights import Weights
@@ -23,6 +23,20 @@ def make_late_host(pause: int = 50_000) -> RankGraph:
         ops.append(Op(start + 11_000, start + 31_000, step, step))
         now = start + 10_000
     return make_rank(calls, ops)
+
+
+def make_waiting_host() -> RankGraph:
+    """Each step: a launch of 10 us, a kernel of 20 us from 1 us later, and a synchronization that
+    returns 4 us after its end.
+    """
+    calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()
+    for step in range(STEPS):
+        now = 35_000 * step
+        calls.append(Call(now, now + 10_000, step))
+        calls.append(Call(now + 10_000, now + 35_000, step, SYNC, waits=True))
+        ops.append(Op(now + 11_000, now + 31_000, 2 * step, step))
+        returns.append((step, 2 * step + 1))
+    return make_rank(calls, ops, returns)
 
 
 def make_step_of_two(compute: int, arrival: int, rank: int) -> RankGraph:
@@ -67,22 +81,14 @@ def test_without_its_pauses_the_gpu_sets_the_step() -> None:
 
 
 def test_a_call_that_waits_holds_up_the_host() -> None:
-    """Launch 10 us, kernel 20 us from 1 us later, synchronize until 4 us after its end."""
-    calls, ops, returns = list[Call](), list[Op](), list[tuple[int, int]]()
-    for step in range(STEPS):
-        now = 35_000 * step
-        calls.append(Call(now, now + 10_000, step))
-        calls.append(Call(now + 10_000, now + 35_000, step, SYNC, waits=True))
-        ops.append(Op(now + 11_000, now + 31_000, 2 * step, step))
-        returns.append((step, 2 * step + 1))
-    graph = join(make_rank(calls, ops, returns))
+    graph = join(make_waiting_host())
     weights = Weights.of(graph)
     assert step_ns(graph, weights) == [35_000]
     faster = weights.with_work(np.arange(STEPS), 5_000)
     assert step_ns(graph, faster) == [20_000]
     # without the wait the call takes its own 3 us: 13 us for the host, 20 us for the GPU
     waits = graph.nodes.call_end[graph.calls.waits]
-    edges = np.flatnonzero(np.isin(graph.edges.target, waits) & (graph.edges.kind == 8))
+    edges = np.flatnonzero(np.isin(graph.edges.target, waits) & (graph.edges.kind == Edge.RETURN))
     free = weights.without_edges(edges).with_delay(waits, 0)
     assert step_ns(graph, free) == [20_000]
     assert step_ns(graph, free.with_work(np.arange(STEPS), 5_000)) == [13_000]

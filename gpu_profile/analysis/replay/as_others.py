@@ -1,0 +1,140 @@
+"""Changes in which one rank does its work in the time in which the others do theirs."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.replay.changes import (
+    Apply,
+    choose_calls,
+    choose_ops,
+    find_edges,
+    free_calls,
+    scale_delays,
+)
+from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.weights import Weights
+
+Reals = NDArray[np.float64]
+
+
+LEAST_ALIKE = 0.8
+"""The part of a rank's kernels that the other ranks launch, too, in data parallelism; less where
+stages of a pipeline hold different layers: there "as the others" would be less work."""
+
+
+def list_comparable_ranks(graph: RunGraph) -> list[int]:
+    """The ranks that launch the same kernels as the median of the others, and mostly no fewer."""
+    chosen = choose_ops(graph) & (graph.ops.kind == COMPUTE)
+    counts = np.zeros((len(graph.ranks), len(graph.names)))
+    np.add.at(counts, (graph.op_rank[chosen], graph.ops.name[chosen]), 1)
+    ranks = list[int]()
+    for row, one in enumerate(graph.ranks):
+        others = np.median(np.delete(counts, row, axis=0), axis=0)
+        shared = np.minimum(counts[row], others).sum()
+        if shared >= LEAST_ALIKE * max(counts[row].sum(), others.sum()):
+            ranks.append(one.rank)
+    return ranks
+
+
+def speed_up_gpu(rank: int) -> Apply:
+    """The rank computes and copies as fast, and as little, as the median of the other ranks."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        works = choose_ops(graph) & (graph.ops.kind != COMMUNICATION)
+        shape = np.stack((graph.ops.name.astype(np.int64), graph.ops.grid), axis=1)
+        key = np.unique(shape, axis=0, return_inverse=True)[1].ravel()
+        own = works & choose_ops(graph, [rank])
+        step = graph.ops.step.astype(np.int64)
+        factor = _compare_items(graph.op_rank, step, key, weights.work, works, own)
+        rows = np.flatnonzero(own)
+        changed = weights.with_work(rows, np.rint(weights.work[rows] * factor[rows]))
+        calls = graph.ops.call[rows[factor[rows] == 0]]
+        return free_calls(graph, changed, np.unique(calls[calls != NONE]).astype(np.int64))
+
+    return apply
+
+
+def speed_up_host(rank: int) -> Apply:
+    """The rank's host takes as long for each kind of launch as the median of the others' hosts."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        key = _find_launch_keys(graph)
+        every = np.ones(len(graph.calls.start), bool)
+        own = choose_calls(graph, [rank])
+        step = graph.calls.step.astype(np.int64)
+        spent = _measure_host(graph, weights)
+        factor = _compare_items(graph.call_rank, step, key, spent, every, own)
+        rows = np.flatnonzero(own)
+        return _scale_host(graph, weights, rows, factor[rows])
+
+    return apply
+
+
+def _scale_host(graph: RunGraph, weights: Weights, calls: IntArray, factor: Reals) -> Weights:
+    nodes = graph.nodes
+    weights = scale_delays(graph, weights, nodes.call_start[calls], factor)
+    free = ~graph.calls.waits[calls]
+    weights = scale_delays(graph, weights, nodes.call_end[calls[free]], factor[free])
+    of_node = np.ones(len(graph.time))
+    of_node[nodes.call_end[calls]] = factor
+    edges = find_edges(graph, nodes.call_end[calls], Edge.CALL)
+    scaled = weights.lag[edges] * of_node[graph.edges.target[edges]]
+    return weights.with_lag(edges, np.rint(scaled).astype(np.int64))
+
+
+def _measure_host(graph: RunGraph, weights: Weights) -> IntArray:
+    """The host's time (ns) for each call: its own, and the work and pauses before it."""
+    nodes, moves = graph.nodes, graph.has_source
+    before = np.where(moves[nodes.call_start], weights.delay[nodes.call_start], 0)
+    own = np.zeros(len(graph.time), np.int64)
+    edges = find_edges(graph, nodes.call_end, Edge.CALL)
+    own[graph.edges.target[edges]] = weights.lag[edges]
+    late = np.where(graph.calls.waits, 0, weights.delay[nodes.call_end])
+    return np.asarray(before + own[nodes.call_end] + late, np.int64)
+
+
+def _find_launch_keys(graph: RunGraph) -> IntArray:
+    """A number of what each call does: its name, and the operation that its thread launches
+    next.
+    """
+    ops, calls = graph.ops, graph.calls
+    launched = np.full(len(calls.start), NONE)
+    rows = np.flatnonzero(ops.call != NONE)[::-1]
+    launched[ops.call[rows]] = rows
+    order = np.arange(len(calls.start))
+    following = np.where(launched >= 0, order, len(order))
+    following = np.minimum.accumulate(following[::-1])[::-1]
+    last = np.minimum(following, len(order) - 1)
+    same = (following < len(order)) & (calls.thread[last] == calls.thread)
+    name = np.where(same, ops.name[launched[last]], len(graph.names))
+    return np.asarray(name * (len(graph.names) + 1) + calls.name, np.int64)
+
+
+def _compare_items(
+    rank: IntArray, step: IntArray, key: IntArray, value: IntArray, chosen: Flags, own: Flags
+) -> Reals:
+    """For the own items the median of the other ranks' items over the own value, at most 1.
+
+    Items of one key and step are paired by size, the longest with the longest. An item that most
+    others do not have is 0.
+    """
+    rows = np.flatnonzero(chosen & (value > 0))
+    rows = rows[np.lexsort((-value[rows], step[rows], key[rows], rank[rows]))]
+    groups = np.stack((rank[rows], step[rows], key[rows]), axis=1)
+    begins = np.r_[True, (groups[1:] != groups[:-1]).any(axis=1)][: len(rows)]
+    number = np.arange(len(rows))
+    number -= np.maximum.accumulate(np.where(begins, number, 0))
+    items = np.stack((key[rows], step[rows], number), axis=1)
+    code = np.unique(items, axis=0, return_inverse=True)[1].ravel()
+    ranks = int(rank.max(initial=0)) + 1
+    table = np.zeros((int(code.max(initial=-1)) + 1, ranks))
+    table[code, rank[rows]] = value[rows]
+    mine = own[rows]
+    others = np.delete(table, np.unique(rank[rows[mine]]), axis=1)
+    factor = np.ones(len(value))
+    median = np.median(others, axis=1)[code[mine]]
+    factor[rows[mine]] = np.minimum(1.0, median / value[rows[mine]])
+    return factor

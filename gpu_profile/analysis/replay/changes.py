@@ -1,0 +1,237 @@
+"""Changes of a program, as changes of the graph's times: each takes a cause away.
+
+Nodes without edges (roots) never change: they began as recorded. Texts are nouns for a plan:
+"host pauses 57.1 -> 47.0 ms".
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SYNC_NAME
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.replay.rank.host_chain import ALLOCATION_NAME
+from gpu_profile.analysis.replay.rank.rank_graph import NONE
+from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.weights import Weights
+
+GRAPH_GAP_NS = 500
+"""Between two kernels of a replayed CUDA graph on an H200."""
+LATE_NS = 20_000
+"""A longer wait before an operation is for something else than the launch."""
+TINY_NS = 5_000
+PINNED_GB_PER_S, PINNED_CALL_NS = 50.0, 10_000
+"""Of a copy over PCIe 5 from pinned memory, and of the call that queues it."""
+LEAST_COPY = 64 * 1024
+
+Apply = Callable[[RunGraph, Weights], Weights]
+
+
+@dataclass(frozen=True)
+class Change:
+    """`text`: what is taken away, a noun. `kinds`: the kinds of findings that say the same;
+    `rank`: of which rank only, None for all.
+    """
+
+    text: str
+    apply: Apply
+    kinds: tuple[str, ...] = ()
+    rank: int | None = None
+    frees_communication: bool = False
+    """Communication that is shorter slows what is on the critical path less."""
+
+
+def match_names(graph: RunGraph, pattern: re.Pattern[str]) -> Flags:
+    """A mask over graph.names of those that contain the pattern."""
+    return np.array([bool(pattern.search(name)) for name in graph.names], bool)
+
+
+def choose_calls(graph: RunGraph, ranks: Sequence[int] = ()) -> Flags:
+    """A mask of the calls of these ranks, by number in the run; of all without."""
+    return _choose_ranks(graph, graph.call_rank, ranks)
+
+
+def choose_ops(graph: RunGraph, ranks: Sequence[int] = ()) -> Flags:
+    """A mask of the operations of these ranks that were launched in the window."""
+    return _choose_ranks(graph, graph.op_rank, ranks) & graph.live
+
+
+def _choose_ranks(graph: RunGraph, of_row: IntArray, ranks: Sequence[int]) -> Flags:
+    chosen = [not ranks or one.rank in ranks for one in graph.ranks]
+    return np.asarray(np.array(chosen)[of_row], np.bool_)
+
+
+def shorten(graph: RunGraph, weights: Weights, nodes: IntArray, by: IntArray | int) -> Weights:
+    """Take time (ns) off the delays of nodes, down to 0; roots stay."""
+    moves = graph.has_source[nodes]
+    nodes, amount = nodes[moves], np.broadcast_to(by, nodes.shape)[moves]
+    return weights.with_delay(nodes, np.maximum(weights.delay[nodes] - amount, 0))
+
+
+def scale_delays(
+    graph: RunGraph, weights: Weights, nodes: IntArray, factor: NDArray[np.float64] | float
+) -> Weights:
+    """Multiply the delays of nodes; roots stay."""
+    moves = graph.has_source[nodes]
+    nodes, by = nodes[moves], np.broadcast_to(factor, nodes.shape)[moves]
+    return weights.with_delay(nodes, np.rint(weights.delay[nodes] * by).astype(np.int64))
+
+
+def find_edges(graph: RunGraph, nodes: IntArray, *kinds: Edge) -> IntArray:
+    """The edges of these kinds into these nodes."""
+    is_target = np.zeros(len(graph.time), bool)
+    is_target[nodes] = True
+    return np.flatnonzero(is_target[graph.edges.target] & np.isin(graph.edges.kind, kinds))
+
+
+def remove_pauses(ranks: Sequence[int] = ()) -> Apply:
+    """The host never pauses: no data loading, logging, checkpoint or garbage collection."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        rows = np.flatnonzero(choose_calls(graph, ranks) & (graph.calls.silent > 0))
+        return shorten(graph, weights, graph.nodes.call_start[rows], graph.calls.silent[rows])
+
+    return apply
+
+
+def free_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
+    """These calls, and the host's work before them, take no time; pauses stay."""
+    nodes = graph.nodes
+    starts = nodes.call_start[calls]
+    own = np.maximum(weights.delay[starts] - graph.calls.silent[calls], 0)
+    weights = shorten(graph, weights, starts, own)
+    weights = weights.with_lag(find_edges(graph, nodes.call_end[calls], Edge.CALL), 0)
+    return scale_delays(graph, weights, nodes.call_end[calls], 0.0)
+
+
+def free_launches(ranks: Sequence[int] = ()) -> Apply:
+    """Each step as one CUDA graph: no host work but pauses, waits and allocations; kernels follow
+    each other within GRAPH_GAP_NS.
+    """
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        allocates = match_names(graph, ALLOCATION_NAME)[graph.calls.name]
+        chosen = choose_calls(graph, ranks) & ~graph.calls.waits & ~allocates
+        weights = free_calls(graph, weights, np.flatnonzero(chosen))
+        rows = np.flatnonzero(choose_ops(graph, ranks) & (graph.ops.kind != COMMUNICATION))
+        starts = graph.nodes.op_start[rows]
+        starts = starts[graph.has_source[starts] & (weights.delay[starts] < LATE_NS)]
+        return weights.with_delay(starts, np.minimum(weights.delay[starts], GRAPH_GAP_NS))
+
+    return apply
+
+
+def free_tiny_launches(ranks: Sequence[int] = ()) -> Apply:
+    """Kernels shorter than TINY_NS are fused into others: their launches take no time."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        ops = graph.ops
+        tiny = choose_ops(graph, ranks) & (ops.kind == COMPUTE) & (ops.call != NONE)
+        tiny &= ops.end - ops.start < TINY_NS
+        only_tiny = np.zeros(len(graph.calls.start), bool)
+        only_tiny[ops.call[tiny]] = True
+        only_tiny[ops.call[~tiny & (ops.call != NONE)]] = False
+        return free_calls(graph, weights, np.flatnonzero(only_tiny & ~graph.calls.waits))
+
+    return apply
+
+
+def _unblock(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
+    """These calls return without waiting for the GPU."""
+    ends = graph.nodes.call_end[calls]
+    weights = weights.without_edges(find_edges(graph, ends, Edge.RETURN, Edge.STAGED))
+    return scale_delays(graph, weights, ends, 0.0)
+
+
+def remove_waits(ranks: Sequence[int] = (), pattern: str = "") -> Apply:
+    """Calls that wait for the GPU return at once: all, or those with a name like the pattern."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        waits = match_names(graph, SYNC_NAME)[graph.calls.name] | graph.calls.waits
+        chosen = choose_calls(graph, ranks) & waits
+        if pattern:
+            chosen &= match_names(graph, re.compile(pattern))[graph.calls.name]
+        return _unblock(graph, weights, np.flatnonzero(chosen))
+
+    return apply
+
+
+def pin_copies(ranks: Sequence[int] = ()) -> Apply:
+    """Copies from and to pageable memory use pinned memory and do not block."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        ops = graph.ops
+        chosen = choose_ops(graph, ranks) & (ops.kind == COPY) & ops.pageable
+        rows = np.flatnonzero(chosen & (ops.bytes >= LEAST_COPY))
+        fast = np.rint(ops.bytes[rows] / PINNED_GB_PER_S).astype(np.int64) + 1_000
+        weights = weights.with_work(rows, np.minimum(weights.work[rows], fast))
+        calls = np.unique(ops.call[rows[ops.call[rows] != NONE]])
+        weights = _unblock(graph, weights, calls)
+        edges = find_edges(graph, graph.nodes.call_end[calls], Edge.CALL)
+        return weights.with_lag(edges, np.minimum(weights.lag[edges], PINNED_CALL_NS))
+
+    return apply
+
+
+def remove_allocations(ranks: Sequence[int] = ()) -> Apply:
+    """cudaMalloc, cudaFree and their like take no time and wait for nothing."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        allocates = match_names(graph, ALLOCATION_NAME)[graph.calls.name]
+        calls = np.flatnonzero(choose_calls(graph, ranks) & allocates)
+        weights = _unblock(graph, weights, calls)
+        return weights.with_lag(find_edges(graph, graph.nodes.call_end[calls], Edge.CALL), 0)
+
+    return apply
+
+
+def scale_communication(factor: float, ranks: Sequence[int] = ()) -> Apply:
+    """Collectives and messages move their data in `factor` of the time; waits stay."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        rows = np.flatnonzero(choose_ops(graph, ranks) & (graph.ops.kind == COMMUNICATION))
+        met = rows[graph.meets[rows]]
+        weights = scale_delays(graph, weights, graph.nodes.op_end[met], factor)
+        lone = rows[~graph.meets[rows]]
+        return weights.with_work(lone, np.rint(weights.work[lone] * factor).astype(np.int64))
+
+    return apply
+
+
+def scale_kernels(pattern: str, factor: float, ranks: Sequence[int] = ()) -> Apply:
+    """Compute kernels with a name like the pattern take `factor` of their time."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        named = match_names(graph, re.compile(pattern, re.IGNORECASE))[graph.ops.name]
+        chosen = choose_ops(graph, ranks) & (graph.ops.kind == COMPUTE)
+        rows = np.flatnonzero(chosen & named)
+        return weights.with_work(rows, np.rint(weights.work[rows] * factor).astype(np.int64))
+
+    return apply
+
+
+def balance_compute() -> Apply:
+    """Every rank computes as long as the mean of all ranks: stages or experts of equal work."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        works = choose_ops(graph) & (graph.ops.kind != COMMUNICATION)
+        sums = np.bincount(graph.op_rank[works], weights.work[works], len(graph.ranks))
+        rows = np.flatnonzero(works)
+        factor = (sums.mean() / np.maximum(sums, 1))[graph.op_rank[rows]]
+        return weights.with_work(rows, np.rint(weights.work[rows] * factor).astype(np.int64))
+
+    return apply
+
+
+def combine(changes: Sequence[Apply]) -> Apply:
+    """All changes, one after the other."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        for change in changes:
+            weights = change(graph, weights)
+        return weights
+
+    return apply

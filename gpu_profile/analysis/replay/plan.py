@@ -1,0 +1,183 @@
+"""What to do first, the step that follows from it, and what is worth doing after that."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMPUTE
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.replay.as_others import (
+    list_comparable_ranks,
+    speed_up_gpu,
+    speed_up_host,
+)
+from gpu_profile.analysis.replay.changes import (
+    Change,
+    balance_compute,
+    free_launches,
+    free_tiny_launches,
+    pin_copies,
+    remove_allocations,
+    remove_pauses,
+    remove_waits,
+    scale_communication,
+)
+from gpu_profile.analysis.replay.critical_path import CriticalPath, find_critical_path
+from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.simulate import simulate
+from gpu_profile.analysis.replay.step_times import measure_steps
+from gpu_profile.analysis.replay.weights import Weights
+
+LEAST_SHARE = 0.03
+"""A change that gains less of the step is not offered."""
+ALIKE = 0.9
+"""Changes that gain at least this part of the best one remove the same bottleneck: the one that
+removes the least work is taken, the others are alternatives."""
+MOST_ITEMS = 3
+
+
+@dataclass(frozen=True)
+class PlanItem:
+    """A change, and the step (ms) before and after it, with the earlier items done.
+
+    `alternatives`: changes that gain as much now and nothing more after this one.
+    """
+
+    change: Change
+    before_ms: float
+    after_ms: float
+    alternatives: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`items` in the order of doing them. `gains`: ms a step that each change alone gains now, by
+    its text; those that the critical path does not hold are missing. `error`: of the self-test.
+    """
+
+    step_ms: float
+    error: float
+    items: tuple[PlanItem, ...]
+    gains: Mapping[str, float]
+
+
+def list_changes(graph: RunGraph) -> tuple[Change, ...]:
+    """The changes that a plan tries."""
+    changes = [
+        Change("host pauses", remove_pauses(), ("idle",)),
+        Change("waits for the GPU", remove_waits(), ("synchronization",)),
+        Change("pageable copies", pin_copies(), ("pageable_copy",)),
+        Change("memory allocations", remove_allocations(), ("allocation",)),
+        Change("launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",)),
+        Change("launches", free_launches(), ("host_bound",)),
+        Change(
+            "communication",
+            scale_communication(0.0),
+            ("exposed_communication",),
+            frees_communication=True,
+        ),
+    ]
+    if len(graph.ranks) < 2:
+        return tuple(changes)
+    kinds = ("straggler",)
+    for rank in list_comparable_ranks(graph):
+        changes.append(Change(f"rank {rank}'s compute", speed_up_gpu(rank), kinds, rank))
+        changes.append(Change(f"rank {rank}'s host", speed_up_host(rank), kinds, rank))
+    balanced = Change(
+        "unequal compute of the ranks",
+        balance_compute(),
+        ("pipeline", "experts"),
+        frees_communication=True,
+    )
+    return (*changes, balanced)
+
+
+def make_plan(replay: Replay, most: int = MOST_ITEMS) -> Plan:
+    """Take the best change, then the best of what is left with it done, up to `most`."""
+    graph, weights, time = replay.graph, Weights.of(replay.graph), replay.graph.time
+    now, changes = replay.step_ms, list_changes(replay.graph)
+    least, items, gains = LEAST_SHARE * now, list[PlanItem](), dict[str, float]()
+    while len(items) < most:
+        trials = list(_try_changes(graph, weights, time, changes, least))
+        if not items:
+            gains = {trial.change.text: now - trial.step_ms for trial in trials}
+        useful = [trial for trial in trials if now - trial.step_ms >= least]
+        if not useful:
+            break
+        best = _choose_best(useful, now)
+        items.append(PlanItem(best.change, now, best.step_ms, _list_alike(useful, best, now)))
+        changes = tuple(trial.change for trial in trials if trial is not best)
+        now, weights, time = best.step_ms, best.weights, best.time
+    return Plan(replay.step_ms, replay.test.error, tuple(items), gains)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    change: Change
+    weights: Weights
+    time: IntArray
+    step_ms: float
+    removed: int
+
+
+def _try_changes(
+    graph: RunGraph, weights: Weights, time: IntArray, changes: Sequence[Change], least_ms: float
+) -> Iterator[_Trial]:
+    """Replay the changes that the critical path holds."""
+    path = find_critical_path(graph, time, weights)
+    slowed = _measure_slowed(graph, path, time)
+    for change in changes:
+        changed = change.apply(graph, weights)
+        held = _measure_held(graph, path, weights, changed)
+        held += slowed if change.frees_communication else 0.0
+        if held and held / 1e6 >= least_ms:
+            after = simulate(graph, changed)
+            step = float(measure_steps(graph, after).max()) / 1e6
+            yield _Trial(change, changed, after, step, _count_removed(weights, changed))
+
+
+def _measure_held(graph: RunGraph, path: CriticalPath, before: Weights, after: Weights) -> float:
+    """The time (ns a step) on the path that the change removes; inf if it removes a dependency."""
+    if np.any(after.gone[path.edge] & ~before.gone[path.edge]):
+        return float("inf")
+    delay = (before.delay - after.delay)[path.node].sum()
+    lag = (before.lag - after.lag)[path.edge].sum()
+    op_of = np.full(len(graph.time), -1)
+    op_of[graph.nodes.op_end] = np.arange(len(graph.nodes.op_end))
+    runs = op_of[path.node[graph.edges.kind[path.edge] == Edge.RUN]]
+    work = ((before.work - after.work)[runs] * graph.stretch[runs]).sum()
+    return float(delay + lag + work) / path.steps
+
+
+def _measure_slowed(graph: RunGraph, path: CriticalPath, time: IntArray) -> float:
+    """The time (ns a step) by which communication slows the compute on the path."""
+    op_of = np.full(len(graph.time), -1)
+    op_of[graph.nodes.op_end] = np.arange(len(graph.nodes.op_end))
+    runs = op_of[path.node[graph.edges.kind[path.edge] == Edge.RUN]]
+    runs = runs[(graph.ops.kind[runs] == COMPUTE) & (graph.stretch[runs] > 1)]
+    nodes = graph.nodes
+    longer = time[nodes.op_end[runs]] - time[nodes.op_start[runs]] - graph.work[runs]
+    return float(np.maximum(longer, 0).sum()) / path.steps
+
+
+def _count_removed(before: Weights, after: Weights) -> int:
+    """The time (ns) of all work that a change removes."""
+    pairs = ((before.delay, after.delay), (before.lag, after.lag), (before.work, after.work))
+    return sum(int((one - other).sum()) for one, other in pairs)
+
+
+def _choose_best(trials: Sequence[_Trial], now: float) -> _Trial:
+    most = max(now - trial.step_ms for trial in trials)
+    alike = [trial for trial in trials if now - trial.step_ms >= ALIKE * most]
+    return min(alike, key=lambda trial: trial.removed)
+
+
+def _list_alike(trials: Sequence[_Trial], best: _Trial, now: float) -> tuple[Change, ...]:
+    gain = now - best.step_ms
+    return tuple(
+        trial.change
+        for trial in trials
+        if trial is not best and now - trial.step_ms >= ALIKE * gain
+    )

@@ -1,0 +1,122 @@
+"""Plans of small graphs counted by hand, and of recordings whose causes were planted."""
+
+import pytest
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION
+from gpu_profile.analysis.replay.as_others import speed_up_gpu, speed_up_host
+from gpu_profile.analysis.replay.changes import (
+    Apply,
+    balance_compute,
+    free_launches,
+    remove_pauses,
+    remove_waits,
+    scale_communication,
+    scale_kernels,
+)
+from gpu_profile.analysis.replay.plan import make_plan
+from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
+from gpu_profile.analysis.replay.run_graph import RunGraph
+from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.step_times import SelfTest
+from gpu_profile.analysis.replay.weights import Weights
+from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
+from tests.unit.analysis.replay.test_recordings import prepare
+from tests.unit.analysis.replay.test_simulate import (
+    make_late_host,
+    make_step_of_two,
+    make_waiting_host,
+)
+
+
+def make_replay(graph: RunGraph) -> Replay:
+    return Replay(graph, SelfTest(0.0))
+
+
+def predict_us(graph: RunGraph, change: Apply) -> float:
+    replay = make_replay(graph)
+    return round(1e3 * replay.predict_step(change(graph, Weights.of(graph))), 3)
+
+
+def test_each_change_takes_its_cause_away() -> None:
+    """Pause 50 us, launch 10, kernel 20; with a wait: launch 10, kernel 20, late by 1 and 4."""
+    late, waiting = join(make_late_host()), join(make_waiting_host())
+    assert predict_us(late, remove_pauses()) == 20
+    assert predict_us(late, free_launches()) == 50
+    assert predict_us(late, scale_kernels("gemm", 0.1)) == 60
+    assert predict_us(waiting, remove_waits()) == 20
+    assert predict_us(waiting, remove_waits(pattern="cudaEvent")) == 35
+    assert predict_us(waiting, scale_kernels("GEMM", 0.5)) == 25
+    assert predict_us(waiting, scale_kernels("conv", 0.5)) == 35
+
+
+def test_changes_of_one_rank_count_for_all() -> None:
+    """Rank 0 computes 30 us, rank 1 80, the all-reduce takes 5."""
+    graph = join(make_step_of_two(30_000, 80_000, 0), make_step_of_two(80_000, 80_000, 1))
+    assert predict_us(graph, speed_up_gpu(1)) == 35
+    assert predict_us(graph, speed_up_gpu(0)) == 85
+    assert predict_us(graph, balance_compute()) == 60
+    assert predict_us(graph, scale_communication(0.0)) == 80
+    assert predict_us(graph, speed_up_host(1)) == 85
+
+
+def test_a_plan_names_what_is_next_after_the_first_fix() -> None:
+    """Without its pauses the host takes 40 us for launches; then the GPU's 20 us are the step."""
+    calls, ops, now = list[Call](), list[Op](), 0
+    for step in range(5):
+        start = now + 50_000
+        calls.append(Call(start, start + 40_000, step, silent=50_000))
+        ops.append(Op(start + 41_000, start + 61_000, step, step))
+        now = start + 40_000
+    plan = make_plan(make_replay(join(make_rank(calls, ops))))
+    items = [(item.change.text, item.before_ms, item.after_ms) for item in plan.items]
+    assert items == [("host pauses", 0.09, 0.04), ("launches", 0.04, 0.02)]
+
+
+def test_what_the_critical_path_does_not_hold_is_not_tried() -> None:
+    graph = join(make_step_of_two(30_000, 80_000, 0), make_step_of_two(80_000, 80_000, 1))
+    plan = make_plan(make_replay(graph))
+    assert plan.items[0].change.text == "rank 1's compute"
+    assert not {"launches", "host pauses", "rank 0's compute"} & plan.gains.keys()
+
+
+def test_a_loss_of_two_causes_is_told_once() -> None:
+    """The pauses of rank 1 are its host's, too: either is enough."""
+    (item,) = make_plan(make_replay(join(make_paused_rank(0), make_paused_rank(1)))).items
+    texts = {item.change.text, *(one.text for one in item.alternatives)}
+    assert texts == {"host pauses", "rank 1's host"}
+    assert (item.before_ms, item.after_ms) == (0.07, 0.025)
+
+
+def make_paused_rank(rank: int) -> RankGraph:
+    """A step of 70 us: the host of rank 1 pauses for 60 and launches for 10, that of rank 0 only
+    launches. A kernel takes 20 us, an all-reduce 5 from the arrival of rank 1.
+    """
+    calls, ops = list[Call](), list[Op]()
+    for step in range(5):
+        now = 70_000 * step
+        start = now + 60_000 if rank else 10_000 * step
+        calls.append(Call(start, start + 5_000, step, silent=60_000 * rank))
+        calls.append(Call(start + 5_000, start + 10_000, step))
+        begin = now + (66_000 if rank else 21_000)
+        ops.append(Op(begin, begin + 20_000, 2 * step, step))
+        ops.append(Op(begin + 20_000, now + 91_000, 2 * step + 1, step, COMMUNICATION))
+    return make_rank(calls, ops, rank=rank)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "gain"),
+    [
+        ("unprepared/straggler_loader", "rank 0's host", 25.6),
+        ("unprepared/straggler_compute", "rank 0's compute", 43.4),
+        ("unprepared/collate", "host pauses", 6.5),
+    ],
+)
+def test_planted_causes_come_first(name: str, text: str, gain: float) -> None:
+    """The loader sleeps 32 ms for each batch, of which the GPU's 6 ms are hidden; the collate
+    function takes 6 ms; the kernels of rank 0 take 43 ms more.
+    """
+    replay = prepare(name)
+    assert isinstance(replay, Replay)
+    item = make_plan(replay, most=1).items[0]
+    assert item.change.text == text
+    assert item.before_ms - item.after_ms == pytest.approx(gain, rel=0.05)
