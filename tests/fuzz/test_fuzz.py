@@ -1,27 +1,24 @@
-"""A share of the fuzzers, with seeds of the day: what fails says how to see it again."""
-
-import time
+"""A share of the fuzzers of reports: what fails says how to see it again."""
 
 import pytest
 
 from tests.fuzz import pages, valid
+from tests.seeds import choose_seed, choose_size
 
-MUTATIONS, DATABASES = 60, 60
+MUTATIONS, DATABASES = choose_size(20, nightly=2000), choose_size(20, nightly=2000)
 
 
+@pytest.mark.drawn
 def test_changed_bytes_give_sqlites_numbers_or_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    seed = int(time.time())
-    tally = pages.run(seed, MUTATIONS, pages.load_bases())
-    with capsys.disabled():
-        print(f"\n.venv/bin/python -m tests.fuzz.pages --seed {seed} --count {MUTATIONS}: {tally}")
+    tally = pages.run(choose_seed(), MUTATIONS, pages.load_bases())
     defects = capsys.readouterr().out
-    assert set(tally) <= {"same", "refused", "unworkable", "absent"}, f"seed {seed}: {defects}"
+    repeat = f"python -m tests.fuzz.pages --seed {choose_seed()} --count {MUTATIONS}"
+    assert set(tally) <= {"same", "refused", "unworkable", "absent"}, f"{repeat}: {defects}"
 
 
+@pytest.mark.drawn
 def test_valid_databases_give_sqlites_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    seed = int(time.time())
-    tally = valid.run(seed, DATABASES)
-    with capsys.disabled():
-        print(f"\n.venv/bin/python -m tests.fuzz.valid --seed {seed} --count {DATABASES}: {tally}")
+    tally = valid.run(choose_seed(), DATABASES)
     defects = capsys.readouterr().out
-    assert set(tally) <= {"same", "refused"}, f"seed {seed}: {defects}"
+    repeat = f"python -m tests.fuzz.valid --seed {choose_seed()} --count {DATABASES}"
+    assert set(tally) <= {"same", "refused"}, f"{repeat}: {defects}"

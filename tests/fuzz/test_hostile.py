@@ -1,9 +1,8 @@
-"""Shares of the fuzzers of command lines and of small files, with seeds of the day."""
+"""Shares of the fuzzers of command lines and of small files."""
 
 import os
 import stat
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,9 @@ from gpu_profile.command import Result, make_command
 from tests.fuzz import command_line, small_files
 from tests.fuzz import sandbox as sandbox_module
 from tests.fuzz.sandbox import ROOT
+from tests.seeds import choose_seed, choose_size
 
-COMMANDS, FILES = 12, 150
+COMMANDS, FILES = choose_size(6, nightly=300), choose_size(50, nightly=5000)
 DEVICES = [Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom")]
 
 
@@ -85,14 +85,13 @@ def test_the_sandbox_has_no_network_and_sees_no_process() -> None:
     assert _run_inside(f"import os; os.kill({os.getpid()}, 0)").returncode == 1
 
 
+@pytest.mark.drawn
 @pytest.mark.usefixtures("sandbox")
-def test_command_lines_end_with_a_code_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
-    seed = int(time.time())
+def test_command_lines_end_with_a_code_of_ours() -> None:
     before = describe_devices()
-    tally, defects = command_line.run(seed, COMMANDS)
-    with capsys.disabled():
-        print(f"\npython -m tests.fuzz.command_line --seed {seed} --count {COMMANDS}: {tally}")
-    assert defects == [], f"seed {seed}"
+    tally, defects = command_line.run(choose_seed(), COMMANDS)
+    repeat = f"python -m tests.fuzz.command_line --seed {choose_seed()} --count {COMMANDS}"
+    assert defects == [], repeat
     assert sum(tally.values()) == COMMANDS
     assert describe_devices() == before
 
@@ -112,11 +111,10 @@ def test_defects_of_a_command_are_named(result: dict[str, object], defect: str) 
     assert command_line.describe_defect(result) == defect
 
 
-def test_small_files_are_read_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    seed = int(time.time())
-    tally, defects = small_files.run(seed, FILES)
-    with capsys.disabled():
-        print(f"\npython -m tests.fuzz.small_files --seed {seed} --count {FILES}: {tally}")
-    assert defects == []
+@pytest.mark.drawn
+def test_small_files_are_read_or_refused() -> None:
+    tally, defects = small_files.run(choose_seed(), FILES)
+    repeat = f"python -m tests.fuzz.small_files --seed {choose_seed()} --count {FILES}"
+    assert defects == [], repeat
     kinds = {key.split()[0] for key in tally if key.endswith(" read")}
     assert kinds == {name for name, *_ in small_files.CASES}

@@ -13,6 +13,7 @@ from gpu_profile.settings.settings import KEYS
 from gpu_profile.settings.template import render_template
 from gpu_profile.settings.update_file import update_file, update_text
 from tests.invoked import invoke
+from tests.seeds import list_seeds
 
 HERE = Path(".env")
 LAST = TORCH.keys[-1].name
@@ -102,36 +103,37 @@ def test_lines_of_windows_stay_so() -> None:
     assert update_text(old, {}).text == render_template().replace("\n", "\r\n")
 
 
+VALUES = ("", "a", "'a b'", '"a b"', "a#b", "'it\\'s'", "a  b", "'#'", "=", "''")
+NEW_VALUES = ("new", "a b", "it's", "$x", "#", "")
+DEFAULTS = entries_of(render_template())
+
+
+def draw_lines(choose: random.Random) -> list[str]:
+    """Draw 12 settings with odd values, and six comments or empty lines between them."""
+    lines = [
+        f"{key.name}{choose.choice(('=', ' = '))}{choose.choice(VALUES)}"
+        f"{choose.choice(('', ' # why', '  '))}"
+        for key in choose.sample(KEYS, 12)
+    ]
+    for _ in range(6):
+        lines.insert(choose.randrange(len(lines)), choose.choice(("", "# --- x", "# why", " ")))
+    return lines
+
+
+@pytest.mark.drawn
 def test_any_file_keeps_its_lines_and_values() -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
-    choose = random.Random(seed)
-    for _ in range(60):
-        lines = [
-            f"{key.name}{choose.choice(('=', ' = '))}{choose.choice(VALUES)}"
-            f"{choose.choice(('', ' # why', '  '))}"
-            for key in choose.sample(KEYS, 12)
-        ]
-        for _ in range(6):
-            lines.insert(choose.randrange(len(lines)), choose.choice(("", "# --- x", "# why", " ")))
+    for seed in list_seeds(range(12), nightly=500):
+        choose = random.Random(seed)
+        lines = draw_lines(choose)
         text = "\n".join(lines) + choose.choice(("", "\n", "\n\n"))
-        values = {
-            key.name: choose.choice(("new", "a b", "it's", "$x", "#", "")) for key in KEYS[:5]
-        }
+        values = {key.name: choose.choice(NEW_VALUES) for key in KEYS[:5]}
         update = update_text(text, values)
-        assert entries_of(update.text) == {
-            **{key.name: DEFAULTS[key.name] for key in KEYS},
-            **entries_of(text),
-            **values,
-        }, seed
+        entries = entries_of(update.text)
+        assert entries == {**DEFAULTS, **entries_of(text), **values}, seed
+        assert update_text(update.text, values).text == update.text, seed
         new_lines = ["", " ", *update.text.split("\n")]
         changed = [line for line in lines if line not in new_lines]
-        assert update_text(update.text, values).text == update.text, seed
         assert len(changed) <= len(update.changed), seed
-
-
-VALUES = ("", "a", "'a b'", '"a b"', "a#b", "'it\\'s'", "a  b", "'#'", "=", "''")
-DEFAULTS = entries_of(render_template())
 
 
 def test_the_file_keeps_its_mode(tmp_path: Path) -> None:

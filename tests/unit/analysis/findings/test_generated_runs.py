@@ -1,49 +1,30 @@
-"""Synthetic runs of fresh seeds: no wrong cause, right steps, and what is planted is named.
+"""Synthetic runs: no wrong cause, right steps, and what is planted is named.
 
-A change of the analysis or of the generator draws other seeds; the same files have the same ones,
-so that a tree that passed once passes again. `python -m tests.generator --runs 2000` judges as many
-as you like; a seed repeats its run.
+`python -m tests.generator --runs 2000` judges as many as you like; a seed repeats its run.
 """
 
-import hashlib
 import math
-from pathlib import Path
 
 import pytest
 
-from tests.generator.judge import NAMED_COST, Verdict, judge_seed
+from tests.generator.judge import NAMED_COST, judge_seed
+from tests.seeds import list_seeds
 
-RUNS, NAMED_SHARE = 60, 0.90
-ROOT = Path(__file__).parents[4]
-
-
-def hash_sources(*folders: str) -> int:
-    """A number of 32 bits from the Python files of these folders."""
-    paths = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-    contents = b"".join(path.read_bytes() for path in paths)
-    return int(hashlib.sha256(contents).hexdigest()[:8], 16)
+NAMED_SHARE = 0.90
+SEEDS = (*range(1, 15), 21, 25, 31, 32, 36, 270)
+"""Every cause, with every kind of parallel program, is planted in one of them."""
+MENDED = (3485336564, 900032)
+"""Seeds whose runs had a wrong cause (a copy that a late host delayed) or wrong steps."""
 
 
-@pytest.fixture(scope="module")
-def verdicts() -> list[Verdict]:
-    first = hash_sources("gpu_profile/analysis", "tests/generator")
-    print(f"python -m tests.generator --seed {first}")
-    return [judge_seed(seed) for seed in range(first, first + RUNS)]
-
-
-def test_no_wrong_cause_is_named(verdicts: list[Verdict]) -> None:
-    assert [str(one) for one in verdicts if one.wrong] == []
-
-
-def test_steps_are_where_they_truly_are(verdicts: list[Verdict]) -> None:
-    assert [str(one) for one in verdicts if one.steps] == []
-
-
-def test_costly_causes_are_named(verdicts: list[Verdict]) -> None:
-    """Of so few runs 90 % cannot be told from 88 %: the test fails where 90 % are improbable."""
-    costly = [cost for one in verdicts for cost in one.costs if cost.share >= NAMED_COST]
-    missed = [str(one) for one in verdicts if one.misses]
+@pytest.mark.drawn
+def test_causes_and_steps_are_true_and_costly_causes_are_named() -> None:
+    """Of so few runs 90 % cannot be told from 88 %: it fails where 90 % are improbable."""
+    verdicts = [judge_seed(seed) for seed in list_seeds((*SEEDS, *MENDED), nightly=1000)]
+    assert [str(verdict) for verdict in verdicts if verdict.wrong or verdict.steps] == []
+    costly = [cost for verdict in verdicts for cost in verdict.costs if cost.share >= NAMED_COST]
     misses = sum(cost.missed for cost in costly)
+    missed = [str(verdict) for verdict in verdicts if verdict.misses]
     assert probability_of_misses(misses, len(costly)) > 1e-4, missed
 
 

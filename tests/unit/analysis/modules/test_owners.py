@@ -1,6 +1,6 @@
 """Each kernel has one owner: the module, optimizer or collective that truly launched it."""
 
-import secrets
+import itertools
 from collections import Counter
 from pathlib import Path
 
@@ -25,10 +25,9 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import OURS
 from tests.generator.marked import Key, MarkedRun
+from tests.seeds import list_seeds
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import ranks_of
-
-FIRST_SEED = secrets.randbits(32)
 
 
 def read_owners(path: Path) -> Counter[Key]:
@@ -45,17 +44,17 @@ def read_owners(path: Path) -> Counter[Key]:
     return times
 
 
-def show_seed(number: int) -> int:
-    """The seed of a run; pytest shows it if the test fails, and xdist's workers differ in it."""
-    seed = FIRST_SEED + number
-    print(f"MarkedRun({seed})")
-    return seed
+@pytest.fixture
+def marked_run(seed: int, tmp_path: Path) -> tuple[MarkedRun, Path]:
+    run = MarkedRun(seed)
+    return run, run.save(tmp_path)
 
 
-@pytest.mark.parametrize("number", range(40))
-def test_every_kernel_counts_for_what_launched_it(number: int, tmp_path: Path) -> None:
-    run = MarkedRun(show_seed(number))
-    assert +read_owners(run.save(tmp_path)) == +run.truth
+@pytest.mark.drawn
+@pytest.mark.parametrize("seed", list_seeds(range(20), nightly=400))
+def test_every_kernel_counts_for_what_launched_it(marked_run: tuple[MarkedRun, Path]) -> None:
+    run, path = marked_run
+    assert +read_owners(path) == +run.truth
 
 
 def sum_steady_kernels(database: Database) -> int:
@@ -69,15 +68,14 @@ def sum_steady_kernels(database: Database) -> int:
     return total
 
 
-@pytest.mark.parametrize("number", range(10))
-@pytest.mark.parametrize("by", ["module", "class", "line"])
-def test_the_rows_add_up_to_the_kernels(number: int, by: str, tmp_path: Path) -> None:
-    run = MarkedRun(show_seed(number))
-    with Database.open(run.save(tmp_path)) as database:
+@pytest.mark.drawn
+@pytest.mark.parametrize("seed", list_seeds(range(10), nightly=200))
+def test_the_rows_add_up_to_the_kernels(marked_run: tuple[MarkedRun, Path]) -> None:
+    with Database.open(marked_run[1]) as database:
         total = sum_steady_kernels(database)
-        for depth in (0, 1, 2):
+        for by, depth in itertools.product(("module", "class", "line"), (0, 1, 2)):
             table = OURS["module_sum"].table(database, scope=Scope(by=by, depth=depth))
-            assert sum(int(cell or 0) for cell in table.column("GPU Time")) == total
+            assert sum(int(cell or 0) for cell in table.column("GPU Time")) == total, (by, depth)
 
 
 def test_a_report_without_marks_has_no_modules(tmp_path: Path) -> None:
