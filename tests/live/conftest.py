@@ -3,6 +3,7 @@
 import importlib
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -11,6 +12,12 @@ import pytest
 from tests.live.side_by_side import ClusterLock, get_mode
 
 CACHED = Path.home() / ".cache" / "gpu-profile" / "nsys" / "nsys"
+PROCESSES = 3
+"""Of pytest-xdist's `--numprocesses=auto`. Live tests wait for pods, schedulers and grace periods:
+two processes left one of two cores idle."""
+CLUSTER_STARTS = "GPU_PROFILE_CLUSTER_STARTS"
+"""The variable with the path of a file that .ci/stages makes once the cluster is there: the first
+time, its programs are built for minutes, and tests of other parts run meanwhile."""
 FIRST = (
     *("kubernetes alone", "slurm", "image/test_locked_builds.py", "registry"),
     *("kubernetes/test_profile_kubernetes.py", "image/test_toggles.py", "installed"),
@@ -57,7 +64,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     places = {group: number for number, group in enumerate(FIRST)}
     last = {True: len(FIRST), False: len(FIRST) + 1}
     groups = {item: get_group(item.nodeid) for item in items}
-    items.sort(key=lambda item: places.get(groups[item], last[bool(groups[item])]))
+    waits = CLUSTER_STARTS in os.environ
+
+    def get_place(item: pytest.Item) -> tuple[bool, int]:
+        late = waits and item.get_closest_marker("kubernetes") is not None
+        return late, places.get(groups[item], last[bool(groups[item])])
+
+    items.sort(key=get_place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    return PROCESSES
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -71,6 +89,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     scheduling = importlib.import_module("xdist.scheduler").LoadScopeScheduling(config, log)
     scheduling._split_scope = lambda nodeid: get_group(nodeid) or nodeid
     return scheduling
+
+
+SECONDS: defaultdict[str, float] = defaultdict(float)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    SECONDS[report.nodeid] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the 25 slowest tests, with their setup and teardown."""
+    slowest = sorted(SECONDS.items(), key=lambda item: -item[1])[:25]
+    if slowest and slowest[0][1] > 1:
+        terminalreporter.section("slowest tests")
+        for nodeid, seconds in slowest:
+            terminalreporter.write_line(f"{seconds:7.1f} s  {nodeid}")
 
 
 LOCK = ClusterLock()

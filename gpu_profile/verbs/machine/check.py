@@ -13,9 +13,9 @@ from gpu_profile.process import find_program
 from gpu_profile.settings.places import ROOT
 
 _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
-_SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadscope", "--no-loadscope-reorder")
-"""For pytest-xdist. Live tests wait for pods, schedulers and grace periods half of their time;
-tests/live/conftest.py says which of them run one after the other."""
+_SIDE_BY_SIDE = ("--numprocesses=auto", "--dist=loadscope", "--no-loadscope-reorder")
+"""For pytest-xdist. tests/live/conftest.py says in how many processes live tests run, and which of
+them run one after the other."""
 _NOTHING_SELECTED = 5
 """pytest's exit code if its words select no test."""
 

@@ -19,6 +19,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Command, Result, make_command
 from tests.invoked import INVOKE
+from tests.live.conftest import CLUSTER_STARTS
 from tests.live.side_by_side import get_common_directory, share_server
 
 CRDS = {
@@ -41,6 +42,9 @@ def must(result: Result) -> str:
 @pytest.fixture(scope="session")
 def kubernetes(require: Callable[[str, object], None]) -> None:
     """A cluster of two or more nodes that answers."""
+    starts = os.environ.get(CLUSTER_STARTS)
+    while starts and not Path(starts).exists():
+        time.sleep(0.5)
     require("kubernetes", not shutil.which("kubectl") and "kubectl is not installed")
     require("kubernetes", "KUBECONFIG" not in os.environ and "KUBECONFIG is not set")
     nodes = kubectl("get", "nodes", "--output=name")

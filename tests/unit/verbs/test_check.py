@@ -12,7 +12,7 @@ def test_unit_tests_run_on_all_cpus_and_tests_of_engines_by_their_groups() -> No
     commands = check_commands(CheckOptions(require=("docker",), words=("-k", "slurm")))
     assert list(commands)[-2:] == [UNIT, LIVE]
     assert "--numprocesses=auto" in commands[UNIT].argv
-    assert {"--numprocesses=2", "--dist=loadscope"} <= set(commands[LIVE].argv)
+    assert {"--numprocesses=auto", "--dist=loadscope"} <= set(commands[LIVE].argv)
     for name in (UNIT, LIVE):
         assert commands[name].argv[-3:] == ("--require=docker", "-k", "slurm")
 

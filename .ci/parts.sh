@@ -1,0 +1,66 @@
+# shellcheck shell=bash
+# To be sourced: the parts of a run of CI. Those in the background have their output in a file, which is
+# printed when they are joined, so that no line stands inside another part's output.
+
+work=$(mktemp -d)
+readonly work
+declare -A processes=()
+times=() closing=() code=0
+
+# start PART COMMAND…: in the background, until `join PART`.
+start() {
+  local -r part=$1 began=$SECONDS
+  shift
+  (
+    status=0
+    "$@" >"$work/$part.log" 2>&1 </dev/null || status=$?
+    printf '%d %d\n' "$status" "$((SECONDS - began))" >"$work/$part.end"
+  ) &
+  processes[$part]=$!
+}
+
+join() {
+  local status seconds
+  wait "${processes[$1]}"
+  unset "processes[$1]"
+  printf '\n== %s, which ran beside the parts above (after %d s)\n' "$1" "$SECONDS"
+  cat "$work/$1.log"
+  read -r status seconds <"$work/$1.end"
+  note "$1" "$status" "$seconds"
+}
+
+# run PART COMMAND…: in the foreground. A failure is the run's exit code, and not its end.
+run() {
+  local -r part=$1 began=$SECONDS
+  local status=0
+  shift
+  printf '\n== %s (after %d s)\n' "$part" "$SECONDS"
+  "$@" 2>&1 | tee "$work/$part.log" || status=$?
+  note "$part" "$status" "$((SECONDS - began))"
+}
+
+must() { # must PART COMMAND…: what all other parts need
+  run "$@"
+  [[ $code == 0 ]] || exit "$code"
+}
+
+note() { # note PART CODE SECONDS; pytest's last line is printed again at the end
+  local line
+  line=$(grep -aE '(passed|failed|skipped|errors?)\b.* in [0-9.]+s' "$work/$1.log" | tail -n 1 || true)
+  times+=("$(printf '%6d s  %s' "$3" "$1")")
+  [[ -z $line ]] || closing+=("$1: $line")
+  [[ $2 == 0 ]] || closing+=("$1: failed with exit code $2")
+  [[ $code != 0 ]] || code=$2
+}
+
+# At the end of a run: what a reader of the log looks for first.
+end() {
+  local -r status=$?
+  printf '\n== the slowest live tests\n'
+  sed -n '/^=* slowest tests =*$/,/^=/p' "$work/live.log" 2>/dev/null | grep -v '^=' || true
+  printf '\n== seconds of each part\n'
+  printf '%s\n' "${times[@]}" "${closing[@]}"
+  printf '== ended with %d after %d s\n' "$status" "$SECONDS"
+  rm -rf -- "$work"
+}
+trap end EXIT
