@@ -25,7 +25,7 @@ from gpu_profile.lock.installed import PATH as MANIFEST
 from gpu_profile.progress import Progress
 from gpu_profile.settings.places import ROOT, cache_folder
 from gpu_profile.verbs.image.lock import PATH, apply_lock_file, check_rules
-from gpu_profile.verbs.image.registry_access import open_ecr_access
+from gpu_profile.verbs.image.registry import open_ecr_access
 
 
 def build(options: BuildOptions) -> None:

@@ -29,7 +29,7 @@ def tell_run(
     if run.reports:
         # The job had its environment before this: numpy is imported here, with one thread.
         with process.one_math_thread():
-            from gpu_profile.verbs.reading.answer import print_answer
+            from gpu_profile.verbs.reading.findings import print_answer
 
             print_answer(options, settings, directory)
     if text and run.reports and (options.stats or not _has_gpu_work(run)):

@@ -16,8 +16,7 @@ from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.files import write_output
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.reading.compared_run import ComparedRun, make_compared_run
-from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
-from gpu_profile.verbs.reading.run_files import refuse_report
+from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading, refuse_report
 
 
 def compare(options: CompareOptions) -> None:

@@ -15,9 +15,8 @@ def _write_page(options: HtmlOptions) -> None:
     # imported here: numpy and what needs it take 0.3 s, in which the workers' server loads it too
     from gpu_profile.cli.flags import load_settings
     from gpu_profile.cli.terminal import print_tables
-    from gpu_profile.verbs.reading.open_run import ReportChoice
-    from gpu_profile.verbs.reading.page_file import save_page
-    from gpu_profile.verbs.reading.run_files import resolve_output
+    from gpu_profile.verbs.reading.findings import save_page
+    from gpu_profile.verbs.reading.open_run import ReportChoice, resolve_output
 
     settings = load_settings(options)
     choice = ReportChoice.from_options(options)

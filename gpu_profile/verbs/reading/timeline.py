@@ -5,8 +5,7 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import TimelineOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.progress import Progress
-from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
-from gpu_profile.verbs.reading.run_files import resolve_output
+from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading, resolve_output
 
 
 def timeline(options: TimelineOptions) -> None:

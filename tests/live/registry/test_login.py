@@ -13,7 +13,7 @@ from gpu_profile.command import Command
 from gpu_profile.engine.api import Auth
 from gpu_profile.registry import address, ecr, login, push
 from gpu_profile.settings import settings
-from gpu_profile.verbs.image.registry_access import open_ecr_access
+from gpu_profile.verbs.image.registry import open_ecr_access
 from tests.live.registry.conftest import ECR, PASSWORD, Registry
 
 pytestmark = [pytest.mark.registry, pytest.mark.docker]

@@ -15,7 +15,7 @@ from gpu_profile.errors import GateError, JobError, SettingsError, ToolError
 from gpu_profile.registry.digests import save_digest
 from gpu_profile.settings import settings
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.jobs import nccl
+from gpu_profile.verbs.jobs import test as nccl
 
 RECORDED = Path(__file__).parents[2] / "data" / "nccl-tests-all_reduce_perf-h200x4.txt"
 GPUS = "".join(f"echo 'GPU {n}: NVIDIA H200 (UUID: GPU-{n})';" for n in range(4))

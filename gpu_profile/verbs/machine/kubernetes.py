@@ -1,24 +1,44 @@
-"""k8s.injector: install NVIDIA's profiling injector, or switch it."""
+"""k8s.install-operator and k8s.injector: what a cluster needs."""
 
 from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings, split_words
-from gpu_profile.cli.options.machine import InjectorOptions
+from gpu_profile.cli.options.machine import InjectorOptions, InstallOperatorOptions
+from gpu_profile.cli.options.shared import DryRunOptions
+from gpu_profile.cli.terminal import show_commands
 from gpu_profile.command import Steps
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import SettingsError
 from gpu_profile.kubernetes import injector as injectors
+from gpu_profile.kubernetes import operators
 from gpu_profile.kubernetes.injector import Injection
 from gpu_profile.kubernetes.injector_charts import Generation, find_generation
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.lock.charts import pinned_chart
 from gpu_profile.lock.file import NAME, read_lock
 from gpu_profile.settings.settings import Settings
-from gpu_profile.verbs.machine.doctor import show_checks
-from gpu_profile.verbs.machine.run_steps import run_steps
+from gpu_profile.verbs.machine.host import show_checks
 
 _ACTIONS = ("install", "status", "on", "off", "uninstall")
+
+
+def run_steps(steps: Steps[str], options: DryRunOptions) -> None:
+    if options.dry_run:
+        show_commands(process.plan(steps))
+    else:
+        print(process.drive(steps))
+
+
+def install_operator(options: InstallOperatorOptions) -> None:
+    settings = load_settings(options)
+    new_operator = operators.find_operator(options.operator)
+    replace = options.replace_mpijob_v1
+    cluster = KubernetesCluster(context=settings.of(KubernetesSettings).context)
+    run_steps(
+        operators.install_operator(cluster, new_operator, options.from_, replace_v1=replace),
+        options,
+    )
 
 
 def injector(options: InjectorOptions) -> None:

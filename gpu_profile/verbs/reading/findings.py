@@ -1,0 +1,119 @@
+"""diagnose, and the answer at the end of a run: start-up, steps, findings, the page."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from gpu_profile.analysis.findings import diagnose as findings
+from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.options.reading import DiagnoseOptions
+from gpu_profile.cli.options.shared import AnswerOptions
+from gpu_profile.cli.terminal import print_tables
+from gpu_profile.progress import Progress
+from gpu_profile.runs import baseline, record
+from gpu_profile.settings.settings import Settings
+from gpu_profile.table import Table
+from gpu_profile.verbs.reading.open_run import (
+    ReportChoice,
+    describe_tracing_cost,
+    find_directory,
+    open_reading,
+)
+
+MOST_FINDINGS = 3
+PAGE = "page.html"
+
+
+def save_page(
+    choice: ReportChoice,
+    settings: Settings,
+    output: Path,
+    tell_findings: Callable[[Diagnosis], None] = lambda diagnosis: None,
+) -> Table:
+    """Read the chosen reports and write their page (see page.write_page)."""
+    from gpu_profile.analysis.page import write_page  # slow import, only for the page
+
+    read = open_reading(choice, settings)
+    facts = {} if choice.report else _read_run_facts(find_directory(choice.run, settings))
+    return write_page(
+        read.sources,
+        output,
+        title=facts.get("run", "GPU profile"),
+        known=facts,
+        clock_error_ns=read.run.alignment.residual_ns or 0,
+        scheduler=read.scheduler,
+        tell=Progress().say,
+        tell_findings=tell_findings,
+        cost=describe_tracing_cost(choice, settings),
+    )
+
+
+def _read_run_facts(place: Path) -> dict[str, str]:
+    """Return facts of run.json for the page, without the machine, its users and paths."""
+    run = record.load_run(place)
+    facts = {"run": run.id, "launcher": run.launcher, "command": " ".join(run.command)}
+    facts |= {"nsys": " ".join(run.nsys), "started": run.started_at}
+    cost = run.baseline.get("ratio")
+    return facts | ({"cost of the profile": f"{cost:.3f}x"} if cost else {})
+
+
+def print_answer(options: AnswerOptions, settings: Settings, directory: Path) -> None:
+    """Read the run's reports once, write its page unless --no-html, and print the findings."""
+    choice = ReportChoice(run=str(directory))
+    page = None if options.no_html else directory / PAGE
+    diagnosis = _with_page(choice, settings, page) if page else _alone(choice, settings)
+    if options.format == "json":
+        print(json.dumps(_document(diagnosis, directory, page), indent=2))
+    else:
+        print("\n".join(_lines(diagnosis, page)))
+
+
+def _with_page(choice: ReportChoice, settings: Settings, page: Path) -> Diagnosis:
+    diagnoses: list[Diagnosis] = []
+    save_page(choice, settings, page, diagnoses.append)
+    return diagnoses[0]
+
+
+def _alone(choice: ReportChoice, settings: Settings) -> Diagnosis:
+    read = open_reading(choice, settings)
+    parts = [answer[0] for answer in read.of([findings.FINDINGS])]
+    diagnosis = findings.judge_run(parts, read.run.alignment.residual_ns or 0)
+    return diagnosis.with_cost(baseline.describe_cost(record.load_run(Path(choice.run)).baseline))
+
+
+def _lines(diagnosis: Diagnosis, page: Path | None) -> list[str]:
+    lines = ["", *diagnosis.overview.to_lines(), *diagnosis.to_blocks(MOST_FINDINGS)]
+    return [*lines, *([f"page: {page} (one file, open it in a browser)"] if page else [])]
+
+
+def _document(diagnosis: Diagnosis, directory: Path, page: Path | None) -> dict[str, object]:
+    run, facts = record.load_run(directory), diagnosis.overview
+    return {
+        "run": run.id,
+        "start_up": asdict(facts.start_up) if facts.start_up else None,
+        "step_ms": asdict(facts.step) if facts.step else None,
+        "findings": [finding.as_json() for finding in diagnosis.findings[:MOST_FINDINGS]],
+        "unjudged": list(diagnosis.unjudged),
+        "cost": dict(run.baseline),
+        "page": str(page) if page else None,
+    }
+
+
+def diagnose(options: DiagnoseOptions) -> None:
+    """Print the findings in a run's reports."""
+    settings = load_settings(options)
+    choice = ReportChoice.from_options(options)
+    read = open_reading(choice, settings)
+    answers = read.of([findings.FINDINGS])
+    diagnosis = findings.judge_run(
+        [answer[0] for answer in answers], read.run.alignment.residual_ns or 0
+    ).with_cost(describe_tracing_cost(choice, settings))
+    form = options.format
+    if form == "json":
+        print(diagnosis.to_json())
+    elif form == "text":
+        print("\n".join((*diagnosis.overview.to_lines(), diagnosis.to_text())))
+    else:
+        print_tables([diagnosis.to_table()], form)
