@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from gpu_profile.printable import printable_lines
+
 T = TypeVar("T")
 _NO_REASONS = ("--help", "Exiting with failure status due to previous errors")
 
@@ -32,12 +34,24 @@ class Command:
     def __str__(self) -> str:
         """Return a line to paste into a shell, with secrets as `***`."""
         assignments = [
-            f"{name}={'***' if name in self.secrets else shlex.quote(value)}"
+            f"{name}={'***' if name in self.secrets else quote_printable(value)}"
             for name, value in sorted(self.env.items())
         ]
         files = ((" < ", self.stdin_file), (" > ", self.stdout_file))
-        redirections = (sign + shlex.quote(str(path)) for sign, path in files if path)
-        return " ".join([*assignments, shlex.join(self.argv)]) + "".join(redirections)
+        redirections = (sign + quote_printable(str(path)) for sign, path in files if path)
+        return " ".join([*assignments, *map(quote_printable, self.argv)]) + "".join(redirections)
+
+
+def quote_printable(word: str) -> str:
+    """Return a word as a shell reads it, with control characters as `$'\\x1b'` (bash, zsh, ksh)."""
+    if printable_lines(word) == word:
+        return shlex.quote(word)
+    parts = (c if printable_lines(c) == c else _escape_bytes(c) for c in word)
+    return "$'" + "".join("\\" + part if part in "\\'" else part for part in parts) + "'"
+
+
+def _escape_bytes(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 @dataclass(frozen=True, kw_only=True)

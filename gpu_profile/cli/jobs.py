@@ -1,10 +1,11 @@
 """Find the job, the launcher and the run that --job names."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpu_profile.declared.launchers import LAUNCHERS
-from gpu_profile.errors import SettingsError
+from gpu_profile.errors import EngineAwayError, JobError, SettingsError, ToolError
 from gpu_profile.job import Handle
 from gpu_profile.launcher import Launcher
 from gpu_profile.runs import record
@@ -43,6 +44,23 @@ def run_at_home(job_text: str, settings: Settings) -> tuple[Path, RunRecord] | N
         return None
     run = record.load_run(directory)
     return (directory, run) if run.cleaned else None
+
+
+@contextlib.contextmanager
+def explaining_lost_start(job_text: str, settings: Settings) -> Iterator[None]:
+    """Add how to remove the run to an error, where a killed process never submitted the job."""
+    never_started = False
+    with contextlib.suppress(SettingsError):
+        directory = record.find_run(settings.report_dir, job_text)
+        never_started = record.load_run(directory).phase == "submitting"
+    try:
+        yield
+    except (SettingsError, JobError, ToolError) as error:
+        if not never_started or isinstance(error, EngineAwayError):
+            raise
+        hint = "Its process was killed before the job began: `invoke reports --prune --older 0h`"
+        hint = f"{error.hint}. {hint} removes it" if error.hint else f"{hint} removes it"
+        raise type(error)(error.what, hint) from error
 
 
 def job_of(job_text: str, settings: Settings) -> tuple[Launcher, str] | None:

@@ -27,7 +27,7 @@ def show_commands(commands: Iterable[Command]) -> None:
     for command in commands:
         print(command)
         if command.stdin:
-            print(command.stdin.rstrip("\n"))
+            print(printable_lines(command.stdin.rstrip("\n")))
 
 
 def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:

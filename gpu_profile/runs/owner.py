@@ -30,6 +30,16 @@ def owner_name(path: Path) -> str:
         return str(path.lstat().st_uid)
 
 
+def describe_foreign(directory: Path, record: Path) -> str:
+    """Return whose run it is that is not this user's: `a run of root`.
+
+    In this user's directory run.json alone may be another's: `a run with nobody's run.json`.
+    """
+    if is_own(directory, directory):
+        return f"a run with {owner_name(record)}'s {record.name}"
+    return f"a run of {owner_name(directory)}"
+
+
 def is_writable(directory: Path) -> bool:
     """Return whether this user owns the directory and may write to it."""
     own = not hasattr(os, "getuid") or directory.stat().st_uid == os.getuid()

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from gpu_profile import files
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.runs import owner
+from gpu_profile.runs import job_note, owner
 from gpu_profile.runs.record import RUN_FILE, RunRecord, list_runs, load_run
 
 _ENDED = ("done", "failed", "cancelled", "stopped", "interrupted")
@@ -37,18 +38,30 @@ def find_old_runs(report_dir: Path, now: datetime, keep: int, age: timedelta) ->
     """Return the runs but the latest `keep` that began more than `age` ago.
 
     Runs that have not ended are spared, because their job may still bring reports; so are
-    directories behind a link, and runs whose record is damaged.
+    directories behind a link, and runs whose record is damaged. A run whose process was killed
+    before it had submitted the job has ended.
     """
     own = list_runs(report_dir)
     older = own[: len(own) - keep] if keep else own
     removable, spared = [], 0
     for directory in older:
         run = None if directory.is_symlink() else _read_record(directory)
-        if run is None or not (run.cleaned or run.phase in _ENDED):
+        if run is None or not (
+            run.cleaned or run.phase in _ENDED or _never_started(run, directory)
+        ):
             spared += 1
         elif now - _find_start(run, directory) > age:
             removable.append(directory)
     return OldRuns(tuple(removable), spared)
+
+
+def _never_started(run: RunRecord, directory: Path) -> bool:
+    """Return whether the process was killed that was to submit the job: none follows the run."""
+    lock = files.lock_directory(directory) if run.phase == "submitting" else None
+    if lock is None:
+        return False
+    os.close(lock)
+    return True
 
 
 def _read_record(directory: Path) -> RunRecord | None:
@@ -94,6 +107,7 @@ def remove_runs(directories: Sequence[Path]) -> None:
             continue
         try:
             shutil.rmtree(directory)
+            job_note.remove_note(directory)
         except OSError as error:
             failures.append(f"{error.filename or directory}: {error.strerror}")
     if failures:

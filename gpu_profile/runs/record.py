@@ -226,7 +226,7 @@ def _find(report_dir: Path, name: str) -> Path:
             return path
     for path in foreign_runs(report_dir):
         if named.fullmatch(path.name):
-            what = f"{path} is a run of {owner.owner_name(path)}, not yours"
+            what = f"{path} is {owner.describe_foreign(path, path / RUN_FILE)}, not yours"
             raise SettingsError(what, f"`stats --run {path}` only reads it")
     raise SettingsError(f"no run {name!r} in {report_dir}", "`invoke reports` lists the runs")
 

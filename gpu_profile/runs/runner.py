@@ -229,6 +229,7 @@ class Runner:
         if run.command and not run.ranks:
             return run, None
         self.progress.show("reading reports")
+        files.remove_drafts(self.directory)
         reports = report.find_reports(self.directory)
         facts, trouble = [], None
         for fetched_report in reports:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from gpu_profile import process
 from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.errors import ToolError
+from gpu_profile.printable import printable_lines
 from gpu_profile.runs.output_log import copy_redacted
 
 FakeTool = Callable[..., Callable[[], list[list[str]]]]
@@ -21,6 +23,14 @@ def test_words_arrive_untouched(fake_tool: FakeTool, hostile_name: str) -> None:
     calls = fake_tool("docker")
     process.run(make_command("docker", "run", hostile_name))
     assert calls() == [["run", hostile_name]]
+
+
+def test_a_command_s_line_is_read_alike_by_a_shell(hostile_name: str) -> None:
+    words = (hostile_name, "\x1b[2J'\\\x9b\u202e\udcff", "tab\t")
+    line = str(make_command("printf", "%s\\0", *words))
+    assert printable_lines(line) == line
+    done = subprocess.run(["bash", "-c", line], capture_output=True, check=True)
+    assert done.stdout == b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
 def test_a_file_of_output_appears_whole_or_not_at_all(fake_tool: FakeTool, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Analyse reports on an existing Dask cluster (the optional extra `dask`)."""
 
+import asyncio
 import importlib.util
 from collections.abc import Callable, Sequence
+from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
 from gpu_profile.errors import ReportError, ToolError
@@ -10,6 +12,8 @@ if TYPE_CHECKING:
     from gpu_profile.analysis.multi_report.work import Answer, Work
 
 _CONNECT_S = 20
+_NO_ANSWER = (OSError, ValueError, RuntimeError, asyncio.TimeoutError, futures.TimeoutError)
+"""What distributed raises. Before Python 3.11 there are three kinds of TimeoutError."""
 _HINT = "pip install 'gpu-profile[dask]'"
 
 
@@ -26,7 +30,7 @@ def on_cluster(
         raise ToolError("--scheduler needs the package distributed", _HINT) from error
     try:
         client = distributed.Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
+    except _NO_ANSWER as error:
         hint = "Give the address that `dask scheduler` prints"
         raise ToolError(f"no Dask scheduler answers at {scheduler}", hint) from error
     with client:

@@ -3,6 +3,7 @@
 import array
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -47,31 +48,31 @@ class SqliteStore:
     def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
         self.path = path
         self.notes: list[str] = []
-        self._temporary = make_folder() if path.suffix == ".gz" else None
         try:
-            folder = self._temporary and Path(self._temporary.name)
-            plain = extract_gzip(path, folder, most_bytes) if folder else path
-            check_file(plain, path)
-            self._connection = _open_connection(plain, self.notes)
-            self._pages = PageReader(plain, int(self._one("PRAGMA page_count")[0]))
-            self._pages.count(SCHEMA_ROOT)
-            self._infos = self._probe()
+            with ExitStack() as opened:
+                self._open(path, most_bytes, opened)
+                self._opened = opened.pop_all()
         except (*SQLITE_ERRORS, Damaged, Unsupported, RecursionError) as error:
-            self._drop_temporary()
             raise make_damaged_error(path, error) from error
-        except ReportError:
-            self._drop_temporary()
-            raise
         self.tables = {name: info.columns for name, info in self._infos.items()}
         self._sound = set[str]()
 
-    def _drop_temporary(self) -> None:
-        if self._temporary is not None:
-            self._temporary.cleanup()
+    def _open(self, path: Path, most_bytes: int, opened: ExitStack) -> None:
+        """Open the file, or its unpacked copy. `opened` closes what is open, also if this fails."""
+        plain = path
+        if path.suffix == ".gz":
+            temporary = make_folder()
+            opened.callback(temporary.cleanup)
+            plain = extract_gzip(path, Path(temporary.name), most_bytes)
+        check_file(plain, path)
+        self._connection = opened.enter_context(closing(_connect(plain)))
+        _prepare_connection(self._connection, self.notes)
+        self._pages = PageReader(plain, int(self._one("PRAGMA page_count")[0]))
+        self._pages.count(SCHEMA_ROOT)
+        self._infos = self._probe()
 
     def close(self) -> None:
-        self._connection.close()
-        self._drop_temporary()
+        self._opened.close()
 
     def _probe(self) -> dict[str, TableInfo]:
         rows = self._connection.execute(
@@ -243,15 +244,17 @@ def _whole(name: str, cell: Value, refuse: Callable[[str, object], ReportError])
     return cell
 
 
-def _open_connection(path: Path, notes: list[str]) -> sqlite3.Connection:
+def _connect(path: Path) -> sqlite3.Connection:
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-    connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+    return sqlite3.connect(uri, uri=True, check_same_thread=False)
+
+
+def _prepare_connection(connection: sqlite3.Connection, notes: list[str]) -> None:
     if hasattr(connection, "setlimit"):  # Python 3.11
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     connection.text_factory = make_decoder(notes)
     # Without it SQLite reads a cell that goes out of its page from the memory behind that page.
     connection.execute("PRAGMA cell_size_check = ON")
-    return connection
 
 
 def quoted(name: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpu_profile import files, process, redact
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.jobs import job_of, run_at_home
+from gpu_profile.cli.jobs import explaining_lost_start, job_of, run_at_home
 from gpu_profile.cli.options.jobs import (
     ExecOptions,
     LogsOptions,
@@ -50,7 +50,10 @@ def answer_for_job(
     if home:
         return ended(*home)
     elsewhere = job_of(job_text, settings)
-    return job(*elsewhere) if elsewhere else container(settings.container)
+    if not elsewhere:
+        return container(settings.container)
+    with explaining_lost_start(job_text, settings):
+        return job(*elsewhere)
 
 
 def run(options: RunOptions) -> None:

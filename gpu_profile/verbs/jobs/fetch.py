@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
-from gpu_profile.cli.jobs import launcher_of
+from gpu_profile.cli.jobs import explaining_lost_start, launcher_of
 from gpu_profile.cli.options.jobs import FetchOptions
 from gpu_profile.errors import EngineAwayError, JobError, SettingsError, Stopped
 from gpu_profile.job import Handle
@@ -37,7 +37,11 @@ def fetch(options: FetchOptions) -> None:
             secrets=redact.secret_values(options.environ),
             nsys=settings.nsys,
         )
-        with telling_reports(directory, options, settings), contextlib.suppress(Stopped):
+        with (
+            explaining_lost_start(options.job, settings),
+            telling_reports(directory, options, settings),
+            contextlib.suppress(Stopped),
+        ):
             runner.finish(run)
         run = record.load_run(directory)
     tell_run(run, directory, options, settings)

@@ -11,7 +11,7 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import owner, prune, record
 from gpu_profile.runs.follower import tell_left
-from gpu_profile.runs.record import RunRecord
+from gpu_profile.runs.record import RUN_FILE, RunRecord
 from gpu_profile.table import Cell, Column, Table
 
 _NAMES = ("Run", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
@@ -20,12 +20,12 @@ _NAMES = ("Run", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Com
 def reports(options: ReportsOptions) -> None:
     """Print a table of the runs in REPORT_DIR; with --prune, remove old ones after showing them."""
     report_dir = load_settings(options).report_dir
+    if not options.prune and (options.older or options.keep):
+        raise SettingsError("--keep and --older choose what --prune removes", "Add --prune")
+    tell_left(report_dir)
     if options.prune:
         prune_runs(report_dir, options)
         return
-    if options.older or options.keep:
-        raise SettingsError("--keep and --older choose what --prune removes", "Add --prune")
-    tell_left(report_dir)
     own, foreign = record.list_runs(report_dir), record.foreign_runs(report_dir)
     if own or foreign or options.format != "text":
         print_tables([_make_table("runs", own, foreign)], options.format)
@@ -69,7 +69,8 @@ def _own_row(directory: Path) -> tuple[Cell, ...]:
 
 def _foreign_row(directory: Path) -> tuple[Cell, ...]:
     """Return the row of another user's run. Nothing in it is read."""
-    what = f"a run of {owner.owner_name(directory)}: `--run {directory}` reads it"
+    whose = owner.describe_foreign(directory, directory / RUN_FILE)
+    what = f"{whose}: `--run {directory}` reads it"
     return (directory.name, "foreign", None, None, None, None, "", what)
 
 

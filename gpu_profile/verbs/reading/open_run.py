@@ -133,7 +133,8 @@ def _resolve_place(choice: ReportChoice, path_text: str, settings: Settings, nam
         return Path(name)
     place = find_directory(choice.run, settings)
     if not owner.is_own(place, place / record.RUN_FILE):
-        what = f"{place} is a run of {owner.owner_name(place)}, where nothing is written"
+        whose = owner.describe_foreign(place, place / record.RUN_FILE)
+        what = f"{place} is {whose}, where nothing is written"
         raise SettingsError(what, "Name a place of yours by --output")
     return place / name
 

@@ -56,6 +56,11 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 
 
+def list_open_files() -> list[str]:
+    links = Path("/proc/self/fd").iterdir()
+    return [str(link.readlink()) for link in links if link.is_symlink()]
+
+
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_report_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "rank3.sqlite"
@@ -68,6 +73,7 @@ def test_a_broken_report_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     assert "\n" not in str(caught.value)
     assert caught.value.hint
     assert caught.value.exit_code == 6
+    assert str(path) not in list_open_files()  # the error still holds what was being opened
 
 
 def test_an_export_that_runs_is_refused(tmp_path: Path) -> None:

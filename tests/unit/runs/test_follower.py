@@ -166,6 +166,22 @@ def test_drafts_of_killed_processes_are_removed(directory: Path) -> None:
     assert {path.name for path in directory.iterdir()} == {"run.json", ".notes.part"}
 
 
+def test_a_job_that_was_never_submitted_is_said_to_be_prunable(
+    directory: Path, fake_tool: FakeTool
+) -> None:
+    fake_tool("docker", "echo 'Error: No such container: train-1' >&2; exit 1")
+    reporting_here(directory.parent)
+    for verb in ("status", "stop", "fetch"):
+        rundir.save_run(dataclasses.replace(RUN, phase="submitting"), directory)
+        done = invoke(verb, "--job", "train-1", directory=directory.parent)
+        assert done.returncode == 2, done.stderr
+        hint = "Its process was killed before the job began: `invoke reports --prune --older 0h`"
+        assert (
+            f"no container train-1 on this engine. `invoke reports` lists runs. {hint}"
+            in (done.stderr.splitlines()[-1])
+        )
+
+
 def test_drafts_in_use_are_kept(directory: Path) -> None:
     with files.new_folder(directory) as folder, files.open_draft(directory / "page.html"):
         for path in directory.glob(".*"):

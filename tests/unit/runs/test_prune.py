@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from gpu_profile import files
 from gpu_profile.errors import SettingsError, ToolError
+from gpu_profile.runs.job_note import JobNote, write_note
 from gpu_profile.runs.prune import find_old_runs, measure_folder, parse_age, remove_runs
 from gpu_profile.runs.record import RunRecord, save_run
 from tests.invoked import invoke, reporting_here
@@ -46,6 +48,24 @@ def test_what_may_still_be_needed_is_spared(tmp_path: Path) -> None:
     ended = make_run(tmp_path, "failed", 50, phase="failed", cleaned=False)
     old = find_old_runs(tmp_path, NOW, 0, NONE)
     assert (old.removable, old.spared) == ((ended,), 4)
+
+
+def test_a_run_whose_process_was_killed_before_its_job_began_is_old(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, "train-1", 50, phase="submitting", cleaned=False)
+    write_note(directory, JobNote(handle="docker://train-1", followed=True))
+    lock = files.lock_directory(directory)
+    assert lock is not None
+    assert find_old_runs(tmp_path, NOW, 0, NONE).removable == ()
+    os.close(lock)
+    assert find_old_runs(tmp_path, NOW, 0, NONE).removable == (directory,)
+    draft = make_run(tmp_path, "other", 50) / ".new-x"
+    draft.mkdir()
+    os.utime(draft, (1, 1))
+    reporting_here(tmp_path)
+    done = invoke("reports", "--prune", "--older=1d", "--keep=1", "--yes", directory=tmp_path)
+    assert done.returncode == 0, done.said
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".env", "other"]
+    assert not draft.exists()
 
 
 def test_a_record_without_a_time_is_as_old_as_its_file(tmp_path: Path) -> None:

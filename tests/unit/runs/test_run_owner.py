@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.runs import record
+from gpu_profile.runs import owner, record
 from gpu_profile.runs.record import RunRecord
 from tests.invoked import invoke
 
@@ -51,8 +51,13 @@ def test_another_users_run_is_never_the_latest_nor_obeyed(runs: Path) -> None:
 
 
 def test_a_record_of_another_user_makes_a_foreign_run(runs: Path) -> None:
-    os.chown(runs / "mine" / "run.json", NOBODY, NOBODY)
+    path = runs / "mine" / "run.json"
+    os.chown(path, NOBODY, NOBODY)
     assert record.list_runs(runs) == ()
+    whose = f"a run with {owner.owner_name(path)}'s run.json"
+    assert owner.describe_foreign(runs / "mine", path) == whose
+    theirs = runs / "theirs"
+    assert owner.describe_foreign(theirs, theirs / "run.json").startswith("a run of ")
 
 
 def test_a_link_to_another_users_run_is_foreign(runs: Path) -> None:

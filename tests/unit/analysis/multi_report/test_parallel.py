@@ -1,10 +1,13 @@
 """One process, a pool, and a pool whose workers die: the same tables, the same refusals."""
 
+import asyncio
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from multiprocessing import parent_process
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -110,6 +113,19 @@ def test_a_url_is_read_where_fsspec_is(tmp_path: Path) -> None:
     assert _rows(found) == ["rank0.sqlite.gz"]
     with pytest.raises(ReportError, match="cannot be read"):
         analyse_reports([ReportSource(f"file://{tmp_path}/none.sqlite")], [COUNT])
+
+
+@pytest.mark.parametrize("kind", [OSError, RuntimeError, asyncio.TimeoutError])
+def test_a_scheduler_s_failure_is_a_line(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Client:
+        def __init__(self, address: str, **_: object) -> None:
+            raise kind(address)
+
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
+    with pytest.raises(ToolError, match="no Dask scheduler answers at tcp://h:1"):
+        analyse_reports(FOUR, [COUNT], scheduler="tcp://h:1")
 
 
 def test_no_scheduler_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
