@@ -1,4 +1,4 @@
-"""A report that nsys really made, of a job full of secrets, scrubbed."""
+"""A report that nsys really made, of a job full of secrets, scrubbed and searched bytewise."""
 
 import os
 import sqlite3
@@ -9,41 +9,82 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.scrub.scrub import scrub_reports
+from tests.invoked import invoke
 
 pytestmark = pytest.mark.nsys
 
 TOKEN = "hf_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"
-SECRETS = {
+ENVIRONMENT = {
     "HF_TOKEN": TOKEN,
     "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+" + "bPxRfiCYzEXAMPLEz",
     "DATABASE_PASSWORD": "correct horse; battery",
     "USER": "carolyn",
 }
-JOB = "import sys, time\nprint('printed by', 'the job')\ntime.sleep(0.2)\n"
+ARGUMENT, CHILDS_ARGUMENT, USERS_PASSWORD = "hunter2hunter2", "swordfish5swordfish", "opensesame77"
+NEIGHBOURS_ARGUMENT, PRINTED = "neighbour8secret8", "printed by the job"
+JOB = """
+import subprocess, sys, time
+print("printed by", "the job", flush=True)
+subprocess.run([sys.executable, "-c", "import time; time.sleep(0.2)", "--password", "{child}"])
+subprocess.run(["sh", "-c", "sleep 0.2; : curl -u carolyn:{user} http://store.internal.example/x"])
+time.sleep(0.2)
+"""
 
 
-def test_nothing_of_the_environment_or_the_output_is_left(nsys: str, tmp_path: Path) -> None:
-    job = tmp_path / "private" / "job.py"
+def find_planted(folder: Path, texts: tuple[str, ...]) -> list[str]:
+    """Return which text stands in which file, as bytes of Latin-1 or as UTF-16 of both orders."""
+    found = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        for text in texts:
+            for encoding in ("latin-1", "utf-16-le", "utf-16-be"):
+                if text.encode(encoding) in content:
+                    found.append(f"{text} in {path.name} as {encoding}")
+    return found
+
+
+def record_job(nsys: str, folder: Path) -> Path:
+    """Profile the job beside another process whose arguments hold a secret, too."""
+    job = folder / "private" / "job.py"
     job.parent.mkdir()
-    job.write_text(JOB)
-    words = (nsys, "profile", "--trace=osrt", "--sample=none", "--export=sqlite")
-    subprocess.run(
-        (*words, "--output=r", sys.executable, str(job), "--token", "hunter2hunter2"),
-        cwd=tmp_path,
-        env={**os.environ, **SECRETS, "RANK": "3"},
-        check=True,
-        capture_output=True,
-    )
-    report = tmp_path / "r.sqlite"
+    job.write_text(JOB.format(child=CHILDS_ARGUMENT, user=USERS_PASSWORD))
+    neighbour = subprocess.Popen(("sh", "-c", "sleep 600", "--token", NEIGHBOURS_ARGUMENT))
+    try:
+        subprocess.run(
+            (
+                *(nsys, "profile", "--trace=osrt", "--sample=none", "--output=r"),
+                *(sys.executable, str(job), "--token", ARGUMENT),
+            ),
+            cwd=folder,
+            env={**os.environ, **ENVIRONMENT, "RANK": "3"},
+            check=True,
+            capture_output=True,
+        )
+    finally:
+        neighbour.kill()
+        neighbour.wait()
+    return folder / "r.nsys-rep"
+
+
+def test_nothing_that_was_planted_is_left(nsys: str, tmp_path: Path) -> None:
+    report = record_job(nsys, tmp_path)
     if not report.exists():
         pytest.skip("nsys: this one only records; it does not import")
-    assert TOKEN.encode() in report.read_bytes()
-    scrub_reports([report], tmp_path / "out")
-    raw = (tmp_path / "out" / "r.sqlite").read_bytes()
-    gone = (*SECRETS.values(), "hunter2hunter2", "printed by the job", str(tmp_path), "battery")
-    assert [text for text in gone if text.encode() in raw] == []
-    with closing(sqlite3.connect(tmp_path / "out" / "r.sqlite")) as copy:
+    out = tmp_path / "out"
+    done = invoke(
+        "scrub", f"--report={report}", f"--output={out}", directory=tmp_path, NSYS=str(nsys)
+    )
+    assert done.returncode == 0, done.stderr
+    secrets = (*ENVIRONMENT.values(), ARGUMENT, CHILDS_ARGUMENT, USERS_PASSWORD)
+    texts = (*secrets, NEIGHBOURS_ARGUMENT, PRINTED, str(tmp_path), "battery", "store.internal")
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    words = (nsys, "export", "--type=sqlite", f"--output={raw / 'r.sqlite'}", str(report))
+    subprocess.run(words, check=True, capture_output=True)
+    recorded = {line.partition(" in ")[0] for line in find_planted(raw, texts)}
+    assert recorded >= {*ENVIRONMENT.values(), ARGUMENT, PRINTED, str(tmp_path)}
+    assert find_planted(out, texts) == []
+    with closing(sqlite3.connect(out / "r.sqlite")) as copy:
         assert copy.execute("SELECT count(*) FROM OSRT_API").fetchone()[0] > 0
         kept = copy.execute("SELECT value FROM META_DATA_CAPTURE WHERE value LIKE '%RANK=%'")
         assert kept.fetchall() == [("RANK=3",)]
