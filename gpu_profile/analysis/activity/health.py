@@ -9,7 +9,9 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, NO_CALL, Activity
 from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.store.cells import integer_or_none, text
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import KERNEL, RUNTIME
 
 LAUNCH_NAME = re.compile(r"cudaLaunch(Cooperative)?Kernel|cuLaunch(Cooperative)?Kernel")
@@ -140,9 +142,10 @@ def report_health(database: Database, activities: tuple[Activity, ...]) -> Repor
     """The health of a report, from its DIAGNOSTIC_EVENT table and its ranks."""
     report = database.path.name
     ranks = tuple(rank_health(activity, report) for activity in activities)
-    rows = database.rows("DIAGNOSTIC_EVENT", "severity", "text")
+    columns = integer_or_none("severity"), text("text")
+    rows = read_records(database, "DIAGNOSTIC_EVENT", *columns)
     severe = {
-        _format_line(text) for severity, text in rows if severity == ERROR or _tells_loss(str(text))
+        _format_line(line) for severity, line in rows if severity == ERROR or _tells_loss(line)
     }
     warnings = sum(severity == 2 for severity, _ in rows)
     return ReportHealth(report, ranks, tuple(sorted(severe)), warnings)
@@ -152,9 +155,9 @@ def _tells_loss(text: str) -> bool:
     return bool(LOST.search(text) and not NAMELESS.search(text))
 
 
-def _format_line(text: object) -> str:
+def _format_line(text: str) -> str:
     """The text on one line, with the absolute paths in nsys' messages replaced by "(path)"."""
-    return re.sub(r"(/[\w.\-]+){2,}", "(path)", " ".join(str(text).split()))
+    return re.sub(r"(/[\w.\-]+){2,}", "(path)", " ".join(text.split()))
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,10 @@ from gpu_profile.analysis.arrays.columns import (
     time_order,
 )
 from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.store.cells import integer, text
 from gpu_profile.analysis.store.database import MISSING, Database, sort_columns
 from gpu_profile.analysis.store.gzip_file import AGAIN
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import (
     GRAPH,
     KERNEL,
@@ -283,10 +285,10 @@ def _with_sizes(ops: Ops, comm: CommCalls) -> Ops:
 
 def _load_gpu_models(database: Database) -> dict[tuple[int, int], str]:
     """The model of the GPU by (process id, the process's CUDA device number)."""
-    rows = database.rows("TARGET_INFO_GPU", "id", "name")
-    models = {number: str(name) for number, name in rows}
-    devices = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
-    return {(int(str(p)), int(str(cuda))): models.get(gpu, "") for p, cuda, gpu in devices}
+    models = dict(read_records(database, "TARGET_INFO_GPU", integer("id"), text("name")))
+    columns = integer("pid"), integer("cudaId"), integer("gpuId")
+    devices = read_records(database, "TARGET_INFO_CUDA_DEVICE", *columns)
+    return {(pid, cuda): models.get(gpu, "") for pid, cuda, gpu in devices}
 
 
 def _load_profiler_overhead(database: Database, process: int) -> Intervals:

@@ -11,7 +11,9 @@ from gpu_profile.analysis.arrays.columns import list_distinct, search_sorted
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.nesting import list_changes, nest_intervals
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.cells import integer, integer_or_none, text
 from gpu_profile.analysis.store.database import MISSING, Columns, Database
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import (
     NVTX,
     NVTX_DOMAIN,
@@ -150,12 +152,13 @@ def _format_label(domain: str, text: str) -> str:
 def _load_domains(database: Database, process: int) -> dict[int, str]:
     """The names of one process's domains by id. Domain ids are unique only within a process."""
     only = {"eventType": (NVTX_DOMAIN,)}
-    rows = database.rows(NVTX, "globalTid", "domainId?", "text?", "textId?", only=only)
+    columns = integer("globalTid"), integer_or_none("domainId?"), text("text?")
+    rows = read_records(database, NVTX, *columns, integer_or_none("textId?"), only=only)
     domains = {}
-    for thread, domain, text, text_id in rows:
-        if domain is not None and int(str(thread)) & ~0xFFFFFF == process:
-            key = int(str(text_id or 0))
-            domains[int(str(domain))] = str(text or database.names(np.array([key]))[key])
+    for thread, domain, name, name_id in rows:
+        if domain is not None and thread & ~0xFFFFFF == process:
+            key = name_id or 0
+            domains[domain] = name or database.names(np.array([key]))[key]
     return domains
 
 

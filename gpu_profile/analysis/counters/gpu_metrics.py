@@ -12,7 +12,9 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.cells import integer_or_none, text
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.records import read_records
 
 METRICS = "GPU_METRICS"
 # The metric names are alike for every chip since Turing, e.g. "SMs Active" or "SM Active".
@@ -51,10 +53,12 @@ class Metric:
 @once_each
 def load_metrics(database: Database) -> tuple[Metric, ...]:
     """All metrics in percent or MHz of every sampled GPU; empty if nothing was sampled."""
-    rows = database.rows("TARGET_INFO_GPU_METRICS", "metricId", "metricName")
-    names = {int(str(key)): str(name) for key, name in rows if key is not None}
+    columns_of_names = integer_or_none("metricId"), text("metricName")
+    rows = read_records(database, "TARGET_INFO_GPU_METRICS", *columns_of_names)
     metric_names = {
-        key: name for key, name in names.items() if name.endswith("%]") or _MHZ.search(name)
+        key: name
+        for key, name in rows
+        if key is not None and (name.endswith("%]") or _MHZ.search(name))
     }
     if not metric_names or not database.has(METRICS):
         return ()

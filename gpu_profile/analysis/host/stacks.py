@@ -8,7 +8,7 @@ COMPOSITE_EVENTS, and their frames in SAMPLING_CALLCHAINS.
 import html
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,7 +17,9 @@ import numpy as np
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.cells import blob, integer, integer_or_none, text
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import NVTX, NVTX_MARK, RUNTIME
 
 PYTHON_SCHEMA = "Python Periodic Sampling"
@@ -103,23 +105,22 @@ def load_stacks(database: Database) -> tuple[HostStacks, ...]:
 
 
 def _python_stacks(database: Database) -> HostStacks | None:
-    schemas: set[object] = {
-        schema
-        for schema, name in database.rows("NVTX_PAYLOAD_SCHEMAS", "schemaId", "name")
-        if name == PYTHON_SCHEMA
-    }
+    columns = integer_or_none("schemaId"), text("name")
+    names = read_records(database, "NVTX_PAYLOAD_SCHEMAS", *columns)
+    schemas = {schema for schema, name in names if name == PYTHON_SCHEMA}
     if not schemas or not database.has(NVTX, "binaryData"):
         return None
     only = {"eventType": (NVTX_MARK,)}
-    rows = database.rows(NVTX, "start", "globalTid", "binaryData", only=only)
+    sample = integer("start"), integer("globalTid"), blob("binaryData")
+    rows = read_records(database, NVTX, *sample, only=only)
     # A waiting thread gives the same bytes in every sample, so each distinct payload is decoded
     # once.
-    payloads = {blob for *_, blob in rows if isinstance(blob, bytes)}
-    frames = {blob: _frames_of(blob, schemas) for blob in payloads}
+    payloads = {payload for *_, payload in rows if payload}
+    frames = {payload: _frames_of(payload, schemas) for payload in payloads}
     stacks = [
-        (int(str(start)), int(str(thread)), frames[blob])
-        for start, thread, blob in rows
-        if isinstance(blob, bytes) and frames[blob]
+        (start, thread, frames[payload])
+        for start, thread, payload in rows
+        if payload and frames[payload]
     ]
     named = _named(database, {frames for *_, frames in stacks})
     return _indexed("Python", [(time, thread, named[raw]) for time, thread, raw in stacks])
@@ -128,17 +129,17 @@ def _python_stacks(database: Database) -> HostStacks | None:
 RawStack = tuple[tuple[int, int, int], ...]
 
 
-def _frames_of(blob: bytes, schemas: set[object]) -> RawStack:
+def _frames_of(payload: bytes, schemas: Container[int | None]) -> RawStack:
     """(function, file, line) from innermost to outermost; empty for a payload of another schema."""
-    if len(blob) < _HEADER.size + _SAMPLE.size:
+    if len(payload) < _HEADER.size + _SAMPLE.size:
         return ()
-    _, schema, size, offset = _HEADER.unpack_from(blob)
-    if schema not in schemas or offset + size > len(blob) or size < _SAMPLE.size:
+    _, schema, size, offset = _HEADER.unpack_from(payload)
+    if schema not in schemas or offset + size > len(payload) or size < _SAMPLE.size:
         return ()
-    count = _SAMPLE.unpack_from(blob, offset)[2]
+    count = _SAMPLE.unpack_from(payload, offset)[2]
     first = offset + _SAMPLE.size
     count = min(count, _MOST_FRAMES, (offset + size - first) // _FRAME.size)
-    raw = struct.iter_unpack("<QQI4x", blob[first : first + count * _FRAME.size])
+    raw = struct.iter_unpack("<QQI4x", payload[first : first + count * _FRAME.size])
     return tuple((function, file, line) for function, file, line in raw)
 
 

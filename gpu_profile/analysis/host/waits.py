@@ -9,7 +9,9 @@ import numpy as np
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
+from gpu_profile.analysis.store.cells import integer_or_none
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import OSRT
 
 # Python waits for a queue or lock with a timeout in sem_clockwait, for a pipe in poll.
@@ -61,6 +63,7 @@ def load_waits(database: Database) -> HostWaits:
 
 
 def _has_loader(database: Database) -> bool:
-    ids = [int(str(name)) for (name,) in database.rows("ThreadNames", "nameId") if name is not None]
+    rows = read_records(database, "ThreadNames", integer_or_none("nameId"))
+    ids = [name for (name,) in rows if name is not None]
     names = database.names(np.array(ids, np.int64))
     return any(_LOADER_THREAD.search(name) for name in names.values())

@@ -13,7 +13,9 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.multi_report.clues import read_clues
+from gpu_profile.analysis.store.cells import integer_or_none
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.records import read_records
 
 LEAST_MATCHES = 3
 # Collectives that the capture of one rank may miss at its start, and more where it holds fewer.
@@ -56,9 +58,9 @@ class Alignment:
 
 def read_clock(database: Database, host: str) -> Clock:
     """The clock of one report."""
-    rows = database.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
-    utc = int(str(rows[0][0] or 0)) if rows else 0
-    return Clock(host, utc, read_clues(database).ends)
+    column = integer_or_none("utcEpochNs")
+    starts = [utc for (utc,) in read_records(database, "TARGET_INFO_SESSION_START_TIME", column)]
+    return Clock(host, (starts[0] or 0) if starts else 0, read_clues(database).ends)
 
 
 def align_clocks(clocks: Sequence[Clock]) -> Alignment:

@@ -10,8 +10,10 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.multi_report.clues import read_clues
+from gpu_profile.analysis.store.cells import blob, integer, integer_or_none, text
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.rank_variables import RANK_VARIABLES, SIZE_VARIABLES
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import (
     CONTEXT,
     KERNEL,
@@ -192,7 +194,7 @@ def _only_process(database: Database) -> int:
     """The pid of all kernels, read from the first ones, if only one process had a CUDA context;
     else 0, and all kernels must be read.
     """
-    contexts = {int(str(pid)) for (pid,) in database.rows(CONTEXT, "processId")}
+    contexts = {pid for (pid,) in read_records(database, CONTEXT, integer("processId"))}
     with closing(database.parts(KERNEL, "globalPid")) as parts:
         first = set(pid_of(np.array(list_distinct(next(parts)["globalPid"]), np.int64)).tolist())
     return first.pop() if len(contexts) == 1 and contexts == first else 0
@@ -205,10 +207,10 @@ def _load_values(database: Database, table: str, column: str) -> tuple[int, ...]
 def _read_environment(database: Database) -> dict[str, str]:
     """The variables of RANK_VARIABLES and SIZE_VARIABLES, and no others."""
     variables = {}
-    for name, value in database.rows("META_DATA_CAPTURE", "name", "value"):
-        key, _, text = str(value).partition("=")
-        if str(name).endswith("ENVIRONMENT_VARIABLE") and key in (*RANK_VARIABLES, *SIZE_VARIABLES):
-            variables[key] = text.strip('"')
+    for name, value in read_records(database, "META_DATA_CAPTURE", text("name"), text("value")):
+        key, _, setting = value.partition("=")
+        if name.endswith("ENVIRONMENT_VARIABLE") and key in (*RANK_VARIABLES, *SIZE_VARIABLES):
+            variables[key] = setting.strip('"')
     return variables
 
 
@@ -225,21 +227,20 @@ def _file_rank(pid: int, name: str, pattern: re.Pattern[str]) -> dict[int, int]:
 
 
 def _read_mpi_ranks(database: Database) -> dict[int, int]:
-    rows = database.rows("MPI_RANKS", "globalTid", "rank")
-    return {int(str(thread)) >> 24 & 0xFFFFFF: int(str(rank)) for thread, rank in rows}
+    rows = read_records(database, "MPI_RANKS", integer("globalTid"), integer("rank"))
+    return {thread >> 24 & 0xFFFFFF: rank for thread, rank in rows}
 
 
 def _read_gpu_places(database: Database) -> dict[int, str]:
     """The bus location of the first GPU of each process; sorts as a host's GPUs are numbered."""
-    places = {
-        str(gpu): str(bus) for gpu, bus in database.rows("TARGET_INFO_GPU", "id", "busLocation?")
-    }
-    devices = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
-    by_device = {(pid, cuda): places.get(str(gpu), str(gpu)) for pid, cuda, gpu in devices}
+    places = dict(read_records(database, "TARGET_INFO_GPU", integer("id"), text("busLocation?")))
+    columns = integer("pid"), integer("cudaId"), integer("gpuId")
+    devices = read_records(database, "TARGET_INFO_CUDA_DEVICE", *columns)
+    by_device = {(pid, cuda): places.get(gpu, str(gpu)) for pid, cuda, gpu in devices}
     place_by_pid: dict[int, str] = {}
-    contexts = database.rows(CONTEXT, "processId", "deviceId")
+    contexts = read_records(database, CONTEXT, integer("processId"), integer("deviceId"))
     for pid, device in sorted(contexts, key=str):
-        place_by_pid.setdefault(int(str(pid)), by_device.get((pid, device), str(device)))
+        place_by_pid.setdefault(pid, by_device.get((pid, device), str(device)))
     return place_by_pid
 
 
@@ -255,9 +256,10 @@ def _read_nccl_ranks(database: Database) -> dict[int, tuple[int, int]]:
         return {}
     ranks_by_pid: dict[int, dict[int, set[tuple[int, int]]]] = {}
     only = {"textId": database.ids(NCCL_INIT)}
-    for thread, blob in database.rows(NVTX, "globalTid", "binaryData", only=only):
-        pid = int(str(thread)) >> 24 & 0xFFFFFF
-        if isinstance(blob, bytes) and (read := _membership(blob, fields)):
+    columns = integer("globalTid"), blob("binaryData")
+    for thread, payload in read_records(database, NVTX, *columns, only=only):
+        pid = thread >> 24 & 0xFFFFFF
+        if payload and (read := _membership(payload, fields)):
             communicator, *pair = read
             ranks_by_pid.setdefault(pid, {}).setdefault(communicator, set()).add((pair[0], pair[1]))
     single = {
@@ -270,8 +272,9 @@ def _read_nccl_ranks(database: Database) -> dict[int, tuple[int, int]]:
 
 def _init_fields(database: Database) -> dict[int, tuple[int, int, int]]:
     """Offsets of communicator, rank and number of ranks in a payload, by schema."""
-    rows = database.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES", "schemaId", "name", "offset")
-    offsets = {(int(str(schema)), name): int(str(offset or 0)) for schema, name, offset in rows}
+    columns = integer("schemaId"), text("name"), integer_or_none("offset")
+    rows = read_records(database, "NVTX_PAYLOAD_SCHEMA_ENTRIES", *columns)
+    offsets = {(schema, name): offset or 0 for schema, name, offset in rows}
     return {
         schema: (offsets.get((schema, NCCL_ID), 0), offset, offsets[schema, NCCL_SIZE])
         for (schema, name), offset in offsets.items()
@@ -280,18 +283,18 @@ def _init_fields(database: Database) -> dict[int, tuple[int, int, int]]:
 
 
 def _membership(
-    blob: bytes, fields: Mapping[int, tuple[int, int, int]]
+    payload: bytes, fields: Mapping[int, tuple[int, int, int]]
 ) -> tuple[int, int, int] | None:
     """(communicator, rank, number of ranks), or None if the payload is damaged."""
-    if len(blob) < BLOB_HEADER.size:
+    if len(payload) < BLOB_HEADER.size:
         return None
-    _, schema, size, start = BLOB_HEADER.unpack_from(blob)
-    if schema not in fields or start + size > len(blob):
+    _, schema, size, start = BLOB_HEADER.unpack_from(payload)
+    if schema not in fields or start + size > len(payload):
         return None
     identity, own, count = fields[schema]
     if size < max(identity + 8, own + 4, count + 4):
         return None
-    (communicator,) = struct.unpack_from("<Q", blob, start + identity)
-    (rank,) = struct.unpack_from("<i", blob, start + own)
-    (ranks,) = struct.unpack_from("<i", blob, start + count)
+    (communicator,) = struct.unpack_from("<Q", payload, start + identity)
+    (rank,) = struct.unpack_from("<i", payload, start + own)
+    (ranks,) = struct.unpack_from("<i", payload, start + count)
     return (communicator, rank, ranks) if 0 <= rank < ranks else None

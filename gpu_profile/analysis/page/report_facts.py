@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpu_profile.analysis.store.cells import text
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import KERNEL, NVTX, RUNTIME
 from gpu_profile.analysis.tables.analysis import Scope
 
@@ -24,14 +26,16 @@ class PageReport:
 def report_facts(database: Database, _scope: Scope) -> PageReport:
     """Read the facts of one report."""
     only = {
-        str(name): str(value)
-        for name, value in database.rows("TARGET_INFO_SYSTEM_ENV", "name", "value")
-        if name in _SYSTEM and value not in ("", "0", None)
+        name: value
+        for name, value in read_records(
+            database, "TARGET_INFO_SYSTEM_ENV", text("name"), text("value")
+        )
+        if name in _SYSTEM and value not in ("", "0")
     }
-    gpus = tuple(str(row[0]) for row in database.rows("TARGET_INFO_GPU", "name") if row[0])
+    gpus = read_records(database, "TARGET_INFO_GPU", text("name"))
     events = {table: database.count(table) for table in (KERNEL, RUNTIME, NVTX)}
     version = database.export_facts.get("EXPORT_PRODUCT_VERSION", "")
-    return PageReport(version, gpus, only, events)
+    return PageReport(version, tuple(name for (name,) in gpus if name), only, events)
 
 
 def run_facts(parts: Sequence[PageReport], ranks: int, clock_error_ns: int = 0) -> dict[str, str]:

@@ -19,12 +19,13 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.columns import list_distinct, time_order
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.cells import Value, convert_rows, integer, refuse_cells, text
 from gpu_profile.analysis.store.closing import Closing
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.parquet import ParquetStore
 from gpu_profile.analysis.store.protocol import Store
 from gpu_profile.analysis.store.schema import EVENT_TABLES, MISSING, subtract
-from gpu_profile.analysis.store.sqlite import SqliteStore, Value
+from gpu_profile.analysis.store.sqlite import SqliteStore
 from gpu_profile.errors import FULL_DISK, ReportError
 
 __all__ = ["MISSING", "Columns", "Database", "IntArray", "Value", "sort_columns"]
@@ -221,16 +222,19 @@ class Database(Closing):
         unknown = [value for value in unique if value not in self._names]
         for first in range(0, len(unknown), 1000):
             only = {"id": unknown[first : first + 1000]}
-            for key, text in self._store.rows("StringIds", ["id", "value"], only):
-                self._names[int(str(key))] = str(text)
+            self._names |= self._read_strings(only)
         if len(self._names) > MANY_NAMES:
             self._store.notes.append(f"more than {MANY_NAMES:,} distinct names")
         return {value: self._names.get(value, "") for value in unique}
 
     def ids(self, pattern: re.Pattern[str]) -> list[int]:
         """The ids of the strings that contain the pattern (to filter rows by name)."""
-        rows = self.rows("StringIds", "id", "value")
-        return [int(str(key)) for key, text in rows if pattern.search(str(text))]
+        return [key for key, name in self._read_strings({}).items() if pattern.search(name)]
+
+    def _read_strings(self, only: Mapping[str, Iterable[int]]) -> dict[int, str]:
+        rows = self._store.rows("StringIds", ["id", "value"], only)
+        columns, refuse = (integer("id"), text("value")), refuse_cells(self.path, "StringIds")
+        return dict(convert_rows(rows, columns, refuse))
 
     def _present(self, table: str, columns: Sequence[str]) -> list[str]:
         """The columns that exist; empty for an absent table. Raises ReportError as load() does."""

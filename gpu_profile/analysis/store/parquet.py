@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.cells import Value
 from gpu_profile.analysis.store.schema import MISSING, subtract
-from gpu_profile.analysis.store.sqlite import Value
 from gpu_profile.errors import ReportError, ToolError
 
 

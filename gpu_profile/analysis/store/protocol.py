@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.sqlite import Value
+from gpu_profile.analysis.store.cells import Value
 
 
 class Store(Protocol):

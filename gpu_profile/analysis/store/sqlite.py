@@ -1,25 +1,22 @@
 """Read one SQLite export of nsys, opened read-only, in bulk into numpy arrays."""
 
-import array
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.cells import Value, integers_of, refuse_cells
 from gpu_profile.analysis.store.gzip_file import AGAIN, MOST_BYTES, extract_gzip, make_folder
 from gpu_profile.analysis.store.schema import MISSING, subtract
 from gpu_profile.analysis.store.sqlite_cells import Damaged, Unsupported
 from gpu_profile.analysis.store.sqlite_pages import PageReader
 from gpu_profile.analysis.store.sqlite_text import LONGEST_TEXT, LONGEST_VALUE, make_decoder
 from gpu_profile.errors import ReportError
-
-Value = str | int | float | bytes | None
 
 MAGIC = b"SQLite format 3\0"
 SCHEMA_ROOT = 1  # the first page of sqlite_master
@@ -159,7 +156,7 @@ class SqliteStore:
         names = list(dict.fromkeys(part for name in columns for part in name.split("-")))
         cells = [f"ifnull({quoted(name)},{MISSING})" for name in names]
         parts = [
-            integers_of(rows, names, self._refuse_cell(table))
+            integers_of(rows, names, refuse_cells(self.path, table))
             for rows in self._batches(table, cells, only)
         ]
         values = np.concatenate([np.empty((0, len(names)), np.int64), *parts])
@@ -171,14 +168,6 @@ class SqliteStore:
             subtract(columns_by_name[a], columns_by_name[b[0]]) if b else columns_by_name[a]
             for a, *b in pairs
         ]
-
-    def _refuse_cell(self, table: str) -> Callable[[str, object], ReportError]:
-        def refuse(column: str, cell: object) -> ReportError:
-            kind = "a fraction" if isinstance(cell, float) else "text or bytes"
-            what = f"{self.path} has {kind} in {table}.{column}, which holds whole numbers"
-            return ReportError(what, AGAIN)
-
-        return refuse
 
     def rows(
         self, table: str, columns: Sequence[str], only: Mapping[str, Iterable[int]]
@@ -216,32 +205,6 @@ class SqliteStore:
     def _one(self, query: str) -> tuple[str | int, ...]:
         row: tuple[str | int, ...] = self._connection.execute(query).fetchone()
         return row
-
-
-def integers_of(
-    rows: Sequence[tuple[Value, ...]],
-    names: Sequence[str],
-    refuse: Callable[[str, object], ReportError],
-) -> IntArray:
-    """Cells as int64, shape (rows, columns). Raises for others: numpy would read '7' and 1.5 as
-    ints.
-    """
-    cells: Iterable[Any] = chain.from_iterable(rows)
-    try:
-        flat = array.array("q", cells)
-    except (TypeError, OverflowError):
-        every = (pair for row in rows for pair in zip(names, row, strict=True))
-        flat = array.array("q", [_whole(name, cell, refuse) for name, cell in every])
-    return np.frombuffer(flat, np.int64).reshape(len(rows), len(names))
-
-
-def _whole(name: str, cell: Value, refuse: Callable[[str, object], ReportError]) -> int:
-    """The cell as an int; 5.0 is 5, because SQLite treats them alike."""
-    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1 << 63:
-        return int(cell)
-    if not isinstance(cell, int):
-        raise refuse(name, cell)
-    return cell
 
 
 def _connect(path: Path) -> sqlite3.Connection:

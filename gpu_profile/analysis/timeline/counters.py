@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COPY, Activity
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.cells import integer_or_none, text
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.records import read_records
 
 _MOST_POINTS = 100_000  # more points give no visible difference
 
@@ -67,8 +69,11 @@ def gpu_metrics(database: Database) -> list[Series]:
     Source: "GPU Metrics" in the Nsight Systems user guide; the GPU's number is typeId & 0xFF.
     """
     columns = database.load("GPU_METRICS", "timestamp", "typeId", "metricId", "value")
-    rows = database.rows("TARGET_INFO_GPU_METRICS", "metricId", "metricName")
-    titles = {int(str(metric)): str(name) for metric, name in rows if metric is not None}
+    titles = dict(
+        read_records(
+            database, "TARGET_INFO_GPU_METRICS", integer_or_none("metricId"), text("metricName")
+        )
+    )
     series = []
     for kind in np.unique(columns["typeId"]):
         for metric in np.unique(columns["metricId"][columns["typeId"] == kind]):

@@ -19,8 +19,10 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.work import read_one
 from gpu_profile.analysis.scrub.redactor import Redactor
+from gpu_profile.analysis.store.cells import integer_or_none
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.timeline.counters import Series, gpu_metrics, make_counters
 from gpu_profile.analysis.timeline.module_track import make_module_track
@@ -267,9 +269,10 @@ def _list_streams(activity: Activity, flow: IntArray) -> Iterator[Slices]:
 
 
 def _thread_names(database: Database) -> dict[int, str]:
-    rows = database.rows("ThreadNames", "globalTid", "nameId")
-    names = database.names(np.array([int(str(row[1])) for row in rows if row[1]], np.int64))
-    return {int(str(thread)): names[int(str(name))] for thread, name in rows if thread and name}
+    columns = integer_or_none("globalTid"), integer_or_none("nameId")
+    rows = read_records(database, "ThreadNames", *columns)
+    names = database.names(np.array([name for _, name in rows if name], np.int64))
+    return {thread: names[name] for thread, name in rows if thread and name}
 
 
 def _find_last_time(activity: Activity) -> int:

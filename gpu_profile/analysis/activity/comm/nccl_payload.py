@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.store.database import MISSING, Database, Value
+from gpu_profile.analysis.store.cells import blob, integer, integer_or_none, text
+from gpu_profile.analysis.store.database import MISSING, Database
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import NVTX, process_of
 
 COMMUNICATOR, SIZE, PEER = "NCCL communicator ID", "Message size [bytes]", "Peer rank"
@@ -174,18 +176,14 @@ def _load_ranges(database: Database) -> NcclRanges:
     only = {"textId": names}
     rows = database.load(NVTX, "start", "end", "globalTid", "textId", only=only, sort=False)
     # The calls of each step have the payloads of the step before: each is decoded once.
-    codes: dict[Value, int] = {}
-    blobs = database.rows(NVTX, "binaryData", only=only)
-    payload = np.array([codes.setdefault(blob, len(codes)) for (blob,) in blobs], np.int64)
+    codes: dict[bytes | None, int] = {}
+    blobs = read_records(database, NVTX, blob("binaryData"), only=only)
+    payload = np.array([codes.setdefault(data, len(codes)) for (data,) in blobs], np.int64)
     columns = [rows[name] for name in ("start", "end", "globalTid")]
     whole = np.logical_and.reduce([column != MISSING for column in columns])
     start, end, thread = (column[whole] for column in columns)
-    payloads = tuple(_fields(blob, schemas) for blob in codes)
+    payloads = tuple(_fields(data, schemas) for data in codes)
     return NcclRanges(start, end, thread, rows["textId"][whole], payload[whole], names, payloads)
-
-
-def _id(value: Value) -> int:
-    return int(str(value))
 
 
 def _names(database: Database) -> dict[int, str]:
@@ -194,26 +192,25 @@ def _names(database: Database) -> dict[int, str]:
 
 def _schemas(database: Database) -> Schemas:
     schemas: dict[int, dict[str, int]] = {}
-    for schema, name, at in database.rows(
-        "NVTX_PAYLOAD_SCHEMA_ENTRIES", "schemaId", "name?", "offset?"
-    ):
+    columns = integer("schemaId"), text("name?"), integer_or_none("offset?")
+    for schema, name, at in read_records(database, "NVTX_PAYLOAD_SCHEMA_ENTRIES", *columns):
         if name in _FORMATS:
-            schemas.setdefault(_id(schema), {})[str(name)] = int(str(at or 0))
+            schemas.setdefault(schema, {})[name] = at or 0
     return schemas
 
 
-def _fields(blob: Value, schemas: Schemas) -> dict[str, int]:
+def _fields(payload: bytes | None, schemas: Schemas) -> dict[str, int]:
     """The fields of a payload; empty if the payload is damaged or its schema is unknown."""
-    if not isinstance(blob, bytes) or len(blob) < HEADER.size:
+    if payload is None or len(payload) < HEADER.size:
         return {}
-    _, schema, length, begin = HEADER.unpack_from(blob)
-    if begin + length > len(blob):
+    _, schema, length, begin = HEADER.unpack_from(payload)
+    if begin + length > len(payload):
         return {}
     fields = {}
     for name, at in schemas.get(schema, {}).items():
         letter = _FORMATS[name]
         if at >= 0 and at + struct.calcsize(letter) <= length:
-            fields[name] = int(struct.unpack_from(letter, blob, begin + at)[0])
+            fields[name] = int(struct.unpack_from(letter, payload, begin + at)[0])
     return fields if fields.get(SIZE, 0) <= _LARGEST_MESSAGE else {}
 
 

@@ -14,7 +14,9 @@ from gpu_profile.analysis.counters import gpu_metrics as metrics
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.store.cells import integer
 from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import pid_of
 from gpu_profile.analysis.tables.kernel_class import classify_kernel
 
@@ -80,8 +82,9 @@ def measure_gpu_use(activity: Activity, database: Database) -> GpuUse:
 
 def _number(activity: Activity, database: Database) -> int:
     """The GPU's number on its host, from the process's CUDA device number."""
-    rows = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
-    numbers = {(int(str(pid)), int(str(cuda))): int(str(gpu)) for pid, cuda, gpu in rows}
+    columns = integer("pid"), integer("cudaId"), integer("gpuId")
+    rows = read_records(database, "TARGET_INFO_CUDA_DEVICE", *columns)
+    numbers = {(pid, cuda): gpu for pid, cuda, gpu in rows}
     pid = int(pid_of(np.array(activity.process)))
     return numbers.get((pid, activity.device), activity.device)
 

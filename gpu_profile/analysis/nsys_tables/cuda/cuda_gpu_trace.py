@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_kern_gb_sum import GRID_AND_BLOCK
+from gpu_profile.analysis.store.cells import integer, text
 from gpu_profile.analysis.store.database import Columns, Database
+from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, pid_of
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.analysis.tables.labels import SET_LABEL, copy_label, memory_kind
@@ -50,8 +53,7 @@ def _load_part(database: Database, scope: Scope) -> TracePart:
     rows: list[Row] = []
     for table, own in ((KERNEL, _load_kernels), (MEMCPY, _load_copies), (MEMSET, _load_sets)):
         rows += own(database, scope, _load_devices(database)) if database.has(table) else []
-    width = len(GROUPS[scope.by])
-    rows.sort(key=lambda row: int(str(row[width])))
+    rows.sort(key=itemgetter(len(GROUPS[scope.by])))  # the start
     return TracePart(scope.by, rows)
 
 
@@ -134,12 +136,10 @@ def _load_devices(database: Database) -> dict[tuple[int, int], str]:
 
     CUDA_VISIBLE_DEVICES can renumber the devices in each process.
     """
-    names = {gpu: str(name) for gpu, name in database.rows("TARGET_INFO_GPU", "id", "name")}
-    devices = {}
-    for gpu, *key in database.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
-        cuda, pid = (int(str(number)) for number in key)
-        devices[pid, cuda] = f"{names.get(gpu, 'GPU')} ({cuda})"
-    return devices
+    names = dict(read_records(database, "TARGET_INFO_GPU", integer("id"), text("name")))
+    columns = integer("gpuId"), integer("cudaId"), integer("pid")
+    devices = read_records(database, "TARGET_INFO_CUDA_DEVICE", *columns)
+    return {(pid, cuda): f"{names.get(gpu, 'GPU')} ({cuda})" for gpu, cuda, pid in devices}
 
 
 def _merge_parts(parts: Sequence[TracePart]) -> Table:

@@ -86,15 +86,16 @@ def _merge_parts(parts: Sequence[ExecutionPart]) -> Table:
     total, *others = rows_by_phase or [{}]
     width = len(GROUPS[by])
     rows = sorted(total.values(), key=lambda row: (*row.key[:width], -row.mean, *row.key[width:]))
-    cells = tuple(_format_cells([row, *(other.get(row.key) for other in others)]) for row in rows)
+    cells = tuple(_format_cells(row, *(other.get(row.key) for other in others)) for row in rows)
     return Table("cuda_kern_exec_sum", (*GROUPS[by], *COLUMNS), cells)
 
 
-def _format_cells(phases: Sequence[Summary | None]) -> tuple[Cell, ...]:
-    total, queue = phases[0], phases[2]
-    assert total is not None
+def _format_cells(
+    total: Summary, call_time: Summary | None, queue: Summary | None, kernel_time: Summary | None
+) -> tuple[Cell, ...]:
     *owner, call, kernel = total.key
     counts = (total.count, queue.count if queue else 0)
+    phases = (total, call_time, queue, kernel_time)
     numbers = [compute_statistics(phase) if phase else NOTHING for phase in phases]
     return (*owner, *counts, *(cell for row in numbers for cell in row), call, kernel)
 

@@ -34,9 +34,11 @@ TRACE_COLUMNS = (
 
 
 def _trace_part(database: Database, scope: Scope) -> TracePart:
-    rows = _trace_rows(*project_ranges(database), scope)
+    ranges, projected = project_ranges(database)
+    rows = _trace_rows(ranges, projected, scope)
     if scope.by:
-        rows = [(scope.ranks.get(int(str(row[6])), -1), *row) for row in rows]
+        pids = pid_of(ranges.thread[projected.index]).tolist()
+        rows = [(scope.ranks.get(pid, -1), *row) for pid, row in zip(pids, rows, strict=True)]
     return TracePart(scope.by, rows)
 
 
