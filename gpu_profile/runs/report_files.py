@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from gpu_profile.analysis.store.sqlite import check_file
+from gpu_profile.analysis.store.sqlite.file import check_file
 from gpu_profile.command import Command
 from gpu_profile.errors import ReportError
 

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_profile.analysis.multi_report.work import ReportSource, Work
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.sqlite_text import LONGEST_TEXT
+from gpu_profile.analysis.store.sqlite.text import LONGEST_TEXT
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.errors import GpuProfileError, ReportError
 from tests.fuzz.child import Outcome, check_in_child

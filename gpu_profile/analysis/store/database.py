@@ -25,7 +25,7 @@ from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.parquet import ParquetStore
 from gpu_profile.analysis.store.protocol import Store
 from gpu_profile.analysis.store.schema import EVENT_TABLES, MISSING, subtract
-from gpu_profile.analysis.store.sqlite import SqliteStore
+from gpu_profile.analysis.store.sqlite.store import SqliteStore
 from gpu_profile.errors import FULL_DISK, ReportError
 
 __all__ = ["MISSING", "Columns", "Database", "IntArray", "Value", "sort_columns"]

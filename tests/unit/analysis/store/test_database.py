@@ -11,9 +11,9 @@ import pytest
 from gpu_profile.analysis.store import database as database_module
 from gpu_profile.analysis.store.database import MISSING, Database
 from gpu_profile.analysis.store.schema import KERNEL, NVTX, RUNTIME, pid_of, process_of, tid_of
-from gpu_profile.analysis.store.sqlite import SqliteStore
-from gpu_profile.analysis.store.sqlite_cells import Unsupported
-from gpu_profile.analysis.store.sqlite_pages import PageReader
+from gpu_profile.analysis.store.sqlite.page_cells import Unsupported
+from gpu_profile.analysis.store.sqlite.pages import PageReader
+from gpu_profile.analysis.store.sqlite.store import SqliteStore
 from tests.unit.analysis.make import kernel, make_report, process, thread
 
 REPORT = Path(__file__).parents[3] / "data" / "h200x4-ddp" / "all-ranks-one-report.sqlite.gz"

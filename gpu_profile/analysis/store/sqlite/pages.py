@@ -26,7 +26,7 @@ from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store import threads
 from gpu_profile.analysis.store.schema import subtract
-from gpu_profile.analysis.store.sqlite_cells import (
+from gpu_profile.analysis.store.sqlite.page_cells import (
     LEAF,
     SLACK,
     Bytes,

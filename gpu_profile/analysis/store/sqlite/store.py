@@ -11,20 +11,17 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.cells import Value, integers_of, refuse_cells
-from gpu_profile.analysis.store.gzip_file import AGAIN, MOST_BYTES, extract_gzip, make_folder
+from gpu_profile.analysis.store.gzip_file import MOST_BYTES, extract_gzip, make_folder
 from gpu_profile.analysis.store.schema import MISSING, subtract
-from gpu_profile.analysis.store.sqlite_cells import Damaged, Unsupported
-from gpu_profile.analysis.store.sqlite_pages import PageReader
-from gpu_profile.analysis.store.sqlite_text import LONGEST_TEXT, LONGEST_VALUE, make_decoder
+from gpu_profile.analysis.store.sqlite.file import SQLITE_ERRORS, check_file, make_damaged_error
+from gpu_profile.analysis.store.sqlite.page_cells import Damaged, Unsupported
+from gpu_profile.analysis.store.sqlite.pages import PageReader
+from gpu_profile.analysis.store.sqlite.text import LONGEST_TEXT, LONGEST_VALUE, make_decoder
 from gpu_profile.errors import ReportError
 
-MAGIC = b"SQLite format 3\0"
 SCHEMA_ROOT = 1  # the first page of sqlite_master
 BATCH = 20_000  # rows fetched as Python objects at one time
 ORDER = "rowid"  # SQLite's name of the row number, unless a column has that name
-
-SQLITE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""The second is how Python raises an error of SQLite whose text quotes damaged bytes."""
 
 
 @dataclass(frozen=True)
@@ -230,33 +227,3 @@ def _make_condition(only: Mapping[str, Iterable[int]]) -> str:
         f" AND {quoted(name)} IN ({','.join(str(int(value)) for value in values)})"
         for name, values in only.items()
     )
-
-
-def make_damaged_error(path: Path, error: Exception) -> ReportError:
-    return ReportError(f"{path} is damaged: {error}", AGAIN)
-
-
-def check_file(path: Path, shown: Path) -> None:
-    """Raise ReportError for an incomplete SQLite file; `shown` is the name that the user gave.
-
-    Layout of the header: https://www.sqlite.org/fileformat2.html#the_database_header
-    """
-    with path.open("rb") as file:
-        header = file.read(100)
-    size = path.stat().st_size
-    if not header:
-        raise ReportError(f"{shown} is empty: its export never finished", AGAIN)
-    if not any(header[:16]):
-        raise ReportError(f"{shown} has a zeroed header: its export was interrupted", AGAIN)
-    if not header.startswith(MAGIC):
-        raise ReportError(f"{shown} is no SQLite file", "Give a .sqlite that nsys exported")
-    if len(header) < 100 or size < _expected_size(header):
-        raise ReportError(f"{shown} is truncated: it holds {size} bytes", AGAIN)
-    if Path(f"{path}-journal").exists() or Path(f"{path}-wal").exists():
-        raise ReportError(f"{shown} has a journal: its export runs or was interrupted", AGAIN)
-
-
-def _expected_size(header: bytes) -> int:
-    page = int.from_bytes(header[16:18], "big")
-    counted = header[24:28] == header[92:96]  # true only if the page count is up to date
-    return (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big") * counted

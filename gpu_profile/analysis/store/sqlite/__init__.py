@@ -1,0 +1,1 @@
+"""nsys' export as an SQLite file: its header, its pages, and what sqlite3 reads of it."""
