@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import signal
+import stat
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -50,6 +51,20 @@ def _raise_failure(command: Command, code: int, kind: type[GpuProfileError]) -> 
     """Raise an error of `kind` if the exit code is not 0."""
     if code:
         raise kind(f"`{command}` exited with {code}", "See its message above")
+
+
+def has_waiting_input() -> bool:
+    """Return whether standard input is a file or a pipe with data in it."""
+    try:
+        import fcntl
+        import termios
+
+        facts = os.fstat(0)
+        if stat.S_ISREG(facts.st_mode):
+            return facts.st_size > 0
+        return stat.S_ISFIFO(facts.st_mode) and any(fcntl.ioctl(0, termios.FIONREAD, bytes(4)))
+    except (ImportError, OSError):  # Windows, or a closed one
+        return False
 
 
 def ask_user(question: str, *, yes: bool) -> bool:

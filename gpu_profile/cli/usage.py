@@ -6,6 +6,7 @@ Invoke prints `No idea what 'x' is!` and exits with 1.
 import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
+from pathlib import Path
 
 from gpu_profile.cli.program import CLONE_ONLY, program_name
 from gpu_profile.cli.table import VERBS
@@ -23,10 +24,20 @@ def unknown_verb(word: str, before: str = "") -> SettingsError:
     """
     if is_console() and word in CLONE_ONLY:
         return SettingsError(f"{word} is a verb of the repository", f"Use ./inv {word} in a clone")
+    if before and (error := _explain_place(word, before)):
+        return error
     guess = did_you_mean(word, (verb.name for verb in VERBS))
     runs = any(verb.name == before and "behind --" in verb.doc for verb in VERBS)
     behind = f". What {before} is to run goes behind --" if runs and not guess else ""
     return SettingsError(f"there is no verb {word!r}", f"{guess} `invoke --list` has all{behind}")
+
+
+def _explain_place(word: str, before: str) -> SettingsError | None:
+    """Return the error for a path behind a verb that reads reports; None for other words."""
+    flags = {option.name for verb in VERBS if verb.name == before for option in verb.options}
+    if "report" not in flags or not ("/" in word or Path(word).exists()):
+        return None
+    return SettingsError(f"{before} takes no {word!r}", f"Use `invoke {before} --report {word}`")
 
 
 def make_usage_error(message: str, verb: str, flags: Iterable[str]) -> SettingsError:
@@ -45,8 +56,15 @@ def make_usage_error(message: str, verb: str, flags: Iterable[str]) -> SettingsE
         return unknown_verb(word, verb)
     return SettingsError(
         f"{verb or program_name()} has no {word}",
-        f"{did_you_mean(word, flags)} {named} has its flags",
+        f"{_guess_flag(word, flags)} {named} has its flags",
     )
+
+
+def _guess_flag(word: str, flags: Iterable[str]) -> str:
+    """Return "Did you mean --steps?" or "". The dashes are alike in all, and so say nothing."""
+    names = [flag.removeprefix("--") for flag in flags if flag.startswith("--")]
+    guess = did_you_mean(word.lstrip("-"), names)
+    return guess.replace("Did you mean ", "Did you mean --")
 
 
 def no_number(message: str, argv: Sequence[str]) -> SettingsError:

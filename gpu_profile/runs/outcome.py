@@ -1,6 +1,7 @@
 """Build a run's first record, and say how its job ended."""
 
 import dataclasses
+import signal
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,9 +13,10 @@ from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.runs import baseline, output_log
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
-from gpu_profile.runs.reports import Report, check_events, check_ranks
+from gpu_profile.runs.reports import Report, check_events, check_ranks, has_recordings
 
 STOPPED = "stopped by you"
+_BY_SIGNAL = 128  # a shell's exit code of a program that a signal ended is this and the signal
 _WORDS = {"done": "succeeded", "stopped": STOPPED, "interrupted": STOPPED}
 
 
@@ -59,14 +61,24 @@ def make_job_failure(status: JobStatus, directory: Path) -> GpuProfileError | No
     if status.state is JobState.SUCCEEDED:
         return None
     word = "was cancelled" if status.state is JobState.CANCELLED else status.state.value
-    code = "" if status.exit_code is None else f" with exit code {status.exit_code}"
+    code = "" if status.exit_code is None else f" with exit code {name_code(status.exit_code)}"
     reason = f": {status.reason}" if status.reason else ""
-    last = output_log.last_line(directory / OUTPUT_FILE)
+    log = directory / OUTPUT_FILE
+    last = output_log.last_line(log)
     news = last and not (status.reason and status.reason in last)
     return JobError(
         f"the job {word}{code}{reason}" + (f"; its last line: {last}" if news else ""),
-        f"See {directory / OUTPUT_FILE}",
+        f"{'What it recorded is kept; see' if has_recordings(directory) else 'See'} {log}",
     )
+
+
+def name_code(exit_code: int) -> str:
+    """Return an exit code with the signal that a shell means by it: `139 (segmentation fault)`."""
+    try:
+        name = signal.strsignal(exit_code - _BY_SIGNAL) if exit_code > _BY_SIGNAL else None
+    except ValueError:
+        name = None
+    return f"{exit_code} ({name.lower()})" if name else str(exit_code)
 
 
 def make_abandoned_error(run: RunRecord) -> Interrupted:

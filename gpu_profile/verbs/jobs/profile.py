@@ -7,11 +7,12 @@ from gpu_profile import files, process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of, with_image
 from gpu_profile.cli.options.jobs import ProfileOptions
-from gpu_profile.cli.terminal import show_commands
+from gpu_profile.cli.terminal import has_waiting_input, show_commands
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan, ProfileSpec
 from gpu_profile.launcher import Launcher
 from gpu_profile.nsys.help import TYPICAL_HELP
+from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, record
 from gpu_profile.runs.follower import tell_left
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
@@ -40,6 +41,7 @@ def profile(options: ProfileOptions) -> None:
             show_commands(process.plan(launcher.submit(_make_plain(_strip_values(job)), _NO_NSYS)))
         _show_plan(_strip_values(job), launcher)
         return
+    _tell_unused(options)
     tell_left(settings.report_dir)
     plan, kinds = nsys_plan(job, launcher, settings, strict=options.strict)
     process.drive(launcher.check_job(job, plan))
@@ -54,6 +56,14 @@ def profile(options: ProfileOptions) -> None:
     with telling_reports(runner.directory, options, settings):
         run = _save_cost(runner, runner.finish(run), plain)
     tell_run(run, runner.directory, options, settings)
+
+
+def _tell_unused(options: ProfileOptions) -> None:
+    """Say what the command line leaves open: no command, or input that no job reads."""
+    if not options.words:
+        Progress().say("no command behind --: this profiles the sample training, /train.py")
+    if has_waiting_input():
+        Progress().say("note: standard input does not reach the job: have it read a file")
 
 
 def _show_plan(job: Job, launcher: Launcher) -> None:

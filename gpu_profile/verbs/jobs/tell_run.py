@@ -12,7 +12,7 @@ from gpu_profile.errors import GpuProfileError, Interrupted, JobError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record
 from gpu_profile.runs.outcome import STOPPED
-from gpu_profile.runs.record import ReportSummary, RunRecord
+from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
 from gpu_profile.runs.step_times import StepTimes, describe_step_times
 from gpu_profile.settings.settings import Settings
 
@@ -44,6 +44,8 @@ def tell_run(
             notes=False,
         )
         run_verb("stats", stats)
+    if text and (directory / OUTPUT_FILE).is_file():
+        print(f"output of the job: {directory / OUTPUT_FILE}")
 
 
 @contextlib.contextmanager

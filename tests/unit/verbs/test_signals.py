@@ -22,6 +22,7 @@ from gpu_profile.progress import Progress
 from gpu_profile.runs import job_note, record
 from gpu_profile.runs.follower import Absence
 from gpu_profile.runs.job_note import JobNote
+from gpu_profile.runs.outcome import name_code
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
 from tests.invoked import argv, invoke, reporting_here
@@ -168,7 +169,15 @@ def test_a_failed_job_gives_the_answer_of_its_report(tmp_path: Path, engine: Pat
     fetched = invoke("fetch", "--job", "train-1", directory=tmp_path)
     assert fetched.returncode == 5
     assert f"page: {directory}/page.html" in fetched.stdout
-    assert "the job failed with exit code 143" in fetched.stderr.splitlines()[-1]
+    assert f"output of the job: {directory}/output.log" in fetched.stdout
+    line = fetched.stderr.splitlines()[-1]
+    assert line.startswith("error: the job failed with exit code 143 (terminated)")
+    assert line.endswith(f"What it recorded is kept; see {directory}/output.log.")
+
+
+def test_an_exit_code_names_the_signal_that_a_shell_means() -> None:
+    names = {1: "1", 128: "128", 139: "139 (segmentation fault)", 250: "250"}
+    assert {code: name_code(code) for code in names} == names
 
 
 def test_a_second_ctrl_c_says_what_runs_on(

@@ -17,7 +17,7 @@ from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.places import ROOT
-from tests.invoked import invoke
+from tests.invoked import argv, invoke
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
@@ -147,6 +147,12 @@ REFUSALS = {
     "a verb that is none": (("profil",), 2, "Did you mean profile?"),
     "a flag that is none": (("profile", "--rank", "0"), 2, "has no --rank. Did you mean --ranks?"),
     "help for no verb": (("--help", "stat"), 2, "Did you mean stats?"),
+    "a flag near none": (("profile", "--frobnicate"), 2, "has no --frobnicate. `invoke profile"),
+    "a report behind a verb": (
+        ("diagnose", "/a.sqlite"),
+        2,
+        "`invoke diagnose --report /a.sqlite`",
+    ),
     "a flag of no verb": (("--lst",), 2, "invoke has no --lst. Did you mean --list?"),
     "a flag without its value": (("profile", "--name"), 2, "--name wants a value"),
     "a number that is none": (("profile", "--nodes=two"), 2, "--nodes 'two' is not a number"),
@@ -283,3 +289,12 @@ def test_no_engine_is_a_missing_tool(tmp_path: Path) -> None:
     refused = invoke("status", directory=tmp_path, DOCKER_HOST="unix:///nonexistent")
     assert refused.returncode == 3
     assert "`invoke doctor" in refused.stderr
+
+
+def test_what_a_command_line_leaves_open_is_said(tmp_path: Path) -> None:
+    words = argv("profile", "--on=host", "--set=NSYS=/no/nsys", directory=tmp_path)
+    shell = ("sh", "-c", 'echo data | "$@"', "sh")
+    done = process.run(Command(argv=(*shell, *words), env={"REPORT_DIR": str(tmp_path)}))
+    assert done.returncode == 3, done.stderr
+    assert "no command behind --: this profiles the sample training, /train.py\n" in done.stderr
+    assert "note: standard input does not reach the job: have it read a file\n" in done.stderr
