@@ -9,8 +9,8 @@ from enum import Enum
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.declared.check import Check
 from gpu_profile.errors import ToolError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.remote_host import RemoteHost

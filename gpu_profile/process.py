@@ -1,29 +1,22 @@
-"""Run programs. No other module of the package uses subprocess."""
+"""Run programs to their end. No other module of the package uses subprocess."""
 
-import collections
 import contextlib
-import functools
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Generator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import IO, TypeVar
 
 from gpu_profile import files, signals
 from gpu_profile.command import Command, Result, Steps, find_question
 from gpu_profile.errors import ToolError, make_missing_error
-from gpu_profile.progress import copy_to_stderr, open_screen, read_chunks, split_lines
 
 T = TypeVar("T")
-Copy = Callable[[IO[bytes], IO[bytes]], None]
 _GRACE_S = 10.0  # from SIGTERM to SIGKILL
 _TIMED_OUT = 124  # the exit code of timeout(1)
-SILENCE_S, _LOOK_S = 120.0, 10.0
+SILENCE_S, LOOK_S = 120.0, 10.0
 """How long a server may be silent, and how long a program may take before its server is asked."""
 NO_ANSWER = f"no answer for {SILENCE_S:g} s"
 MATH_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -54,7 +47,7 @@ def one_math_thread() -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _end_child(child: subprocess.Popen[bytes]) -> None:
+def end_child(child: subprocess.Popen[bytes]) -> None:
     """End a child of our own process group: SIGTERM, and SIGKILL after 10 s."""
     signals.terminate_family(child.pid)
     try:
@@ -63,7 +56,13 @@ def _end_child(child: subprocess.Popen[bytes]) -> None:
         child.kill()
 
 
-def _close_group(child: subprocess.Popen[bytes]) -> None:
+def wait_for(child: subprocess.Popen[bytes], seconds: float) -> None:
+    """Return when the child has ended, or after these seconds."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(seconds)
+
+
+def close_group(child: subprocess.Popen[bytes]) -> None:
     """End the child's process group: SIGTERM, and SIGKILL after 10 s."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
@@ -90,13 +89,13 @@ def run(command: Command, *, timeout_s: float | None = None) -> Result:
             stdin_bytes = None if stdin else command.stdin.encode()
             result = _communicate(child, command, stdin_bytes, timeout_s)
         except ToolError as error:
-            _close_group(child)
+            close_group(child)
             result = Result(returncode=_TIMED_OUT, stderr=error.what)
         except subprocess.TimeoutExpired as error:
-            _close_group(child)
+            close_group(child)
             raise ToolError(f"`{command}` did not end in {timeout_s:g} s") from error
         except BaseException:
-            _close_group(child)
+            close_group(child)
             raise
         if stdout and result.returncode and not command.stdout_partial:
             raise files.CutOutputError
@@ -110,12 +109,12 @@ def _communicate(
     question = None if timeout_s else find_question(command)
     while True:
         try:
-            out, err = child.communicate(stdin, timeout=_LOOK_S if question else timeout_s)
+            out, err = child.communicate(stdin, timeout=LOOK_S if question else timeout_s)
         except subprocess.TimeoutExpired:
             if question is None:
                 raise
             stdin = None  # is on its way: a second call of communicate takes none
-            _ask_server(question)
+            ask_server(question)
         else:
             texts = [(data or b"").decode(errors="replace") for data in (out, err)]
             return Result(returncode=child.returncode, stdout=texts[0], stderr=texts[1])
@@ -133,59 +132,34 @@ def run_attached(command: Command) -> int:
             try:
                 return child.wait()
             except (signals.Terminated, signals.HungUp):
-                _end_child(child)
+                end_child(child)
                 raise
             except KeyboardInterrupt:  # the terminal sent SIGINT to the child too: wait for it
                 continue
 
 
 @contextlib.contextmanager
-def _open_piped(command: Command) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+def open_piped(command: Command) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
     """Start a program, give the body a pipe with both its outputs, and end it with the body."""
-    child = _start_child(command, subprocess.PIPE)
+    child = start_child(command, subprocess.PIPE)
     assert child.stdout is not None
     try:
         yield child, child.stdout
     finally:
         if child.poll() is None:
-            _close_group(child)
+            close_group(child)
         child.stdout.close()
 
 
-def read_lines(command: Command) -> Generator[str, None, int]:
-    """Yield the lines of stdout and stderr as they come. The generator returns the exit code.
-
-    Raises ToolError if the program's server does not answer for two minutes.
-    """
-    with _open_piped(command) as (child, pipe):
-        yield from split_lines(_read_output(pipe, command))
-        return child.wait()
-
-
-def copy_output(command: Command, target: IO[bytes], copy: Copy) -> int:
-    """Copy both outputs of a program to a stream through `copy`. Returns the exit code."""
-    with _open_piped(command) as (child, pipe):
-        copy(pipe, target)
-        pipe.close()  # where the target was closed, as by `head`, the program ends too
-        return child.wait()
-
-
-def _read_output(source: IO[bytes], command: Command) -> Iterator[bytes]:
-    """Yield a program's output. Its server is asked every 10 s, whatever the program draws."""
-    question = find_question(command)
-    ask = functools.partial(_ask_server, question) if question else None
-    return read_chunks(source, ask, _LOOK_S)
-
-
-def _ask_server(question: Command) -> None:
+def ask_server(question: Command) -> None:
     """Raise ToolError if a server is silent until two minutes are over."""
     try:
-        run(question, timeout_s=SILENCE_S - _LOOK_S)
+        run(question, timeout_s=SILENCE_S - LOOK_S)
     except ToolError as error:
         raise ToolError(f"{NO_ANSWER}: {error.what}", "Restart the server, and try again") from None
 
 
-def _start_child(
+def start_child(
     command: Command, output: int | IO[bytes], *, own_session: bool = True
 ) -> subprocess.Popen[bytes]:
     with files.open_text(command.stdin) as stdin:
@@ -217,60 +191,9 @@ def _open_child(
         raise make_missing_error(command.argv[0], error, command.if_missing) from error
     except BaseException:
         if child is not None:
-            (_close_group if own_session else _end_child)(child)
+            (close_group if own_session else end_child)(child)
         raise
     return child
-
-
-def drawn_lines(command: Command) -> Generator[str, None, int]:
-    """Yield the lines of a program on a pty, and copy its output to our terminal.
-
-    For programs that draw progress only on a terminal (`docker buildx build`). POSIX only. Ctrl-C
-    reaches the program too, and is raised again when the program has ended.
-    """
-    ours, theirs = open_screen()
-    with os.fdopen(ours, "rb", buffering=0) as screen:
-        with os.fdopen(theirs, "wb") as end:
-            child = _start_child(command, end, own_session=False)
-        try:
-            yield from split_lines(copy_to_stderr(_read_output(screen, command)))
-        except (signals.Terminated, signals.HungUp, ToolError, GeneratorExit):
-            _end_child(child)
-            raise
-        except KeyboardInterrupt:
-            collections.deque(copy_to_stderr(read_chunks(screen)), maxlen=0)
-            raise
-        finally:
-            code = child.wait()
-        return code
-
-
-@contextlib.contextmanager
-def in_background(command: Command, output: Path, copy: Copy) -> Iterator[Callable[[float], None]]:
-    """Append both outputs of a program to a file through `copy` while the body runs.
-
-    The body gets a function that sleeps for some seconds, or until the program ends. The program
-    is ended with the body.
-    """
-    with files.open_to_append(output) as file, _open_piped(command) as (child, pipe):
-        copying = threading.Thread(target=copy, args=(pipe, file), daemon=True)
-        copying.start()
-
-        def pause(seconds: float) -> None:
-            if child.poll() is not None:
-                time.sleep(seconds)
-                return
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(seconds)
-
-        try:
-            yield pause
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(2.0)
-        finally:
-            if child.poll() is None:
-                _close_group(child)
-            copying.join(2.0)
 
 
 def drive(steps: Steps[T]) -> T:

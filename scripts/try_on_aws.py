@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from aws_trials import ROOT, Place, Trial, list_trials
 
-from gpu_profile import __version__, process, redact, signals
+from gpu_profile import __version__, process, program_output, redact, signals
 from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, ToolError
 from gpu_profile.printable import printable_lines
@@ -83,7 +83,7 @@ def _run(command: Command, outcome: Outcome) -> int:
     outcome.lines = [f"$ {command}"]
     outcome.begun += 1
     print(hide(outcome.lines[0]), flush=True)
-    lines = process.read_lines(command)
+    lines = program_output.read_lines(command)
     while True:
         try:
             line = printable_lines(next(lines))

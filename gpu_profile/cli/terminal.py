@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Iterable, Sequence
 
-from gpu_profile import process
+from gpu_profile import process, program_output
 from gpu_profile.command import Command
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.printable import name_program, printable_lines
@@ -39,10 +39,10 @@ def run_or_raise(command: Command, kind: type[GpuProfileError]) -> None:
     _raise_failure(command, code, kind)
 
 
-def copy_or_raise(command: Command, copy: process.Copy, kind: type[GpuProfileError]) -> None:
+def copy_or_raise(command: Command, copy: program_output.Copy, kind: type[GpuProfileError]) -> None:
     """Print a program's output through `copy`. Raises an error of `kind` if it fails."""
     sys.stdout.flush()
-    code = process.copy_output(command, sys.stdout.buffer, copy)
+    code = program_output.copy_output(command, sys.stdout.buffer, copy)
     sys.stdout.flush()
     _raise_failure(command, code, kind)
 

@@ -1,1 +1,1 @@
-"""What components, launchers and settings declare: frozen values without behaviour of their own."""
+"""What the parts declare and share: frozen values that import next to nothing."""

@@ -1,6 +1,6 @@
 """Checks for building and running images on this machine."""
 
-from gpu_profile.check import Check
+from gpu_profile.declared.check import Check
 from gpu_profile.engine.probe import OLDEST, SOCKET_ADVICE, Engine, is_recent
 from gpu_profile.errors import ToolError
 

@@ -6,8 +6,8 @@ machine_facts.py and find_nsys.py of Container-Root/agent get the facts where th
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_profile.check import Check
 from gpu_profile.command import Steps
+from gpu_profile.declared.check import Check
 from gpu_profile.launchers.agent.scripts import Scripted
 
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38  # <linux/capability.h>

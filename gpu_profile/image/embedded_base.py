@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from gpu_profile.check import Check
 from gpu_profile.command import ENGINE, Command, Result, Steps, make_command, make_engine_command
 from gpu_profile.declared.base_name import EMBEDDED_REPOSITORY, is_embedded
+from gpu_profile.declared.check import Check
 from gpu_profile.engine import distribution
 from gpu_profile.engine.distribution import Distribution
 from gpu_profile.errors import BuildError, ToolError

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.declared.check import Check
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.kubernetes.injector_charts import INJECTED, Generation
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, check_kubectl_result

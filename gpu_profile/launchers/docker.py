@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gpu_profile.check import Check
 from gpu_profile.command import ENGINE, Command, Result, Steps, make_command, make_engine_command
+from gpu_profile.declared.check import Check
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.doctor import fix_engine
 from gpu_profile.doctor.engine import check_engine

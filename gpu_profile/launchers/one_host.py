@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpu_profile.check import Check
 from gpu_profile.command import Steps
+from gpu_profile.declared.check import Check
 from gpu_profile.doctor.host import check_host, list_lacking
 from gpu_profile.launcher import ImageFrom
 from gpu_profile.launchers.agent.scripts import Scripted

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from gpu_profile import errors, files, process, redact, signals
+from gpu_profile import errors, files, process, program_output, redact, signals
 from gpu_profile.errors import (
     EngineAwayError,
     GpuProfileError,
@@ -204,7 +204,7 @@ class Runner:
                     logs = self.launcher.logs(job_id, follow=True)
                     secrets = self._list_secrets(job_id)
                     copy = functools.partial(output_log.copy_redacted, secrets=secrets)
-                    pause = follow.enter_context(process.in_background(logs, log, copy))
+                    pause = follow.enter_context(program_output.in_background(logs, log, copy))
                     following = True
                 self.progress.show(format_phase(status), output_log.last_line(log))
                 shortest = _RUNNING_S if following else _STARTING_S

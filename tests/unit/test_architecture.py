@@ -26,12 +26,12 @@ LIBRARY_USERS = {
 
 FLOORS = """
 printable signals
-analysis/arrays check command errors function_names progress redact table
+analysis/arrays command errors function_names progress redact table
 declared files remote_host
 pins
 components
 analysis/step_search analysis/store kubernetes process schemas table_formats
-analysis/scrub analysis/tables job
+analysis/scrub analysis/tables job program_output
 analysis/activity analysis/nsys_tables analysis/multi_report nccl nsys settings
 analysis/counters analysis/host analysis/modules launcher
 analysis/replay

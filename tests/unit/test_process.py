@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import process
+from gpu_profile import process, program_output
 from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.errors import ToolError
 from gpu_profile.printable import printable_lines
@@ -69,7 +69,7 @@ def test_a_program_whose_server_hangs_is_ended(
     fake_tool: FakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """dockerd accepts connections while it is stopped, and answers none."""
-    monkeypatch.setattr(process, "_LOOK_S", 0.1)
+    monkeypatch.setattr(process, "LOOK_S", 0.1)
     monkeypatch.setattr(process, "SILENCE_S", 0.3)
     fake_tool("docker", "exec sleep 600")
     result = process.run(Command(argv=("docker", "save", "x"), stdout_file=tmp_path / "x"))
@@ -82,7 +82,7 @@ def test_a_program_whose_server_hangs_is_ended(
 def test_a_slow_program_whose_server_answers_is_waited_for(
     fake_tool: FakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process, "_LOOK_S", 0.1)
+    monkeypatch.setattr(process, "LOOK_S", 0.1)
     slow = f"until [ -e {tmp_path}/asked ]; do sleep 0.05; done; cat"
     fake_tool("docker", f'if [ "$1" = version ]; then touch {tmp_path}/asked; else {slow}; fi')
     done = process.run(make_command("docker", "login", "--password-stdin", stdin="secret"))
@@ -91,12 +91,12 @@ def test_a_slow_program_whose_server_answers_is_waited_for(
 
 _DRAWN = """
 import contextlib, sys
-from gpu_profile import process
+from gpu_profile import process, program_output
 from gpu_profile.command import make_command
 from gpu_profile.errors import ToolError
-process._LOOK_S, process.SILENCE_S = 0.1, 0.3
+process.LOOK_S, process.SILENCE_S = 0.1, 0.3
 try:
-    for line in process.drawn_lines(make_command("docker", "buildx", "build")):
+    for line in program_output.drawn_lines(make_command("docker", "buildx", "build")):
         print(line)
 except ToolError as error:
     print(error)
@@ -107,11 +107,11 @@ _NO_BUILD = "no answer for 120 s: `docker version` did not end in 0.2 s. Restart
 def test_a_build_whose_engine_hangs_is_ended(
     fake_tool: FakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process, "_LOOK_S", 0.1)
+    monkeypatch.setattr(process, "LOOK_S", 0.1)
     monkeypatch.setattr(process, "SILENCE_S", 0.3)
     fake_tool("docker", f'[ "$1" = version ] || echo $$ >{tmp_path}/pid; exec sleep 600')
     with pytest.raises(ToolError, match=_NO_BUILD) as hung:
-        list(process.read_lines(make_command("docker", "buildx", "build")))
+        list(program_output.read_lines(make_command("docker", "buildx", "build")))
     assert hung.value.exit_code == 3
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
 
@@ -134,10 +134,10 @@ def test_a_build_that_draws_seconds_while_its_engine_hangs_is_ended(
 def test_a_silent_build_whose_engine_answers_is_waited_for(
     fake_tool: FakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process, "_LOOK_S", 0.1)
+    monkeypatch.setattr(process, "LOOK_S", 0.1)
     slow = f"until [ -e {tmp_path}/asked ]; do sleep 0.05; done; echo one; printf two"
     fake_tool("docker", f'if [ "$1" = version ]; then touch {tmp_path}/asked; else {slow}; fi')
-    assert list(process.read_lines(make_command("docker", "buildx"))) == ["one", "two"]
+    assert list(program_output.read_lines(make_command("docker", "buildx"))) == ["one", "two"]
 
 
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
 
 def test_a_background_program_ends_with_the_body(tmp_path: Path) -> None:
     output = tmp_path / "log"
-    with process.in_background(
+    with program_output.in_background(
         make_command("bash", "-c", "echo here DB_PASSWORD=abcdef; exec sleep 600"),
         output,
         copy_redacted,
@@ -160,7 +160,7 @@ def test_a_background_program_ends_with_the_body(tmp_path: Path) -> None:
 
 
 def test_a_pause_ends_with_the_background_program(tmp_path: Path) -> None:
-    with process.in_background(
+    with program_output.in_background(
         make_command("sleep", "0.2"), tmp_path / "log", copy_redacted
     ) as pause:
         started = time.monotonic()
@@ -170,7 +170,7 @@ def test_a_pause_ends_with_the_background_program(tmp_path: Path) -> None:
 
 
 def test_lines_come_as_they_are_written() -> None:
-    lines = process.read_lines(make_command("bash", "-c", "echo a; echo b >&2; exit 4"))
+    lines = program_output.read_lines(make_command("bash", "-c", "echo a; echo b >&2; exit 4"))
     assert [next(lines), next(lines)] == ["a", "b"]
     with pytest.raises(StopIteration) as stop:
         next(lines)
@@ -215,9 +215,9 @@ def test_an_attached_program_keeps_its_exit_code() -> None:
 
 _DRAWS = """
 import sys
-from gpu_profile import process
+from gpu_profile import process, program_output
 from gpu_profile.command import make_command
-lines = process.drawn_lines(make_command("bash", "-c", "stty size <&1 && echo two; exit 7"))
+lines = program_output.drawn_lines(make_command("bash", "-c", "stty size <&1 && echo two; exit 7"))
 try:
     while True:
         print(repr(next(lines)))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.launchers.kubernetes import state as kubernetes_state
+from gpu_profile.launchers.kubernetes import job_status
 from gpu_profile.launchers.slurm import sbatch
 from gpu_profile.launchers.slurm import state as slurm_state
 
@@ -23,7 +23,7 @@ def fill_in(template: str, *words: str) -> str:
 def test_a_pod_says_its_exit_code_as_the_state_reads_it(manifest: str) -> None:
     text = (ROOT / "k8s" / manifest).read_text()
     (template,) = re.findall(r"printf '(gpu-profile: %s ended with %s;.*?)\\n'", text)
-    match = kubernetes_state._ENDED.search(fill_in(template, "train-master-0", "3"))
+    match = job_status._ENDED.search(fill_in(template, "train-master-0", "3"))
     assert match is not None
     assert (match["pod"], match["code"]) == ("train-master-0", "3")
 

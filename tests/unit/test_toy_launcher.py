@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from gpu_profile.check import Check
+from gpu_profile.declared.check import Check
 from gpu_profile.command import Command, Steps, make_command
 from gpu_profile.errors import JobError
 from gpu_profile.job import Job, NsysPlan

@@ -3,15 +3,14 @@
 A launcher adds its Kind (names and selectors) and its manifest.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from gpu_profile.check import Check
 from gpu_profile.command import Command, Steps
+from gpu_profile.declared.check import Check
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import Interrupted, JobError, SettingsError
 from gpu_profile.job import Job, NsysPlan
@@ -32,20 +31,20 @@ from gpu_profile.launchers.kubernetes import (
     nsys_probe,
     state,
 )
-from gpu_profile.launchers.kubernetes.check_cluster import check_cluster
+from gpu_profile.launchers.kubernetes.check_cluster import check_cluster, explain_rights
 from gpu_profile.launchers.kubernetes.job_secret import create_secret, read_secret
+from gpu_profile.launchers.kubernetes.job_status import get_job_status
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import AUTO, PodOptions
-from gpu_profile.launchers.kubernetes.pod_rights import explain_rights
 from gpu_profile.launchers.kubernetes.state import Kind
+from gpu_profile.launchers.kubernetes.stop_job import stop_job
 from gpu_profile.nsys.help import TYPICAL_HELP
 from gpu_profile.settings.settings import Settings
 
 T = TypeVar("T", bound="KubernetesJob")
 GPU = "nvidia.com/gpu"
 _GONE_S = 180  # how long cleanup waits for the deletion
-_COMING_S = 30  # how long stop waits for pods that are starting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +171,7 @@ class KubernetesJob(LauncherDefaults, ABC):
         return created_name or f"{self.cluster.namespace}/{job.name}".lstrip("/")
 
     def status(self, job_id: str) -> Steps[JobStatus]:
-        return state.get_job_status(self.cluster, self.kind, job_id)
+        return get_job_status(self.cluster, self.kind, job_id)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         namespace, name = split_id(job_id)
@@ -192,56 +191,7 @@ class KubernetesJob(LauncherDefaults, ABC):
         return (yield from read_secret(self.cluster, job, job_id))
 
     def stop(self, job_id: str) -> Steps[None]:
-        """End the ranks, but keep the pods, because they hold the reports.
-
-        A job whose pods do not run yet is suspended instead.
-        """
-        job = yield from state.get_own_job(self.cluster, self.kind, job_id)
-        finished = {self.kind.succeeded, self.kind.failed} & set(state.list_conditions(job))
-        if finished and not self.kind.holds:
-            return
-        yield from self._patch(job_id, {"metadata": {"annotations": {state.STOPPED: "true"}}})
-        speakers = yield from state.get_pods(self.cluster, self.kind.speakers, job_id)
-        if not any(map(pods.is_running, speakers)):
-            yield from self._patch(job_id, {"spec": self.kind.suspend})
-            return
-        yield from self._tell(job_id, state.get_annotation(job, "reports"))
-
-    def _tell(self, job_id: str, directory: str) -> Steps[None]:
-        """Run the stop script in every running pod, and for 30 s in pods that start meanwhile.
-
-        Each pod starts its own ranks, so each has to be stopped.
-        """
-        stopped_pods = set[str]()
-        for _ in range(_COMING_S):
-            job_pods = yield from state.get_pods(self.cluster, self.kind.workers, job_id)
-            running = [
-                pod
-                for pod in job_pods
-                if pods.is_running(pod) and pods.get_name(pod) not in stopped_pods
-            ]
-            results = []
-            for pod in running:
-                tell = copy_reports.run_shell_in_pod(
-                    self.cluster, pod, self.stop_script(), directory
-                )
-                results.append((yield tell))
-            for result in results:
-                check_kubectl_result(
-                    result, f"{job_id} goes on, not every pod of it could be told to stop"
-                )
-            stopped_pods |= set(map(pods.get_name, running))
-            if not any(pods.get_phase(pod) == "Pending" for pod in job_pods):
-                return
-            yield self.cluster.pause(1)
-
-    def _patch(self, job_id: str, change: Manifest) -> Steps[None]:
-        namespace, name = split_id(job_id)
-        patch = self.cluster.kubectl(
-            *("patch", self.kind.resource, name, "--type=merge", f"--patch={json.dumps(change)}"),
-            namespace=namespace,
-        )
-        check_kubectl_result((yield patch), f"stopping {job_id}")
+        yield from stop_job(self.cluster, self.kind, job_id, self.stop_script())
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         job = yield from state.get_own_job(self.cluster, self.kind, job_id)

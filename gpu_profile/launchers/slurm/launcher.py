@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gpu_profile.check import Check
 from gpu_profile.command import Command, Result, Steps
+from gpu_profile.declared.check import Check
 from gpu_profile.declared.slurm_settings import SlurmSettings
 from gpu_profile.doctor.host import check_host
 from gpu_profile.errors import GpuProfileError, SettingsError

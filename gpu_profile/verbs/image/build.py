@@ -6,7 +6,7 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
-from gpu_profile import process, redact
+from gpu_profile import process, program_output, redact
 from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.image import BuildOptions
@@ -142,7 +142,7 @@ def run_build(build_command: Command) -> None:
     log = BuildLog()
     with TemporaryFolder() as folder:
         command = dataclasses.replace(build_command, env={**build_command.env, "TMPDIR": folder})
-        follow = process.drawn_lines if _has_display() else process.read_lines
+        follow = program_output.drawn_lines if _has_display() else program_output.read_lines
         code = _follow_build(follow(command), log)
     if code:
         engine_checks.require_engine(process.drive(probe.probe_engine()))

@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterable
 
 from gpu_profile import process
-from gpu_profile.check import Check
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of, name_launchers
 from gpu_profile.cli.options.machine import CountersOptions, DoctorOptions
 from gpu_profile.cli.terminal import ask_user, print_tables, run_or_raise
+from gpu_profile.declared.check import Check
 from gpu_profile.doctor import fix_engine, gpu_counters
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.launcher import ImageFrom, Launcher

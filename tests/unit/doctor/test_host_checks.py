@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_profile.check import Check
 from gpu_profile.command import Result
+from gpu_profile.declared.check import Check
 from gpu_profile.doctor.host import check_host, list_lacking
 from gpu_profile.launchers.host import HostLauncher
 

@@ -1,7 +1,7 @@
 """doctor --on mpijob: one line each, with what to do, and never an exception."""
 
-from gpu_profile.check import Check
 from gpu_profile.command import Result
+from gpu_profile.declared.check import Check
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
 from gpu_profile.launchers.kubernetes import check_cluster
 from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher

@@ -293,7 +293,7 @@ while kill -0 $! 2>/dev/null; do wait; done
 """
 _ATTACHED = """
 import sys
-from gpu_profile import process, signals
+from gpu_profile import process, program_output, signals
 from gpu_profile.command import make_command
 signals.install_handlers()
 program = make_command("bash", "-c", sys.argv[3], "-", sys.argv[2])
@@ -301,7 +301,7 @@ try:
     if sys.argv[1] == "attached":
         process.run_attached(program)
     elif sys.argv[1] == "drawn":
-        list(process.drawn_lines(program))
+        list(program_output.drawn_lines(program))
     else:
         process.run(program)
 except KeyboardInterrupt:
