@@ -3,11 +3,12 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.options.machine import CheckOptions
-from gpu_profile.command import Command
+from gpu_profile.command import Command, Result
 from gpu_profile.errors import GateError
 from gpu_profile.process import find_program
 from gpu_profile.settings.places import ROOT
@@ -21,13 +22,23 @@ _NOTHING_SELECTED = 5
 
 
 def check(options: CheckOptions) -> None:
-    """Run all checks and print the seconds of each.
+    """Run all checks and print the seconds of each, and the output of those beside the tests.
 
     Raises GateError that names the failed ones.
     """
-    codes = {name: _exit_code(name, command) for name, command in check_commands(options).items()}
-    failed = failed_checks(codes)
-    if failed:
+    codes = {name: _run_here(name, command) for name, command in first_checks().items()}
+    beside = checks_beside()
+    with ThreadPoolExecutor(len(beside)) as pool:
+        pending = {name: pool.submit(_run_timed, command) for name, command in beside.items()}
+        for name, command in list_test_commands(options.require, options.words).items():
+            codes[name] = _run_here(name, command)
+        for name, outcome in pending.items():
+            result, seconds = outcome.result()
+            codes[name] = result.returncode
+            print(
+                f"== {name}: {seconds:.0f} s\n{result.stdout}{result.stderr}".rstrip(), flush=True
+            )
+    if failed := failed_checks(codes):
         raise GateError(f"{' and '.join(failed)} failed", "The reasons are above")
 
 
@@ -41,44 +52,70 @@ def failed_checks(codes: Mapping[str, int]) -> list[str]:
     return [name for name, code in codes.items() if code not in harmless]
 
 
-def check_commands(options: CheckOptions) -> dict[str, Command]:
-    """Return the checks by name, in their order."""
-    python = (sys.executable, "-m")
+def first_checks() -> dict[str, Command]:
+    """Return the checks that take less than a second."""
+    ruff = (sys.executable, "-m", "ruff")
     return {
-        "ruff check": Command(argv=(*python, "ruff", "check", str(ROOT))),
-        "ruff format": Command(argv=(*python, "ruff", "format", "--check", str(ROOT))),
-        "mypy": Command(argv=(*python, "mypy")),
-        "shellcheck": Command(argv=(*_list_shellcheck_words(), *_find_scripts())),
-        **_test_commands(options.require, options.words),
+        "ruff check": Command(argv=(*ruff, "check", str(ROOT))),
+        "ruff format": Command(argv=(*ruff, "format", "--check", str(ROOT))),
     }
 
 
-def _test_commands(required: Sequence[str], words: Sequence[str]) -> dict[str, Command]:
+def checks_beside() -> dict[str, Command]:
+    """Return the checks that run beside the tests."""
+    return {
+        "mypy": Command(argv=(sys.executable, "-m", "mypy")),
+        "shellcheck": Command(argv=(*_list_shellcheck_words(), *_find_scripts())),
+    }
+
+
+def list_test_commands(required: Sequence[str], words: Sequence[str]) -> dict[str, Command]:
     """Return the unit tests on all CPUs, then the tests of engines and clusters side by side.
 
     Words that name a file or folder choose the tests themselves: one serial run.
     """
-    pytest = (sys.executable, "-m", "pytest")
     tail = (*(f"--require={part}" for part in required), *words)
     if any(Path(word.partition("::")[0]).exists() for word in words if not word.startswith("-")):
-        return {"pytest": Command(argv=(*pytest, *tail))}
+        return {"pytest": _make_pytest(*tail)}
     parallel = ("--numprocesses=auto", "--dist=worksteal")
     return {
-        "pytest tests/unit tests/fuzz": Command(
-            argv=(*pytest, "tests/unit", "tests/fuzz", *parallel, *tail)
-        ),
-        "pytest tests/image tests/live": Command(
-            argv=(*pytest, "tests/image", "tests/live", *_SIDE_BY_SIDE, *tail)
+        "pytest tests/unit tests/fuzz": _make_pytest("tests/unit", "tests/fuzz", *parallel, *tail),
+        "pytest tests/image tests/live": _make_pytest(
+            "tests/image", "tests/live", *_SIDE_BY_SIDE, *tail
         ),
     }
 
 
-def _exit_code(name: str, command: Command) -> int:
+def _make_pytest(*words: str) -> Command:
+    """Return a call of pytest that may keep bytecode.
+
+    Without it each process of tests compiles 800 modules again: 3 s of CPU, and 1 s a Python that
+    a test starts.
+    """
+    argv = (sys.executable, "-m", "pytest", *words)
+    return Command(argv=argv, env={"PYTHONDONTWRITEBYTECODE": ""})
+
+
+def _run_here(name: str, command: Command) -> int:
+    """Run a check on our terminal. Returns its exit code."""
     print(f"== {name}", flush=True)
     began = time.monotonic()
     code = process.run_attached(command)
     print(f"== {name}: {time.monotonic() - began:.0f} s", flush=True)
     return code
+
+
+def _print_outcome(name: str, result: Result, seconds: float) -> int:
+    """Print what a check beside the tests wrote. Returns its exit code."""
+    print(f"== {name}\n{result.stdout}{result.stderr}", end="")
+    print(f"== {name}: {seconds:.0f} s", flush=True)
+    return result.returncode
+
+
+def _run_timed(command: Command) -> tuple[Result, float]:
+    """Run a check and keep its output. Returns its result and seconds."""
+    began = time.monotonic()
+    return process.run(command), time.monotonic() - began
 
 
 def _list_shellcheck_words() -> tuple[str, ...]:

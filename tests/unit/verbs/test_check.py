@@ -2,15 +2,14 @@
 
 import pytest
 
-from gpu_profile.cli.options.machine import CheckOptions
-from gpu_profile.verbs.machine.check import check_commands, failed_checks
+from gpu_profile.verbs.machine.check import failed_checks, list_test_commands
 
 UNIT, LIVE = "pytest tests/unit tests/fuzz", "pytest tests/image tests/live"
 
 
 def test_unit_tests_run_on_all_cpus_and_tests_of_engines_by_their_groups() -> None:
-    commands = check_commands(CheckOptions(require=("docker",), words=("-k", "slurm")))
-    assert list(commands)[-2:] == [UNIT, LIVE]
+    commands = list_test_commands(("docker",), ("-k", "slurm"))
+    assert list(commands) == [UNIT, LIVE]
     assert "--numprocesses=auto" in commands[UNIT].argv
     assert {"--numprocesses=auto", "--dist=loadscope"} <= set(commands[LIVE].argv)
     for name in (UNIT, LIVE):
@@ -19,8 +18,8 @@ def test_unit_tests_run_on_all_cpus_and_tests_of_engines_by_their_groups() -> No
 
 @pytest.mark.parametrize("word", ["tests/unit", "tests/unit/test_process.py::test_a_name"])
 def test_a_file_or_folder_is_the_whole_selection(word: str) -> None:
-    commands = check_commands(CheckOptions(words=(word,)))
-    assert UNIT not in commands
+    commands = list_test_commands((), (word,))
+    assert list(commands) == ["pytest"]
     assert commands["pytest"].argv[-2:] == ("pytest", word)
 
 
