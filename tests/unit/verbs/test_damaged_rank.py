@@ -76,9 +76,10 @@ def test_compare_fails_where_both_runs_lost_the_kernels_of_a_rank(without_kernel
     assert "error: the base run has no kernels on rank 1, though it launched some. " in done.stderr
 
 
-@pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])
-def test_compare_fails_on_a_damaged_rank(four: Path, damaged: Path, form: str) -> None:
-    for base, new in ((four, damaged), (damaged, four), (damaged, damaged)):
+def test_compare_fails_on_a_damaged_rank(four: Path, damaged: Path) -> None:
+    """It ends before a format is written, so one of several stands for all."""
+    pairs = ((four, damaged, "text"), (damaged, four, "json"), (damaged, damaged, "junit"))
+    for base, new, form in pairs:
         words = ("compare", f"--base={base}", f"--new={new}", f"--format={form}")
         done = invoke(*words, directory=four.parent)
         assert (done.returncode, done.stdout) == (6, "")
