@@ -67,19 +67,21 @@ def find_python(name: str) -> str | None:
     return None
 
 
-@pytest.fixture(scope="session", params=PYTHONS)
+@pytest.fixture(scope="session", params=["oldest", "newest"])
 def program(
     request: pytest.FixtureRequest,
     wheel: Path,
     tmp_path_factory: pytest.TempPathFactory,
     require: Callable[[str, object], None],
 ) -> Path:
-    """`gpu-profile` in a clean environment of one Python, with the locked requirements."""
-    python = find_python(request.param)
-    if not python:
-        pytest.skip(f"{request.param} is not on this machine")
+    """`gpu-profile` in a clean environment with the locked requirements, of the oldest and of the
+    newest Python of this machine. `.ci/pythons` runs the unit tests on those between, too."""
+    pythons = [path for name in PYTHONS if (path := find_python(name))]
+    if len(pythons) < 2 and (request.param == "oldest" or not pythons):
+        pytest.skip(f"this machine has {len(pythons)} of {', '.join(PYTHONS)}")
+    python = pythons[0] if request.param == "oldest" else pythons[-1]
     venv = tmp_path_factory.mktemp(request.param) / "venv"
-    made = process.run(make_command(str(python), "-m", "venv", str(venv)))
+    made = process.run(make_command(python, "-m", "venv", str(venv)))
     assert made.returncode == 0, made.said
     pip = (str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet")
     locked = ("--require-hashes", f"--requirement={ROOT / 'requirements.txt'}")
@@ -117,6 +119,11 @@ def test_another_program_s_settings_are_left_alone(installed: Installed) -> None
     assert installed.run("check").returncode == 2
 
 
+NEWEST = pytest.mark.parametrize("program", ["newest"], indirect=True)
+"""Jobs and images do not know which Python has started them."""
+
+
+@NEWEST
 def test_build_profile_and_answer(installed: Installed, built_image: None) -> None:
     built = installed.run("build", "--unlocked")
     assert built.returncode == 0, built.said[-2000:]
@@ -136,10 +143,11 @@ def test_build_profile_and_answer(installed: Installed, built_image: None) -> No
     assert (int(uid), folder) == (installed.work.stat().st_uid, str(installed.work))
     checks = installed.run("test", "--", "-k", "manifest or requirements")
     assert checks.returncode == 0, checks.said
-    # The first Python builds the image; the others have nothing to do.
+    # A run that was killed leaves the image.
     assert "`gpu-profile test` checks it" in built.stdout or "is up to date" in built.stdout
 
 
+@NEWEST
 def test_the_same_without_docker(installed: Installed, nsys: str) -> None:
     """`.venv` here is an environment of the user's own, in which the program runs."""
     python = installed.program.with_name("python")
