@@ -28,6 +28,10 @@ NO_CALL = -1
 SYNC_NAME = re.compile(
     r"cuda(Stream|Device|Event)Synchronize|cu(Stream|Ctx|Event)Synchronize|cudaThreadSynchronize"
 )
+ALLOCATION_NAME = re.compile(
+    r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister)(?!.*Async)"
+    r"|cuMem(Alloc|Free|HostAlloc|Create|Map|Unmap|SetAccess|Release)(?!.*Async)"
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, COPY, SYNC_NAME
+from gpu_profile.analysis.activity.activity import (
+    ALLOCATION_NAME,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    SYNC_NAME,
+)
 from gpu_profile.analysis.arrays.types import Flags, IntArray
-from gpu_profile.analysis.replay.rank.host_chain import ALLOCATION_NAME
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
 from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights

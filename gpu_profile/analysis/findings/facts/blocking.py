@@ -3,15 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.idle import blocking_calls
-from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.findings.facts.windows import Windows
+from gpu_profile.analysis.findings.facts.windows import list_host_windows
 from gpu_profile.analysis.host.blocking_names import name_blocking_calls
 
 
@@ -33,7 +30,7 @@ def sum_blocking_calls(activity: Activity) -> Mapping[str, BlockingTime]:
     """
     blocking = blocking_calls(activity)
     name, names = name_blocking_calls(activity)
-    windows = _list_host_windows(activity)
+    windows = list_host_windows(activity)
     times = {}
     for code in list_distinct(name):
         chosen = name == code
@@ -44,11 +41,3 @@ def sum_blocking_calls(activity: Activity) -> Mapping[str, BlockingTime]:
             copies=bool(blocking.copies[chosen].any()),
         )
     return times
-
-
-def _list_host_windows(activity: Activity) -> Windows:
-    """All of the host's calls first, then each step, until the host begins the next one."""
-    steps, calls = find_steps(activity), activity.calls
-    first, last = calls.start.min(initial=0), calls.end.max(initial=1)
-    ends = np.r_[steps.host_start[1:], steps.host_end[-1:]]
-    return Windows(np.r_[first, steps.host_start], np.r_[last, ends])

@@ -42,6 +42,14 @@ def list_windows(activity: Activity) -> Windows:
     return Windows(np.r_[first, steps.start], np.r_[last, steps.end])
 
 
+def list_host_windows(activity: Activity) -> Windows:
+    """All of the host's calls first, then each step, until the host begins the next one."""
+    steps, calls = find_steps(activity), activity.calls
+    first, last = calls.start.min(initial=0), calls.end.max(initial=1)
+    ends = np.r_[steps.host_start[1:], steps.host_end[-1:]]
+    return Windows(np.r_[first, steps.host_start], np.r_[last, ends])
+
+
 def is_in_steady_part(activity: Activity, time: IntArray) -> NDArray[np.bool_]:
     """A mask of the times (ns) in the first window of list_windows()."""
     first, last = steady_window(activity)

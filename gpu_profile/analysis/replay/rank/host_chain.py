@@ -1,21 +1,16 @@
 """The CUDA calls of a process's launching threads in the window, and how the threads take turns."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import SYNC_NAME, Activity
+from gpu_profile.analysis.activity.activity import ALLOCATION_NAME, SYNC_NAME, Activity
 from gpu_profile.analysis.activity.idle import LONG_GAP_NS, MOST_LONG_GAPS, find_least_stall
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.replay.rank.rank_graph import make_pairs
 from gpu_profile.analysis.replay.rank.window import Window
 
-ALLOCATION_NAME = re.compile(
-    r"cuda(Malloc|Free|HostAlloc|HostRegister|HostUnregister)(?!.*Async)"
-    r"|cuMem(Alloc|Free|HostAlloc|Create|Map|Unmap|SetAccess|Release)(?!.*Async)"
-)
 HANDOVER_NS = 5_000
 MOST_TURNS = 0.05
 """The part of calls that follow one of another thread. It is 0.1 to 2.4 % where autograd's thread

@@ -31,6 +31,7 @@ def test_rank_0_is_the_straggler_because_of_its_host(one_report: Diagnosis) -> N
     assert [(f.kind, f.ranks, f.cause) for f in one_report.findings] == [
         ("host_bound", (0,), "launch"),
         ("straggler", (0,), "host"),
+        ("no_tensor_cores", (0, 1, 2, 3), "fp32"),
     ]
 
 
@@ -48,7 +49,7 @@ def test_its_evidence_says_that_all_reduce_waits(one_report: Diagnosis) -> None:
 def test_the_late_ranks_idle_time_is_told_once(one_report: Diagnosis) -> None:
     """Of 8.7 ms that rank 0 idles in a step, the others wait for 4.1 ms; their hosts need 11.2 ms
     for 8.2 ms of work, so faster launches save the rest."""
-    host_bound, straggler = one_report.findings
+    host_bound, straggler, _ = one_report.findings
     assert host_bound.ms_per_step + straggler.ms_per_step == pytest.approx(8.68, abs=0.01)
     assert any("the straggler's delay" in line for line in host_bound.evidence)
     assert any("while its host issued work too slowly" in line for line in straggler.evidence)
@@ -61,9 +62,10 @@ def test_four_reports_have_no_straggler() -> None:
     assert [(f.kind, f.cause) for f in diagnosis.findings] == [
         ("host_bound", "launch"),
         ("idle", "data"),
+        ("no_tensor_cores", "fp32"),
         ("pageable_copy", "pageable"),
     ]
-    assert diagnosis.findings[0].ranks == diagnosis.findings[2].ranks == (0, 1, 2, 3)
+    assert diagnosis.findings[0].ranks == diagnosis.findings[3].ranks == (0, 1, 2, 3)
     assert any("comes last steadily" in note for note in diagnosis.unjudged)
 
 
@@ -77,7 +79,7 @@ def test_one_rank_of_four_says_what_it_cannot_judge() -> None:
 def test_findings_are_ordered_by_what_could_be_won() -> None:
     findings = of(*(f"rank{rank}" for rank in range(4))).findings
     gains = [finding.ms_per_step for finding in findings]
-    assert len(gains) == 3
+    assert len(gains) == 4
     assert gains == sorted(gains, reverse=True)
 
 
@@ -94,4 +96,4 @@ def test_the_text_is_complete(one_report: Diagnosis) -> None:
     text = one_report.to_text()
     assert text.startswith("1. host_bound on 0: launch, 4.")
     assert text.count("\n1. ") + text.count("\n2. ") == 1
-    assert one_report.to_table().column("Kind") == ("host_bound", "straggler")
+    assert one_report.to_table().column("Kind") == ("host_bound", "straggler", "no_tensor_cores")

@@ -1,0 +1,61 @@
+"""Memory allocated in each step, and matrix products in a format without tensor cores."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.findings.rules.no_tensor_cores import is_scalar
+from tests.unit.analysis.findings.test_causes import judged
+from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import Rank
+
+SCALAR = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_ffma_execute_kernel__5x_cublas"
+
+
+def free_and_allocate(rank: Rank) -> None:
+    """cudaFree waits for the GPU's 8 ms of work, and leaves it idle for 2 ms."""
+    rank.call("cudaFree_v3020", max(rank.free - rank.now, 0) / 1000 + 600)
+    rank.call("cudaMalloc_v3020", 1400)
+
+
+def test_allocations_in_each_step_are_named_with_their_idle_time(tmp_path: Path) -> None:
+    findings = judged(Training(ranks=1, after=free_and_allocate).record(), tmp_path)
+    (finding,) = [finding for finding in findings if finding.kind == "allocation"]
+    assert (finding.ranks, finding.cause) == ((0,), "calls")
+    # The mean leaves out what one of twelve steps idles above the others.
+    assert finding.ms_per_step == pytest.approx(2, abs=0.2)
+    assert any("cudaMalloc, 1.0 times a step" in line for line in finding.evidence)
+    assert any("cudaFree, 1.0 times a step" in line for line in finding.evidence)
+
+
+def test_allocations_at_the_start_are_no_finding(tmp_path: Path) -> None:
+    training = Training(ranks=1, before=free_and_allocate)
+    assert judged(training.record(), tmp_path) == ()
+
+
+def test_fp32_products_are_named_with_the_range_of_what_tensor_cores_gain(tmp_path: Path) -> None:
+    def product(rank: Rank) -> None:
+        rank.kernel(600, SCALAR)
+
+    training = Training(ranks=1, layers=10, layer=product)
+    (finding,) = judged(training.record(), tmp_path)
+    assert (finding.kind, finding.ranks, finding.cause) == ("no_tensor_cores", (0,), "fp32")
+    # 494.5 over 67 TFLOP/s is 7.4 times; 70 % of it is 5.2 times.
+    assert finding.ms_per_step == pytest.approx(6 * (1 - 1 / 5.17), rel=0.01)
+    assert any("3.00 ms a step if the products become 2 times" in e for e in finding.evidence)
+
+
+@pytest.mark.parametrize(
+    ("name", "scalar"),
+    [
+        (SCALAR, True),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(T1::Params)", True),
+        ("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_execute", False),
+        ("nvjet_sm90_tst_128x256_64x4_1x2_h_bz_coopA_TNT", False),
+        ("conv2d_c1_k1_nhwc_kernel<float>", False),
+        ("void at::native::conv_depthwise2d_forward_kernel<3, float>(int)", False),
+        ("void at::native::vectorized_elementwise_kernel<4, float>(int)", False),
+    ],
+)
+def test_scalar_products_are_told_by_their_names(name: str, scalar: bool) -> None:
+    assert is_scalar(name) == scalar
