@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Measure and record the programs of this folder on a machine with a GPU: record.sh OUT [PROGRAM...]
+#
+# OUT/NAME/turns.json: times of blocks with the cause and with its fix, without a profiler;
+# OUT/NAME/planted.sqlite: a recording with the cause. FIXED="NAME ..." records these fixed, too.
+# NSYS names the nsys, LEVEL the marks. NVLink multicast stays off: on a host whose GPUs others
+# share it can put them out of service.
+set -euo pipefail
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+out=${1:?usage: record.sh OUT [PROGRAM...]}
+shift
+readonly here out nsys=${NSYS:-nsys} level=${LEVEL:-steps}
+readonly agent=$here/../../Container-Root/agent/profile_ranks.py
+export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
+export HF_HUB_OFFLINE=1 XLA_PYTHON_CLIENT_PREALLOCATE=false TOKENIZERS_PARALLELISM=false
+
+readonly light=(--trace=cuda,nvtx --sample=none --cpuctxsw=none --cuda-event-trace=false
+  --cuda-graph-trace=graph:host-only --wait=primary)
+
+# command NAME MODE: the words that run a program, into `words`
+command_of() {
+  words=(python3 "$here/turns.py" "$1" "$2")
+  if [[ -f $here/programs/$1.cu ]]; then
+    [[ -x $out/$1/program ]] ||
+      nvcc -O2 -std=c++17 -arch=native -o "$out/$1/program" "$here/programs/$1.cu"
+    words=("$out/$1/program" "$2")
+  fi
+}
+
+# record NAME MODE
+record() {
+  command_of "$1" "$2"
+  timeout 90 python3 "$agent" --output="$out/$1/$2" --annotate="$level" --nsys="$nsys" "${light[@]}" \
+    -- "${words[@]}" >"$out/$1/$2.log" 2>&1 || echo "$1 $2: exit code $?; see $2.log" >&2
+  local report
+  for report in "$out/$1/$2"/*.nsys-rep; do
+    "$nsys" export --type=sqlite --include-blobs=true --force-overwrite=true \
+      --output="$out/$1/$2.sqlite" "$report" >>"$out/$1/$2.log" 2>&1
+  done
+}
+
+names=("$@")
+if ((${#names[@]} == 0)); then
+  for path in "$here"/programs/*; do
+    name=$(basename -- "${path%.*}")
+    [[ " parts turns lightning_or_pytorch __pycache__ " == *" $name "* ]] || names+=("$name")
+  done
+fi
+for name in "${names[@]}"; do
+  mkdir -p -- "$out/$name"
+  command_of "$name" turns
+  timeout 90 "${words[@]}" 2>"$out/$name/turns.log" | tail -n 1 >"$out/$name/turns.json" ||
+    echo "$name: exit code $?; see turns.log" >&2
+  record "$name" planted
+  [[ " ${FIXED:-} " != *" $name "* ]] || record "$name" fixed
+  printf '%5d s  %s  %s\n' "$SECONDS" "$name" "$(cat -- "$out/$name/turns.json")"
+done

@@ -1,0 +1,112 @@
+"""Run one program with its cause and with its fix in turns, or one of the two alone.
+
+    python3 bench/causes/turns.py NAME turns       prints the times of blocks as JSON
+    python3 bench/causes/turns.py NAME planted     runs with the cause, to be recorded
+    python3 bench/causes/turns.py NAME fixed       runs with the fix, to be recorded
+
+NAME is a module of programs/ with `run(turns)`, a loop `while turns.step(): ...` in which
+`turns.planted` says whether the cause is on.
+"""
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# The order cancels a drift of the machine's speed that is linear in time.
+BLOCKS = (True, False, False, True) * 2
+BLOCK_SECONDS = 0.6
+# Steps of a block before its clock starts: queues of the other variant's loaders run empty.
+SETTLE_STEPS = 6
+WARM_STEPS = 8
+LEAST_STEPS = 6
+RECORDED_STEPS = 40
+
+
+def _do_nothing() -> None:
+    pass
+
+
+@dataclass
+class Turns:
+    """The state of a program's loop.
+
+    `planted`: whether the cause is on in the present step. `blocks`: (planted, ms a step) of each
+    block that ended. `synchronize` waits for all work of the GPU.
+    """
+
+    mode: str
+    synchronize: Callable[[], None] = _do_nothing
+    planted: bool = True
+    blocks: list[tuple[bool, float]] = field(default_factory=list)
+    _schedule: list[tuple[bool, int, bool]] = field(default_factory=list)
+    _left: int = 0
+    _steps: int = 0
+    _timed: bool = False
+    _start: float = 0.0
+
+    def step(self) -> bool:
+        """Begin the next step; False when the program ends."""
+        if self._left == 0 and not self._next_part():
+            return False
+        self._left -= 1
+        return True
+
+    def _next_part(self) -> bool:
+        self._end_part()
+        if not self._schedule and not self._plan():
+            return False
+        self.planted, self._left, self._timed = self._schedule.pop(0)
+        self._steps = self._left
+        self._start = time.perf_counter()
+        return True
+
+    def _end_part(self) -> None:
+        self.synchronize()
+        if self._timed:
+            elapsed = time.perf_counter() - self._start
+            self.blocks.append((self.planted, 1000 * elapsed / self._steps))
+
+    def _plan(self) -> bool:
+        """Fill the schedule: first the warm-up, then, from its step times, the blocks."""
+        if self.mode != "turns":
+            planted = self.mode == "planted"
+            self._schedule = [(planted, WARM_STEPS, False), (planted, RECORDED_STEPS, True)]
+            return not self.blocks
+        if not self.blocks:
+            self._schedule = [(True, WARM_STEPS, False), (False, WARM_STEPS, False)]
+            self._schedule += [(True, WARM_STEPS, True), (False, WARM_STEPS, True)]
+            return True
+        if len(self.blocks) > 2:
+            return False
+        for planted in BLOCKS:
+            milliseconds = next(ms for was_planted, ms in self.blocks if was_planted == planted)
+            steps = max(LEAST_STEPS, round(1000 * BLOCK_SECONDS / milliseconds))
+            self._schedule += [(planted, SETTLE_STEPS, False), (planted, steps, True)]
+        return True
+
+    def as_json(self) -> str:
+        """The blocks without the two of the warm-up: {"planted": [ms], "fixed": [ms]}."""
+        blocks = self.blocks[2:] if self.mode == "turns" else self.blocks
+        return json.dumps(
+            {
+                "planted": [round(ms, 4) for planted, ms in blocks if planted],
+                "fixed": [round(ms, 4) for planted, ms in blocks if not planted],
+            }
+        )
+
+
+def main() -> None:
+    """Run the program that the command line names."""
+    name, mode = sys.argv[1:3]
+    sys.path.insert(0, str(Path(__file__).parent / "programs"))
+    turns = Turns(mode)
+    importlib.import_module(name).run(turns)
+    print(turns.as_json(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
