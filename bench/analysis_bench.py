@@ -51,16 +51,14 @@ with Database.open(sys.argv[1]) as database:
 """
 SEVERAL = """
 import sys
-from gpu_profile.analysis.multi_report.parallel import analyse_reports
+from gpu_profile.analysis.multi_report.parallel import collect_partials, merge_answers
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 if __name__ == "__main__":
     workers, names = int(sys.argv[1]), sys.argv[2].split(",")
-    analyse_reports(
-        [ReportSource(path) for path in sys.argv[3:]],
-        [{**ANALYSES, **OURS}[name] for name in names],
-        workers=workers,
-    )
+    sources = [ReportSource(path) for path in sys.argv[3:]]
+    analyses = [{**ANALYSES, **OURS}[name] for name in names]
+    merge_answers(sources, analyses, collect_partials(sources, analyses, workers=workers))
 """
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
@@ -17,6 +16,7 @@ from tests.generator.parallel import ParallelProgram, draw_parallel
 from tests.generator.parallel_run import simulate_parallel
 from tests.generator.program import Plant, Program, draw_program
 from tests.generator.simulate import KERNELS, Run, Truth, simulate
+from tests.reading import diagnose_reports
 
 Cause = tuple[str, str]  # a finding's kind and cause
 STEADY = 4  # the first step that counts: compiling and autotuning are over

@@ -22,7 +22,7 @@ from gpu_profile.analysis.activity.activity import (
 )
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
 from gpu_profile.analysis.activity.steps import find_steps, first_steady
-from gpu_profile.analysis.arrays.columns import is_among, list_distinct, search_sorted
+from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
@@ -108,7 +108,7 @@ def find_gaps(activity: Activity) -> Gaps:
 def _plain_gaps(activity: Activity) -> tuple[Intervals, IntArray, IntArray]:
     """The gaps, the operation after each, and the cause without regard to blocking calls."""
     gaps = _uncovered(activity.ops)
-    next_op = search_sorted(activity.ops.start, gaps.end, "left")
+    next_op = np.searchsorted(activity.ops.start, gaps.end, "left")
     return gaps, next_op, _classify_gaps(activity, gaps, next_op)
 
 
@@ -226,7 +226,7 @@ def _attribute_to_calls(
     """
     blamed = np.zeros(len(gaps.start), np.int64)
     blamer = np.zeros(len(gaps.start), np.int64)
-    last = search_sorted(calls.end, launched[late], "right") - 1
+    last = np.searchsorted(calls.end, launched[late], "right") - 1
     late, last = late[last >= 0], last[last >= 0]
     if not len(late):
         return blamed, blamer

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import list_distinct, search_sorted
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.nesting import list_changes, nest_intervals
 from gpu_profile.analysis.arrays.types import IntArray
@@ -208,7 +208,7 @@ def _open_at(ranges: Ranges, owner: int, time: IntArray) -> IntArray:
         # the first one is for times before the first change
         segments[owner] = edges, np.r_[NO_RANGE, np.append(rows, NO_RANGE)[inner]]
     begin, inner = segments[owner]
-    return inner[search_sorted(begin, time, "right")]
+    return inner[np.searchsorted(begin, time, "right")]
 
 
 @once_each

@@ -18,7 +18,6 @@ from gpu_profile.analysis.activity.step_ranges import (
     silent_since,
     tell_unfinished,
 )
-from gpu_profile.analysis.arrays.columns import search_sorted
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
 
@@ -202,7 +201,7 @@ def step_of(time: IntArray, start: IntArray, end: IntArray) -> IntArray:
     """The index of the step that each host time belongs to, or -1; a pause after a step belongs to
     it.
     """
-    place = search_sorted(start, time, "right") - 1
+    place = np.searchsorted(start, time, "right") - 1
     return np.where((place >= 0) & (time <= end[-1]), place, -1) if len(start) else place
 
 

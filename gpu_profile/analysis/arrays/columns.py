@@ -5,7 +5,7 @@ A table indexed by value takes O(n) where the range of values is small; a sort t
 
 from collections.abc import Iterable
 from functools import reduce
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ Integers = NDArray[np.integer[Any]]
 # values in a range this small use a table: 1 to 8 MB, less than a column of 10 million cells
 TABLE = 1_000_000
 FEW = 8
-STRETCH = 1 << 16  # keys that are merged at once: 2 MB of columns, about a processor's cache
 
 
 def list_distinct(column: IntArray) -> list[int]:
@@ -99,7 +98,7 @@ class Index:
         if not self._size or not len(keys):
             return np.full(len(keys), -1, np.int32)
         if not self._dense:
-            nearest = np.minimum(search_sorted(self._sorted, keys, "left"), self._size - 1)
+            nearest = np.minimum(np.searchsorted(self._sorted, keys), self._size - 1)
             place = nearest if self._order is None else self._order[nearest]
             return np.where(self._sorted[nearest] == keys, place, -1).astype(np.int32)
         shifted = keys - self._low
@@ -107,55 +106,6 @@ class Index:
             # Index -1 is the table's last cell, which holds -1: not there.
             shifted[(keys < self._low) | (keys > self._high)] = -1
         return self._table[shifted]
-
-
-def search_sorted(among: IntArray, keys: IntArray, side: Literal["left", "right"]) -> IntArray:
-    """np.searchsorted(among, keys, side), several times faster for many keys that mostly rise.
-
-    1.2 million launches take 12 ms among as many ends in place of 30, and 3 ms among 3,000 steps.
-    """
-    falls = np.count_nonzero(keys[1:] < keys[:-1])
-    if 8 * len(keys) < len(among) or 20 * falls > len(keys):
-        return np.searchsorted(among, keys, side)
-    places = np.empty(len(keys), np.int64)
-    for first in range(0, len(keys), STRETCH):
-        part = keys[first : first + STRETCH]
-        places[first : first + STRETCH] = _search_stretch(among, part, side)
-    return places
-
-
-def _search_stretch(among: IntArray, keys: IntArray, side: Literal["left", "right"]) -> IntArray:
-    if is_rising(keys):
-        return _search_rising(among, keys, side)
-    order = np.argsort(keys, kind="stable")  # takes time linear in the number of falls
-    places = np.empty(len(keys), np.int64)
-    places[order] = _search_rising(among, keys[order], side)
-    return places
-
-
-def _search_rising(among: IntArray, keys: IntArray, side: Literal["left", "right"]) -> IntArray:
-    """As search_sorted() for keys that rise: by a binary search for the fewer of both columns, or
-    by merging them.
-    """
-    low = int(np.searchsorted(among, keys[0], "left"))
-    high = int(np.searchsorted(among, keys[-1], "right"))
-    near = among[low:high]
-    if 8 * len(keys) < len(near):
-        return low + np.searchsorted(near, keys, side)
-    if 8 * len(near) < len(keys):
-        edges = np.searchsorted(keys, near, "left" if side == "right" else "right")
-        counts = np.diff(edges, prepend=0, append=len(keys))
-        return np.repeat(np.arange(low, high + 1), counts)
-    return low + _merge(near, keys, side)
-
-
-def _merge(among: IntArray, keys: IntArray, side: Literal["left", "right"]) -> IntArray:
-    """np.searchsorted(among, keys, side) for keys that rise, by a stable sort of both columns."""
-    if side == "left":  # of equal values the keys come first
-        merged = np.argsort(np.concatenate((keys, among)), kind="stable") < len(keys)
-    else:
-        merged = np.argsort(np.concatenate((among, keys)), kind="stable") >= len(among)
-    return np.flatnonzero(merged) - np.arange(len(keys))
 
 
 def is_rising(column: IntArray) -> bool:

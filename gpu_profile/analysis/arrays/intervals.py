@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_profile.analysis.arrays.columns import is_rising, search_sorted
+from gpu_profile.analysis.arrays.columns import is_rising
 from gpu_profile.analysis.arrays.types import IntArray
 
 
@@ -76,7 +76,7 @@ class Intervals:
         """Whether any of the set lies in each window: `within() > 0` in half the time."""
         if not len(self.start):
             return np.zeros(len(start), bool)
-        place = search_sorted(self.end, start, "right")
+        place = np.searchsorted(self.end, start, "right")
         last = len(self.start) - 1
         return (place <= last) & (self.start[np.minimum(place, last)] < end) & (start < end)
 

@@ -18,7 +18,6 @@ from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kernels
 from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.host.work import load_host_record
-from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.printable import name_program, printable
@@ -201,18 +200,6 @@ def _make_table(parts: Sequence[DiagnosedReport]) -> Table:
 
 
 FINDINGS = Analysis("findings", collect_report_facts, _make_table)
-
-
-def diagnose_reports(*databases: Database) -> Diagnosis:
-    """Diagnose the reports of one run in this process; finds out ranks and clocks first.
-
-    For tests and notebooks: the verbs read each report in a process of its own.
-    """
-    run = run_of([survey_report(database) for database in databases])
-    scopes = run.join([str(database.path) for database in databases])
-    pairs = zip(databases, scopes, strict=True)
-    parts = [collect_report_facts(database, scope) for database, scope in pairs]
-    return judge_run(parts, run.alignment.residual_ns or 0)
 
 
 def _unexplained(findings: Sequence[Finding]) -> list[Finding]:

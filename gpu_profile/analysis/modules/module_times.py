@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
 from gpu_profile.analysis.activity.idle import LATENCY, QUEUED, Gaps, find_gaps
 from gpu_profile.analysis.activity.steps import find_steps, first_steady
-from gpu_profile.analysis.arrays.columns import is_among, search_sorted
+from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.intervals import FOREVER
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.marks import FORWARD, Module, fold_module, load_marks
@@ -191,7 +191,7 @@ def is_steady_on_host(activity: Activity, time: IntArray) -> NDArray[np.bool_]:
 def _are_inside(time: IntArray, start: IntArray, end: IntArray) -> NDArray[np.bool_]:
     if not len(start):
         return np.ones(len(time), bool)
-    place = search_sorted(start, time, "right") - 1
+    place = np.searchsorted(start, time, "right") - 1
     return np.asarray((place >= 0) & (time < end[place]))
 
 

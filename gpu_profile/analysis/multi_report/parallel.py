@@ -37,25 +37,6 @@ class Analysed:
     refused: tuple[tuple[ReportSource, GpuProfileError], ...] = ()
 
 
-def analyse_reports(
-    sources: Sequence[ReportSource],
-    analyses: Sequence[Analysis],
-    *,
-    scheduler: str = "",
-    workers: int = 0,
-    tell: Tell = lambda line: None,
-) -> Analysed:
-    """Run every analysis over all reports, for tests, benchmarks and notebooks.
-
-    `scheduler`: the address of a Dask scheduler ("tcp://host:8786"); without one, local processes
-    are used, one for each core or `workers` of them. A report that cannot be read is in `refused`.
-    Raises the first such error if no report could be read, and ToolError if the cluster does not
-    answer.
-    """
-    answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
-    return merge_answers(sources, analyses, answers)
-
-
 def collect_partials(
     sources: Sequence[ReportSource],
     analyses: Sequence[Analysis],

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import NO_CALL, Activity
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.arrays.columns import list_distinct, search_sorted
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
@@ -65,8 +65,8 @@ def _compute_queue_depth(activity: Activity) -> IntArray:
     """The number of operations issued (with this one) and not finished at each launch."""
     order = np.argsort(activity.launched, kind="stable")  # launches and ends mostly rise
     launched = activity.launched[order]
-    rising = search_sorted(launched, launched, "right")
-    rising -= search_sorted(np.sort(activity.ops.end, kind="stable"), launched, "right")
+    rising = np.searchsorted(launched, launched, "right")
+    rising -= np.searchsorted(np.sort(activity.ops.end, kind="stable"), launched, "right")
     depth = np.empty_like(rising)
     depth[order] = rising
     return depth

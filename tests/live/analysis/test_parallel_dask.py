@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.multi_report.parallel import analyse_reports
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_kern_sum import CUDA_GPU_KERN_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from tests.invoked import invoke
+from tests.reading import analyse_reports
 
 pytestmark = pytest.mark.dask
 
@@ -132,11 +132,12 @@ def test_the_verbs_say_the_same_by_a_cluster(cluster: Cluster, tmp_path: Path) -
 
 SIXTY_FOUR = """
 import resource, sys
-from gpu_profile.analysis.multi_report.parallel import analyse_reports
+from gpu_profile.analysis.multi_report.parallel import collect_partials, merge_answers
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 count, analyses = int(sys.argv[2]), [ANALYSES["cuda_gpu_kern_sum"], OURS["step_sum"]]
-analyse_reports([ReportSource(sys.argv[1])] * count, analyses, workers=1)
+sources = [ReportSource(sys.argv[1])] * count
+merge_answers(sources, analyses, collect_partials(sources, analyses, workers=1))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -13,10 +13,11 @@ from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load import load_activities
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
+from gpu_profile.analysis.findings.diagnose import Diagnosis
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
+from tests.reading import diagnose_reports
 
 DATA = Path(__file__).parents[2] / "data" / "unprepared"
 TRAINING = (

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.steps import Steps, find_steps
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.modules.module_times import find_steady_kernels
 from gpu_profile.analysis.store.database import Database
+from tests.reading import diagnose_reports
 from tests.unit.analysis.activity.test_steps import first
 from tests.unit.analysis.synthetic import Rank, ranks_of
 

@@ -7,10 +7,10 @@ import pytest
 from gpu_profile.analysis.activity.load import load_activities
 from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
 from gpu_profile.analysis.activity.states import rank_states
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.findings.overview import StartUpFacts
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
+from tests.reading import diagnose_reports
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.arrays.periods import find_period, find_rare, find_single
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.store.database import Database
+from tests.reading import diagnose_reports
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank, Recording
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.findings import diagnose
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
+from gpu_profile.analysis.findings.diagnose import Diagnosis
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
+from tests.reading import diagnose_reports
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 

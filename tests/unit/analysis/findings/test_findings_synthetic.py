@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
+from gpu_profile.analysis.findings.diagnose import Diagnosis
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.store.database import Database
+from tests.reading import diagnose_reports
 from tests.unit.analysis.scenarios import Training, nothing
 from tests.unit.analysis.synthetic import Rank
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
+from gpu_profile.analysis.findings.diagnose import Diagnosis
 from gpu_profile.analysis.our_tables.comm_sum import COMM_SUM
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.table import Table
+from tests.reading import diagnose_reports
 from tests.unit.analysis.nccl_synthetic import experts, pipeline, ring, tensor_and_data
 from tests.unit.analysis.synthetic import Recording
 

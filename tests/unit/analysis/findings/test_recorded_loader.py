@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis, diagnose_reports
+from gpu_profile.analysis.findings.diagnose import Diagnosis
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.by_name import OURS
+from tests.reading import diagnose_reports
 
 REPORT = Path(__file__).parents[3] / "data" / "h200-loader" / "rank0.sqlite.gz"
 

@@ -6,11 +6,11 @@ import pytest
 
 from gpu_profile.analysis.compare.compare import compare_samples
 from gpu_profile.analysis.compare.samples import Metric, RankSamples, samples_of
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import OURS
 from gpu_profile.errors import ReportError
+from tests.reading import diagnose_reports
 from tests.unit.analysis.synthetic import Rank, all_reduce, ranks_of
 
 LAYERS, STEPS = 4, 8

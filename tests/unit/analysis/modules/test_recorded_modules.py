@@ -15,7 +15,6 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import COMPUTE
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.modules.module_kernels import list_module_kernels
 from gpu_profile.analysis.modules.module_times import RankModules, measure_modules
 from gpu_profile.analysis.modules.owners import find_op_owners
@@ -23,6 +22,7 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import OURS
 from gpu_profile.table import Cell
+from tests.reading import diagnose_reports
 
 DATA = Path(__file__).parents[3] / "data" / "annotated"
 

@@ -11,13 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpu_profile.analysis.multi_report.parallel import Analysed, analyse_reports, collect_partials
+from gpu_profile.analysis.multi_report.parallel import Analysed, collect_partials
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import ReportError, ToolError
 from gpu_profile.table import Column, Table
+from tests.reading import analyse_reports
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
 FOUR = [ReportSource(str(DATA / f"rank{rank}.sqlite.gz")) for rank in range(4)]

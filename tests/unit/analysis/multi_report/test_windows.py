@@ -6,10 +6,10 @@ import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.steps import find_steps, host_steps
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.multi_report.ranks import split_window
 from gpu_profile.analysis.multi_report.survey import ReportSet, run_of, survey_report
 from gpu_profile.analysis.store.database import Database
+from tests.reading import diagnose_reports
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.activity.load import load_activities
-from gpu_profile.analysis.findings.diagnose import collect_report_facts, diagnose_reports, judge_run
+from gpu_profile.analysis.findings.diagnose import collect_report_facts, judge_run
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import OURS
+from tests.reading import diagnose_reports
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank, Recording, ranks_of
 

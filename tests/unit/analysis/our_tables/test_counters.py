@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.by_name import OURS
 from gpu_profile.table import Table
+from tests.reading import diagnose_reports
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank, Recording, add_cpu_sample, add_metrics
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
-from gpu_profile.analysis.multi_report.parallel import analyse_reports
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
@@ -16,6 +14,7 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import GRAPH, KERNEL, MEMCPY, NVTX, RUNTIME
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.table_formats import to_csv
+from tests.reading import analyse_reports, diagnose_reports
 from tests.unit.analysis.make import Rows, make_report, process, thread
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"

@@ -9,11 +9,11 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import KERNEL, NVTX
 from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.errors import ReportError
+from tests.reading import diagnose_reports
 
 RECORDED = Path(__file__).parents[3] / "data" / "h200x4-ddp" / "rank1.sqlite.gz"
 

@@ -6,7 +6,6 @@ import pytest
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.findings.diagnose import diagnose_reports
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.comm_kernels import (
@@ -15,6 +14,7 @@ from gpu_profile.analysis.tables.comm_kernels import (
     function_name,
     looks_like_communication,
 )
+from tests.reading import diagnose_reports
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
 

@@ -1,0 +1,36 @@
+"""Read reports and judge them in this process, as the verbs do with a process for each report."""
+
+from collections.abc import Sequence
+
+from gpu_profile.analysis.findings.diagnose import Diagnosis, collect_report_facts, judge_run
+from gpu_profile.analysis.multi_report.parallel import (
+    Analysed,
+    collect_partials,
+    merge_answers,
+)
+from gpu_profile.analysis.multi_report.survey import run_of, survey_report
+from gpu_profile.analysis.multi_report.work import ReportSource, Tell
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Analysis
+
+
+def diagnose_reports(*databases: Database) -> Diagnosis:
+    """Diagnose the reports of one run; finds out ranks and clocks first."""
+    run = run_of([survey_report(database) for database in databases])
+    scopes = run.join([str(database.path) for database in databases])
+    pairs = zip(databases, scopes, strict=True)
+    parts = [collect_report_facts(database, scope) for database, scope in pairs]
+    return judge_run(parts, run.alignment.residual_ns or 0)
+
+
+def analyse_reports(
+    sources: Sequence[ReportSource],
+    analyses: Sequence[Analysis],
+    *,
+    scheduler: str = "",
+    workers: int = 0,
+    tell: Tell = lambda line: None,
+) -> Analysed:
+    """The tables of all reports, by collect_partials() and merge_answers()."""
+    answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
+    return merge_answers(sources, analyses, answers)
