@@ -1,16 +1,36 @@
-"""Run one export of a report."""
+"""Export a report to SQLite, by the launcher's nsys or by one of this machine."""
 
 import shutil
 from pathlib import Path
 
-from gpu_profile import process
+from gpu_profile import files, process
 from gpu_profile.command import Command, Result
 from gpu_profile.errors import ReportError
+from gpu_profile.launcher import Launcher
+from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.export import without_blobs
 from gpu_profile.runs.report_files import is_whole_export
+from gpu_profile.runs.reports import Report
 
 _FULL = ("No space left on device", "disk is full", "Disk quota exceeded")
 _LEAST_FREE = 1 << 20  # less free space than 1 MiB counts as a full disk
+
+
+def export_fetched(launcher: Launcher, job_id: str, report: Report, nsys: str) -> None:
+    """Export a report to SQLite beside it, by rename. An incomplete export is made again.
+
+    `nsys` is that of this machine, for exports that the launcher cannot make.
+    """
+    if is_whole_export(report.sqlite):
+        return
+    with files.new_folder(report.path.parent) as folder:
+        output = folder / report.sqlite.name
+        export = launcher.export(job_id, report.path, output)
+        if export is None:
+            local = require_local_nsys(report.path, nsys)
+            export = nsys_export.export_command((local,), report.path, output)
+        check_export(report.path, output, run_export(export))
+        files.adopt(output, report.sqlite)
 
 
 def run_export(export: Command) -> Result:

@@ -4,18 +4,24 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gpu_profile import files
+from gpu_profile import files, process
 from gpu_profile.analysis.store import temporary
-from gpu_profile.errors import EngineAwayError, SettingsError
-from gpu_profile.launcher import JobState, JobStatus
+from gpu_profile.errors import EngineAwayError, JobError, SettingsError
+from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.progress import Progress
 from gpu_profile.runs import job_note, record
 from gpu_profile.runs.job_note import JobNote
+from gpu_profile.runs.outcome import format_phase
+from gpu_profile.runs.output_log import OutputLog, last_line
 from gpu_profile.runs.record import RunRecord
 
+# Pauses between two status queries: before the job runs, while it runs, and in long runs. The end
+# of its log mostly shows the end of the job at once. A query takes CPU time from a job on this
+# machine.
+_STARTING_S, _RUNNING_S, _LONG_S = 0.2, 1.0, 2.0
 _UNFINISHED = ("submitting", "running", "fetching")
 
 
@@ -79,6 +85,37 @@ class Absence:
             lasting = f", for {status.patience_s:g} s now" if status.patience_s else ""
             what = f"{self._run.handle} may run on: {reason}{lasting}"
             raise EngineAwayError(what, f"`invoke fetch --job {self._run.id}` goes on")
+
+
+def watch_job(
+    launcher: Launcher,
+    job_id: str,
+    run: RunRecord,
+    log: OutputLog,
+    progress: Progress,
+    until: float,
+) -> JobStatus:
+    """Return the state in which the job ended. Its output goes to the log while it runs.
+
+    `until` is a time of time.monotonic(). Raises JobError if the job has not ended by then.
+    """
+    started, absence = time.monotonic(), Absence(run)
+    with contextlib.ExitStack() as follow:
+        pause: Callable[[float], None] = time.sleep
+        following = False
+        while time.monotonic() < until:
+            status = process.drive(launcher.status(job_id))
+            absence.check(status)
+            if status.state.finished:
+                return status
+            if status.state is JobState.RUNNING and not following:
+                logs = launcher.logs(job_id, follow=True)
+                pause = follow.enter_context(log.copy_in_background(logs))
+                following = True
+            progress.show(format_phase(status), last_line(log.path))
+            shortest = _RUNNING_S if following else _STARTING_S
+            pause(min(max((time.monotonic() - started) / 30, shortest), _LONG_S))
+    raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
 
 
 def tell_left(report_dir: Path) -> None:

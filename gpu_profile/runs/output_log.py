@@ -1,15 +1,16 @@
 """Write output.log, a job's complete output, and find its last line."""
 
 import contextlib
+import functools
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from gpu_profile import files, process, redact
-from gpu_profile.command import Result
+from gpu_profile import files, process, program_output, redact
+from gpu_profile.command import Command, Result
 from gpu_profile.errors import EngineAwayError, GpuProfileError, ReportError
 from gpu_profile.launcher import Launcher
 from gpu_profile.printable import remove_controls
@@ -33,6 +34,40 @@ _STARTER = re.compile(
 start has no own lines: then the message of pyxis counts as one."""
 
 
+class OutputLog:
+    """The file output.log of a run, which shows no credentials.
+
+    `list_secrets` returns them: it is called when there is output, as it may ask the engine.
+    """
+
+    def __init__(self, path: Path, list_secrets: Callable[[], tuple[str, ...]]) -> None:
+        self.path = path
+        self._list_secrets = list_secrets
+
+    def copy_in_background(
+        self, command: Command
+    ) -> contextlib.AbstractContextManager[Callable[[float], None]]:
+        """Copy a program's output to the file while the body runs (program_output.in_background).
+
+        Removes the file unless it is a regular one: a job can write to its run directory, so it may
+        have left a link or a FIFO there.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(self.path.lstat().st_mode):
+                self.path.unlink()
+        copy = functools.partial(copy_redacted, secrets=self._list_secrets())
+        return program_output.in_background(command, self.path, copy)
+
+    def complete(self, result: Result) -> None:
+        """Write the followed output or the job's own log, whichever is longer."""
+        followed = _followed(self.path)
+        logged = result.stdout + result.stderr if result.returncode == 0 else ""
+        if logged.startswith("No resources found"):  # kubectl: the pods never existed
+            logged = ""
+        texts = (redact.without(text, self._list_secrets()) for text in (followed, logged))
+        files.write_atomically(self.path, max(texts, key=len))
+
+
 def find_secrets(launcher: Launcher, job_id: str, progress: Progress) -> tuple[str, ...]:
     """Return the credentials among the variables of a job that another process submitted.
 
@@ -45,26 +80,6 @@ def find_secrets(launcher: Launcher, job_id: str, progress: Progress) -> tuple[s
     except GpuProfileError as error:
         progress.say(f"values of --env may stand in the job's output: {error}")
         return ()
-
-
-def complete_log(log: Path, result: Result, secrets: Sequence[str] = ()) -> None:
-    """Write the followed output or the job's own log, whichever is longer, without credentials."""
-    followed = _followed(log)
-    logged = result.stdout + result.stderr if result.returncode == 0 else ""
-    if logged.startswith("No resources found"):  # kubectl prints this if the pods never existed
-        logged = ""
-    texts = (redact.without(text, secrets) for text in (followed, logged))
-    files.write_atomically(log, max(texts, key=len))
-
-
-def make_way(log: Path) -> None:
-    """Remove output.log unless it is a regular file.
-
-    A job can write to its run directory, so it may have left a link or a FIFO there.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(log.lstat().st_mode):
-            log.unlink()
 
 
 def _followed(log: Path) -> str:

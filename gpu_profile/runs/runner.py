@@ -2,14 +2,13 @@
 
 import contextlib
 import dataclasses
-import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from gpu_profile import errors, files, process, program_output, redact, signals
+from gpu_profile import errors, files, process, redact, signals
 from gpu_profile.errors import (
     EngineAwayError,
     GpuProfileError,
@@ -22,31 +21,23 @@ from gpu_profile.errors import (
 )
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
-from gpu_profile.nsys import export as nsys_export
 from gpu_profile.progress import Progress
 from gpu_profile.runs import job_note, output_log, record
 from gpu_profile.runs import reports as report
-from gpu_profile.runs.export_report import check_export, require_local_nsys, run_export
-from gpu_profile.runs.follower import Absence, Follower
+from gpu_profile.runs.export_report import export_fetched
+from gpu_profile.runs.follower import Follower, watch_job
 from gpu_profile.runs.outcome import (
     STOPPED,
     find_trouble,
-    format_phase,
     make_abandoned_error,
     make_job_failure,
     make_record,
     predict_handle,
 )
-from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
-from gpu_profile.runs.report_files import is_whole_export
-from gpu_profile.runs.reports import Report
+from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 
 # nsys may work 3600 s on a long recording. A second Ctrl-C leaves at once.
 _STOP_S = 3900.0
-# Pauses between two status queries: before the job runs, while it runs, and in long runs. The end
-# of its log mostly shows the end of the job at once. A query takes CPU time from a job on this
-# machine.
-_STARTING_S, _RUNNING_S, _LONG_S = 0.2, 1.0, 2.0
 
 
 @dataclass
@@ -188,31 +179,9 @@ class Runner:
 
     def _wait(self, job_id: str, run: RunRecord, until: float = float("inf")) -> JobStatus:
         """Follow the job to its end and write its output to output.log."""
-        started = time.monotonic()
-        log = self.directory / OUTPUT_FILE
-        absence = Absence(run)
-        with contextlib.ExitStack() as follow:
-            pause: Callable[[float], None] = time.sleep
-            following = False
-            while time.monotonic() < until:
-                status = process.drive(self.launcher.status(job_id))
-                absence.check(status)
-                if status.state.finished:
-                    break
-                if status.state is JobState.RUNNING and not following:
-                    output_log.make_way(log)
-                    logs = self.launcher.logs(job_id, follow=True)
-                    secrets = self._list_secrets(job_id)
-                    copy = functools.partial(output_log.copy_redacted, secrets=secrets)
-                    pause = follow.enter_context(program_output.in_background(logs, log, copy))
-                    following = True
-                self.progress.show(format_phase(status), output_log.last_line(log))
-                shortest = _RUNNING_S if following else _STARTING_S
-                pause(min(max((time.monotonic() - started) / 30, shortest), _LONG_S))
-            else:
-                raise JobError(f"{run.handle} did not end", "`invoke stop --job` tries again")
-        log_result = process.run(self.launcher.logs(job_id, follow=False))
-        output_log.complete_log(log, log_result, self._list_secrets(job_id))
+        log = output_log.OutputLog(self.directory / OUTPUT_FILE, lambda: self._list_secrets(job_id))
+        status = watch_job(self.launcher, job_id, run, log, self.progress, until)
+        log.complete(process.run(self.launcher.logs(job_id, follow=False)))
         return status
 
     def _list_secrets(self, job_id: str) -> tuple[str, ...]:
@@ -234,30 +203,14 @@ class Runner:
         facts, trouble = [], None
         for fetched_report in reports:
             try:
-                facts.append(self._facts(job_id, fetched_report))
+                export_fetched(self.launcher, job_id, fetched_report, self.nsys)
+                facts.append(report.summarise_report(fetched_report))
             except ReportError as error:
                 trouble = trouble or error
         run = self._save(run, reports=tuple(facts))
         if trouble is None:
             trouble = find_trouble(run, reports, kinds, self.directory)
         return run, trouble
-
-    def _facts(self, job_id: str, fetched_report: Report) -> ReportSummary:
-        self._export(job_id, fetched_report)
-        return report.summarise_report(fetched_report)
-
-    def _export(self, job_id: str, fetched_report: Report) -> None:
-        """Export a report to SQLite beside it, by rename. An incomplete export is made again."""
-        if is_whole_export(fetched_report.sqlite):
-            return
-        with files.new_folder(self.directory) as folder:
-            output = folder / fetched_report.sqlite.name
-            export = self.launcher.export(job_id, fetched_report.path, output)
-            if export is None:
-                nsys = require_local_nsys(fetched_report.path, self.nsys)
-                export = nsys_export.export_command((nsys,), fetched_report.path, output)
-            check_export(fetched_report.path, output, run_export(export))
-            files.adopt(output, fetched_report.sqlite)
 
     def _seconds(self, run: RunRecord, phase: str) -> dict[str, float]:
         """Return the durations of the phases so far, including the one that just ended."""

@@ -6,6 +6,7 @@ import pytest
 
 from gpu_profile.command import Result
 from gpu_profile.runs import output_log
+from gpu_profile.runs.output_log import OutputLog
 
 FAILED = """\
 {"step": 1, "step_ms": 10.2}
@@ -67,12 +68,12 @@ def test_no_output_yet(tmp_path: Path) -> None:
 def test_the_longer_of_both_is_kept_without_credentials(tmp_path: Path) -> None:
     log = tmp_path / "output.log"
     log.write_text("followed\n")
-    output_log.complete_log(
-        log, Result(returncode=0, stdout="followed\nhttps://me:abcdef@proxy.example/\n")
+    OutputLog(log, tuple).complete(
+        Result(returncode=0, stdout="followed\nhttps://me:abcdef@proxy.example/\n")
     )
     assert log.read_text().startswith("followed\nhttps://")
     assert "abcdef" not in log.read_text()
-    output_log.complete_log(log, Result(returncode=1, stdout="x" * 100))
+    OutputLog(log, tuple).complete(Result(returncode=1, stdout="x" * 100))
     assert "xxx" not in log.read_text()
 
 
@@ -81,5 +82,7 @@ def test_the_kept_log_is_the_followed_one_though_hidden_values_made_it_shorter(
 ) -> None:
     log = tmp_path / "output.log"
     log.write_text("b ***\na\n")
-    output_log.complete_log(log, Result(returncode=0, stdout="a\nb hunter2xyz\n"), ("hunter2xyz",))
+    OutputLog(log, lambda: ("hunter2xyz",)).complete(
+        Result(returncode=0, stdout="a\nb hunter2xyz\n")
+    )
     assert log.read_text() == "b ***\na\n"
