@@ -17,6 +17,8 @@ _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
 _SIDE_BY_SIDE = ("--numprocesses=auto", "--dist=loadscope", "--no-loadscope-reorder")
 """For pytest-xdist. tests/live/conftest.py says in how many processes live tests run, and which of
 them run one after the other."""
+_LIVE_PROGRAMS = ("chromium", "docker", "kubectl", "nsys", "sbatch", "sshd")
+"""Without one of them nearly all live tests are skipped, and to collect them takes 3 s."""
 _NOTHING_SELECTED = 5
 """pytest's exit code if its words select no test."""
 
@@ -30,14 +32,10 @@ def check(options: CheckOptions) -> None:
     beside = checks_beside()
     with ThreadPoolExecutor(len(beside)) as pool:
         pending = {name: pool.submit(_run_timed, command) for name, command in beside.items()}
-        for name, command in list_test_commands(options.require, options.words).items():
-            codes[name] = _run_here(name, command)
+        tests = list_test_commands(options.require, options.words, live=has_live_parts())
+        codes |= {name: _run_here(name, command) for name, command in tests.items()}
         for name, outcome in pending.items():
-            result, seconds = outcome.result()
-            codes[name] = result.returncode
-            print(
-                f"== {name}: {seconds:.0f} s\n{result.stdout}{result.stderr}".rstrip(), flush=True
-            )
+            codes[name] = _print_outcome(name, *outcome.result())
     if failed := failed_checks(codes):
         raise GateError(f"{' and '.join(failed)} failed", "The reasons are above")
 
@@ -69,21 +67,30 @@ def checks_beside() -> dict[str, Command]:
     }
 
 
-def list_test_commands(required: Sequence[str], words: Sequence[str]) -> dict[str, Command]:
+def has_live_parts() -> bool:
+    """Return whether a program that live tests drive is on this machine."""
+    return any(find_program(program) for program in _LIVE_PROGRAMS)
+
+
+def list_test_commands(
+    required: Sequence[str], words: Sequence[str], *, live: bool
+) -> dict[str, Command]:
     """Return the unit tests on all CPUs, then the tests of engines and clusters side by side.
 
-    Words that name a file or folder choose the tests themselves: one serial run.
+    The latter run where `live` says that there is one, or where one is required. Words that name a
+    file or folder choose the tests themselves: one serial run.
     """
     tail = (*(f"--require={part}" for part in required), *words)
     if any(Path(word.partition("::")[0]).exists() for word in words if not word.startswith("-")):
         return {"pytest": _make_pytest(*tail)}
     parallel = ("--numprocesses=auto", "--dist=worksteal")
-    return {
-        "pytest tests/unit tests/fuzz": _make_pytest("tests/unit", "tests/fuzz", *parallel, *tail),
-        "pytest tests/image tests/live": _make_pytest(
-            "tests/image", "tests/live", *_SIDE_BY_SIDE, *tail
-        ),
+    commands = {
+        "pytest tests/unit tests/fuzz": _make_pytest("tests/unit", "tests/fuzz", *parallel, *tail)
     }
+    if live or required:
+        name = "pytest tests/image tests/live"
+        commands[name] = _make_pytest("tests/image", "tests/live", *_SIDE_BY_SIDE, *tail)
+    return commands
 
 
 def _make_pytest(*words: str) -> Command:

@@ -8,7 +8,7 @@ UNIT, LIVE = "pytest tests/unit tests/fuzz", "pytest tests/image tests/live"
 
 
 def test_unit_tests_run_on_all_cpus_and_tests_of_engines_by_their_groups() -> None:
-    commands = list_test_commands(("docker",), ("-k", "slurm"))
+    commands = list_test_commands(("docker",), ("-k", "slurm"), live=False)
     assert list(commands) == [UNIT, LIVE]
     assert "--numprocesses=auto" in commands[UNIT].argv
     assert {"--numprocesses=auto", "--dist=loadscope"} <= set(commands[LIVE].argv)
@@ -16,9 +16,14 @@ def test_unit_tests_run_on_all_cpus_and_tests_of_engines_by_their_groups() -> No
         assert commands[name].argv[-3:] == ("--require=docker", "-k", "slurm")
 
 
+def test_tests_of_engines_run_where_an_engine_is() -> None:
+    assert list(list_test_commands((), (), live=False)) == [UNIT]
+    assert list(list_test_commands((), (), live=True)) == [UNIT, LIVE]
+
+
 @pytest.mark.parametrize("word", ["tests/unit", "tests/unit/test_process.py::test_a_name"])
 def test_a_file_or_folder_is_the_whole_selection(word: str) -> None:
-    commands = list_test_commands((), (word,))
+    commands = list_test_commands((), (word,), live=True)
     assert list(commands) == ["pytest"]
     assert commands["pytest"].argv[-2:] == ("pytest", word)
 
