@@ -10,8 +10,12 @@ from gpu_profile.settings.places import ROOT
 
 CONSOLE = (sys.executable, "-c", "from gpu_profile.cli.start import main; main()")
 START = (sys.executable, "-m", "gpu_profile.cli.start")
-COMMANDS = pytest.mark.parametrize("command", [CONSOLE, START], ids=["console", "inv"])
-WORDS = pytest.mark.parametrize("words", [("--list",), ("profile", "--help"), ("config",)], ids=str)
+COMMANDS = pytest.mark.parametrize(
+    "words",
+    [(*CONSOLE, "--list"), (*CONSOLE, "config"), (*START, "profile", "--help"), (*START, "config")],
+    ids=["console-list", "console-config", "inv-help", "inv-config"],
+)
+"""Invoke writes the list and the help, and our verbs write through Python's own stream."""
 
 
 def run_into(output: int, words: tuple[str, ...]) -> tuple[int, list[str]]:
@@ -24,11 +28,10 @@ def run_into(output: int, words: tuple[str, ...]) -> tuple[int, list[str]]:
 
 
 @COMMANDS
-@WORDS
-def test_a_reader_that_ends_early(command: tuple[str, ...], words: tuple[str, ...]) -> None:
+def test_a_reader_that_ends_early(words: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    assert run_into(writer, (*command, *words)) == (0, [])
+    assert run_into(writer, words) == (0, [])
     os.close(writer)
 
 
@@ -41,10 +44,9 @@ def test_the_exit_code_stays_without_a_reader() -> None:
 
 
 @COMMANDS
-@WORDS
-def test_output_without_room(command: tuple[str, ...], words: tuple[str, ...]) -> None:
+def test_output_without_room(words: tuple[str, ...]) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
-    code, (line,) = run_into(full, (*command, *words))
+    code, (line,) = run_into(full, words)
     assert (code, "No space left on device. Make room" in line) == (3, True)
     os.close(full)
 
@@ -66,7 +68,6 @@ def test_what_the_output_s_encoding_lacks_is_escaped() -> None:
 
 
 @COMMANDS
-@WORDS
-def test_no_output_at_all(command: tuple[str, ...], words: tuple[str, ...]) -> None:
+def test_no_output_at_all(words: tuple[str, ...]) -> None:
     shell = ("sh", "-c", '"$@" >&-', "sh")
-    assert run_into(subprocess.DEVNULL, (*shell, *command, *words)) == (0, [])
+    assert run_into(subprocess.DEVNULL, (*shell, *words)) == (0, [])
