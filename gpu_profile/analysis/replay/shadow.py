@@ -1,0 +1,77 @@
+"""The program without the profiler: host delays, scaled until the replay gives the step of a run,
+or of steps, that were not recorded.
+
+nsys and the marks make the host slower, call by call, and the GPU hardly at all. On an H100 (nsys
+2025.3.1, marks of steps) one factor of 0.50 to 0.79 explains the step of each of nine programs that
+the host limits, and what their fixes gain is then predicted for these programs, not for the
+recorded ones.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.replay.changes import find_edges
+from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
+from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.weights import Weights
+
+LEAST_FACTOR = 0.2
+"""Less of the recorded host time is not the profiler's doing: the two programs differ."""
+ALIKE = 0.02
+"""Steps that differ by less are equal: a step differs by as much from run to run."""
+ROUNDS = 8
+"""Of bisection: the factor is then within 0.3 % of the host's time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shadow:
+    """`factor`: of the recorded host delays, what is left without the profiler. `step_ms`: the step
+    of the unchanged replay with that factor. `weights` are those of that replay.
+    """
+
+    factor: float
+    step_ms: float
+    weights: Weights
+
+
+def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
+    """Scale the host's delays so that the unchanged replay gives a step of `control_ms`.
+
+    The factor is the largest that does. It is 1 where the recorded step is as short as the control,
+    and where the GPU alone makes it longer: then no factor reaches the control.
+    """
+    graph, weights = replay.graph, Weights.of(replay.graph)
+    least = scale_host(graph, weights, LEAST_FACTOR)
+    target = (1 + ALIKE) * max(control_ms, replay.predict_step(least))
+    if replay.step_ms <= target:
+        return Shadow(1.0, replay.step_ms, weights)
+    low, high = LEAST_FACTOR, 1.0
+    target = max(control_ms, target - ALIKE * control_ms)
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        if replay.predict_step(scale_host(graph, weights, middle)) > target:
+            high = middle
+        else:
+            low = middle
+    scaled = scale_host(graph, weights, low)
+    return Shadow(low, replay.predict_step(scaled), scaled)
+
+
+def scale_host(graph: RunGraph, weights: Weights, factor: float) -> Weights:
+    """Multiply the host's own time by `factor`: that in calls, and between calls without pauses.
+
+    Pauses are work that the profiler does not see, such as loading data, so it does not slow them.
+    """
+    calls, nodes = graph.calls, graph.nodes
+    moves = graph.has_source
+    delay = weights.delay.copy()
+    begins = moves[nodes.call_start]
+    starts, silent = nodes.call_start[begins], calls.silent[begins]
+    work = np.maximum(delay[starts] - silent, 0)
+    delay[starts] -= work - np.rint(factor * work).astype(np.int64)
+    ends = nodes.call_end[~calls.waits & moves[nodes.call_end]]
+    delay[ends] = np.rint(factor * delay[ends]).astype(np.int64)
+    edges = find_edges(graph, nodes.call_end, Edge.CALL)
+    lag = np.rint(factor * weights.lag[edges]).astype(np.int64)
+    return weights.with_delay(np.arange(len(delay)), delay).with_lag(edges, lag)

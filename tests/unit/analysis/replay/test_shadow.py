@@ -1,0 +1,52 @@
+"""Host delays scaled to the step of a run that was not recorded; times are counted by hand."""
+
+import pytest
+
+from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
+from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow import Shadow, subtract_profiler
+from gpu_profile.analysis.replay.step_times import SelfTest
+from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
+from tests.unit.analysis.replay.test_simulate import make_late_host
+
+
+def make_busy_host(kernel_ns: int) -> RankGraph:
+    """Each step: 30 us of host work, a launch of 10 us, and a kernel of `kernel_ns` behind it."""
+    calls, ops, now, free = list[Call](), list[Op](), 0, 0
+    for step in range(8):
+        calls.append(Call(now + 30_000, now + 40_000, step))
+        start = max(now + 41_000, free + 1_000)
+        free = start + kernel_ns
+        ops.append(Op(start, free, step, step))
+        now += 40_000
+    return make_rank(calls, ops)
+
+
+def subtract(rank: RankGraph, control_us: float) -> Shadow:
+    return subtract_profiler(Replay(join(rank), SelfTest(0.0)), control_us / 1e3)
+
+
+@pytest.mark.parametrize("control_us", [36, 30, 20])
+def test_a_host_that_limits_the_step_is_scaled_to_the_control(control_us: float) -> None:
+    shadow = subtract(make_busy_host(5_000), control_us)
+    assert shadow.factor == pytest.approx(control_us / 40, abs=0.01)
+    assert shadow.step_ms == pytest.approx(control_us / 1e3, rel=0.01)
+
+
+def test_a_pause_is_not_the_profilers() -> None:
+    """A pause of 50 us and a launch of 10 us: of a control of 57 us, 7 us are the launch."""
+    assert subtract(make_late_host(), 57).factor == pytest.approx(0.7, abs=0.02)
+
+
+@pytest.mark.parametrize("control_us", [45, 100, 101])
+def test_a_step_that_the_gpu_limits_stays_as_recorded(control_us: float) -> None:
+    """A kernel of 99 us, 1 us behind the one before: no host makes it shorter."""
+    shadow = subtract(make_busy_host(99_000), control_us)
+    assert shadow.factor == 1
+    assert shadow.step_ms == pytest.approx(0.1)
+
+
+def test_a_control_that_the_host_cannot_reach_is_approached() -> None:
+    shadow = subtract(make_busy_host(30_000), 25)
+    assert shadow.step_ms == pytest.approx(0.03, rel=0.03)
+    assert shadow.factor == pytest.approx(0.76, abs=0.03)
