@@ -25,6 +25,7 @@ def open_run(
     report_dir: Place | None = None,
     window: int = 0,
     workers: int = 1,
+    together: bool = False,
 ) -> Run:
     """Open the reports of one run, for example `gpu_profile.open("train-20261121-031500")`.
 
@@ -33,9 +34,11 @@ def open_run(
     the latest run. `window` selects one of several windows, from 1. `workers` is the number of
     processes that read; more than one needs the guard `if __name__ == "__main__"` in a script, as
     multiprocessing does. The setting UNPACK_LIMIT_GB bounds what a .gz unpacks to. Reports that
-    cannot be read are left out with a warning.
+    cannot be read are left out with a warning. Reports that prove to be of several runs are
+    refused, unless `together` says that they belong together.
 
-    Raises ReportError if there is no readable report, and SettingsError for an unknown run.
+    Raises ReportError if there is no readable report, or if they are of several runs, and
+    SettingsError for an unknown run.
     """
     names = [run] if isinstance(run, str | os.PathLike) else list(run)
     places = list(_list_places([os.fspath(name) for name in names], report_dir))
@@ -45,6 +48,7 @@ def open_run(
         tell=_warn,
         window=window,
         workers=workers,
+        together=together,
     )
     is_file = len(names) == 1 and Path(names[0]).is_file()
     return Run(places=tuple(places), reading=reading, is_file=is_file)

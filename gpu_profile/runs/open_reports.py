@@ -5,11 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_profile.analysis.multi_report.omissions import readable, tell_notes_once
+from gpu_profile.analysis.multi_report.one_run import find_contradiction
 from gpu_profile.analysis.multi_report.parallel import collect_partials
 from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, ReportSet, run_of
 from gpu_profile.analysis.multi_report.work import Partials, ReportSource, Tell
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import ReportError
+
+_ONE_RUN = "Name the reports of one run"
+_TOGETHER = "--together (in Python together=True) reads them as one run all the same"
 
 
 @dataclass(frozen=True)
@@ -60,17 +64,20 @@ def open_reports(
     scheduler: str = "",
     complete: bool = False,
     workers: int = 0,
+    together: bool = False,
 ) -> Reading:
     """Read the ranks and clocks of a run's reports. Unreadable reports are named and left out.
 
     `by` is the grouping of tables ("rank", "device", "stream"), `window` the number of one window,
     0 for all. Raises the error of the only report, or of any with `complete`; ReportError if no
-    report is of the window.
+    report is of the window, and unless `together` if the reports prove to be of more than one run.
     """
     tell = tell_notes_once(tell)
     kind = SURVEY if len(sources) > 1 else SURVEY_ALONE
     answers = collect_partials(sources, [kind], scheduler=scheduler, workers=workers, tell=tell)
     pairs = _select_window(readable(sources, answers, tell, complete=complete), window)
+    if not together and (why := find_contradiction([answer[0].evidence for _, answer in pairs])):
+        raise ReportError(why, _ONE_RUN if complete else f"{_ONE_RUN}; {_TOGETHER}")
     run = run_of([answer[0] for _, answer in pairs], by)
     scopes = run.join([source.place for source, _ in pairs])
     scoped = tuple(

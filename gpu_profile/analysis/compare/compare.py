@@ -8,37 +8,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_profile.analysis.activity.steps import common_steps, warm_up
-from gpu_profile.analysis.compare.rank_sets import check_kernels, check_samples
-from gpu_profile.analysis.compare.samples import Metric, RankSamples, samples_of
+from gpu_profile.analysis.compare.kernels import list_changed_kernels
+from gpu_profile.analysis.compare.lost_data import check_complete
+from gpu_profile.analysis.compare.notes import list_notes
+from gpu_profile.analysis.compare.rank_sets import Runs, check_recordings, check_samples
+from gpu_profile.analysis.compare.samples import Metric, samples_of
 from gpu_profile.analysis.compare.significance import (
     ASSUMED_SPREAD,
     FEWEST,
+    MOST_RUNS,
     Difference,
-    Samples,
     compare_medians,
+    count_runs_to_find,
 )
+from gpu_profile.analysis.compare.steady import RunSamples, sample_run
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
-from gpu_profile.analysis.tables.comm_kernels import comm_kernel
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.table import Cell, Column, Table
+from gpu_profile.table import Table
 
 Side = tuple[Database, Scope]
-Runs = Sequence[Sequence[RankSamples]]
-"""The runs of one side, each as the samples of its ranks."""
-# Kernels with less than 0.2 % of a step's kernel time are not listed.
-LEAST_KERNEL_SHARE = 0.002
-KERNEL_COLUMNS = (
-    Column("Kernel"),
-    Column("State"),
-    Column("Base Count"),
-    Column("New Count"),
-    Column("Base", "ns"),
-    Column("New", "ns"),
-    Column("Change", "ns"),
-    Column("Relative Change", "%"),
-)
 
 
 @dataclass(frozen=True)
@@ -46,7 +35,8 @@ class Spread:
     """Samples of one side in its steady steps, in ns.
 
     `medians` holds the median of each run and `median` is their mean. `p95` and `cv_percent` are
-    of all samples together.
+    of all samples together. `fewest`: the samples of the run with fewest. `warm_up` and `left_out`
+    count the steps left out of all runs (RunSamples), with the `reason` of each run.
     """
 
     count: int
@@ -54,19 +44,35 @@ class Spread:
     median: float
     p95: float
     cv_percent: float
+    fewest: int = 0
+    warm_up: int = 0
+    left_out: int = 0
+    reason: str = ""
 
     @classmethod
-    def of(cls, runs: Sequence[Samples]) -> "Spread":
-        samples = np.concatenate(runs)
-        medians = tuple(float(np.median(run)) for run in runs)
+    def of(cls, runs: Sequence[RunSamples]) -> "Spread":
+        samples = np.concatenate([run.times for run in runs])
+        medians = tuple(float(np.median(run.times)) for run in runs)
         deviation = float(np.std(samples, ddof=1)) if len(samples) > 1 else 0.0
-        high, cv = float(np.quantile(samples, 0.95)), 100 * deviation / float(np.mean(samples))
-        return cls(len(samples), medians, float(np.mean(medians)), high, cv)
+        return cls(
+            count=len(samples),
+            medians=medians,
+            median=float(np.mean(medians)),
+            p95=float(np.quantile(samples, 0.95)),
+            cv_percent=100 * deviation / float(np.mean(samples)),
+            fewest=min(len(run.times) for run in runs),
+            warm_up=sum(run.warm_up for run in runs),
+            left_out=sum(run.left_out for run in runs),
+            reason="; ".join(dict.fromkeys(run.reason for run in runs if run.reason)),
+        )
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison. `kernels` lists only the kernels that differ."""
+    """The result of a comparison. `kernels` lists only the kernels that differ.
+
+    `notes` are lines that a reader must know, such as another number of kernels on one rank.
+    """
 
     metric: str
     base: Spread
@@ -74,36 +80,89 @@ class Comparison:
     difference: Difference | None
     fail_over: float
     kernels: Table
+    notes: tuple[str, ...] = ()
+    require_decision: bool = False
+    """Whether "undecided" fails the gate, too."""
 
     @property
     def verdict(self) -> str:
-        """The verdict: "pass", "regression", "improvement" or "undecided" (too few samples).
+        """The verdict: "pass", "regression", "improvement" or "undecided".
 
-        A regression or improvement must be significant and larger than `fail_over`.
+        A regression or improvement must be significant and larger than `fail_over`. Undecided is
+        a comparison of too few samples, and a new side that is slower by more than `fail_over` and
+        not significantly.
         """
         if self.difference is None:
             return "undecided"
-        if not self.difference.significant or abs(self.difference.change) <= self.fail_over:
+        change = self.difference.change
+        if abs(change) <= self.fail_over:
             return "pass"
-        return "regression" if self.difference.change > 0 else "improvement"
+        if self.difference.significant:
+            return "regression" if change > 0 else "improvement"
+        return "undecided" if change > 0 else "pass"
 
     @property
     def regressed(self) -> bool:
-        """Whether a CI gate must fail; the caller raises GateError(str(comparison))."""
+        """Whether the new side is slower."""
         return self.verdict == "regression"
+
+    @property
+    def fails(self) -> bool:
+        """Whether a CI gate must fail; the caller raises GateError."""
+        return self.regressed or (self.require_decision and self.verdict == "undecided")
+
+    @property
+    def missing_steps(self) -> int:
+        """How many more steps the run with fewest needs for a verdict."""
+        return max(0, FEWEST - min(self.base.fewest, self.new.fewest))
+
+    @property
+    def runs_to_decide(self) -> int | None:
+        """How many runs a side would tell this change, or one as large as the threshold, from the
+        noise; None where these runs can, or more than MOST_RUNS were needed.
+        """
+        difference = self.difference
+        if difference is None or difference.significant:
+            return None
+        change = max(abs(difference.change), self.fail_over)
+        return count_runs_to_find(change, difference.spread) if difference.noise > change else None
 
     def __str__(self) -> str:
         """The verdict on one line, with the change, its interval and the medians."""
         medians = f"{self.base.median / 1e6:.3f} -> {self.new.median / 1e6:.3f} ms"
         if self.difference is None:
-            few = f"{self.base.count} and {self.new.count} samples, {FEWEST} a run are needed"
-            return f"{self.metric} is undecided: {medians}, {few}"
+            return f"{self.metric}: undecided: {medians}, {self._explain_too_few()}"
         low, high = 100 * self.difference.low, 100 * self.difference.high
-        return (
+        line = (
             f"{self.metric}: {self.verdict}, {100 * self.difference.change:+.2f} % "
             f"({medians}; 97.5 % interval {low:+.2f} to {high:+.2f} %, noise "
             f"{100 * self.difference.noise:.2f} %, threshold {100 * self.fail_over:g} %; "
             f"{self._spread_words(self.difference)})"
+        )
+        return f"{line}. {self.describe_need()}" if self.verdict == "undecided" else line
+
+    def describe_need(self) -> str:
+        """A sentence on what would decide; "" where nothing is missing."""
+        difference = self.difference
+        if difference is None or difference.significant:
+            return ""
+        change = max(abs(difference.change), self.fail_over)
+        if difference.noise <= change:
+            return ""
+        runs, spread = self.runs_to_decide, f"{100 * difference.spread:.1f} %"
+        count = f"{runs} runs" if runs else f"More than {MOST_RUNS} runs"
+        what = f"a change of {100 * change:.3g} % from noise"
+        return f"{count} a side would tell {what}, if runs differ by {spread}"
+
+    def _explain_too_few(self) -> str:
+        if not self.missing_steps:
+            return "a run takes no time in most of its steps"
+        few = [
+            side for side, one in (("base", self.base), ("new", self.new)) if one.fewest < FEWEST
+        ]
+        return (
+            f"{self.base.count} and {self.new.count} samples, {FEWEST} a run are needed: record "
+            f"{self.missing_steps} more steps in each run of the {' and the '.join(few)} side"
         )
 
     def _spread_words(self, change: Difference) -> str:
@@ -151,7 +210,10 @@ def compare_samples(
     fail_over: float,
     assumed_spread: float = ASSUMED_SPREAD,
 ) -> Comparison:
-    """Compare the runs of two sides by the samples of their ranks."""
+    """Compare the runs of two sides by the samples of their ranks.
+
+    Raises ReportError where the two cannot be compared, or where a rank lost a part of its data.
+    """
     on_host = [{all(rank.on_host for rank in run) for run in side} for side in (base, new)]
     if len(on_host[0] | on_host[1]) > 1:
         side = "base" if True in on_host[0] else "new"
@@ -159,117 +221,17 @@ def compare_samples(
         raise ReportError(what, "Compare runs of one kind; `invoke diagnose` says what is missing")
     for run in (*base[1:], *new):
         check_samples(base[0], run, metric)
-    for run_side, runs in (("base", base), ("new", new)):
-        for run in runs:
-            check_kernels(run, run_side)
-    before = [_run_samples(run, metric, "base") for run in base]
-    after = [_run_samples(run, metric, "new") for run in new]
-    kernels = _kernel_table(base, new, fail_over)
-    change = compare_medians(before, after, assumed_spread)
-    name = f"{metric} on the host" if True in on_host[0] else str(metric)
-    return Comparison(name, Spread.of(before), Spread.of(after), change, fail_over, kernels)
-
-
-def _run_samples(ranks: Sequence[RankSamples], metric: Metric, side: str) -> Samples:
-    """One sample for each step or instance: of the slowest rank, or for a kernel the mean of the
-    ranks.
-
-    Only the steps that every rank recorded count, as in `diagnose`: a rank whose recording began
-    late would pair its steps with the wrong ones of the others. Steps that are warm-up on any rank
-    are left out on all ranks.
-    """
-    # If some ranks have GPU work, host times of a rank without GPU work are not comparable.
-    ranks = [rank for rank in ranks if not rank.on_host] or ranks
-    steady = _steady_steps(ranks)
-    times = [
-        rank.times[((rank.step >= first) & (rank.step < behind)) | (len(rank.steps) == 0)]
-        for rank, (first, behind) in zip(ranks, steady, strict=True)
-    ]
-    times = [time for time in times if len(time)]
-    if not times:
-        raise ReportError(f"the {side} run has no {metric}", _format_hint(metric, ranks))
-    common = min(len(time) for time in times)
-    stacked = np.stack([time[:common] for time in times]).astype(np.float64)
-    if not stacked.any():
-        raise ReportError(f"the {side} run spends no time in {metric}", _format_hint(metric, ranks))
-    return np.asarray(
-        stacked.mean(axis=0) if metric.kind in ("kernel", "module") else stacked.max(axis=0)
+    check_complete(base, new)
+    check_recordings(base, new)
+    before = [sample_run(run, metric, "base") for run in base]
+    after = [sample_run(run, metric, "new") for run in new]
+    times = [run.times for run in before], [run.times for run in after]
+    return Comparison(
+        metric=f"{metric} on the host" if True in on_host[0] else str(metric),
+        base=Spread.of(before),
+        new=Spread.of(after),
+        difference=compare_medians(times[0], times[1], assumed_spread),
+        fail_over=fail_over,
+        kernels=list_changed_kernels(base, new, fail_over),
+        notes=list_notes(base, new),
     )
-
-
-def _steady_steps(ranks: Sequence[RankSamples]) -> list[tuple[int, int]]:
-    """For each rank (first, last + 1) of the steps that all ranks have, less the warm-up."""
-    steps = [rank.steps for rank in ranks]
-    drop = warm_up(steps)
-    return [(min(first + drop, behind), behind) for first, behind in common_steps(steps)]
-
-
-def _format_hint(metric: Metric, ranks: Sequence[RankSamples]) -> str:
-    if metric.kind == "step":
-        return "Mark each step with an NVTX range called step"
-    if metric.kind == "module":
-        return (
-            "Record it with --annotate modules; `invoke stats --table module_sum` lists the names"
-        )
-    names = {name for rank in ranks for name in rank.kernels}
-    close = sorted(name for name in names if metric.name.lower() in name.lower())
-    if metric.kind == "kernel" and close:
-        return f"There is {', '.join(close[:3])}"
-    return "`invoke stats` lists the names"
-
-
-@dataclass(frozen=True)
-class _PerStep:
-    count: float
-    time: float
-
-
-def _kernel_table(base: Runs, new: Runs, fail_over: float) -> Table:
-    """Kernels that appeared, vanished, or changed in count or time by more than the threshold.
-
-    Figures are for one step and rank. A collective can change without being different, because its
-    time is mostly waiting: its state is "changed (waits)".
-    """
-    before, after = _per_step(base), _per_step(new)
-    least = LEAST_KERNEL_SHARE * sum(kernel.time for kernel in before.values())
-    rows = [
-        _kernel_row(name, before.get(name), after.get(name), fail_over)
-        for name in sorted(before.keys() | after.keys())
-    ]
-    shown = [row for row in rows if row[1] != "same" and abs(float(row[6] or 0)) >= least]
-    return Table("kernels_changed", KERNEL_COLUMNS, tuple(sorted(shown, key=_by_change)))
-
-
-def _by_change(row: tuple[Cell, ...]) -> tuple[float, str]:
-    return (-abs(float(row[6] or 0)), str(row[0]))
-
-
-def _per_step(runs: Runs) -> dict[str, _PerStep]:
-    """By kernel name, the mean over steps, ranks and runs; 0 for ranks without the kernel."""
-    sums: dict[str, list[float]] = {}
-    ranks = sum(map(len, runs))
-    for run in runs:
-        for rank, (first, behind) in zip(run, _steady_steps(run), strict=True):
-            part = slice(first, behind) if len(rank.steps) else slice(None)
-            for name, (count, time) in rank.kernels.items():
-                sum_and_count = sums.setdefault(name, [0.0, 0.0])
-                sum_and_count[0] += float(np.mean(count[part]))
-                sum_and_count[1] += float(np.mean(time[part]))
-    return {name: _PerStep(c / ranks, t / ranks) for name, (c, t) in sums.items()}
-
-
-def _kernel_row(
-    name: str, base: _PerStep | None, new: _PerStep | None, fail_over: float
-) -> tuple[Cell, ...]:
-    old, now = base or _PerStep(0, 0), new or _PerStep(0, 0)
-    change = now.time - old.time
-    relative = change / old.time if old.time else None
-    if base is None or new is None:
-        state = "appeared" if base is None else "vanished"
-    elif abs(change) > fail_over * old.time or round(old.count, 2) != round(now.count, 2):
-        state = "changed (waits)" if comm_kernel(name) else "changed"
-    else:
-        state = "same"
-    counts = (round(old.count, 2), round(now.count, 2))
-    percent_change = None if relative is None else round(100 * relative, 2)
-    return (name, state, *counts, round(old.time), round(now.time), round(change), percent_change)

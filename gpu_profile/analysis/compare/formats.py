@@ -19,6 +19,7 @@ def as_text(comparison: Comparison) -> str:
         printable(str(comparison)),
         "",
         *(_format_spread(*side) for side in _list_sides(comparison)),
+        *_list_remarks(comparison),
         "",
     ]
     if not comparison.kernels.rows:
@@ -42,6 +43,9 @@ def as_json(comparison: Comparison) -> str:
         "spread_assumed": change.assumed if change else None,
         "significant": change.significant if change else None,
         "fail_over": comparison.fail_over,
+        "missing_steps": comparison.missing_steps,
+        "runs_to_decide": comparison.runs_to_decide,
+        "notes": list(comparison.notes),
         "kernels": [dict(zip(names, row, strict=True)) for row in comparison.kernels.rows],
     }
     return json.dumps(document, indent=2) + "\n"
@@ -54,28 +58,30 @@ def as_markdown(comparison: Comparison) -> str:
     """
     head = [
         "",
-        "| side | runs | samples | median ms | p95 ms | CV % |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| side | runs | samples | median ms | p95 ms | CV % | steps left out |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     rows = [
         f"| {name} | {len(s.medians)} | {s.count} | {s.median / 1e6:.3f} | {s.p95 / 1e6:.3f} "
-        f"| {s.cv_percent:.1f} |"
+        f"| {s.cv_percent:.1f} | {s.warm_up + s.left_out} |"
         for name, s in _list_sides(comparison)
     ]
     metric = printable(comparison.metric)
     name = _code(metric) if ":" in metric else metric  # the name of a range or kernel
     verdict = printable(str(comparison)).removeprefix(metric)
-    return "\n".join(
-        [f"**{name}{verdict}**", *head, *rows, *_format_markdown(comparison.kernels), ""]
-    )
+    remarks = [f"- {_code(line)}" for line in _list_remarks(comparison)]
+    table = _format_markdown(comparison.kernels)
+    return "\n".join([f"**{name}{verdict}**", *head, *rows, "", *remarks, *table, ""])
 
 
 def as_junit(comparison: Comparison) -> str:
-    """The comparison as one JUnit test case: a regression is a failure, too few samples a skip.
+    """The comparison as one JUnit test case: a regression is a failure, "undecided" a skip, or
+    with --require-decision a failure too.
 
     All text is printable: XML 1.0 cannot contain ESC, not even as a character reference.
     """
-    failed, skipped = comparison.regressed, comparison.verdict == "undecided"
+    failed = comparison.fails
+    skipped = comparison.verdict == "undecided" and not failed
     counts = {"tests": "1", "failures": str(int(failed)), "skipped": str(int(skipped))}
     suite = ElementTree.Element("testsuite", {"name": "gpu-profile compare", **counts})
     case = ElementTree.SubElement(
@@ -126,6 +132,25 @@ def _format_spread(name: str, spread: Spread) -> str:
         f"{name:4}  {spread.count} samples, {medians}, "
         f"p95 {spread.p95 / 1e6:.3f} ms, CV {spread.cv_percent:.1f} %"
     )
+
+
+def _list_remarks(comparison: Comparison) -> list[str]:
+    """Lines on the steps that were left out, on what the runs differ in, and on what would find a
+    change of the size of the threshold.
+    """
+    need = comparison.describe_need() if comparison.verdict == "pass" else ""
+    sides = [_describe_left_out(*side) for side in _list_sides(comparison)]
+    notes = [f"note: {printable(note)}" for note in comparison.notes]
+    return [*filter(None, sides), *notes, *([f"{need}."] if need else [])]
+
+
+def _describe_left_out(name: str, spread: Spread) -> str:
+    counts = []
+    if spread.warm_up:
+        counts.append(f"{spread.warm_up} of warm-up")
+    if spread.left_out:
+        counts.append(f"{spread.left_out} not on every rank ({spread.reason})")
+    return f"{name:4}  steps left out: {', '.join(counts)}" if counts else ""
 
 
 def _select_top(table: Table) -> Table:

@@ -4,13 +4,16 @@ missing.
 The slowest rank sets the pace of a run, so a comparison without it could pass at any slowdown.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpu_profile.analysis.compare.samples import Metric, RankSamples
+from gpu_profile.analysis.compare.samples import Metric, RankSamples, Recording
 from gpu_profile.analysis.multi_report.survey import format_names
 from gpu_profile.errors import ReportError
 
+Runs = Sequence[Sequence[RankSamples]]
+"""The runs of one side, each as the samples of its ranks."""
 _HINT = "`invoke diagnose` says what the recording of that rank misses"
 
 
@@ -68,11 +71,25 @@ def check_samples(base: Sequence[RankSamples], new: Sequence[RankSamples], metri
     _check_same(_with_kernels(base), _with_kernels(new), "no kernels to compare", "some")
 
 
-def check_kernels(ranks: Sequence[RankSamples], side: str) -> None:
-    """Raise ReportError if a rank of a run launched kernels and the report has none of them."""
-    if lost := {rank.rank for rank in ranks if rank.lost_kernels} - _with_kernels(ranks):
-        where = f"on rank {format_names(sorted(lost))}"
-        raise ReportError(f"the {side} run has no kernels {where}, though it launched some", _HINT)
+def check_recordings(base: Runs, new: Runs) -> None:
+    """Raise ReportError if a recording is in two runs, unless a whole run is on both sides.
+
+    A rank of the base run in the new one hides that the new one is slower.
+    """
+    runs = [("base", run) for run in base] + [("new", run) for run in new]
+    for (side, run), (other_side, other) in itertools.combinations(runs, 2):
+        mine, theirs = _recordings(run), _recordings(other)
+        if not (shared := mine.keys() & theirs.keys()):
+            continue
+        if side != other_side and mine.keys() == theirs.keys():
+            continue
+        ranks = format_names(sorted({theirs[recording] for recording in shared}))
+        what = f"rank {ranks} of a {other_side} run is the same recording as in a {side} run"
+        raise ReportError(what, "Name each run once, with its own reports")
+
+
+def _recordings(run: Sequence[RankSamples]) -> dict[Recording, int]:
+    return {rank.recording: rank.rank for rank in run if rank.recording}
 
 
 def _check_same(base: set[int], new: set[int], lack: str, other_has: str) -> None:

@@ -1,6 +1,7 @@
 """Samples of one metric by step, and the kernels of a step: the input of a comparison."""
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -8,8 +9,9 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity, find_owners
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
-from gpu_profile.analysis.activity.health import rank_health
+from gpu_profile.analysis.activity.health import Extent, rank_health, report_health
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_parents
+from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
 from gpu_profile.analysis.activity.steps import Steps, find_steps, host_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.modules.marks import is_inside
@@ -18,6 +20,7 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import SettingsError
 
+LAUNCHES = re.compile(r"(cuda|cu)(Launch(Cooperative)?Kernel|GraphLaunch)")
 METRICS = ("step", "range:NAME", "module:NAME", "kernel:NAME")
 
 
@@ -42,6 +45,41 @@ class Metric:
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
 
+@dataclass(frozen=True)
+class Recording:
+    """A number of events with the sum of their ends, their first start and last end (ns).
+
+    No two recordings have the same ones, since a GPU's times are in ns.
+    """
+
+    events: int
+    start: int
+    end: int
+    sum_of_ends: int
+
+    @classmethod
+    def of(cls, start: IntArray, end: IntArray) -> "Recording | None":
+        if not len(start):
+            return None
+        # Sums of 10^6 times of 10^15 ns pass 2^63, and wrap around without harm.
+        return cls(len(start), int(start.min()), int(end.max()), int(end.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Completeness:
+    """What tells whether a rank's data is complete.
+
+    `losses` are the health's, `warnings` what nsys says of lost events. `launches`: calls that
+    launched kernels or graphs, by step (one column without steps). `has_calls` as in Health.
+    """
+
+    losses: tuple[str, ...]
+    warnings: tuple[str, ...]
+    has_calls: bool
+    extent: Extent
+    launches: IntArray
+
+
 @dataclass(frozen=True, eq=False)
 class RankSamples:
     """Samples of one rank: `times` (ns) of the metric, and the `step` of each (-1: before any
@@ -58,8 +96,10 @@ class RankSamples:
     kernels: Mapping[str, tuple[IntArray, IntArray]]
     on_host: bool = False
     """The report holds no GPU work, so the times are those on the host."""
-    lost_kernels: bool = False
-    """The report holds launches of kernels, and none of the kernels."""
+    recording: Recording | None = None
+    """What tells this recording from others; None without events."""
+    completeness: Completeness | None = None
+    """None without GPU work."""
 
 
 def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
@@ -79,23 +119,57 @@ def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
     else:
         _, times = kernels.get(metric.name, (None, np.empty(0, np.int64)))
         step = np.arange(len(times))
-    lost = _lost_kernels(activity)
-    return RankSamples(activity.rank, steps, times, step, kernels, lost_kernels=lost)
+    return RankSamples(
+        rank=activity.rank,
+        steps=steps,
+        times=times,
+        step=step,
+        kernels=kernels,
+        recording=Recording.of(activity.ops.start, activity.ops.end),
+        completeness=_measure_completeness(activity, steps, kernels),
+    )
 
 
-def _lost_kernels(activity: Activity) -> bool:
-    kind = activity.ops.kind
-    has_kernels = bool(np.any((kind == COMPUTE) | (kind == COMMUNICATION)))
-    return not has_kernels and rank_health(activity, "").unseen > 0
+def _measure_completeness(
+    activity: Activity, steps: Steps, kernels: Mapping[str, tuple[IntArray, IntArray]]
+) -> Completeness:
+    health, (first, last) = rank_health(activity, ""), steady_window(activity)
+    counts = sum((count for count, _ in kernels.values()), np.zeros(len(steps) or 1, np.int64))
+    extent = Extent(
+        rank=activity.rank,
+        steps=len(steps),
+        span=last - first,
+        kernels=float(np.mean(counts)),
+        whole=find_start_up(activity) is not None,
+    )
+    launches = _count_launches(activity, steps)
+    return Completeness(health.list_losses(), (), health.has_calls, extent, launches)
+
+
+def _count_launches(activity: Activity, steps: Steps) -> IntArray:
+    """The calls that launch kernels or graphs by step; in one column without steps."""
+    calls = activity.calls
+    start = calls.start[calls.named(activity.names, LAUNCHES)]
+    if not len(steps):
+        return np.array([len(start)])
+    step = step_of(start, steps.host_start, steps.host_end)
+    return np.bincount(step[step >= 0], minlength=len(steps))
 
 
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
     """The samples of all ranks in one report; of the host's ranges if there is no GPU work."""
-    samples = [rank_samples(activity, metric) for activity in activities_of(database, scope)]
+    activities = activities_of(database, scope)
+    samples = [_with_warnings(rank_samples(one, metric), database) for one in activities]
     if not samples:
         host = host_ranges_of(database, scope)
         samples = [_host_samples(rank, ranges, metric) for rank, ranges in host]
     return [replace(rank, steps=rank.steps.moved(scope.offset_ns)) for rank in samples]
+
+
+def _with_warnings(rank: RankSamples, database: Database) -> RankSamples:
+    assert rank.completeness
+    warnings = report_health(database, ()).losses
+    return replace(rank, completeness=replace(rank.completeness, warnings=warnings))
 
 
 def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
@@ -107,7 +181,8 @@ def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
         instances = ranges.called(metric.name)
         times = instances.end - instances.start
         step = step_of(instances.start, steps.host_start, steps.host_end)
-    return RankSamples(rank, steps, times, step, {}, on_host=True)
+    recording = Recording.of(ranges.start, ranges.end)
+    return RankSamples(rank, steps, times, step, {}, on_host=True, recording=recording)
 
 
 def make_sampler(metric: Metric) -> functools.partial[list[RankSamples]]:

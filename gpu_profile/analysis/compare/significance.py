@@ -24,6 +24,8 @@ FEWEST = 5
 # runs and 6.2 for four.
 FEWEST_RUNS = 4
 ASSUMED_SPREAD = 0.03
+# Nobody records more runs a side than that for one change.
+MOST_RUNS = 100
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,18 @@ def compare_medians(
         limit = t_quantile(ERROR, math.inf) * min(1.0, 1 + change)
     noise = limit * spread * math.sqrt(1 / len(base) + 1 / len(new))
     return Difference(change, change - noise, change + noise, noise, spread, few)
+
+
+def count_runs_to_find(change: float, spread: float) -> int | None:
+    """How many runs a side have less noise than `change`, if runs differ by `spread` (fractions).
+
+    None for more than MOST_RUNS.
+    """
+    for runs in range(FEWEST_RUNS // 2, MOST_RUNS + 1):
+        noise = t_quantile(ERROR, 2 * runs - 2) * spread * math.sqrt(2 / runs)
+        if noise < change:
+            return runs
+    return None
 
 
 def _pooled_spread(sides: Sequence[Samples], freedom: int) -> float:

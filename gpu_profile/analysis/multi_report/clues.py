@@ -17,30 +17,62 @@ from gpu_profile.analysis.tables.comm_kernels import TOGETHER_KINDS, comm_kind
 _CANDIDATE = re.compile(r"reduce|gather|multimem", re.IGNORECASE)
 
 
+@dataclass(frozen=True)
+class EventTimes:
+    """The first and last end (ns) of a report's kernels, their `count` and the `sum` of the ends.
+
+    No two recordings have equal ones. `count` and `sum` are 0 where only the first and last time
+    of other events were read; all is 0 without events.
+    """
+
+    first: int = 0
+    last: int = 0
+    count: int = 0
+    sum: int = 0
+
+    def with_ends(self, ends: IntArray) -> "EventTimes":
+        """The same with more kernels."""
+        if not len(ends):
+            return self
+        first, last = int(ends.min()), int(ends.max())
+        return EventTimes(
+            min(first, self.first) if self.count else first,
+            max(last, self.last) if self.count else last,
+            self.count + len(ends),
+            self.sum + int(ends.sum()),
+        )
+
+
+NO_TIMES = EventTimes()
+
+
 @dataclass(frozen=True, eq=False)
 class Clues:
-    """Facts from the kernels of a report, for ranks and clocks.
+    """Facts from the kernels of a report, for ranks, clocks, and which run it is of.
 
     `processes`: the globalPids with kernels. `ends`: by kernel name, the sorted ends of the
-    collectives of the process with most of them.
+    collectives of the process with most of them. `times`: of all kernels.
     """
 
     processes: tuple[int, ...]
     ends: Mapping[str, IntArray]
+    times: EventTimes
 
 
 @once_each
 def read_clues(database: Database) -> Clues:
-    """The clues of a report, read once and used for both ranks and clocks."""
-    name_ids, processes = _together(database), set[int]()
+    """The clues of a report, read once and used for ranks, clocks and times."""
+    name_ids, processes, times = _together(database), set[int](), NO_TIMES
     columns = [np.empty((3, 0), np.int64)]
     for rows in database.parts(KERNEL, "end", "globalPid", "demangledName"):
         processes.update(list_distinct(rows["globalPid"]))
+        times = times.with_ends(rows["end"])
         chosen = is_among(rows["demangledName"], name_ids)
         columns.append(
             np.stack([rows[key][chosen] for key in ("end", "globalPid", "demangledName")])
         )
-    return Clues(tuple(sorted(processes)), _load_ends(database, *np.concatenate(columns, axis=1)))
+    ends = _load_ends(database, *np.concatenate(columns, axis=1))
+    return Clues(tuple(sorted(processes)), ends, times)
 
 
 def _together(database: Database) -> list[int]:

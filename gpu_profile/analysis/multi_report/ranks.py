@@ -1,7 +1,6 @@
 """Find the rank of each process in a run's reports, from the first source that has all of them."""
 
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -10,7 +9,12 @@ import numpy as np
 
 from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.multi_report.clues import read_clues
-from gpu_profile.analysis.store.cells import blob, integer, integer_or_none, text
+from gpu_profile.analysis.multi_report.nccl_ranks import (
+    Membership,
+    find_nccl_ranks,
+    read_memberships,
+)
+from gpu_profile.analysis.store.cells import integer, text
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.rank_variables import RANK_VARIABLES, SIZE_VARIABLES
 from gpu_profile.analysis.store.records import read_records
@@ -28,34 +32,44 @@ from gpu_profile.analysis.store.target import read_hostname
 
 FILE_RANK = re.compile(r"rank[-_.]?(\d+)", re.IGNORECASE)
 LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)")
-NCCL_INIT = re.compile(r"^ncclCommInit")
-NCCL_RANK, NCCL_SIZE, NCCL_ID = "Rank", "No. of ranks", "NCCL communicator ID"
 _ENDINGS = re.compile(r"(\.sqlite|\.nsys-rep|\.gz)+$")
 _WINDOW = re.compile(r"(.+)\.(\d+)")
 _ADDRESS = re.compile(r"(^|\D\.|rank\d+\.)\d{1,3}(\.\d{1,3}){3}$")
 UNKNOWN = -1
 MOST_RANKS, DIGITS = 1_000_000, 7
 """Limits of a rank: the number in `rank20261122.sqlite` is a date."""
-BLOB_HEADER = struct.Struct("<4Q")  # domain, schema, size of the payload, its offset
 
 
 @dataclass(frozen=True)
 class Process:
-    """`ranks` by source name; `gpu` is a GPU's bus location or ordinal, to order processes by."""
+    """`ranks` by source name; `gpu` is a GPU's bus location or ordinal, to order processes by.
+
+    `memberships`: those in NCCL's communicators that were initialised during the recording.
+    """
 
     pid: int
     gpu: str
     ranks: Mapping[str, int]
+    memberships: frozenset[Membership] = frozenset()
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The processes of one report and their ranks by source; nothing else of the environment."""
+    """The processes of one report and their ranks by source; nothing else of the environment.
+
+    `world`: the largest number of ranks that the environment and NCCL tell; `told_world`: that of
+    the environment alone, 0 without.
+    """
 
     name: str
     host: str
     world: int
     processes: tuple[Process, ...]
+    told_world: int = 0
+
+    @property
+    def memberships(self) -> frozenset[Membership]:
+        return frozenset[Membership]().union(*(one.memberships for one in self.processes))
 
     @property
     def window(self) -> tuple[str, int]:
@@ -78,7 +92,8 @@ class Ranks:
 def read_identity(database: Database) -> Identity:
     """Read one report's identity. Processes without GPU work count only if none has any."""
     pids = _list_pids(database)
-    environment, nccl = _read_environment(database), _read_nccl_ranks(database)
+    environment, memberships = _read_environment(database), read_memberships(database)
+    nccl = find_nccl_ranks(memberships)
     ranks_by_source = {
         "MPI": _read_mpi_ranks(database),
         "NCCL": {pid: rank for pid, (rank, _) in nccl.items()},
@@ -89,17 +104,22 @@ def read_identity(database: Database) -> Identity:
         ranks_by_source["file number"] = _file_rank(pids[0], database.path.name, LAST_NUMBER)
     gpus = _read_gpu_places(database)
     sizes = [size for _, size in nccl.values()]
-    sizes += _read_numbers(0, environment, SIZE_VARIABLES).values()
+    told_world = _read_numbers(0, environment, SIZE_VARIABLES).get(0, 0)
     processes = (
         Process(
             pid,
             gpus.get(pid, ""),
             {name: by[pid] for name, by in ranks_by_source.items() if pid in by},
+            memberships.get(pid, frozenset()),
         )
         for pid in pids
     )
     return Identity(
-        database.path.name, read_hostname(database), max(sizes, default=0), tuple(processes)
+        database.path.name,
+        read_hostname(database),
+        max((*sizes, told_world)),
+        tuple(processes),
+        told_world,
     )
 
 
@@ -242,59 +262,3 @@ def _read_gpu_places(database: Database) -> dict[int, str]:
     for pid, device in sorted(contexts, key=str):
         place_by_pid.setdefault(pid, by_device.get((pid, device), str(device)))
     return place_by_pid
-
-
-def _read_nccl_ranks(database: Database) -> dict[int, tuple[int, int]]:
-    """(rank, number of ranks) by pid, of the largest communicator initialised during the
-    recording.
-
-    The payload exists only if exported with --include-blobs=true. A process with several GPUs has
-    several ranks in one communicator, so it has no single rank and is left out.
-    """
-    fields = _init_fields(database)
-    if not fields or not database.has(NVTX, "binaryData", "textId"):
-        return {}
-    ranks_by_pid: dict[int, dict[int, set[tuple[int, int]]]] = {}
-    only = {"textId": database.ids(NCCL_INIT)}
-    columns = integer("globalTid"), blob("binaryData")
-    for thread, payload in read_records(database, NVTX, *columns, only=only):
-        pid = thread >> 24 & 0xFFFFFF
-        if payload and (read := _membership(payload, fields)):
-            communicator, *pair = read
-            ranks_by_pid.setdefault(pid, {}).setdefault(communicator, set()).add((pair[0], pair[1]))
-    single = {
-        pid: [pair for pairs in by.values() if len(pairs) == 1 for pair in pairs]
-        for pid, by in ranks_by_pid.items()
-        if all(len(pairs) == 1 for pairs in by.values())
-    }
-    return {pid: max(pairs, key=lambda one: one[1]) for pid, pairs in single.items()}
-
-
-def _init_fields(database: Database) -> dict[int, tuple[int, int, int]]:
-    """Offsets of communicator, rank and number of ranks in a payload, by schema."""
-    columns = integer("schemaId"), text("name"), integer_or_none("offset")
-    rows = read_records(database, "NVTX_PAYLOAD_SCHEMA_ENTRIES", *columns)
-    offsets = {(schema, name): offset or 0 for schema, name, offset in rows}
-    return {
-        schema: (offsets.get((schema, NCCL_ID), 0), offset, offsets[schema, NCCL_SIZE])
-        for (schema, name), offset in offsets.items()
-        if name == NCCL_RANK and (schema, NCCL_SIZE) in offsets
-    }
-
-
-def _membership(
-    payload: bytes, fields: Mapping[int, tuple[int, int, int]]
-) -> tuple[int, int, int] | None:
-    """(communicator, rank, number of ranks), or None if the payload is damaged."""
-    if len(payload) < BLOB_HEADER.size:
-        return None
-    _, schema, size, start = BLOB_HEADER.unpack_from(payload)
-    if schema not in fields or start + size > len(payload):
-        return None
-    identity, own, count = fields[schema]
-    if size < max(identity + 8, own + 4, count + 4):
-        return None
-    (communicator,) = struct.unpack_from("<Q", payload, start + identity)
-    (rank,) = struct.unpack_from("<i", payload, start + own)
-    (ranks,) = struct.unpack_from("<i", payload, start + count)
-    return (communicator, rank, ranks) if 0 <= rank < ranks else None

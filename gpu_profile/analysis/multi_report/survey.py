@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gpu_profile.analysis.multi_report.clocks import Alignment, Clock, align_clocks, read_clock
+from gpu_profile.analysis.multi_report.clues import NO_TIMES, EventTimes
+from gpu_profile.analysis.multi_report.one_run import Evidence, read_event_times
 from gpu_profile.analysis.multi_report.ranks import (
     Identity,
     Ranks,
@@ -31,6 +33,12 @@ class Survey:
     clock: Clock
     span: Span = (0, 0)
     """Times of the first and last event, if the report is one of several windows."""
+    times: EventTimes = NO_TIMES
+    """The times of its events, that tell it from other recordings; zeros if it is alone."""
+
+    @property
+    def evidence(self) -> Evidence:
+        return Evidence(self.identity, self.clock.utc, self.times)
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,8 @@ def format_names(ranks: Sequence[int], most: int = 32) -> str:
 def survey_report(database: Database, scope: Scope | None = None) -> Survey:
     report_identity = read_identity(database)
     span = event_span(database) if report_identity.window[1] else (0, 0)
-    return Survey(report_identity, read_clock(database, report_identity.host), span)
+    clock = read_clock(database, report_identity.host)
+    return Survey(report_identity, clock, span, read_event_times(database))
 
 
 def _survey_alone(database: Database, _scope: Scope) -> Survey:

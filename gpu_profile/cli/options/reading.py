@@ -61,6 +61,9 @@ class CompareOptions(OutputOptions, SchedulerOptions, SetOptions):
         "what runs differ by, where there are too few to measure it; empty is COMPARE_SPREAD",
         kind="percent",
     )
+    require_decision: bool = make_flag(
+        False, "undecided fails too (exit code 8): too few steps or runs for a verdict"
+    )
     metric: str = make_flag("step", "step, range:NAME, module:NAME or kernel:NAME")
     format: str = make_flag(
         "text",

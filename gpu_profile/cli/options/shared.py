@@ -57,6 +57,9 @@ class ReadOptions(SetOptions):
 @dataclass(frozen=True, kw_only=True)
 class WindowOptions(VerbOptions):
     window: int = make_flag(0, "one window of several (repeat:N); 0: all in series", kind="count")
+    together: bool = make_flag(
+        False, "the reports are of one run, though their times or communicators say otherwise"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

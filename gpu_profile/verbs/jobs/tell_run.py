@@ -42,6 +42,7 @@ def tell_run(
             top=10,
             table=_first_table(run),
             notes=False,
+            together=True,
         )
         run_verb("stats", stats)
     if text and (directory / OUTPUT_FILE).is_file():

@@ -14,13 +14,18 @@ from gpu_profile.cli.options.reading import CompareOptions
 from gpu_profile.cli.paths import output_file
 from gpu_profile.errors import GateError, SettingsError
 from gpu_profile.files import write_output
+from gpu_profile.progress import Progress
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.reading.compared_run import ComparedRun, make_compared_run
 from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading, refuse_report
 
 
 def compare(options: CompareOptions) -> None:
-    """Compare two sides of runs. Raises GateError if the new side is slower than allowed."""
+    """Compare two sides of runs.
+
+    Raises GateError if the new side is slower than allowed, or with --require-decision if nothing
+    was decided.
+    """
     settings = load_settings(options)
     if not options.base or not options.new:
         raise SettingsError("compare needs two runs", "Use --base RUN --new RUN")
@@ -37,14 +42,33 @@ def compare(options: CompareOptions) -> None:
     for run in (*base[1:], *new):
         check_ranks(base[0].ranks, run.ranks)
     samples = [[run.samples(metric) for run in side] for side in (base, new)]
-    result = comparison.compare_samples(samples[0], samples[1], metric, fail_over, spread)
+    result = replace(
+        comparison.compare_samples(samples[0], samples[1], metric, fail_over, spread),
+        require_decision=options.require_decision,
+    )
     text = formats.write_comparison(result, form)
     if output:
         write_output(output, text)
     else:
         sys.stdout.write(text)
+    _judge(result, is_shown=not output and form in ("text", "markdown"))
+
+
+def _judge(result: comparison.Comparison, *, is_shown: bool) -> None:
+    """Raise GateError if the gate fails; say so if nothing was decided.
+
+    `is_shown`: the sentence of the result stands on stdout, and not here again.
+    """
     if result.regressed:
-        raise GateError(str(result), "The kernels that changed are in the comparison")
+        what = "the new side is slower than allowed" if is_shown else str(result)
+        hint = "The kernels that changed are in the comparison" if result.kernels.rows else ""
+        raise GateError(what, hint)
+    if result.fails:
+        what = "the comparison is undecided" if is_shown else str(result)
+        raise GateError(what, "--require-decision lets that fail")
+    if result.verdict == "undecided":
+        note = "undecided, which passes (exit code 0); --require-decision lets it fail"
+        Progress().say(f"note: {note}")
 
 
 def _choose(options: CompareOptions, window: int) -> ReportChoice:

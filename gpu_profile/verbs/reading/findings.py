@@ -61,7 +61,8 @@ def _read_run_facts(place: Path) -> dict[str, str]:
 
 def print_answer(options: AnswerOptions, settings: Settings, directory: Path) -> None:
     """Read the run's reports once, write its page unless --no-html, and print the findings."""
-    choice = ReportChoice(run=str(directory))
+    # nsys wrote these reports in one job, wherever the clocks of its hosts stand.
+    choice = ReportChoice(run=str(directory), together=True)
     page = None if options.no_html else directory / PAGE
     diagnosis = _with_page(choice, settings, page) if page else _alone(choice, settings)
     if options.format == "json":

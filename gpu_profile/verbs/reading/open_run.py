@@ -22,6 +22,7 @@ class ReportChoice:
     """Which reports to read: the files of `report`, or those of `run`; the latest run by default.
 
     `window` is one of several windows, from 1; 0 takes all. `notes` False prints no notes.
+    `together`: the reports are of one run, whatever they hold.
     """
 
     run: str = ""
@@ -29,6 +30,7 @@ class ReportChoice:
     window: int = 0
     scheduler: str = ""
     notes: bool = True
+    together: bool = False
 
     @classmethod
     def from_options(cls, options: ReadOptions) -> "ReportChoice":
@@ -38,6 +40,7 @@ class ReportChoice:
             report=options.report,
             window=options.window if isinstance(options, WindowOptions) else 0,
             scheduler=options.scheduler if isinstance(options, SchedulerOptions) else "",
+            together=options.together if isinstance(options, WindowOptions) else False,
         )
 
 
@@ -59,6 +62,7 @@ def open_reading(
         window=choice.window,
         scheduler=choice.scheduler,
         complete=complete,
+        together=choice.together,
     )
     # A verb that reads a run for the second time, as profile does with --stats, leaves them out.
     notes = (*reading.run.notes(), baseline.describe_cost_of(Path(every[0].place).parent))

@@ -34,6 +34,9 @@ def test_runs_of_a_slower_program_fail_the_gate(runs: Path) -> None:
     done = invoke("compare", *sides(runs, "abc", "def"), directory=runs)
     assert done.returncode == 8
     assert "3 and 3 runs, which differ by 1.5 %" in done.stdout
+    error = "error: the new side is slower than allowed. The kernels that changed are in"
+    assert error in done.stderr
+    assert "1.5 %" not in done.stderr
     assert invoke("compare", *sides(runs, "abc", "bca"), directory=runs).returncode == 0
 
 
@@ -44,6 +47,18 @@ def test_one_run_a_side_says_what_is_assumed(runs: Path) -> None:
     for less in ("--spread=2%", "--set=COMPARE_SPREAD=2%"):
         done = invoke("compare", *sides(runs, "a", "f"), less, directory=runs)
         assert done.returncode == 8
+
+
+def test_undecided_is_told_apart_and_may_fail(runs: Path) -> None:
+    done = invoke("compare", *sides(runs, "a", "f"), directory=runs)
+    assert done.stdout.startswith("step: undecided, +9.")
+    assert "note: undecided, which passes (exit code 0); --require-decision" in done.stderr
+    done = invoke("compare", *sides(runs, "a", "f"), "--require-decision", directory=runs)
+    assert done.returncode == 8
+    assert done.stdout.startswith("step: undecided, +9.")
+    assert "error: the comparison is undecided. --require-decision lets that fail." in done.stderr
+    done = invoke("compare", *sides(runs, "a", "b"), "--require-decision", directory=runs)
+    assert done.returncode == 0
 
 
 def test_what_cannot_be_compared_is_refused(runs: Path, tmp_path: Path) -> None:

@@ -73,7 +73,20 @@ def test_compare_fails_where_both_runs_lost_the_kernels_of_a_rank(without_kernel
     words = ("compare", f"--base={without_kernels}", f"--new={without_kernels}")
     done = invoke(*words, directory=without_kernels)
     assert (done.returncode, done.stdout) == (6, "")
-    assert "error: the base run has no kernels on rank 1, though it launched some. " in done.stderr
+    lost = "CUPTI_ACTIVITY_KIND_KERNEL lacks the kernels of 5880 of 5880 launches"
+    assert f"error: the base run lost a part of rank 1: {lost}. " in done.stderr
+
+
+def test_compare_fails_where_a_rank_lost_most_of_its_kernels(four: Path, tmp_path: Path) -> None:
+    lost = tmp_path / "lost"
+    shutil.copytree(four, lost)
+    with closing(sqlite3.connect(lost / "rank2.h.sqlite")) as report:
+        report.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid % 20 != 0")
+        report.commit()
+    done = invoke("compare", f"--base={four}", f"--new={lost}", directory=tmp_path)
+    assert (done.returncode, done.stdout) == (6, "")
+    lacks = "CUPTI_ACTIVITY_KIND_KERNEL lacks the kernels of 55"
+    assert f"error: the new run lost a part of rank 2: {lacks}" in done.stderr.splitlines()[-1]
 
 
 def test_compare_fails_on_a_damaged_rank(four: Path, damaged: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +14,12 @@ import pytest
 from bench.compare_bench import share_of_alarms
 from gpu_profile.analysis.compare.compare import Comparison, compare_reports, parse_percent
 from gpu_profile.analysis.compare.formats import write_comparison
-from gpu_profile.analysis.compare.significance import Samples, compare_medians, t_quantile
+from gpu_profile.analysis.compare.significance import (
+    Samples,
+    compare_medians,
+    count_runs_to_find,
+    t_quantile,
+)
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError, SettingsError
@@ -103,6 +109,15 @@ def test_only_steps_that_all_ranks_recorded_are_compared(tmp_path: Path) -> None
     result = compared(whole.save(tmp_path / "whole.sqlite"), cut.save(tmp_path / "cut.sqlite"))
     assert result.new.median == pytest.approx(result.base.median, rel=0.05)
     assert result.verdict == "pass"
+    assert (result.base.left_out, result.new.left_out, result.new.reason) == (
+        0,
+        1,
+        "rank 3 recorded 23 of 24",
+    )
+    left_out = "1 not on every rank (rank 3 recorded 23 of 24)"
+    for form in ("text", "markdown", "junit"):
+        assert left_out in write_comparison(result, form)
+    assert json.loads(write_comparison(result, "json"))["new"]["left_out"] == 1
 
 
 def test_a_slowed_copy_fails(base: Path, tmp_path: Path) -> None:
@@ -202,7 +217,38 @@ def test_too_few_steps_are_undecided(tmp_path: Path) -> None:
     few = Training(steps=4).record().save(tmp_path / "few.sqlite")
     result = compared(few, few)
     assert result.verdict == "undecided"
-    assert "5 a run are needed" in str(result)
+    assert "3 and 3 samples, 5 a run are needed" in str(result)
+    assert "record 2 more steps in each run of the base and the new side" in str(result)
+    document = json.loads(write_comparison(result, "json"))
+    assert (document["missing_steps"], document["runs_to_decide"]) == (2, None)
+
+
+def test_a_slower_program_within_the_noise_is_undecided(base: Path, tmp_path: Path) -> None:
+    """8 % more is over the threshold, and one run a side has 9.5 % of noise. The text says how
+    many runs would tell; with so many, it is told.
+    """
+    slow = stretched(Training(steps=24, data=noisy).record(), 1.08).save(tmp_path / "slow.sqlite")
+    result = compared(base, slow)
+    assert (result.verdict, result.fails, result.runs_to_decide) == ("undecided", False, 4)
+    words = "4 runs a side would tell a change of 8 % from noise, if runs differ by 3.0 %"
+    assert str(result).endswith(words)
+    skipped = ElementTree.fromstring(write_comparison(result, "junit"))
+    assert (skipped.get("failures"), skipped.get("skipped")) == ("0", "1")
+    strict = replace(result, require_decision=True)
+    failed = ElementTree.fromstring(write_comparison(strict, "junit"))
+    assert strict.fails
+    assert (failed.get("failures"), failed.get("skipped")) == ("1", "0")
+    for runs, significant in ((3, False), (4, True)):
+        noise = t_quantile(0.0125, 2 * runs - 2) * 0.03 * math.sqrt(2 / runs)
+        assert (noise < 0.08) is significant
+    faster = compared(slow, base)
+    assert faster.verdict == "pass"
+
+
+def test_a_pass_says_what_would_find_the_threshold(base: Path) -> None:
+    text = write_comparison(compared(base, base), "text")
+    assert "6 runs a side would tell a change of 5 % from noise, if runs differ by 3.0 %." in text
+    assert count_runs_to_find(0.01, 0.2) is None
 
 
 def test_kernels_appear_vanish_and_change(base: Path, tmp_path: Path) -> None:
