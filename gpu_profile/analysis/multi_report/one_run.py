@@ -36,7 +36,7 @@ class Evidence:
 def find_contradiction(reports: Sequence[Evidence]) -> str:
     """Why these reports are not of one run, or one of them is there twice; "" if they may be."""
     recordings = _join_windows(reports)
-    return _find_twice(reports) or _find_gap(recordings) or _find_strangers(recordings)
+    return _find_twice(recordings) or _find_gap(recordings) or _find_strangers(recordings)
 
 
 def _join_windows(reports: Sequence[Evidence]) -> list[list[Evidence]]:
@@ -48,14 +48,17 @@ def _join_windows(reports: Sequence[Evidence]) -> list[list[Evidence]]:
     return list(recordings.values())
 
 
-def _find_twice(reports: Sequence[Evidence]) -> str:
-    names: dict[EventTimes, str] = {}
-    for report in reports:
-        if report.times in names:
-            both = f"{names[report.times]} and {report.identity.name}"
-            return f"{both} are one recording: their events have equal times"
-        if report.times != NO_TIMES:
-            names[report.times] = report.identity.name
+def _find_twice(recordings: Sequence[Sequence[Evidence]]) -> str:
+    """A window is there twice if it also starts at the same time as another one of its rank."""
+    names: dict[EventTimes, tuple[str, int, int]] = {}
+    for number, reports in enumerate(recordings):
+        for report in reports:
+            name, other, utc = names.get(report.times, ("", 0, 0))
+            if name and (other != number or utc == report.utc):
+                both = f"{name} and {report.identity.name}"
+                return f"{both} are one recording: their events have equal times"
+            if report.times != NO_TIMES:
+                names[report.times] = report.identity.name, number, report.utc
     return ""
 
 

@@ -62,6 +62,8 @@ def test_windows_of_a_rank_are_one_recording() -> None:
     later = [evidence(rank + 2, 900, name=f"rank{rank}.h.2.sqlite") for rank in (0, 1)]
     assert find_contradiction([*first, *later]) == ""
     assert find_contradiction([first[0], later[1]]).startswith("rank1.h.2.sqlite begins")
+    copy = replace(first[0], identity=replace(first[0].identity, name="rank0.h.3.sqlite"))
+    assert "are one recording" in find_contradiction([*first, copy])
 
 
 def test_communicators() -> None:
