@@ -60,7 +60,9 @@ COMPONENT = Component(
         make_text_key("NCCL_COMMIT", "", "commit of that tag"),
         make_text_key("NCCL_SHA256", "", "sha256, where NCCL_URL is an archive"),
         make_text_key(
-            "NCCL_PACKAGES", "", "NVIDIA's wheels by hash, of NCCL or nvcc; `invoke lock` finds it"
+            "NCCL_PACKAGES",
+            "",
+            "NVIDIA's wheels by hash, of NCCL or nvcc; the verb `lock` finds it",
         ),
         make_text_key(
             "CUDA_VERSION", "13.0", "CUDA to compile with, where the base image has no nvcc"

@@ -40,7 +40,7 @@ COMPONENT = Component(
         ),
         make_text_key("NCCL_TESTS_SHA256", "", "sha256, where NCCL_TESTS_URL is an archive"),
         make_text_key(
-            "NCCL_TESTS_PACKAGES", "", "NVIDIA's wheels of nvcc by hash; `invoke lock` finds it"
+            "NCCL_TESTS_PACKAGES", "", "NVIDIA's wheels of nvcc by hash; the verb `lock` finds it"
         ),
     ),
     requires=(

@@ -79,14 +79,16 @@ COMPONENT = Component(
             "distribution's python3-torch; empty is the latter",
         ),
         make_text_key(
-            "TORCH_PACKAGES", "", "torch, numpy and what they need, by hash; `invoke lock` finds it"
+            "TORCH_PACKAGES",
+            "",
+            "torch, numpy and what they need, by hash; the verb `lock` finds it",
         ),
         make_text_key(
             "NVTX_VERSION",
             _NVTX_VERSION,
             "nvtx package; from 0.2.12 on nsys 2023 records none of its ranges",
         ),
-        make_text_key("NVTX_PACKAGES", "", "that package by hash; `invoke lock` finds it"),
+        make_text_key("NVTX_PACKAGES", "", "that package by hash; the verb `lock` finds it"),
     ),
     sources=(
         PinSource(

@@ -14,6 +14,10 @@ _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38  # <linux/capability.h>
 # From driver R565 on, CAP_PERFMON gives access to GPU counters too.
 _PERFMON_DRIVER = 565
 _SPARE_BYTES = 5 * 10**9
+_INSTALL = (
+    "Install nsight-systems-cli from NVIDIA's repository (apt or dnf), or nsight-systems from"
+    " Debian's non-free or Ubuntu's multiverse: docs/host.md has the commands"
+)
 _ALLOW = "`invoke counters --allow`, then a reboot; or run as root; light needs none"
 
 Facts = Mapping[str, Any]
@@ -64,14 +68,14 @@ def _check_gpu(facts: Facts) -> Check:
 def _check_nsys(copies: Facts) -> Check:
     chosen = next((c for c in copies["found"] if c["path"] == copies["chosen"]), None)
     if chosen is None:
-        return _make_check("nsys", False, "not found", "Install nsight-systems-cli, or set NSYS")
+        return _make_check("nsys", False, "not found", f"{_INSTALL}. Or set NSYS")
     others = len(copies["found"]) - 1
     observation = f"{chosen['version']} from {chosen['origin']}: {chosen['path']}"
     more = f", newest of {others + 1}" if others else ""
     advice = (
         f"Its importer does not start without {chosen['lacks']}: install that library"
         if chosen["lacks"]
-        else "It has no importer: its recordings need another copy's. Install nsight-systems-cli"
+        else f"It has no importer: its recordings need another copy's. {_INSTALL}"
     )
     return _make_check("nsys", bool(chosen["importer"]), observation + more, advice)
 

@@ -9,7 +9,7 @@ from gpu_profile.settings.settings import CORE_KEYS, strip_credentials
 
 FIRST_LINE = "# Settings: KEY=value, data and not shell."
 """How each file that `init` writes begins, also the `.env` of older versions."""
-HEAD = f"{FIRST_LINE} `invoke config` shows what is in force."
+HEAD = f"{FIRST_LINE} The verb `config` shows what is in force."
 
 
 def render_template() -> str:

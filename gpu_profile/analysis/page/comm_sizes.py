@@ -14,7 +14,7 @@ _MOST_SIZES = 16
 COLUMNS = (
     Column("Collective"),
     Column("Ranks"),
-    Column("Size", "MB"),
+    Column("Size", "B"),
     Column("Count"),
     Column("Med Transfer", "ns"),
     Column("Bus BW", "GB/s"),
@@ -67,6 +67,6 @@ def _build_row(
     typical, middle = int(np.median(size)), float(np.median(moved))
     bandwidth = bus_bandwidth(typical, max(1, round(middle)), ranks, kind)
     return (
-        *(name, ranks, round(typical / 1e6, 3), len(size) // ranks, middle),
-        round(bandwidth, 2) or None,
+        *(name, ranks, typical, len(size) // ranks, middle),
+        float(f"{bandwidth:.3g}") or None,
     )

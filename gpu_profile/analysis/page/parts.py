@@ -9,6 +9,7 @@ from gpu_profile.table_formats import format_cell
 
 MOST_ROWS = 200
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _WRAPS = frozenset({"Evidence", "Advice"})
 
 
@@ -35,6 +36,12 @@ def format_duration(ns: float) -> str:
     """A duration with three digits and a fitting unit, e.g. 15.3 ms."""
     size, unit = next((pair for pair in _TIMES if abs(ns) >= pair[0]), _TIMES[-1])
     return f"{_format_three_digits(ns / size)} {unit}"
+
+
+def format_size(count: float) -> str:
+    """A number of bytes with three digits and a fitting unit, e.g. 25.0 MB."""
+    size, unit = next((pair for pair in _SIZES if count >= pair[0]), (1, "B"))
+    return f"{_format_three_digits(count / size)} {unit}" if size > 1 else f"{count:.0f} B"
 
 
 def _format_three_digits(value: float) -> str:

@@ -12,6 +12,7 @@ from gpu_profile.analysis.page.parts import (
     data_table,
     format_duration,
     format_percent,
+    format_size,
     render_figures,
     render_folded,
     render_section,
@@ -207,9 +208,9 @@ def _render_sizes(table: Table, sizes: Table) -> str:
     """Bus bandwidth by message size; over all messages if single sizes are not recorded."""
     rows = [
         (
-            f"{name}, {size} MB",
+            f"{name}, {format_size(read_number(size))}",
             read_number(bus),
-            f"{bus} GB/s, {count} times, {format_duration(read_number(ns))}",
+            (f"{bus} GB/s, " if bus else "") + f"{count} times, {format_duration(read_number(ns))}",
         )
         for name, _, size, count, ns, bus in sizes.rows
     ]
@@ -221,7 +222,7 @@ def _render_sizes(table: Table, sizes: Table) -> str:
             (
                 f"rank {rank}, {name}",
                 read_number(bus),
-                f"{bus} GB/s, mean {_format_mean(moved, count)} MB",
+                f"{bus} GB/s, mean {_format_mean(moved, count)}",
             )
             for name, rank, moved, count, bus in columns
             if bus
@@ -233,7 +234,7 @@ def _render_sizes(table: Table, sizes: Table) -> str:
 
 
 def _format_mean(moved: Cell, count: Cell) -> str:
-    return f"{read_number(moved) / max(1.0, read_number(count)):.1f}"
+    return format_size(1e6 * read_number(moved) / max(1.0, read_number(count)))
 
 
 def _render_collective(table: Table, name: str) -> str:

@@ -1,19 +1,24 @@
 """doctor and counters: what a machine can do, and what to do about the rest."""
 
 import os
-from collections.abc import Iterable
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from gpu_profile import process
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of, name_launchers
 from gpu_profile.cli.options.machine import CountersOptions, DoctorOptions
-from gpu_profile.cli.terminal import ask_user, print_tables, run_or_raise
+from gpu_profile.cli.terminal import ask_user, print_tables, run_or_raise, tell
 from gpu_profile.declared.check import Check
 from gpu_profile.doctor import fix_engine, gpu_counters
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.launcher import ImageFrom, Launcher
-from gpu_profile.printable import name_program
+from gpu_profile.printable import name_program, printable
 from gpu_profile.table import Column, Table
+
+_NARROWEST, _INDENT = 60, 3
 
 
 def doctor(options: DoctorOptions) -> None:
@@ -29,6 +34,12 @@ def doctor(options: DoctorOptions) -> None:
 
 
 def show_checks(checks: Iterable[Check], form: str) -> None:
+    """Print the checks, as text with their advice below them, whole at any width."""
+    checks = list(checks)
+    if form == "text":
+        width = max(_NARROWEST, shutil.get_terminal_size((100, 40)).columns)
+        tell("\n".join(chain.from_iterable(format_checks(checks, width))))
+        return
     rows = tuple(
         (
             check.name,
@@ -40,6 +51,29 @@ def show_checks(checks: Iterable[Check], form: str) -> None:
     )
     columns = (Column("What"), Column("State"), Column("Found"), Column("What to do"))
     print_tables([Table("doctor", columns, rows)], form)
+
+
+def format_checks(checks: Sequence[Check], width: int) -> Iterator[list[str]]:
+    """Yield the lines of each check: name, state and what was found, then what to do."""
+    name_width = max((len(check.name) for check in checks), default=0)
+    for check in checks:
+        head = f"{check.name:{name_width}}  {'ok' if check.ok else 'missing':7}  "
+        indent = " " * (_INDENT + 2)
+        yield _wrap(printable(check.found), width, head, " " * len(head)) or [head.rstrip()]
+        if not check.ok and check.advice:
+            yield _wrap(check.advice, width, f"{' ' * _INDENT}> ", indent)
+
+
+def _wrap(text: str, width: int, first: str, others: str) -> list[str]:
+    """Return the text in lines of at most `width`. A path, an address or a flag is never cut."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _repair(launcher: Launcher, *, yes: bool) -> None:

@@ -16,12 +16,14 @@ from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.page.charts import Bar, BarPart, draw_stacked
 from gpu_profile.analysis.page.events import Budget, draw_pictures
 from gpu_profile.analysis.page.pack import Packer
-from gpu_profile.analysis.page.parts import format_duration
+from gpu_profile.analysis.page.parts import format_duration, format_size
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError
+from gpu_profile.runs.open_reports import open_reports
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
+TRAINER = DATA.parent / "annotated" / "trainer"
 ALL = DATA / "all-ranks-one-report.sqlite.gz"
 VOID = {"meta", "link", "input"}
 SECRET = "hf_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z"
@@ -64,6 +66,22 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> str:
     output = tmp_path_factory.mktemp("page") / "run.html"
     write_page([ReportSource(str(ALL))], output, workers=1, known={"Run": "train-1", "Nothing": ""})
     return output.read_text(encoding="utf-8")
+
+
+def test_a_size_has_a_fitting_unit() -> None:
+    sizes = {8: "8 B", 4096: "4.10 kB", 25e6: "25.0 MB", 1.5e9: "1.50 GB"}
+    assert {count: format_size(count) for count in sizes} == sizes
+
+
+def test_a_page_without_a_bandwidth_says_none_of_it(tmp_path: Path) -> None:
+    reports = [ReportSource(str(path)) for path in sorted(TRAINER.glob("*.sqlite.gz"))]
+    read = open_reports(reports, tell=print)
+    write_page(read.sources, tmp_path / "page.html")
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Bus bandwidth by message size" in html
+    assert "None GB/s" not in html
+    assert "AllGather_RING_LL, 8 B<" in html
+    assert "0.00161 GB/s, 4 times" in html
 
 
 def test_it_nests_and_needs_nothing_from_elsewhere(html: str) -> None:
