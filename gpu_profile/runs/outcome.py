@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpu_profile import __version__, redact
+from gpu_profile import __version__
 from gpu_profile.command import Result
 from gpu_profile.errors import GpuProfileError, Interrupted, JobError, ReportError
 from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
+from gpu_profile.redact import CommandLine
 from gpu_profile.runs import baseline, output_log
 from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.reports import Report, check_events, check_ranks, has_recordings
@@ -46,8 +47,8 @@ def make_record(
         id=job.name,
         launcher=launcher.name,
         handle=handle,
-        command=redact.redact_argv(job.command),
-        nsys=redact.redact_argv((*plan.options, *plan.first)) if job.profile else (),
+        command=CommandLine().redact_argv(job.command),
+        nsys=CommandLine().redact_argv((*plan.options, *plan.first)) if job.profile else (),
         image=str(job.image or ""),
         started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         spec={"resources": dataclasses.asdict(resources), "env": sorted(job.env)},

@@ -31,10 +31,10 @@ declared files remote_host
 pins
 components
 analysis/step_search analysis/store kubernetes process schemas table_formats
-analysis/scrub analysis/tables job program_output
+analysis/tables job program_output
 analysis/activity analysis/nsys_tables analysis/multi_report nccl nsys settings
 analysis/counters analysis/host analysis/modules launcher
-analysis/replay
+analysis/replay analysis/scrub
 launchers/agent
 analysis/compare analysis/findings analysis/our_tables analysis/timeline engine launchers/kubernetes runs
 analysis/page doctor image registry

@@ -25,7 +25,7 @@ from gpu_profile.analysis.store.schema import NVTX, NVTX_MARK, RUNTIME
 PYTHON_SCHEMA = "Python Periodic Sampling"
 # Header: domain, schema, size and offset of the payload. Sample: id of the thread state, state,
 # number of frames. Frame: function, file, line.
-_HEADER, _SAMPLE, _FRAME = struct.Struct("<4Q"), struct.Struct("<QiI"), struct.Struct("<3Q")
+_HEADER, SAMPLE, FRAME = struct.Struct("<4Q"), struct.Struct("<QiI"), struct.Struct("<3Q")
 _MOST_FRAMES, _MOST_LETTERS = 128, 300
 CALLCHAINS, SAMPLES = "SAMPLING_CALLCHAINS", "COMPOSITE_EVENTS"
 _UNRESOLVED = re.compile(r"0x[0-9a-f]+$|\[Unknown\]|\[Broken backtraces\]")
@@ -131,15 +131,15 @@ RawStack = tuple[tuple[int, int, int], ...]
 
 def _frames_of(payload: bytes, schemas: Container[int | None]) -> RawStack:
     """(function, file, line) from innermost to outermost; empty for a payload of another schema."""
-    if len(payload) < _HEADER.size + _SAMPLE.size:
+    if len(payload) < _HEADER.size + SAMPLE.size:
         return ()
     _, schema, size, offset = _HEADER.unpack_from(payload)
-    if schema not in schemas or offset + size > len(payload) or size < _SAMPLE.size:
+    if schema not in schemas or offset + size > len(payload) or size < SAMPLE.size:
         return ()
-    count = _SAMPLE.unpack_from(payload, offset)[2]
-    first = offset + _SAMPLE.size
-    count = min(count, _MOST_FRAMES, (offset + size - first) // _FRAME.size)
-    raw = struct.iter_unpack("<QQI4x", payload[first : first + count * _FRAME.size])
+    count = SAMPLE.unpack_from(payload, offset)[2]
+    first = offset + SAMPLE.size
+    count = min(count, _MOST_FRAMES, (offset + size - first) // FRAME.size)
+    raw = struct.iter_unpack("<QQI4x", payload[first : first + count * FRAME.size])
     return tuple((function, file, line) for function, file, line in raw)
 
 

@@ -3,13 +3,20 @@
 import re
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 
+from gpu_profile.analysis.scrub.blobs import redact_blob
+from gpu_profile.analysis.scrub.payloads import (
+    NumberPayloads,
+    find_number_payloads,
+    keep_payload_strings,
+)
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.scrub.rules import NAMED_TABLES, SYSTEM_TABLE, Wish, clean_value
 from gpu_profile.analysis.scrub.strings import collect_strings, make_condition
+from gpu_profile.analysis.store.schema import NVTX
 
 _PLAIN_NAME = re.compile(r"\w{1,128}", re.ASCII)
 LONGEST_COPIED = 1 << 20  # bytes; nsys' texts on a machine have 170 KB, names some 10^4
@@ -19,7 +26,8 @@ _PLAIN_TYPE = re.compile(r"[A-Za-z0-9 (),_]{0,40}")
 
 @dataclass(frozen=True)
 class Copied:
-    """The numbers of copied tables and rows; `left_out` counts tables that are not plain.
+    """The numbers of copied tables and rows; `left_out` counts tables that are not plain, `blobs`
+    the blobs that were emptied.
 
     `notes` are lines about values that were not copied.
     """
@@ -27,6 +35,7 @@ class Copied:
     tables: int
     rows: int
     left_out: int
+    blobs: int
     notes: tuple[str, ...] = ()
 
 
@@ -41,10 +50,10 @@ def open_pair(source: Path, target: Path) -> sqlite3.Connection:
     return connection
 
 
-def copy_tables(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> Copied:
+def copy_tables(pair: sqlite3.Connection, wish: Wish, redactor: Redactor) -> Copied:
     """Copy every plain table of `source` into `main`, its texts and blobs redacted."""
-    notes: set[str] = set()
-    _register_functions(pair, wish, clean, notes)
+    values = _Values(wish, redactor, find_number_payloads(pair))
+    values.register(pair)
     every = pair.execute(
         "SELECT name, sql FROM source.sqlite_master WHERE type = 'table' "
         "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY rowid"
@@ -52,39 +61,63 @@ def copy_tables(pair: sqlite3.Connection, wish: Wish, clean: Redactor) -> Copied
     plain = [name for name, sql in every if _is_plain(name, str(sql))]
     columns = {table: {name for name, _, _ in _list_columns(pair, table)} for table in plain}
     collect_strings(pair, columns, wish)
+    if "binaryData" in columns.get(NVTX, ()):
+        keep_payload_strings(pair, values.payloads)
     rows = 0
     for table in plain:
         pair.execute("BEGIN")
         rows += _copy_table(pair, table, wish)
         pair.execute("COMMIT")
-    return Copied(len(plain), rows, len(every) - len(plain), tuple(sorted(notes)))
+    left_out = len(every) - len(plain)
+    return Copied(len(plain), rows, left_out, values.emptied, tuple(sorted(values.notes)))
 
 
-def _register_functions(
-    pair: sqlite3.Connection, wish: Wish, clean: Redactor, notes: set[str]
-) -> None:
-    @lru_cache(maxsize=1 << 16)
-    def scrub_text(raw: bytes) -> str:
-        return _REMOVED if is_too_long(raw) else clean.text(raw.decode("utf-8", "replace"))
+@dataclass
+class _Values:
+    """Redacts the values of one report, as functions of SQL; counts and notes what is lost."""
 
-    def scrub_named(name: object, raw: bytes) -> str:
-        if is_too_long(raw):
+    wish: Wish
+    redactor: Redactor
+    payloads: NumberPayloads
+    emptied: int = 0
+    notes: set[str] = field(default_factory=set)
+
+    def register(self, pair: sqlite3.Connection) -> None:
+        functions: tuple[tuple[str, int, Callable[..., str | bytes]], ...] = (
+            ("scrub_text", 1, lru_cache(maxsize=1 << 16)(self.redact_text)),
+            ("scrub_named", 2, self.redact_named),
+            ("scrub_payload", 1, self.redact_payload),
+            ("scrub_blob", 1, self.redact_blob),
+        )
+        for name, count, function in functions:
+            pair.create_function(name, count, function, deterministic=True)
+
+    def redact_text(self, raw: bytes) -> str:
+        if self._is_too_long(raw):
             return _REMOVED
-        return clean_value(str(name), raw.decode("utf-8", "replace"), wish, clean)
+        return self.redactor.text(raw.decode("utf-8", "replace"))
 
-    def is_too_long(raw: bytes) -> bool:
+    def redact_named(self, name: object, raw: bytes) -> str:
+        if self._is_too_long(raw):
+            return _REMOVED
+        return clean_value(str(name), raw.decode("utf-8", "replace"), self.wish, self.redactor)
+
+    def redact_payload(self, blob: bytes) -> bytes:
+        stripped = self.payloads.strip(blob)
+        return self.redact_blob(blob) if stripped is None else stripped
+
+    def redact_blob(self, blob: bytes) -> bytes:
+        """A blob can hold any text in any format, so it goes, unless the user wants it."""
+        if self.wish.keep_blobs and not self._is_too_long(blob):
+            return redact_blob(blob, partial(self.redactor.text, everywhere=True))
+        self.emptied += bool(blob)
+        return b""
+
+    def _is_too_long(self, raw: bytes) -> bool:
         """Searching 1 MB takes 3 s and 150 MB. A part of it could hold a part of a secret."""
         if len(raw) > LONGEST_COPIED:
-            notes.add(f"texts longer than {LONGEST_COPIED:,} bytes are left out")
+            self.notes.add(f"texts longer than {LONGEST_COPIED:,} bytes are left out")
         return len(raw) > LONGEST_COPIED
-
-    functions: tuple[tuple[str, int, Callable[..., str | bytes]], ...] = (
-        ("scrub_text", 1, scrub_text),
-        ("scrub_named", 2, scrub_named),
-        ("scrub_blob", 1, clean.blob),
-    )
-    for name, count, function in functions:
-        pair.create_function(name, count, function, deterministic=True)
 
 
 def _is_plain(name: str, sql: str) -> bool:
@@ -138,7 +171,8 @@ def _make_expression(table: str, name: str) -> str:
         text = 'scrub_named("name", CAST("value" AS BLOB))'
     if table == "StringIds" and name == "value":
         text = f"CASE WHEN id IN (SELECT id FROM temp.kept) THEN {text} ELSE '{_REMOVED}' END"
+    blob = "scrub_payload" if (table, name) == (NVTX, "binaryData") else "scrub_blob"
     return (
         f"CASE typeof(\"{name}\") WHEN 'text' THEN {text} "
-        f'WHEN \'blob\' THEN scrub_blob("{name}") ELSE "{name}" END'
+        f'WHEN \'blob\' THEN {blob}("{name}") ELSE "{name}" END'
     )

@@ -1,31 +1,26 @@
-"""Replace credentials, paths, users, hosts and given strings in texts and blobs."""
+"""Replace credentials, paths, users, hosts and given strings in texts."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from gpu_profile.analysis.scrub.addresses import HOST, hide_addresses
-from gpu_profile.redact import CREDENTIAL, CREDENTIALS, FREE_TEXT
+from gpu_profile.analysis.scrub.addresses import HOST, hide_addresses, hide_storage
+from gpu_profile.analysis.scrub.paths import ROOTS, hide_paths, make_patterns
+from gpu_profile.analysis.scrub.spellings import list_spellings
+from gpu_profile.analysis.scrub.users import USER, hide_users
+from gpu_profile.redact import CREDENTIALS, CommandLine
 
-SECRET, PATH = "<secret>", "<path>"
+SECRET = "<secret>"
+STAND_IN = re.compile(r"<(?:host\d*|user|path|secret|bucket|arn|removed)>")
+"""What stands in a scrubbed text for something that was replaced."""
 
-
-_ROOT_FOLDERS = (
-    "home Users root tmp opt usr var mnt data scratch workspace fsx efs lustre gpfs nfs srv etc "
-    "wd private media shared work projects proj run proc sys dev lib lib64 bin sbin boot"
+_COMMAND = CommandLine(SECRET)
+# A public key is no credential, but it and its comment name its owner.
+_PUBLIC_KEY = re.compile(
+    r"\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-[\w-]{1,32})[ \t]+[A-Za-z0-9+/=]{12,}"
+    r"(?:[ \t]+[\w.@-]+)?"
 )
-ROOTS = frozenset(_ROOT_FOLDERS.split())
-_FILE = re.compile(
-    r"[^/\\]+\.(?:py[cw]?|so(?:\.\d+)*|cu|cc|cpp|c|h|hpp|log|sqlite|nsys-rep|qdstrm|sh|ko|dll|exe)$"
-)
-_PART = rf"(?:[\w.+@%~,-]|{SECRET})+"
-_ANY_PATH = rf"(?<![\w.<>/-])~?/(?!/)(?:(?:{_PART}/)+{_PART}/?|(?:{_PART}/)+|[\w.+@%~,-]{{3,}})"
-_WINDOWS = r"\b[A-Za-z]:\\{1,2}(?:[^\\\s\"<>|]+\\{1,2})*[^\\\s\"<>|]*"
-_CODE = "py|pyx|ipynb|cu|cuh|cc|cpp|cxx|c|h|hpp|jl|rs|go|ts|js|sh"
-_SOURCE = rf"(?<![\w.<>/-])(?:~|\.{{1,2}})?/?(?:{_PART}/)+{_PART}\.(?:{_CODE})(?![\w.-])"
-"""A source file in any folder, e.g. `/workspace/app/model.py` or `src/model.py`."""
-
 # The file and line in a mark of --annotate: "forward h.3|Attention|model.py:123".
 _MODULE_MARK = re.compile(r"^((?:forward|backward|accumulate) [^|\n]*\|[^|\n]*)\|.*$", re.DOTALL)
 
@@ -47,7 +42,11 @@ class Literal:
         text = re.escape(self.value)
         if self.short:
             return rf"(?i:(?<=\.){text}(?=\.(?:\d+\.)?(?:nsys-rep|sqlite|qdstrm)))"
-        return rf"(?i:(?<![A-Za-z0-9]){text}(?![A-Za-z0-9]))" if self.word else text
+        if not self.word:
+            return text
+        # A machine called host0 must not be found in the stand-in <host0>.
+        guard = rf"(?!(?<=<){text}>)" if STAND_IN.fullmatch(f"<{self.value.lower()}>") else ""
+        return rf"(?i:(?<![A-Za-z0-9]){guard}{text}(?![A-Za-z0-9]))"
 
     @property
     def regex(self) -> re.Pattern[str]:
@@ -60,7 +59,9 @@ class Redactor:
 
     `roots` are the first folders of paths in this report. Other words that begin with a slash can
     be names of layers ("/model/layers.0/MatMul" of ONNX) and stay, unless `everywhere`.
-    `host_names` maps each host to its replacement ("host0"), the same in all reports of a run.
+    `host_names` maps each host to its replacement ("<host0>"), the same in all reports of a run.
+    `command_lines` maps the description's rows (name, value) that are words of a command line to
+    what may stay of them.
     """
 
     literals: tuple[Literal, ...] = ()
@@ -68,66 +69,80 @@ class Redactor:
     roots: frozenset[str] = ROOTS
     paths: bool = True
     hosts: bool = True
+    users: bool = True
+    command_lines: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def text(self, value: str, *, everywhere: bool = False) -> str:
-        value = CREDENTIAL.sub(SECRET, value)
-        if self.paths:
-            value = _MODULE_MARK.sub(r"\1", value)
-        for pattern in FREE_TEXT:
-            value = pattern.sub(rf"\1{SECRET}", value)
-        if self.paths and ("/" in value or "\\" in value):
-            value = (self._anywhere if everywhere else self._rooted).sub(_strip_folders, value)
-        if self.hosts:
-            value = hide_addresses(value, everywhere=everywhere)
-            for stem in self._stems:
-                value = stem.sub(HOST, value)
-        for literal, pattern in self._literals:
-            value = pattern.sub(literal.replacement, value)
-        for literal in self.literals if everywhere else ():
-            if literal.short:
-                value = replace(literal, short=False).regex.sub(literal.replacement, value)
+        """The text without what must not leave. `everywhere`: it describes a machine or is a
+        command line, so that any path, address and option is meant as one.
+        """
+        value = self._redact(value, everywhere)
+        for spelling in list_spellings(value):
+            redacted = self._redact(spelling, everywhere)
+            if redacted != spelling:
+                value = redacted
         return value
 
-    def blob(self, value: bytes) -> bytes:
-        """The blob with matches replaced by "*" of the same length, because payloads are read by
-        offsets.
-        """
-        text = value.decode("latin-1")
-        for pattern in (CREDENTIAL, *(pattern for _, pattern in self._literals), self._rooted):
-            text = pattern.sub(lambda match: "*" * len(match[0]), text)
-        return text.encode("latin-1")
+    def _redact(self, value: str, everywhere: bool) -> str:
+        value = _COMMAND.redact_line(_PUBLIC_KEY.sub(SECRET, value))
+        if self.paths:
+            value = hide_paths(_MODULE_MARK.sub(r"\1", value), self._path_patterns[everywhere])
+        if self.hosts:
+            value = hide_storage(value)
+        # Users after hosts: of a user "lab", node1.lab.tech would be left as node1.<user>.tech.
+        value = self._replace_literals(value, everywhere, users=False)
+        if self.hosts:
+            value = hide_addresses(value, everywhere=everywhere)
+            for neighbour in self._neighbours:
+                value = neighbour.sub(HOST, value)
+        value = self._replace_literals(value, everywhere, users=True)
+        return hide_users(value, everywhere=everywhere) if self.users else value
+
+    def _replace_literals(self, value: str, everywhere: bool, *, users: bool) -> str:
+        for literal, pattern in self._literals:
+            if (literal.replacement == USER) == users:
+                value = pattern.sub(literal.replacement, value)
+                if literal.short and everywhere:
+                    value = replace(literal, short=False).regex.sub(literal.replacement, value)
+        return value
 
     def leaks(self, value: str) -> str:
         """What kind of secret is still in the text, e.g. "a path"; "" for none. Never the secret
         itself.
         """
+        kinds = (self._find_kind(spelling) for spelling in (value, *list_spellings(value)))
+        return next(filter(None, kinds), "")
+
+    def _find_kind(self, value: str) -> str:
         for shape in CREDENTIALS:
             if re.search(shape.pattern, value):
                 return shape.name
-        if any(pattern.search(value) for pattern in FREE_TEXT):
+        if _COMMAND.redact_line(_PUBLIC_KEY.sub(SECRET, value)) != value:
             return "a value with a secret's name"
         if any(pattern.search(value) for _, pattern in self._literals):
             return "a user, host or given string"
-        if self.paths and self._rooted.search(value):
+        if self.paths and hide_paths(value, self._path_patterns[False]) != value:
             return "a path"
-        return "a host" if self.hosts and hide_addresses(value) != value else ""
+        if self.users and hide_users(value) != value:
+            return "a user"
+        return "a host" if self.hosts and hide_addresses(hide_storage(value)) != value else ""
 
     @cached_property
-    def _stems(self) -> tuple[re.Pattern[str], ...]:
+    def _neighbours(self) -> tuple[re.Pattern[str], ...]:
         """Patterns for hosts that are named like known ones: `gpunode08` and `gpunode[01-08]` if
-        gpunode07 is known.
+        gpunode07 is known, and every name in the domain of a known host.
         """
-        name_matches = {
-            re.fullmatch(r"([A-Za-z][A-Za-z_-]{2,})\d+", name) for name in self.host_names
-        }
-        stems = sorted({match[1] for match in name_matches if match})
+        matches = [re.fullmatch(r"([A-Za-z][A-Za-z_-]{2,})\d+", name) for name in self.host_names]
+        stems = sorted({re.escape(match[1]) for match in matches if match})
+        domains = {name.partition(".")[2] for name in self.host_names if name.count(".") > 1}
         number = r"(?:\d+|\[\d+(?:[-,]\d+)*\])"
-        host_pattern = (
-            "|".join(rf"{re.escape(name)}(?![\w-])" for name in self.host_names) or "(?!)"
-        )
-        return tuple(
-            re.compile(rf"(?i)(?<![\w-])(?!{host_pattern}){re.escape(stem)}{number}(?![\w-])")
-            for stem in stems
+        return (
+            *(re.compile(rf"(?i)(?<![\w<-]){stem}{number}(?![\w-])") for stem in stems),
+            *(
+                re.compile(rf"(?i)(?<![\w.<-])[\w-]+\.{re.escape(domain)}(?![\w-]|\.\w)")
+                for domain in sorted(domains)
+                if not domain.replace(".", "").isdigit()
+            ),
         )
 
     @cached_property
@@ -137,26 +152,6 @@ class Redactor:
         return tuple((literal, re.compile(literal.pattern)) for literal in longest_first)
 
     @cached_property
-    def _rooted(self) -> re.Pattern[str]:
-        roots = "|".join(map(re.escape, sorted(self.roots | ROOTS)))
-        # From the first of several slashes: 16 kB of slashes took 4.5 s otherwise.
-        return re.compile(
-            rf"~?(?<!/)/+(?:{roots})(?:/+{_PART})+/?|~/{_PART}[\w./-]*|{_SOURCE}|{_WINDOWS}"
-        )
-
-    @cached_property
-    def _anywhere(self) -> re.Pattern[str]:
-        return re.compile(f"{self._rooted.pattern}|{_ANY_PATH}")
-
-
-def _strip_folders(match: re.Match[str]) -> str:
-    """Keep the last name of a path if it is a file's name, not a folder's."""
-    name = re.split(r"[/\\]", match[0].rstrip("/\\"))[-1]
-    return f"{PATH}/{name}" if _FILE.match(name) else PATH
-
-
-def first_folders(texts: Iterable[str]) -> frozenset[str]:
-    """The first folder of every absolute path in the texts."""
-    return frozenset(
-        match[1] for text in texts for match in re.finditer(r"(?<![\w.<>/])/([\w.+@-]{2,})/", text)
-    )
+    def _path_patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        """For names of work, and for facts."""
+        return make_patterns(self.roots)

@@ -11,19 +11,15 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gpu_profile.analysis.scrub.redactor import (
-    ROOTS,
-    SECRET,
-    Literal,
-    Redactor,
-    first_folders,
-)
+from gpu_profile.analysis.scrub.paths import ROOTS, first_folders
+from gpu_profile.analysis.scrub.redactor import SECRET, STAND_IN, Literal, Redactor
+from gpu_profile.analysis.scrub.users import USER
 from gpu_profile.analysis.store.rank_variables import (
     PLACE_VARIABLES,
     RANK_VARIABLES,
     SIZE_VARIABLES,
 )
-from gpu_profile.redact import is_secret, redact_argv
+from gpu_profile.redact import CommandLine, is_secret
 
 KINDS = ("environment", "arguments", "output", "paths", "users", "hosts", "processes")
 NAMED_TABLES = ("META_DATA_CAPTURE", "META_DATA_EXPORT", "EXPORT_META_DATA")
@@ -57,16 +53,19 @@ _PAIR = re.compile(r"\W*([A-Za-z_]\w*)[\"']?\s*[=:]\s*[\"']?(.*?)[\"']?\s*\}?\s*
 _SHORTEST_ANYWHERE, _SHORTEST_SECRET = 4, 6
 _HOME = re.compile(r"/(?:home|Users)/([\w.-]+)")
 _SECRET_FLAG = re.compile(r"--?[\w-]+$")
+_COMMAND = CommandLine(SECRET)
+_LOGIN_PROGRAMS = frozenset(["ssh", "sftp", "mosh", "telnet", "ping"])
 
 
 @dataclass(frozen=True)
 class Wish:
     """What to remove. `keep`: kinds or environment variables to leave; `also`: further strings to
-    remove.
+    remove; `keep_blobs`: leave blobs that no table of ours reads, redacted and searched.
     """
 
     keep: frozenset[str] = frozenset()
     also: tuple[str, ...] = ()
+    keep_blobs: bool = False
     hosts: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
 
@@ -80,12 +79,16 @@ class Wish:
 
 @dataclass
 class ReportNames:
-    """Texts, hosts, users and secrets from one report's description tables."""
+    """Texts, hosts, users and secrets from one report's description tables.
+
+    `command_lines`: the rows (name, value) that are words of a command line, without secrets.
+    """
 
     texts: list[str] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
     users: set[str] = field(default_factory=set)
     secrets: set[str] = field(default_factory=set)
+    command_lines: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 def kind_of(name: str) -> str:
@@ -102,7 +105,8 @@ def parse_variables(value: str) -> dict[str, str]:
 def collect_names(source: sqlite3.Connection) -> ReportNames:
     """The hosts, users, secrets and paths in the report's description tables."""
     names = ReportNames()
-    for name, value in _named_rows(source):
+    rows = list(_named_rows(source))
+    for name, value in rows:
         names.texts.append(value)
         names.users.update(_HOME.findall(value))
         kind = kind_of(name)
@@ -112,56 +116,69 @@ def collect_names(source: sqlite3.Connection) -> ReportNames:
             names.hosts.add(value)
         elif kind == "users":
             names.users.add(value)
-    names.secrets.update(_secret_arguments(list(_named_rows(source))))
+    names.secrets.update(_list_secret_arguments(rows))
+    names.command_lines.update(_redact_command_lines(rows))
+    for words in (names.hosts, names.users, names.secrets):
+        words.difference_update([word for word in words if STAND_IN.search(word)])
     return names
 
 
-def make_redactor(founds: Iterable[ReportNames], wish: Wish) -> Redactor:
+def make_redactor(reports: Iterable[ReportNames], wish: Wish) -> Redactor:
     """One redactor for all reports of a run, so that a host has one replacement in all of them."""
-    everything = list(founds)
-    hosts = sorted(
-        {host for report_names in everything for host in report_names.hosts} | set(wish.hosts)
-    )
-    users = sorted(
-        {user for report_names in everything for user in report_names.users} | set(wish.users)
-    )
-    secrets = sorted({secret for report_names in everything for secret in report_names.secrets})
+    every = list(reports)
+    hosts = {host for names in every for host in names.hosts} | set(wish.hosts)
+    users = {user for names in every for user in names.users} | set(wish.users)
+    secrets = {secret for names in every for secret in names.secrets}
     literals = [
-        Literal(secret, SECRET, word=False) for secret in secrets if len(secret) >= _SHORTEST_SECRET
+        Literal(secret, SECRET, word=False)
+        for secret in sorted(secrets)
+        if len(secret) >= _SHORTEST_SECRET
     ]
     literals += [Literal(text, "<removed>", word=False) for text in wish.also]
-    names = _stand_ins(hosts)
+    stand_ins = _choose_stand_ins(sorted(hosts))
     if wish.drops("hosts"):
-        literals += [_literal(host, name) for host, name in names.items() if _is_telling(host)]
+        literals += [_literal(host, name) for host, name in stand_ins.items() if _is_telling(host)]
     if wish.drops("users"):
-        literals += [_literal(user, "<user>") for user in users if _is_telling(user)]
-    roots = first_folders(text for report_names in everything for text in report_names.texts)
-    return Redactor(tuple(literals), names, roots | ROOTS, wish.drops("paths"), wish.drops("hosts"))
+        literals += [_literal(user, USER) for user in sorted(users) if _is_telling(user)]
+    return Redactor(
+        tuple(literals),
+        stand_ins,
+        first_folders(text for names in every for text in names.texts) | ROOTS,
+        wish.drops("paths"),
+        wish.drops("hosts"),
+        wish.drops("users"),
+        {row: text for names in every for row, text in names.command_lines.items()},
+    )
 
 
-def clean_value(name: str, value: str, wish: Wish, clean: Redactor) -> str:
+def clean_value(name: str, value: str, wish: Wish, redactor: Redactor) -> str:
     """What may stay of the value in a (name, value) row of a description."""
     kind = kind_of(name)
+    if kind == "arguments" and wish.drops(kind):
+        value = redactor.command_lines.get((name, value), value)
     if not kind or not wish.drops(kind) or value in ("", "true", "false") or value.isdigit():
-        return clean.text(value, everywhere=True)
+        return redactor.text(value, everywhere=True)
     if kind == "environment":
-        return _clean_environment(value, wish, clean)
+        return _clean_environment(value, wish, redactor)
     if kind == "users":
-        return "<user>"
+        return USER
     if kind == "hosts":
-        return clean.host_names.get(value, "<host>")
+        is_replaced = STAND_IN.fullmatch(value)
+        return value if is_replaced else redactor.host_names.get(value, "<host>")
     if kind == "paths" and value.strip("./") and name.upper().endswith(("DIR", "DIRECTORY")):
         return "<path>"
-    return clean.text(value, everywhere=True)
+    return redactor.text(value, everywhere=True)
 
 
-def _clean_environment(value: str, wish: Wish, clean: Redactor) -> str:
+def _clean_environment(value: str, wish: Wish, redactor: Redactor) -> str:
     clean_variables = {
         name: text if name in wish.keep else text if text.isdigit() else ""
         for name, text in parse_variables(value).items()
         if name in wish.variables
     }
-    return ";".join(f"{name}={clean.text(text)}" for name, text in clean_variables.items() if text)
+    return ";".join(
+        f"{name}={redactor.text(text)}" for name, text in clean_variables.items() if text
+    )
 
 
 def _survey_environment(environment: dict[str, str], names: ReportNames) -> None:
@@ -174,12 +191,39 @@ def _survey_environment(environment: dict[str, str], names: ReportNames) -> None
             names.secrets.add(value)
 
 
-def _secret_arguments(rows: list[tuple[str, str]]) -> Iterator[str]:
+def _list_secret_arguments(rows: list[tuple[str, str]]) -> Iterator[str]:
     """The arguments after flags such as `--token` and `-p`, which are rows of their own."""
     for (name, flag), (_, value) in itertools.pairwise(rows):
         is_flag = kind_of(name) == "arguments" and _SECRET_FLAG.match(flag)
-        if is_flag and redact_argv((flag, value)) != (flag, value):
+        if is_flag and _COMMAND.redact_argv((flag, value)) != (flag, value):
             yield value.partition(":")[2] if flag in ("-u", "--user") else value
+
+
+def _redact_command_lines(rows: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], str]]:
+    """The rows of each command line with what run.json would keep of them, without the host of ssh.
+
+    The words of a process are rows of their own, one after another: PROCESS_1:COMMAND,
+    PROCESS_1:ARGUMENT_0, …
+    """
+    for is_command, group in itertools.groupby(rows, lambda row: kind_of(row[0]) == "arguments"):
+        if is_command:
+            line = list(group)
+            words = _COMMAND.redact_argv(tuple(value for _, value in line))
+            yield from zip(line, _hide_login_hosts(words), strict=True)
+
+
+def _hide_login_hosts(words: tuple[str, ...]) -> Iterator[str]:
+    """The words with `<host>` in place of the first word behind ssh that is no option."""
+    is_awaited = False
+    for flag, word in itertools.pairwise(("", *words)):
+        is_option = word.startswith("-") or (flag.startswith("-") and len(flag) == 2)
+        if is_awaited and not is_option and not STAND_IN.search(word):
+            user, at, _ = word.rpartition("@")
+            yield f"{user}{at}<host>"
+            is_awaited = False
+        else:
+            yield word
+            is_awaited = is_awaited or word.rpartition("/")[2] in _LOGIN_PROGRAMS
 
 
 def _named_rows(source: sqlite3.Connection) -> Iterator[tuple[str, str]]:
@@ -190,13 +234,16 @@ def _named_rows(source: sqlite3.Connection) -> Iterator[tuple[str, str]]:
             yield from ((str(name), str(value)) for name, value in source.execute(query))
 
 
-def _stand_ins(hosts: Iterable[str]) -> dict[str, str]:
-    """The replacements host0, host1, … by host; "a.example.com" and its first part "a" get the
+def _choose_stand_ins(hosts: Iterable[str]) -> dict[str, str]:
+    """The replacements <host0>, <host1>, … by host; "a.example.com" and its first part "a" get the
     same.
+
+    No host can have such a name (RFC 1123, section 2.1), so a stand-in is never taken for one: not
+    where a machine is called host0, and not when a copy is scrubbed again.
     """
     names: dict[str, str] = {}
     for index, host in enumerate(filter(None, hosts)):
-        name = f"host{index}"
+        name = f"<host{index}>"
         first, dot, _ = host.partition(".")
         if dot and not first.isdigit():
             name = names.setdefault(first, name)
@@ -212,12 +259,12 @@ def _is_telling(word: str) -> bool:
     return len(word) >= 2 and word.lower() not in _EVERYDAY and not word.startswith("127.")
 
 
-def original_names(founds: Iterable[ReportNames], wish: Wish) -> frozenset[str]:
+def list_original_names(reports: Iterable[ReportNames], wish: Wish) -> frozenset[str]:
     """Hosts, users and credentials that no copy may hold; hosts also by the first part of their
     name.
     """
     names: set[str] = set()
-    for report_names in founds:
+    for report_names in reports:
         names |= {secret for secret in report_names.secrets if len(secret) >= _SHORTEST_SECRET}
         if wish.drops("hosts"):
             names |= {

@@ -19,8 +19,8 @@ from gpu_profile.analysis.scrub.rules import (
     ReportNames,
     Wish,
     collect_names,
+    list_original_names,
     make_redactor,
-    original_names,
 )
 from gpu_profile.analysis.scrub.second_search import search_copy
 from gpu_profile.analysis.scrub.verify import verify_copy
@@ -37,6 +37,7 @@ _COLUMNS = (
     Column("Tables"),
     Column("Rows"),
     Column("Left out"),
+    Column("Blobs emptied"),
     Column("Size", "bytes"),
     Column("Checked"),
 )
@@ -50,10 +51,14 @@ def wish_of(
     also: Collection[str] = (),
     hosts: Collection[str] = (),
     users: Collection[str] = (),
+    *,
+    keep_blobs: bool = False,
 ) -> Wish:
     """The user's wish, checked. `keep`: kinds (KINDS) or names of environment variables.
 
-    `hosts`, `users`: names known from elsewhere (the run's own record). Raises SettingsError.
+    `keep_blobs`: leave blobs in, redacted and searched; else those that hold more than numbers are
+    emptied. `hosts`, `users`: names known from elsewhere (the run's own record).
+    Raises SettingsError.
     """
     for word in keep:
         if word not in KINDS and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", word):
@@ -62,7 +67,8 @@ def wish_of(
     for text in also:
         if len(text) < 3:
             raise SettingsError("--also needs at least 3 characters", "Give the whole string")
-    return Wish(frozenset(keep), tuple(sorted(set(also))), tuple(hosts), tuple(users))
+    strings = tuple(sorted(set(also)))
+    return Wish(frozenset(keep), strings, keep_blobs, tuple(hosts), tuple(users))
 
 
 def scrub_reports(
@@ -83,12 +89,13 @@ def scrub_reports(
     if not reports:
         raise SettingsError("no report to scrub", "Give --run or --report")
     wish = wish or Wish()
-    founds = [_read_description(report, most_bytes) for report in reports]
-    clean, names = make_redactor(founds, wish), original_names(founds, wish)
+    descriptions = [_read_description(report, most_bytes) for report in reports]
+    redactor = make_redactor(descriptions, wish)
+    names = list_original_names(descriptions, wish)
     rows = []
     for report, target in zip(reports, _list_targets(reports, output), strict=True):
         tell(f"scrubbing {report.name}")
-        copied, row = _scrub_one(report, target, wish, clean, names, most_bytes)
+        copied, row = _scrub_one(report, target, wish, redactor, names, most_bytes)
         for note in copied.notes:
             tell(f"note: {report.name}: {note}")
         rows.append(row)
@@ -145,7 +152,7 @@ def _scrub_one(
     report: Path,
     target: Path,
     wish: Wish,
-    clean: Redactor,
+    redactor: Redactor,
     names: frozenset[str],
     most_bytes: int,
 ) -> tuple[Copied, tuple[Cell, ...]]:
@@ -153,8 +160,8 @@ def _scrub_one(
     with new_folder(target.parent) as folder:
         copy = folder / "copy.sqlite"
         with _open_plain(report, most_bytes) as plain:
-            copied = _copy_report(report, plain, copy, wish, clean)
-        if what := verify_copy(copy, clean) or search_copy(copy, names):
+            copied = _copy_report(report, plain, copy, wish, redactor)
+        if what := verify_copy(copy, redactor) or search_copy(copy, names):
             raise ReportError(
                 f"the scrubbed copy of {report} still held {what}, so it was removed",
                 "Give the string with --also, or report it as a bug of gpu-profile",
@@ -165,14 +172,14 @@ def _scrub_one(
         check_target(target)
         with explain_failure(target):
             copy.replace(target)
-    counts = copied.tables, copied.rows, copied.left_out
+    counts = copied.tables, copied.rows, copied.left_out, copied.blobs
     return copied, (report.name, str(target), *counts, size, "yes")
 
 
-def _copy_report(report: Path, plain: Path, copy: Path, wish: Wish, clean: Redactor) -> Copied:
+def _copy_report(report: Path, plain: Path, copy: Path, wish: Wish, redactor: Redactor) -> Copied:
     try:
         with closing(open_pair(plain, copy)) as pair:
-            return copy_tables(pair, wish, clean)
+            return copy_tables(pair, wish, redactor)
     except SQLITE_ERRORS as error:
         raise make_damaged_error(report, error) from error
 

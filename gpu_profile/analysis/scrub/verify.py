@@ -7,6 +7,7 @@ from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 
+from gpu_profile.analysis.scrub.blobs import list_texts
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.redact import CREDENTIALS
 
@@ -14,22 +15,25 @@ _CHUNK = 16 << 20
 _OVERLAP = 8 << 10  # no credential needs more bytes to be recognised
 
 
-def verify_copy(path: Path, clean: Redactor) -> str:
+def verify_copy(path: Path, redactor: Redactor) -> str:
     """The kind of leak in the file and its place; "" for none."""
-    return _in_values(path, clean) or _in_bytes(path, clean)
+    return _in_values(path, redactor) or _in_bytes(path, redactor)
 
 
-def _in_values(path: Path, clean: Redactor) -> str:
+def _in_values(path: Path, redactor: Redactor) -> str:
     """Search the values. Long values are split over several pages, so a search of bytes misses
     them.
     """
-    leaks = lru_cache(maxsize=1 << 16)(clean.leaks)
+    text_leaks = lru_cache(maxsize=1 << 16)(redactor.leaks)
+    blob_leaks = lru_cache(maxsize=1 << 16)(
+        lambda blob: next(filter(None, (redactor.leaks(t.text) for t in list_texts(blob))), "")
+    )
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True)) as copy:
         for table, column in _list_columns(copy):
-            query = f'SELECT "{column}" FROM "{table}" WHERE typeof("{column}") = \'text\''
-            for (text,) in copy.execute(query):
-                if what := leaks(text):
+            condition = f"typeof(\"{column}\") IN ('text', 'blob')"
+            for (value,) in copy.execute(f'SELECT "{column}" FROM "{table}" WHERE {condition}'):
+                if what := (blob_leaks if isinstance(value, bytes) else text_leaks)(value):
                     return f"{what} in {table}.{column}"
     return ""
 
@@ -41,24 +45,24 @@ def _list_columns(copy: sqlite3.Connection) -> Iterator[tuple[str, str]]:
             yield table, row[1]
 
 
-def _in_bytes(path: Path, clean: Redactor) -> str:
+def _in_bytes(path: Path, redactor: Redactor) -> str:
     with path.open("rb") as file:
         tail = b""
         while chunk := file.read(_CHUNK):
-            if what := _in_chunk(tail + chunk, clean):
+            if what := _in_chunk(tail + chunk, redactor):
                 return f"{what} in the file's bytes before {file.tell()}"
             tail = chunk[-_OVERLAP:]
     return ""
 
 
-def _in_chunk(chunk: bytes, clean: Redactor) -> str:
+def _in_chunk(chunk: bytes, redactor: Redactor) -> str:
     for shape in CREDENTIALS:
         pattern = re.compile(shape.pattern.encode())
         for needle in shape.needles:
             if any(pattern.search(chunk, at, at + _OVERLAP) for at in _find_places(chunk, needle)):
                 return shape.name
     lowered = chunk.lower()
-    for literal in clean.literals:
+    for literal in redactor.literals:
         needle = literal.value if not literal.word else literal.value.lower()
         pattern = re.compile(literal.pattern.encode())
         text = lowered if literal.word else chunk

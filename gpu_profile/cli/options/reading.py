@@ -45,6 +45,7 @@ class TimelineOptions(OutputOptions, WindowOptions, ReadOptions):
 class ScrubOptions(OutputOptions, ReadOptions):
     keep: tuple[str, ...] = make_flag((), "text to leave in; may be given again")
     also: tuple[str, ...] = make_flag((), "text to take out as well; may be given again")
+    keep_blobs: bool = make_flag(False, "leave binary values in, cleaned and searched")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from gpu_profile.analysis.store.schema import NVTX, process_of
 COMMUNICATOR, SIZE, PEER = "NCCL communicator ID", "Message size [bytes]", "Peer rank"
 RANKS, RANK, DEVICE = "No. of ranks", "Rank", "CUDA device"
 # The struct format of each field that is read.
-_FORMATS = {COMMUNICATOR: "<q", SIZE: "<Q", PEER: "<i", RANKS: "<i", RANK: "<i", DEVICE: "<i"}
+FIELD_FORMATS = {COMMUNICATOR: "<q", SIZE: "<Q", PEER: "<i", RANKS: "<i", RANK: "<i", DEVICE: "<i"}
 GROUP_START, GROUP_END = "ncclGroupStart", "ncclGroupEnd"
 NCCL_CALL = re.compile(r"^nccl[A-Z]")
 HEADER = struct.Struct("<4Q")
@@ -194,7 +194,7 @@ def _schemas(database: Database) -> Schemas:
     schemas: dict[int, dict[str, int]] = {}
     columns = integer("schemaId"), text("name?"), integer_or_none("offset?")
     for schema, name, at in read_records(database, "NVTX_PAYLOAD_SCHEMA_ENTRIES", *columns):
-        if name in _FORMATS:
+        if name in FIELD_FORMATS:
             schemas.setdefault(schema, {})[name] = at or 0
     return schemas
 
@@ -208,7 +208,7 @@ def _fields(payload: bytes | None, schemas: Schemas) -> dict[str, int]:
         return {}
     fields = {}
     for name, at in schemas.get(schema, {}).items():
-        letter = _FORMATS[name]
+        letter = FIELD_FORMATS[name]
         if at >= 0 and at + struct.calcsize(letter) <= length:
             fields[name] = int(struct.unpack_from(letter, payload, begin + at)[0])
     return fields if fields.get(SIZE, 0) <= _LARGEST_MESSAGE else {}

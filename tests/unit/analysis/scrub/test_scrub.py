@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import shutil
 import sqlite3
+import struct
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.nsys_tables.cuda.cuda_gpu_kern_sum import CUDA_GPU_KERN_SUM
+from gpu_profile.analysis.our_tables.host_function_sum import HOST_FUNCTION_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
 from gpu_profile.analysis.scrub.copy_tables import LONGEST_COPIED
+from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.scrub.scrub import _name_copy, scrub_reports, wish_of
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import GpuProfileError, ReportError
@@ -99,9 +102,9 @@ def _plant(plant: sqlite3.Connection) -> None:
     plant.execute("UPDATE NVTX_EVENTS SET text = ? WHERE rowid = 1", (f"step {AWS}",))
 
 
-def _scrubbed(report: Path, **wish: tuple[str, ...]) -> Path:
+def _scrubbed(report: Path, keep: tuple[str, ...] = (), also: tuple[str, ...] = ()) -> Path:
     output = report.parent / "out.sqlite"
-    scrub_reports([report], output, wish_of(**wish))
+    scrub_reports([report], output, wish_of(keep, also))
     return output
 
 
@@ -149,6 +152,69 @@ def test_the_scrubbed_report_has_the_same_tables(report: Path) -> None:
             assert analysis.table(after) == analysis.table(before)
 
 
+def test_python_stacks_and_nccl_payloads_stay(tmp_path: Path) -> None:
+    """Their payloads hold ids and numbers; the functions were lost once, as nobody's strings."""
+    report = DATA.parent / "h200-loader" / "rank0.sqlite.gz"
+    table = scrub_reports([report], tmp_path / "copy.sqlite")
+    assert table.column("Blobs emptied") == (0,)
+    with Database.open(report) as before, Database.open(tmp_path / "copy.sqlite") as after:
+        assert HOST_FUNCTION_SUM.table(after) == HOST_FUNCTION_SUM.table(before)
+    packed = DATA.parent / "unprepared" / "pipeline" / "rank0.sqlite.gz"
+    scrub_reports([packed], tmp_path / "nccl.sqlite")
+    original = tmp_path / "original.sqlite"
+    original.write_bytes(gzip.decompress(packed.read_bytes()))
+    payloads = "SELECT binaryData FROM NVTX_EVENTS WHERE binaryData NOTNULL ORDER BY rowid"
+    assert _values(tmp_path / "nccl.sqlite", payloads) == _values(original, payloads) != []
+
+
+def test_a_text_in_the_place_of_a_number_is_no_payload_of_numbers(tmp_path: Path) -> None:
+    """A schema with one field that is no number, and payloads longer than their fields."""
+    entries = "schemaId INT, name TEXT, type INT, flags INT"
+    with closing(sqlite3.connect(tmp_path / "report.sqlite")) as database:
+        database.execute(f"CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES ({entries})")
+        fields = [(1, "Rank", 5), (2, "Rank", 5), (2, "Host", 75), (3, "Rank", 2)]
+        database.executemany(
+            "INSERT INTO NVTX_PAYLOAD_SCHEMA_ENTRIES VALUES (?, ?, ?, NULL)", fields
+        )
+        database.execute("CREATE TABLE NVTX_EVENTS (start INT, binaryData TEXT)")
+        payloads = [(1, b"\1\0\0\0"), (1, b"hunter2hunter2hunter2"), (2, b"hunter2"), (3, b"h")]
+        blobs = [struct.pack("<4Q", 1, schema, len(p), 32) + p for schema, p in payloads]
+        for start, blob in enumerate([*blobs, blobs[0] + b"hunter2", b"hunter2"]):
+            database.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?)", (start, blob))
+        database.commit()
+    table = scrub_reports([tmp_path / "report.sqlite"], tmp_path / "copy.sqlite")
+    assert table.column("Blobs emptied") == (5,)
+    query = "SELECT binaryData FROM NVTX_EVENTS ORDER BY start"
+    assert _values(tmp_path / "copy.sqlite", query) == [blobs[0], *[b""] * 5]
+
+
+def test_a_copy_is_scrubbed_again_to_the_same_bytes(tmp_path: Path) -> None:
+    """Also of a machine that is named like a stand-in."""
+    report = tmp_path / "rank0.sqlite"
+    packed = DATA.parent / "annotated" / "gemm" / "rank0.sqlite.gz"
+    report.write_bytes(gzip.decompress(packed.read_bytes()))
+    for host in ("trainbox-17", "host0", "host1"):
+        with closing(sqlite3.connect(report)) as plant:
+            update = "UPDATE TARGET_INFO_SYSTEM_ENV SET value = ? WHERE name = 'Hostname'"
+            assert plant.execute(update, (host,)).rowcount
+            plant.commit()
+        copies = [tmp_path / f"{host}.{number}.sqlite" for number in (1, 2)]
+        scrub_reports([report], copies[0])
+        scrub_reports([copies[0]], copies[1])
+        assert copies[0].read_bytes() == copies[1].read_bytes()
+
+
+def test_recorded_names_stay() -> None:
+    """No name of a kernel, a module or a range is taken for a host, a user or a secret."""
+    for name in ("h200x4-ddp", "annotated/compiled", "unprepared/jax_data_parallel"):
+        report = DATA.parent / name / "rank0.sqlite.gz"
+        with Database.open(report) as database:
+            rows = database.rows("StringIds", "value") + database.rows("NVTX_EVENTS", "text")
+        names = sorted({str(text) for (text,) in rows if text and "/" not in str(text)})
+        assert len(names) > 100
+        assert [text for text in names if Redactor().text(text) != text] == []
+
+
 def test_the_same_host_has_one_stand_in_over_all_reports(report: Path, tmp_path: Path) -> None:
     other = tmp_path / "rank1.trainbox-17.sqlite"
     shutil.copy(report, other)
@@ -157,7 +223,7 @@ def test_the_same_host_has_one_stand_in_over_all_reports(report: Path, tmp_path:
     query = "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'"
     names = [_values(tmp_path / "out" / f"rank{rank}.sqlite", query) for rank in (0, 1)]
     assert names[0] == names[1]
-    assert str(names[0][0]).startswith("host")
+    assert names[0] == ["<host0>"]
 
 
 def test_same_input_same_bytes(report: Path, tmp_path: Path) -> None:
@@ -198,7 +264,7 @@ def test_a_hostile_file_does_not_run_its_code(report: Path) -> None:
     assert AWS.encode() not in raw
     assert GITHUB.encode() not in raw
     assert _values(output, "SELECT count(*) FROM sqlite_master WHERE type <> 'table'") == [0]
-    assert _values(output, "SELECT length(b) FROM loose") == [len(AWS) + 3]
+    assert _values(output, "SELECT length(b) FROM loose") == [0]
 
 
 def _refused(path: Path) -> Iterator[tuple[Path, bytes, str]]:
