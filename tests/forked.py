@@ -109,10 +109,12 @@ def _fork(server: Server, requests: socket.socket, call: Call) -> Result:
         readers, writers = zip(*outputs, strict=True)
         answers, *streams = readers
         sent = (content, writers[0], stdin, *writers[1:])
-        socket.send_fds(requests, [b"call"], [file.fileno() for file in sent])
+        with contextlib.suppress(BrokenPipeError):  # of a server that could not start
+            socket.send_fds(requests, [b"call"], [file.fileno() for file in sent])
         for file in (no_input, *writers):
             file.close()
         if not (pid := answers.readline()):
+            _start_server.cache_clear()
             raise RuntimeError(_end_server(server, requests))
         try:
             stdout, stderr = _read_streams(streams)
