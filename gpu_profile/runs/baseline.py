@@ -50,7 +50,10 @@ def describe_cost(baseline: Mapping[str, float]) -> str:
     unit = "step_ms" if "step_ms" in baseline else "wall_s"
     before, after = baseline[unit], baseline[f"profiled_{unit}"]
     what = "ms a step" if unit == "step_ms" else "s in all"
-    return f"the profile cost {baseline['ratio']:.3f}x: {before:.2f} -> {after:.2f} {what}"
+    ratio, times = baseline["ratio"], f"{before:.2f} -> {after:.2f} {what}"
+    if ratio < 1:  # nsys makes nothing faster
+        return f"what the profile cost is within the noise of runs: {ratio:.3f}x, {times}"
+    return f"the profile cost {ratio:.3f}x: {times}"
 
 
 def describe_cost_of(directory: Path) -> str:

@@ -106,7 +106,7 @@ LAUNCHER_OPTIONS = tuple(_make_launcher_option(*item) for item in find_flags().i
 class WhereOptions(SettingsOptions):
     """Where a job runs: the launcher, and the flags of all launchers."""
 
-    on: str = make_flag("", ", ".join(LAUNCHERS), "LAUNCHER")
+    on: str = make_flag("", ", ".join(LAUNCHERS), "LAUNCHER", choices=tuple(LAUNCHERS))
     launcher_flags: Mapping[str, str] = field(default_factory=dict)
     """The flags of launchers, such as `{"host": "ubuntu@10.0.0.1"}`. Their settings have them."""
 

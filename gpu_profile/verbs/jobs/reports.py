@@ -42,7 +42,8 @@ def prune_runs(report_dir: Path, options: ReportsOptions) -> None:
     old = prune.find_old_runs(report_dir, datetime.now(timezone.utc), options.keep, age)
     if old.spared:
         Progress().say(f"{old.spared} runs are left: not ended, damaged, or behind a link")
-    print_tables([_make_table("old runs", old.removable, ())], options.format)
+    table = _make_table("old runs", old.removable, (), "none, so nothing is removed")
+    print_tables([table], options.format)
     if not old.removable or options.dry_run:
         return
     size = sum(map(prune.measure_folder, old.removable)) / 1e6
@@ -53,9 +54,11 @@ def prune_runs(report_dir: Path, options: ReportsOptions) -> None:
     Progress().say(f"removed {len(old.removable)} runs, {size:.1f} MB")
 
 
-def _make_table(title: str, own: Sequence[Path], foreign: Sequence[Path]) -> Table:
+def _make_table(
+    title: str, own: Sequence[Path], foreign: Sequence[Path], if_empty: str = "none"
+) -> Table:
     rows = (*map(_own_row, own), *map(_foreign_row, foreign))
-    return Table(title, tuple(Column(name) for name in _NAMES), rows)
+    return Table(title, tuple(Column(name) for name in _NAMES), rows, if_empty)
 
 
 def _own_row(directory: Path) -> tuple[Cell, ...]:

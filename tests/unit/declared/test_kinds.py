@@ -128,6 +128,7 @@ FLAGS = (
     ("config", "format", "yaml"),
     ("compare", "format", "csv"),
     ("stats", "names", "long"),
+    ("profile", "on", "kubernetes"),
     ("stats", "scheduler", "nope"),
     ("compare", "fail_over", "much"),
 )

@@ -22,6 +22,12 @@ def test_duration_counts_otherwise() -> None:
     assert baseline.describe_cost(found) == "the profile cost 1.500x: 2.00 -> 3.00 s in all"
 
 
+def test_a_cost_below_one_is_noise() -> None:
+    measured = {"wall_s": 2.0, "profiled_wall_s": 1.9, "ratio": 0.95}
+    line = "what the profile cost is within the noise of runs: 0.950x, 2.00 -> 1.90 s in all"
+    assert baseline.describe_cost(measured) == line
+
+
 def test_lines_that_are_no_steps_are_passed_over() -> None:
     odd = ['{"step": 1', '{"step": 2, "step_ms": "x"}', "x", '{"step": 3, "step_ms": 4}']
     assert baseline.step_times_ms(odd) == [4.0]

@@ -118,6 +118,9 @@ def test_the_verb_shows_asks_and_removes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.said
     assert [run.exists() for run in runs] == [False, False, True]
     assert "removed 2 runs" in done.stderr
+    none = invoke("reports", "--prune", "--older=30d", "--keep=1", "--yes", directory=tmp_path)
+    assert none.returncode == 0, none.said
+    assert none.stdout == "old runs: none, so nothing is removed\n"
 
 
 @pytest.mark.parametrize(
