@@ -98,10 +98,11 @@ def test_a_job_is_found_again_by_its_handle(invoked: Invoked) -> None:
     for _ in range(2):
         assert invoked.run("stop", "--job", handle).returncode == 0
     assert "cancelled" in invoked.run("status", "--job", handle).stdout
-    assert "the job was cancelled" in error_line(invoked.run("fetch", "--job", handle))
+    fetched = invoked.run("fetch", "--job", handle)
+    assert (fetched.returncode, "stopped by you" in fetched.stderr) == (0, True), fetched.stderr
     assert [report["rank"] for report in invoked.record()["reports"]] == [0]
     said = invoked.run("status", "--job", handle).stdout
-    assert said.startswith("cancelled")
+    assert said.startswith("stopped by you")
     assert "has 1 report" in said
 
 

@@ -18,7 +18,7 @@ from gpu_profile import process
 from gpu_profile.command import Command
 from gpu_profile.settings.places import ROOT
 from tests.live.kubernetes.conftest import derived, kubectl, must
-from tests.live.registry.conftest import ecr_api  # noqa: F401 - a fixture
+from tests.live.registry.conftest import ecr_api, moto  # noqa: F401 - fixtures
 
 pytestmark = [
     *(pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.image, pytest.mark.registry),

@@ -113,23 +113,32 @@ def real_registry(registry_programs: None, tmp_path: Path) -> Iterator[Registry]
     server.stop()
 
 
-@pytest.fixture
-def ecr_api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """moto's server, and an environment that sends boto3 there."""
+@pytest.fixture(scope="session")
+def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """moto's server, which takes a second of a CPU to start."""
     pytest.importorskip("moto.server", reason="moto's server is a development requirement")
     port = free_port()
     program = "import sys; from moto.server import main; main(sys.argv[1:])"
     argv = (sys.executable, "-W", "ignore", "-c", program, "-H", "127.0.0.1", "-p", str(port))
-    server = Server(argv=argv, port=port, log=tmp_path / "moto.log")
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    server = Server(argv=argv, port=port, log=tmp_path_factory.mktemp("moto") / "log")
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def ecr_api(moto: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """moto's server without a repository, and an environment that sends boto3 there."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", moto.port)) as connection:
+        connection.request("POST", "/moto-api/reset")
+        assert connection.getresponse().status == 200
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{moto.address}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    return moto
 
 
 @pytest.fixture

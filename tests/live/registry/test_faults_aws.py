@@ -124,42 +124,33 @@ def aws(monkeypatch: pytest.MonkeyPatch, ecr_api: Server) -> Iterator[list[Reply
         server.shutdown()
 
 
-@pytest.mark.parametrize(
-    ("code", "line"),
-    [
-        (
-            "ExpiredTokenException",
-            "The AWS session has expired. Renew it, as with `aws sso login`.",
-        ),
-        (
-            "AccessDeniedException",
-            "AWS does not allow ecr:DescribeRepositories: said so. Ask for a policy that does.",
-        ),
-        (
-            "UnrecognizedClientException",
-            "AWS does not know these credentials (UnrecognizedClientException). "
-            "See AWS_PROFILE and AWS_* here.",
-        ),
-        (
-            "ServerException",
-            "ecr:DescribeRepositories of 123456789012 in us-east-1: said so. "
-            "See REGISTRY and IMAGE.",
-        ),
-    ],
-)
+REFUSALS = {
+    "ExpiredTokenException": "The AWS session has expired. Renew it, as with `aws sso login`.",
+    "AccessDeniedException": (
+        "AWS does not allow ecr:DescribeRepositories: said so. Ask for a policy that does."
+    ),
+    "UnrecognizedClientException": (
+        "AWS does not know these credentials (UnrecognizedClientException). "
+        "See AWS_PROFILE and AWS_* here."
+    ),
+    "ServerException": (
+        "ecr:DescribeRepositories of 123456789012 in us-east-1: said so. See REGISTRY and IMAGE."
+    ),
+}
+
+
 def test_refusals(
-    code: str,
-    line: str,
     aws: list[Reply],
     where: address.Registry,
     real_registry: Registry,
     make_image: Callable[..., None],
     refused: Refused,
 ) -> None:
-    aws.append((400, {"__type": code, "message": "said so"}))
     ref = real_registry.ref("gpu-profile")
     make_image(ref)
-    assert refused(ref, where) == line
+    for code, line in REFUSALS.items():
+        aws[:] = [(400, {"__type": code, "message": "said so"})]
+        assert refused(ref, where) == line
 
 
 def test_throttling_passes(aws: list[Reply], where: address.Registry) -> None:
