@@ -67,7 +67,7 @@ class RunFindings(Diagnosis):
     @classmethod
     def of(cls, diagnosis: Diagnosis) -> "RunFindings":
         """Return the same findings with these methods."""
-        return cls(diagnosis.findings, diagnosis.unjudged, diagnosis.overview)
+        return cls(diagnosis.findings, diagnosis.unjudged, diagnosis.overview, diagnosis.plan)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)

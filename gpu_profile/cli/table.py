@@ -45,6 +45,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("reports", "jobs.reports", "List runs and their reports."),
     Verb("stats", "reading.stats", "Print nsys' tables, without nsys."),
     Verb("diagnose", "reading.findings", "Say what costs time, and what to try."),
+    Verb("what-if", "reading.what_if", "Predict the step without a cause, by a replay."),
     Verb("html", "reading.html", "Write one page of a run."),
     Verb("timeline", "reading.timeline", "Write a Perfetto trace of a run."),
     Verb(

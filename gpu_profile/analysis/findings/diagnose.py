@@ -16,8 +16,12 @@ from gpu_profile.analysis.findings.overview import Overview, overview
 from gpu_profile.analysis.findings.rule import FindingRule
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kernels
-from gpu_profile.analysis.findings.view import RankView, View
+from gpu_profile.analysis.findings.view import UNSEEN_SHARE, RankView, View
 from gpu_profile.analysis.host.work import load_host_record
+from gpu_profile.analysis.replay.plan import Plan, make_plan
+from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
+from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
+from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.printable import name_program, printable
@@ -38,12 +42,13 @@ ViewT = TypeVar("ViewT", bound=RankView)
 @dataclass(frozen=True)
 class Diagnosis:
     """`findings`, the one with most time to save first; `unjudged`: what could not be judged, and
-    why; `overview`: start-up and step times.
+    why; `overview`: start-up and step times. `plan`: what to do first, or why that is not known.
     """
 
     findings: tuple[Finding, ...]
     unjudged: tuple[str, ...]
     overview: Overview = field(default_factory=Overview)
+    plan: Plan | str = ""
 
     def with_cost(self, cost: str) -> "Diagnosis":
         """Add the cost of tracing to the findings about launches.
@@ -59,10 +64,19 @@ class Diagnosis:
         return replace(self, findings=findings)
 
     def to_json(self) -> str:
-        """The findings as a JSON list of objects: kind, ranks, cause, ms_per_step, evidence,
-        advice.
-        """
-        return json.dumps([finding.as_json() for finding in self.findings], indent=2)
+        """The findings and the plan, as the schema "findings" describes them."""
+        document = {
+            "findings": [finding.as_json() for finding in self.findings],
+            "unjudged": list(self.unjudged),
+            **self.describe_plan(),
+        }
+        return json.dumps(document, indent=2)
+
+    def describe_plan(self) -> dict[str, object]:
+        """`plan` for JSON, or null and `why_no_plan`."""
+        if isinstance(self.plan, str):
+            return {"plan": None, "why_no_plan": self.plan}
+        return {"plan": self.plan.as_json()}
 
     def to_text(self) -> str:
         """The findings as text; one line if there are none."""
@@ -77,6 +91,13 @@ class Diagnosis:
         if more_count := len(self.findings) - len(shown):
             yield name_program(f"{more_count} more: invoke diagnose")
         yield from (printable(f"Could not judge {text}.") for text in self.unjudged)
+        yield from self._list_plan_lines()
+
+    def _list_plan_lines(self) -> list[str]:
+        if not isinstance(self.plan, str):
+            return [printable(line) for line in self.plan.to_lines()]
+        costs = any(one.per_step and one.ms_per_step for one in self.findings)
+        return [printable(f"No plan: {self.plan}.")] if self.plan and costs else []
 
     def to_table(self) -> Table:
         """A table with one row for each finding, for the page and CSV."""
@@ -112,6 +133,7 @@ class DiagnosedReport:
     ranks: tuple[RankFacts, ...]
     health: ReportHealth
     hosts: tuple[tuple[int, Steps], ...] = ()
+    graphs: tuple[RankGraph, ...] = ()
 
 
 def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
@@ -128,7 +150,8 @@ def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
     hosts = () if activities else host_ranges_of(database, scope)
     by_host = tuple((rank, host_steps(ranges)) for rank, ranges in hosts)
     health = replace(report_health(database, activities), joined=scope.joined)
-    return DiagnosedReport(ranks, health, by_host)
+    graphs = (build_rank_graph(one, database, scope.offset_ns) for one in activities)
+    return DiagnosedReport(ranks, health, by_host, tuple(graphs))
 
 
 def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diagnosis:
@@ -150,7 +173,19 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     ordered = sorted(findings, key=_sort_key)
     named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
-    return Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run)
+    replay = replay_parts(parts, clock_error_ns)
+    plan = replay if isinstance(replay, str) else make_plan(replay)
+    return Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
+
+
+def replay_parts(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Replay | str:
+    """The replay of the run; or on one line why nothing can be predicted."""
+    ranks = [facts.common for part in parts for facts in part.ranks]
+    incomplete = [one.health for one in ranks if one.health.unseen_share > UNSEEN_SHARE]
+    if incomplete:
+        return f"rank {incomplete[0].rank} has {incomplete[0].unseen} launches without a kernel"
+    graphs = list(chain.from_iterable(part.graphs for part in parts))
+    return prepare_replay(graphs, [one.states for one in ranks], clock_error_ns)
 
 
 def _keep_alike(views: Sequence[ViewT]) -> Sequence[ViewT]:

@@ -8,6 +8,7 @@ from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.health import ReportHealth
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.store.database import Database
 
 Fact = TypeVar("Fact")
@@ -27,6 +28,10 @@ def collect_nothing(activity: Activity, database: Database) -> None:
 
 def _judge_nothing(*_: object) -> Judgement:
     return Judgement()
+
+
+def _change_nothing(_finding: Finding) -> Change | None:
+    return None
 
 
 def _is_never(*_: object) -> bool:
@@ -50,6 +55,8 @@ class FindingRule(Generic[Fact]):
       without steps. It is then a note.
     - `needs_all_kernels`: `judge` gets only ranks whose kernels were recorded (has_all_kernels).
     - `holds_tracing_cost`: its cost includes the profiler's overhead at each launch.
+    - `edit`: the change of the program that takes a finding's cause away, to be replayed; None
+      where nobody knows what is left without it.
     """
 
     kind: str
@@ -64,3 +71,4 @@ class FindingRule(Generic[Fact]):
     unclear_without_steps: Callable[[Finding], bool] = _is_never
     needs_all_kernels: bool = False
     holds_tracing_cost: bool = False
+    edit: Callable[[Finding], Change | None] = _change_nothing

@@ -1,5 +1,7 @@
 """Changes in which one rank does its work in the time in which the others do theirs."""
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,7 @@ from gpu_profile.analysis.replay.changes import (
     choose_ops,
     find_edges,
     free_calls,
+    match_names,
     scale_delays,
 )
 from gpu_profile.analysis.replay.rank.rank_graph import NONE
@@ -20,13 +23,20 @@ from gpu_profile.analysis.replay.weights import Weights
 Reals = NDArray[np.float64]
 
 
+MESSAGES = re.compile("SendRecv|AllToAll", re.IGNORECASE)
 LEAST_ALIKE = 0.8
 """The part of a rank's kernels that the other ranks launch, too, in data parallelism; less where
 stages of a pipeline hold different layers: there "as the others" would be less work."""
 
 
 def list_comparable_ranks(graph: RunGraph) -> list[int]:
-    """The ranks that launch the same kernels as the median of the others, and mostly no fewer."""
+    """The ranks that launch the same kernels as the median of the others, and mostly no fewer.
+
+    None where ranks send each other messages: stages and experts differ by design.
+    """
+    talks = np.unique(graph.ops.name[graph.ops.kind == COMMUNICATION])
+    if match_names(graph, MESSAGES)[talks].any():
+        return []
     chosen = choose_ops(graph) & (graph.ops.kind == COMPUTE)
     counts = np.zeros((len(graph.ranks), len(graph.names)))
     np.add.at(counts, (graph.op_rank[chosen], graph.ops.name[chosen]), 1)

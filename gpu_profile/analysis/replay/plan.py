@@ -1,7 +1,7 @@
 """What to do first, the step that follows from it, and what is worth doing after that."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,9 +32,9 @@ from gpu_profile.analysis.replay.weights import Weights
 
 LEAST_SHARE = 0.03
 """A change that gains less of the step is not offered."""
-ALIKE = 0.9
-"""Changes that gain at least this part of the best one remove the same bottleneck: the one that
-removes the least work is taken, the others are alternatives."""
+ALIKE = 0.75
+"""Of changes that gain at least this part of the best one, the first of list_changes() is
+taken. The others are alternatives where they gain nothing more after it."""
 MOST_ITEMS = 3
 
 
@@ -50,6 +50,19 @@ class PlanItem:
     after_ms: float
     alternatives: tuple[Change, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """What is taken away: "host pauses, or rank 1's host"."""
+        return ", or ".join(one.text for one in (self.change, *self.alternatives))
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "remove": self.change.text,
+            "or": [one.text for one in self.alternatives],
+            "before_ms": round(self.before_ms, 3),
+            "after_ms": round(self.after_ms, 3),
+        }
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -62,14 +75,34 @@ class Plan:
     items: tuple[PlanItem, ...]
     gains: Mapping[str, float]
 
+    def to_lines(self) -> list[str]:
+        """The plan as text, a line for each item."""
+        head = f"What to do first, by a replay that is {100 * abs(self.error):.1f} % off:"
+        lines = [
+            f"{'then' if number else 'now'}: {item.text}, "
+            f"{item.before_ms:.2f} -> {item.after_ms:.2f} ms a step"
+            for number, item in enumerate(self.items)
+        ]
+        return [head, *(f"   {line}" for line in lines)] if lines else []
+
+    def as_json(self) -> dict[str, object]:
+        """The plan as the stable object of --format json."""
+        return {
+            "step_ms": round(self.step_ms, 3),
+            "error_percent": round(100 * self.error, 2),
+            "items": [item.as_json() for item in self.items],
+        }
+
 
 def list_changes(graph: RunGraph) -> tuple[Change, ...]:
-    """The changes that a plan tries."""
-    changes = [
-        Change("host pauses", remove_pauses(), ("idle",)),
-        Change("waits for the GPU", remove_waits(), ("synchronization",)),
+    """The changes that a plan tries, those that are least to do first."""
+    first = (
         Change("pageable copies", pin_copies(), ("pageable_copy",)),
         Change("memory allocations", remove_allocations(), ("allocation",)),
+        Change("waits for the GPU", remove_waits(), ("synchronization",)),
+    )
+    last = (
+        Change("host pauses", remove_pauses(), ("idle",)),
         Change("launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",)),
         Change("launches", free_launches(), ("host_bound",)),
         Change(
@@ -78,20 +111,23 @@ def list_changes(graph: RunGraph) -> tuple[Change, ...]:
             ("exposed_communication",),
             frees_communication=True,
         ),
-    ]
+    )
+    return (*first, *_list_rank_changes(graph), *last)
+
+
+def _list_rank_changes(graph: RunGraph) -> Iterator[Change]:
     if len(graph.ranks) < 2:
-        return tuple(changes)
+        return
     kinds = ("straggler",)
     for rank in list_comparable_ranks(graph):
-        changes.append(Change(f"rank {rank}'s compute", speed_up_gpu(rank), kinds, rank))
-        changes.append(Change(f"rank {rank}'s host", speed_up_host(rank), kinds, rank))
-    balanced = Change(
+        yield Change(f"rank {rank}'s host", speed_up_host(rank), kinds, rank)
+        yield Change(f"rank {rank}'s compute", speed_up_gpu(rank), kinds, rank)
+    yield Change(
         "unequal compute of the ranks",
         balance_compute(),
         ("pipeline", "experts"),
         frees_communication=True,
     )
-    return (*changes, balanced)
 
 
 def make_plan(replay: Replay, most: int = MOST_ITEMS) -> Plan:
@@ -99,16 +135,18 @@ def make_plan(replay: Replay, most: int = MOST_ITEMS) -> Plan:
     graph, weights, time = replay.graph, Weights.of(replay.graph), replay.graph.time
     now, changes = replay.step_ms, list_changes(replay.graph)
     least, items, gains = LEAST_SHARE * now, list[PlanItem](), dict[str, float]()
-    while len(items) < most:
+    for number in range(most + 1):
         trials = list(_try_changes(graph, weights, time, changes, least))
-        if not items:
-            gains = {trial.change.text: now - trial.step_ms for trial in trials}
         useful = [trial for trial in trials if now - trial.step_ms >= least]
-        if not useful:
+        if number:
+            items[-1] = _drop_later(items[-1], [trial.change for trial in useful])
+        else:
+            gains = {trial.change.text: now - trial.step_ms for trial in trials}
+        if not useful or number == most:
             break
         best = _choose_best(useful, now)
         items.append(PlanItem(best.change, now, best.step_ms, _list_alike(useful, best, now)))
-        changes = tuple(trial.change for trial in trials if trial is not best)
+        changes = tuple(change for change in changes if change != best.change)
         now, weights, time = best.step_ms, best.weights, best.time
     return Plan(replay.step_ms, replay.test.error, tuple(items), gains)
 
@@ -119,7 +157,6 @@ class _Trial:
     weights: Weights
     time: IntArray
     step_ms: float
-    removed: int
 
 
 def _try_changes(
@@ -135,7 +172,7 @@ def _try_changes(
         if held and held / 1e6 >= least_ms:
             after = simulate(graph, changed)
             step = float(measure_steps(graph, after).max()) / 1e6
-            yield _Trial(change, changed, after, step, _count_removed(weights, changed))
+            yield _Trial(change, changed, after, step)
 
 
 def _measure_held(graph: RunGraph, path: CriticalPath, before: Weights, after: Weights) -> float:
@@ -162,16 +199,14 @@ def _measure_slowed(graph: RunGraph, path: CriticalPath, time: IntArray) -> floa
     return float(np.maximum(longer, 0).sum()) / path.steps
 
 
-def _count_removed(before: Weights, after: Weights) -> int:
-    """The time (ns) of all work that a change removes."""
-    pairs = ((before.delay, after.delay), (before.lag, after.lag), (before.work, after.work))
-    return sum(int((one - other).sum()) for one, other in pairs)
-
-
 def _choose_best(trials: Sequence[_Trial], now: float) -> _Trial:
     most = max(now - trial.step_ms for trial in trials)
-    alike = [trial for trial in trials if now - trial.step_ms >= ALIKE * most]
-    return min(alike, key=lambda trial: trial.removed)
+    return next(trial for trial in trials if now - trial.step_ms >= ALIKE * most)
+
+
+def _drop_later(item: PlanItem, useful: Sequence[Change]) -> PlanItem:
+    """The item without the alternatives that still gain after it: theirs is another loss."""
+    return replace(item, alternatives=tuple(one for one in item.alternatives if one not in useful))
 
 
 def _list_alike(trials: Sequence[_Trial], best: _Trial, now: float) -> tuple[Change, ...]:

@@ -108,7 +108,7 @@ def _walk(graph: _Contracted, delay: IntArray) -> IntArray:
     """The longest path to each node that is left; edges are sorted by target."""
     time: list[int] = delay.tolist()
     targets, first = np.unique(graph.target, return_index=True)
-    last: list[int] = np.r_[first[1:], len(graph.target)].tolist()
+    last: list[int] = np.r_[first, len(graph.target)][1:].tolist()
     source, lag = graph.source.tolist(), graph.lag.tolist()
     edge = 0
     for node, behind in zip(targets.tolist(), last, strict=True):

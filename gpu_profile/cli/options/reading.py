@@ -1,4 +1,4 @@
-"""The flags of stats, diagnose, html, timeline, compare, scrub and trace-file."""
+"""The flags of stats, diagnose, what-if, html, timeline, compare, scrub and trace-file."""
 
 from dataclasses import dataclass
 
@@ -29,6 +29,17 @@ class StatsOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
 @dataclass(frozen=True, kw_only=True)
 class DiagnoseOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
     pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIfOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
+    remove: tuple[str, ...] = make_flag(
+        (), "finding:N of diagnose, or a cause of its plan ('host pauses'); may be given again"
+    )
+    faster: tuple[str, ...] = make_flag(
+        (), "PATTERN=N: kernels with such names are N times as fast; may be given again"
+    )
+    bandwidth: float = make_flag(1.0, "communication is so many times as fast", kind="number")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Verbs that read reports: stats, diagnose, html, timeline, compare, scrub, trace-file."""
+"""Verbs that read reports: stats, diagnose, what-if, html, timeline, compare, scrub, trace-file."""

@@ -97,6 +97,7 @@ def _document(diagnosis: Diagnosis, directory: Path, page: Path | None) -> dict[
         "step_ms": asdict(facts.step) if facts.step else None,
         "findings": [finding.as_json() for finding in diagnosis.findings[:MOST_FINDINGS]],
         "unjudged": list(diagnosis.unjudged),
+        **diagnosis.describe_plan(),
         "cost": dict(run.baseline),
         "page": str(page) if page else None,
     }

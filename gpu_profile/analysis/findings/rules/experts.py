@@ -11,6 +11,7 @@ from gpu_profile.analysis.findings.arrivals import LEAST_SHARE, least_ms
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
+from gpu_profile.analysis.replay.changes import Change, balance_compute
 from gpu_profile.analysis.tables.comm_kernels import ALL_TO_ALL, KINDS
 
 # The busiest rank computes more by 5 % of a step or more (least_ms), so its experts get 5 % more
@@ -155,4 +156,5 @@ RULE = FindingRule(
         ),
     ),
     explains=_explains,
+    edit=lambda _finding: Change("unequal compute of the ranks", balance_compute()),
 )

@@ -11,6 +11,7 @@ from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ran
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.modules.module_times import sum_by_module
+from gpu_profile.analysis.replay.changes import Change, scale_communication
 from gpu_profile.analysis.store.database import Database
 
 # Overlap is never perfect: the last bucket's transfer is exposed in every data-parallel step.
@@ -112,4 +113,5 @@ RULE = FindingRule(
             ),
         ),
     ),
+    edit=lambda finding: Change("communication", scale_communication(0.0, finding.ranks)),
 )

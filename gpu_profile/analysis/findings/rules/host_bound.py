@@ -15,6 +15,7 @@ from gpu_profile.analysis.findings.idle_time import (
 )
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
+from gpu_profile.analysis.replay.changes import Change, free_launches
 
 # Beside pauses of the host, slow launches are named from 2 % of the step on, where the host gains
 # less than 5 % of its GPU's work in a step: of a pause of 40 % it then hides an eighth.
@@ -111,4 +112,5 @@ RULE = FindingRule(
     holds_tracing_cost=True,
     unclear_without_steps=lambda _finding: True,
     needs_all_kernels=True,
+    edit=lambda finding: Change("launches", free_launches(finding.ranks)),
 )

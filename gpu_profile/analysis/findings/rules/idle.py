@@ -13,7 +13,7 @@ from gpu_profile.analysis.activity.idle import (
     STALL,
     SYNC,
 )
-from gpu_profile.analysis.findings.finding import Judgement, format_ranks
+from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import (
     DATA_ADVICE,
     IDLE_SHARE,
@@ -25,6 +25,7 @@ from gpu_profile.analysis.findings.idle_time import (
 )
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
+from gpu_profile.analysis.replay.changes import Change, remove_pauses
 
 STALLED = f"idle_{CAUSES[STALL]}"
 SHORTER = tuple(f"idle_{CAUSES[cause]}" for cause in (LAUNCH, SYNC))
@@ -158,6 +159,13 @@ def _queued_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
     return (format_idle_line(views, _queued_ms, words), *list_places(views, QUEUED))
 
 
+def _edit(finding: Finding) -> Change | None:
+    """What else the GPU waits for where its operations were queued, nobody knows."""
+    if finding.cause == "queued":
+        return None
+    return Change("host pauses", remove_pauses(finding.ranks))
+
+
 RULE = FindingRule(
     kind="idle",
     title="Idle GPU",
@@ -180,4 +188,5 @@ RULE = FindingRule(
     ),
     unclear_without_steps=lambda finding: finding.cause != "queued",
     needs_all_kernels=True,
+    edit=_edit,
 )

@@ -17,6 +17,7 @@ from gpu_profile.analysis.findings.facts.copies import (
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, RankView, View
+from gpu_profile.analysis.replay.changes import Change, pin_copies
 from gpu_profile.analysis.store.database import Database
 
 PAGEABLE_ADVICE = (
@@ -106,4 +107,5 @@ RULE = FindingRule(
             ),
         ),
     ),
+    edit=lambda finding: Change("pageable copies", pin_copies(finding.ranks)),
 )

@@ -14,6 +14,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
+from gpu_profile.analysis.replay.changes import Change, balance_compute
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SEND_RECV
 
 # The slowest stage must wait less than the others by 10 % of a step. Even stages differ by a few
@@ -217,4 +218,5 @@ RULE = FindingRule(
         ),
     ),
     explains=_explains,
+    edit=lambda _finding: Change("unequal compute of the ranks", balance_compute()),
 )

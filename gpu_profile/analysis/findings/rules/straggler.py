@@ -32,6 +32,8 @@ from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.modules.marks import load_marks
 from gpu_profile.analysis.modules.module_times import sum_by_module
+from gpu_profile.analysis.replay.as_others import speed_up_gpu, speed_up_host
+from gpu_profile.analysis.replay.changes import Change, combine
 from gpu_profile.analysis.store.database import Database
 
 # A late rank has the cause of the others if it has at least a quarter of what the worst one has.
@@ -263,6 +265,14 @@ def _module_evidence(suspects: Suspects) -> tuple[str, ...]:
     return (f"{of}: most of the difference is in {name}, {more[name]:+.2f} ms a step",)
 
 
+def _edit(finding: Finding) -> Change:
+    """Each late rank does the late part of its work as the other ranks do."""
+    of_gpu = finding.cause in ("compute", "copy")
+    speed_up, part = (speed_up_gpu, "compute") if of_gpu else (speed_up_host, "host")
+    names = ", ".join(f"rank {rank}" for rank in finding.ranks)
+    return Change(f"{names}'s {part}", combine([speed_up(rank) for rank in finding.ranks]))
+
+
 RULE = FindingRule(
     kind="straggler",
     title="Straggler",
@@ -279,4 +289,5 @@ RULE = FindingRule(
             ),
         ),
     ),
+    edit=_edit,
 )

@@ -18,6 +18,7 @@ from gpu_profile.analysis.findings.idle_time import (
 )
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, RankView, View
+from gpu_profile.analysis.replay.changes import Change, remove_waits
 from gpu_profile.analysis.store.database import Database
 
 # The calls must cost 1 % of the step in idle time. Where they hold the host for a quarter of the
@@ -150,4 +151,5 @@ RULE = FindingRule(
             ),
         ),
     ),
+    edit=lambda finding: Change("waits for the GPU", remove_waits(finding.ranks)),
 )

@@ -15,6 +15,7 @@ from gpu_profile.analysis.findings.idle_time import make_idle_finding, note_miss
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.modules.module_times import sum_by_module
+from gpu_profile.analysis.replay.changes import Change, free_tiny_launches
 from gpu_profile.analysis.store.database import Database
 
 # A shorter kernel takes less time on the GPU than its launch takes on the host.
@@ -105,4 +106,5 @@ RULE = FindingRule(
     ),
     holds_tracing_cost=True,
     needs_all_kernels=True,
+    edit=lambda finding: Change("launches of tiny kernels", free_tiny_launches(finding.ranks)),
 )

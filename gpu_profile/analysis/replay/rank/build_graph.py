@@ -46,6 +46,9 @@ def build_rank_graph(activity: Activity, database: Database, offset_ns: int) -> 
     if why_not:
         return RankGraph(activity.rank, activity.device, why_not=why_not)
     chain = chain_calls(activity, window)
+    if not len(chain.rows):
+        why_not = "the report holds no launches in its steps"
+        return RankGraph(activity.rank, activity.device, why_not=why_not)
     raw = find_links(activity, database, window, rows, chain)
     keep = choose_calls(activity, chain, raw.linked)
     return _Builder(activity, window, offset_ns, chain, keep, rows).build(database, raw)

@@ -81,7 +81,9 @@ def test_what_the_critical_path_does_not_hold_is_not_tried() -> None:
 
 def test_a_loss_of_two_causes_is_told_once() -> None:
     """The pauses of rank 1 are its host's, too: either is enough."""
-    (item,) = make_plan(make_replay(join(make_paused_rank(0), make_paused_rank(1)))).items
+    plan = make_plan(make_replay(join(make_paused_rank(0), make_paused_rank(1))))
+    item, communication = plan.items
+    assert communication.change.text == "communication"
     texts = {item.change.text, *(one.text for one in item.alternatives)}
     assert texts == {"host pauses", "rank 1's host"}
     assert (item.before_ms, item.after_ms) == (0.07, 0.025)

@@ -1,0 +1,82 @@
+"""what-if: the step of a recorded program with a change."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from gpu_profile.analysis.findings.diagnose import (
+    FINDINGS,
+    DiagnosedReport,
+    judge_run,
+    replay_parts,
+)
+from gpu_profile.analysis.findings.finding import Finding
+from gpu_profile.analysis.findings.table import RULES
+from gpu_profile.analysis.replay.changes import Change
+from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.what_if import (
+    find_change,
+    parse_faster,
+    predict_changes,
+    scale_bandwidth,
+)
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.options.reading import WhatIfOptions
+from gpu_profile.cli.terminal import print_tables
+from gpu_profile.errors import ReportError, SettingsError
+from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
+
+OF_FINDING = "finding:"
+
+
+def what_if(options: WhatIfOptions) -> None:
+    """Print the step that a replay predicts for each change, and for all of them."""
+    faster = [parse_faster(text) for text in options.faster]
+    faster += [scale_bandwidth(options.bandwidth)] if options.bandwidth != 1 else []
+    if not options.remove and not faster:
+        hint = "Use --remove 'host pauses', --remove finding:1, --faster 'gemm=2' or --bandwidth 2"
+        raise SettingsError("what-if needs a change", hint)
+    read = open_reading(ReportChoice.from_options(options), load_settings(options))
+    parts = [answer[0] for answer in read.of([FINDINGS])]
+    error_ns = read.run.alignment.residual_ns or 0
+    replay = replay_parts(parts, error_ns)
+    if isinstance(replay, str):
+        what = f"nothing can be predicted: {replay}"
+        raise ReportError(what, "`invoke diagnose` says what costs time, and at most how much")
+    causes = _find_causes(options.remove, replay, parts, error_ns)
+    removed = [replace(cause, text=f"without {cause.text}") for cause in causes]
+    answer = predict_changes(replay, [*removed, *faster])
+    if options.format == "json":
+        print(json.dumps(answer.as_json(), indent=2))
+    elif options.format == "text":
+        print("\n".join(answer.to_lines()))
+    else:
+        print_tables([answer.to_table()], options.format)
+
+
+def _find_causes(
+    names: Sequence[str], replay: Replay, parts: Sequence[DiagnosedReport], clock_error_ns: int
+) -> Iterator[Change]:
+    """The change of each --remove: a finding's by its number, else a plan's by its text."""
+    of_findings = any(name.startswith(OF_FINDING) for name in names)
+    findings = judge_run(parts, clock_error_ns).findings if of_findings else ()
+    for name in names:
+        if name.startswith(OF_FINDING):
+            yield _find_edit(name, findings)
+        else:
+            yield find_change(replay.graph, name)
+
+
+def _find_edit(name: str, findings: Sequence[Finding]) -> Change:
+    number = name.removeprefix(OF_FINDING)
+    if not number.isdecimal() or not 1 <= int(number) <= len(findings):
+        raise SettingsError(
+            f"--remove {name!r}: there are {len(findings)} findings",
+            "`invoke diagnose` prints them with their numbers",
+        )
+    finding = findings[int(number) - 1]
+    change = RULES[finding.kind].edit(finding)
+    if change is None:
+        what = f"--remove {name}: what is left without {finding.kind} is not known"
+        raise SettingsError(what, "Use the number of another finding")
+    return change
