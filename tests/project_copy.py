@@ -10,12 +10,33 @@ ROOT = Path(__file__).resolve().parents[1]
 _LEFT_OUT = shutil.ignore_patterns(
     *(".git", ".venv", ".gpu-profile", "__pycache__", ".*_cache", "data", "build", "*.egg-info"),
 )
+_TOYS = ROOT / "tests/toys"
+_PLACES = {
+    "component.py": "gpu_profile/components/toy.py",
+    "setup": "Container-Root/setup.d/65-toy.sh",
+    "table.py": "gpu_profile/analysis/our_tables/toy_sum.py",
+    "finding.py": "gpu_profile/analysis/findings/rules/toy.py",
+    "launcher.py": "gpu_profile/launchers/toy.py",
+}
+_ROW_END = ")\n\nLAUNCHERS: "
 
 
 def copy_project(directory: Path) -> Path:
     """Copy the working tree without its recorded reports (15 MB)."""
     copy = directory / "project"
     shutil.copytree(ROOT, copy, ignore=_LEFT_OUT, symlinks=True)
+    return copy
+
+
+def copy_with_toys(directory: Path) -> Path:
+    """Copy the working tree, and add the toys: a component, a table, a finding and a launcher."""
+    copy = copy_project(directory)
+    for toy, place in _PLACES.items():
+        shutil.copy(_TOYS / toy, copy / place)
+    table = copy / "gpu_profile/declared/launchers.py"
+    text = table.read_text()
+    assert text.count(_ROW_END) == 1
+    table.write_text(text.replace(_ROW_END, (_TOYS / "launcher_row").read_text() + _ROW_END))
     return copy
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpu_profile.command import Result
 from gpu_profile.declared.launchers import LAUNCHERS
-from tests.project_copy import ROOT, copy_project, invoke_copy, run_tests_of_copy
+from tests.project_copy import ROOT, invoke_copy, run_tests_of_copy
 
 REPORT = ROOT / "tests/data/h200x4-ddp/rank0.sqlite.gz"
 HELP = ROOT / "tests/data/nsys-help/2023.4.txt"
@@ -28,124 +28,18 @@ code = subprocess.call(sys.argv[sys.argv.index("--") + 1 :])
 open(output + ".nsys-rep", "x").write("report")
 sys.exit(code)
 """
-TOY_LAUNCHER = '''\
-"""Launcher `toy`: a job below a shell of this machine, run to its end."""
-
-from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
-
-from gpu_profile.declared.check import Check
-from gpu_profile.command import Command, Steps, make_command
-from gpu_profile.errors import JobError
-from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launcher import (
-    ImageFrom,
-    JobState,
-    JobStatus,
-    LauncherDefaults,
-    ask_command,
-    make_no_identity,
-)
-from gpu_profile.nsys.export import export_command
-from gpu_profile.settings.settings import Settings
-
-_RUN = 'd=$1; shift; mkdir -p "$d"; "$@" >"$d/output.log" 2>&1; echo $? >"$d/ended"'
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToyLauncher(LauncherDefaults):
-    """Runs a job below `sh -c`. Its id is the job's directory."""
-
-    name: ClassVar[str] = "toy"
-    images: ClassVar[ImageFrom] = ImageFrom.NOWHERE
-    possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.NOWHERE})
-    one_node: ClassVar[bool] = True
-    shell: str
-    nsys: str
-    folder: Path
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> "ToyLauncher":
-        shell = str(settings.launcher_values["TOY_SHELL"])
-        return cls(shell=shell, nsys=settings.nsys, folder=settings.report_dir.absolute() / "toy")
-
-    def _run(self, script: str, *words: str) -> Command:
-        return make_command(self.shell, "-c", script, self.shell, *words)
-
-    def doctor(self) -> Steps[tuple[Check, ...]]:
-        result = yield self._run("echo it runs")
-        return (Check(name="shell", ok=result.returncode == 0, found=result.stdout.strip()),)
-
-    def gpus(self) -> Steps[int | None]:
-        yield from ()
-        return 0
-
-    def identity(self) -> Steps[str]:
-        return make_no_identity()
-
-    def probe(self, job: Job) -> Steps[str]:
-        return ask_command(make_command(self.nsys, "profile", "--help"))
-
-    def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
-        place = f"{self.folder}/{job.name}"
-        words = (self.nsys, "profile", *plan.options, f"--output={place}/rank0.toy", "--")
-        yield self._run(_RUN, place, *words, *job.command)
-        return place
-
-    def status(self, job_id: str) -> Steps[JobStatus]:
-        ended = yield self._run('cat "$1/ended"', job_id)
-        if ended.returncode:
-            raise JobError(f"there is no job toy://{job_id}", "`invoke reports` lists runs")
-        code = int(ended.stdout)
-        state = JobState.FAILED if code else JobState.SUCCEEDED
-        return JobStatus(state=state, exit_code=code)
-
-    def logs(self, job_id: str, *, follow: bool) -> Command:
-        return self._run('cat "$1/output.log"', job_id)
-
-    def stop(self, job_id: str) -> Steps[None]:
-        yield from self.status(job_id)
-
-    def fetch(self, job_id: str, to: Path) -> Steps[None]:
-        yield self._run('cp "$1"/rank* "$2"', job_id, str(to))
-
-    def export(self, job_id: str, report: Path, output: Path) -> Command | None:
-        return export_command((self.nsys,), report, output)
-
-    def cleanup(self, job_id: str) -> Steps[None]:
-        yield self._run('rm -r "$1"', job_id)
-'''
-TOY_ROW = """\
-    LauncherRow(
-        name="toy",
-        path="toy.ToyLauncher",
-        flags=(_make_flag("shell", "program that runs the job", "TOY_SHELL"),),
-        keys=(
-            Key(name="TOY_SHELL", default="sh", doc="Shell of the toy's jobs", kind="name"),
-        ),
-    ),
-)
-
-LAUNCHERS: """
 DRY = ("profile", "--on=toy", "--dry-run", "--gpus=0")
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy with the toy launcher, and beside it a fake nsys whose report is a recorded one."""
-    folder = tmp_path_factory.mktemp("toy")
-    copy = copy_project(folder)
-    (copy / "gpu_profile/launchers/toy.py").write_text(TOY_LAUNCHER)
-    table = copy / "gpu_profile/declared/launchers.py"
-    text = table.read_text()
-    assert text.count(")\n\nLAUNCHERS: ") == 1
-    table.write_text(text.replace(")\n\nLAUNCHERS: ", TOY_ROW))
+def project(toy_project: Path) -> Path:
+    """The copy with the toys, and beside it a fake nsys whose report is a recorded one."""
+    folder = toy_project.parent
     (folder / "nsys").write_text(NSYS)
     (folder / "nsys").chmod(0o755)
     with gzip.open(REPORT) as packed, (folder / "report.sqlite").open("wb") as plain:
         shutil.copyfileobj(packed, plain)
-    return copy
+    return toy_project
 
 
 def run(project: Path, *words: str) -> Result:
@@ -232,12 +126,6 @@ def test_what_it_cannot_do_is_refused_in_one_line(
 
 def test_tests_of_the_copy_hold_with_it(project: Path) -> None:
     """Floors, types of names, and that no verb knows a launcher."""
-    renewal = run_tests_of_copy(
-        project, "tests/unit/test_readme.py", "-k", "generated_parts", GOLDEN="write"
-    )
-    assert renewal.returncode == 0, renewal.said
-    settings = (project / "docs/settings.md").read_text()
-    assert "| `TOY_SHELL` | `sh` | Shell of the toy's jobs |" in settings
     held = run_tests_of_copy(
         project,
         *("tests/unit/test_architecture.py", "tests/unit/verbs/test_no_launcher_by_name.py"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpu_profile import process
 from gpu_profile.cli.options.machine import CheckOptions
-from gpu_profile.command import Command, Result
+from gpu_profile.command import ENGINE, Command, Result
 from gpu_profile.errors import GateError
 from gpu_profile.process import find_program
 from gpu_profile.settings.places import ROOT
@@ -17,7 +17,7 @@ _SHELL = ("inv", ".ci", "Container-Root", "tests/image", "tests/live")
 _SIDE_BY_SIDE = ("--numprocesses=auto", "--dist=loadscope", "--no-loadscope-reorder")
 """For pytest-xdist. tests/live/conftest.py says in how many processes live tests run, and which of
 them run one after the other."""
-_LIVE_PROGRAMS = ("chromium", "docker", "kubectl", "nsys", "sbatch", "sshd")
+_LIVE_PROGRAMS = (ENGINE, "chromium", "kubectl", "nsys", "sbatch", "sshd")
 """Without one of them nearly all live tests are skipped, and to collect them takes 3 s."""
 _NOTHING_SELECTED = 5
 """pytest's exit code if its words select no test."""

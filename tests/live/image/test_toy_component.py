@@ -10,7 +10,6 @@ from gpu_profile import process
 from gpu_profile.command import make_command
 from tests.image.checks import in_container
 from tests.project_copy import copy_project, invoke_copy
-from tests.unit.test_extension_points import TOY_COMPONENT
 
 IMAGE = "gpu-profile-test-toy"
 SCRIPT = """\
@@ -28,7 +27,8 @@ def toy_image(tmp_path: Path, image: str) -> Iterator[str]:
     """The image under test with the toy on top of it; its base has nsys already."""
     project = copy_project(tmp_path)
     needless = re.compile(r"    requires=.*\n")
-    (project / "gpu_profile/components/toy.py").write_text(needless.sub("", TOY_COMPONENT))
+    toy = (project / "tests/toys/component.py").read_text()
+    (project / "gpu_profile/components/toy.py").write_text(needless.sub("", toy))
     (project / "Container-Root/setup.d/65-toy.sh").write_text(SCRIPT)
     settings = (
         *(f"IMAGE={IMAGE}", f"BASE_IMAGE={image}", "NSYS_SOURCE=base", "INSTALL_TORCH=none"),
