@@ -220,3 +220,16 @@ def test_the_model_zooms_searches_and_shows_kernels(browser: Browser, tmp_path: 
         browser.key("Escape", 27)
         assert browser.run("document.querySelector('.panel h3').textContent") == "all kernels"
     assert browser.problems == []
+
+
+def test_the_policy_stops_a_script_that_is_not_the_pages(browser: Browser, page: str) -> None:
+    browser.open(page)
+    _ready(browser)
+    ran = browser.run("""(() => {
+      const script = document.createElement("script");
+      script.textContent = "window.ran = true";
+      document.body.append(script);
+      document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='window.ran = true'>");
+      return fetch("data:,x").then(() => true, () => Boolean(window.ran));
+    })()""")
+    assert ran is False

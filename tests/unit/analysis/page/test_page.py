@@ -1,6 +1,8 @@
 """The page's structure and numbers, without a browser: what must be there, what must not."""
 
+import base64
 import gzip
+import hashlib
 import json
 import re
 import sqlite3
@@ -212,3 +214,17 @@ def test_columns_are_packed_as_planes() -> None:
     assert packer.add(np.array([1, 256, 65536])) == [0, 3, 3]
     assert packer.add(np.empty(0, np.int64)) == [9, 0, 1]
     assert len(packer.base64()) > 0
+
+
+def test_the_policy_lets_only_the_pages_own_scripts_run(tmp_path: Path) -> None:
+    output = tmp_path / "page.html"
+    write_page([ReportSource(str(DATA / "rank0.sqlite.gz"))], output, workers=1)
+    html = output.read_text(encoding="utf-8")
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', html)
+    assert policy
+    assert html.index(policy[0]) < html.index("<title>")
+    directives = dict(part.strip().split(" ", 1) for part in policy[1].split(";"))
+    assert directives["default-src"] == "'none'"
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+    assert directives["script-src"].split() == [f"'sha256-{digest}'" for digest in digests]
