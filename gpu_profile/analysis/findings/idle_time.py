@@ -23,6 +23,15 @@ DATA_ADVICE = (
 )
 
 
+def is_costly(cost: float, least: float, step: float) -> bool:
+    """Whether a cost is at least the part `least` (0 to 1) of a step, both in ms.
+
+    A process may use a second GPU for copies alone. That GPU has steps of 0 ms, and no part of
+    them is a cost.
+    """
+    return step > 0 and cost >= least * step
+
+
 def make_idle_finding(
     kind: str,
     cause: str,

@@ -17,6 +17,7 @@ from gpu_profile.analysis.store.cells import integer_or_none
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.records import read_records
 
+# Of two collectives each pairing has differences that hardly vary: the third one tells.
 LEAST_MATCHES = 3
 # Collectives that the capture of one rank may miss at its start, and more where it holds fewer.
 MOST_SHIFT, MOST_MISSED = 24, 64
@@ -94,6 +95,8 @@ def _by_hosts(
         shift = 0 if host == first.host or not len(joined) else round(float(np.median(joined)))
         shifted[indexes] += shift
         pending += [joined - shift]
+        # One host without a shift of its own would be wrong beside those that have one, so UTC is
+        # then the clock of all.
         if host != first.host and len(joined) < LEAST_MATCHES:
             return Alignment(tuple(offsets.tolist()), "UTC", None)
     residual = _compute_residual(pending)
@@ -122,6 +125,8 @@ def _match_ends(ours: IntArray, theirs: IntArray) -> IntArray:
     """Differences of the ends, paired one to one, under the shift whose differences vary least and
     are small.
     """
+    # min() takes the first of equals, and _pairings() yields the smallest shift first: a loop whose
+    # steps are exactly alike is not shifted.
     return min(_pairings(ours, theirs), key=_unlikelihood, default=np.empty(0, np.int64))
 
 
@@ -139,5 +144,6 @@ def _pairings(ours: IntArray, theirs: IntArray) -> Iterator[IntArray]:
     for shift in sorted(range(-most, most + 1), key=abs):
         ours_cut, right = ours[max(shift, 0) :], theirs[max(-shift, 0) :]
         length = min(len(ours_cut), len(right))
+        # Fewer than half of the collectives agree by chance: a large shift compares two edges only.
         if length >= max(LEAST_MATCHES, min(len(ours), len(theirs)) / 2):
             yield ours_cut[:length] - right[:length]

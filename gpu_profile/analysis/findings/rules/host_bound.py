@@ -10,6 +10,7 @@ from gpu_profile.analysis.findings.finding import Judgement
 from gpu_profile.analysis.findings.idle_time import (
     PARTIAL_SHARE,
     format_idle_line,
+    is_costly,
     judge_state,
     list_places,
 )
@@ -38,7 +39,7 @@ def _is_slow(view: RankView) -> bool:
 
 
 def _idles_by_launches(view: RankView) -> bool:
-    return _launch_ms(view) >= PARTIAL_SHARE * view.step_ms > 0
+    return is_costly(_launch_ms(view), PARTIAL_SHARE, view.step_ms)
 
 
 def _is_without_lead(view: RankView) -> bool:
@@ -49,10 +50,11 @@ def _is_without_lead(view: RankView) -> bool:
     """
     launch, work = _launch_ms(view), view.mean(view.states.own["busy"]) / 1e6
     hidden = min(view.ms("idle_stall"), work)
-    is_costly = launch + hidden >= PARTIAL_SHARE * view.step_ms
-    is_seen = launch >= LEAST_SHARE * view.step_ms > 0
-    issuing = view.common.host_times.issuing
-    return is_seen and is_costly and _is_slower(view, issuing, 1 - LEAST_LEAD)
+    if not is_costly(launch, LEAST_SHARE, view.step_ms):
+        return False
+    if not is_costly(launch + hidden, PARTIAL_SHARE, view.step_ms):
+        return False
+    return _is_slower(view, view.common.host_times.issuing, 1 - LEAST_LEAD)
 
 
 def _is_slower(view: RankView, host: IntArray, part: float = 1.0) -> bool:

@@ -19,6 +19,7 @@ from gpu_profile.analysis.findings.idle_time import (
     IDLE_SHARE,
     PARTIAL_SHARE,
     format_idle_line,
+    is_costly,
     judge_state,
     list_places,
     waits_for_data,
@@ -66,7 +67,7 @@ def _note_single(views: Sequence[RankView]) -> tuple[str, ...]:
     each step.
     """
     views = [view for view in views if not _is_slow_by_pauses(view)]
-    lost = [view for view in views if _single_ms(view) >= IDLE_SHARE * _steady_ms(view) > 0]
+    lost = [view for view in views if is_costly(_single_ms(view), IDLE_SHARE, _steady_ms(view))]
     if not lost:
         return ()
     worst = max(lost, key=_single_ms)
@@ -92,16 +93,14 @@ def _steady_ms(view: RankView) -> float:
 def _host_advice(views: Sequence[RankView]) -> str:
     works = [view.common.idle.host_work.get(STALL) for view in views]
     loads = any(work and work.before_input for work in works)
-    return (
-        f"{STALL_ADVICE['host']} If it loads data there: {DATA_ADVICE}"
-        if loads
-        else (STALL_ADVICE["host"])
-    )
+    if not loads:
+        return STALL_ADVICE["host"]
+    return f"{STALL_ADVICE['host']} If it loads data there: {DATA_ADVICE}"
 
 
 def _is_stalled(view: RankView) -> bool:
     least = PARTIAL_SHARE if view.repeats(STALLED) or _is_slow_by_pauses(view) else IDLE_SHARE
-    return _stall_ms(view) >= least * _stalled_step_ms(view) > 0
+    return is_costly(_stall_ms(view), least, _stalled_step_ms(view))
 
 
 def _stall_ms(view: RankView) -> float:
@@ -136,21 +135,19 @@ def _stall_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
     least = "a tenth of a step" if is_short else "a millisecond"
     words = f"idle while the host issued nothing for over {least}"
     slow = [view for view in views if _is_slow_by_pauses(view)]
-    line = format_idle_line(
-        views, _stall_ms, f"{words}, or was late by it" if slow else words, _stalled_step_ms
-    )
+    if slow:
+        words += ", or was late by it"
+    line = format_idle_line(views, _stall_ms, words, _stalled_step_ms)
     return (line, *map(_describe_pauses, slow[:1]), *list_places(views, STALL))
 
 
 def _describe_pauses(view: RankView) -> str:
     times, busy = view.common.host_times, view.steady(view.states.own["busy"])
-    active, silent, work = (
-        float(np.median(part)) / 1e6
-        for part in (*(view.steady(np.r_[0, one]) for one in (times.active, times.silent)), busy)
-    )
+    active, silent = (view.steady(np.r_[0, part]) for part in (times.active, times.silent))
+    host, pause, work = (float(np.median(part)) / 1e6 for part in (active, silent, busy))
     return (
-        f"rank {view.rank}: most steps take the host {active:.2f} ms, of which it issues nothing "
-        f"for {silent:.2f} ms, and the GPU {work:.2f} ms"
+        f"rank {view.rank}: most steps take the host {host:.2f} ms, of which it issues nothing "
+        f"for {pause:.2f} ms, and the GPU {work:.2f} ms"
     )
 
 

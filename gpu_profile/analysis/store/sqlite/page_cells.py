@@ -1,6 +1,6 @@
 """Decode the cells of SQLite's table leaf pages as columns of integers, with numpy.
 
-See sqlite_pages.py for the reason and the gain. Format: https://www.sqlite.org/fileformat2.html
+See pages.py for the reason and the gain. Format: https://www.sqlite.org/fileformat2.html
 sections 1.6 (b-tree pages) and 2.1 (records: a header of serial types, then the values, big-endian
 and in as few bytes as they need).
 """
@@ -96,6 +96,8 @@ def _decode_layout(
     """
     head = window.view(np.uint8)
     payload = _two_bytes(head) if layout.size == 2 else head[:, 0].astype(np.int32)
+    # A leaf keeps up to U - 35 bytes of a row in its page, and the rest in overflow pages (section
+    # 1.6). A length of one byte is below 128, so it always fits: a page has 480 usable bytes.
     if layout.size == 2 and int(payload.max()) > usable - 35:
         raise Unsupported("rows that go on in other pages")
     if int((used + payload).max()) + layout.header > usable:  # the header comes after both lengths
@@ -126,6 +128,7 @@ def _find_cells(pages: Bytes, usable: int) -> tuple[IntArray, IntArray]:
     size = pages.shape[1]
     counts = pages[:, 3].astype(np.int64) << 8 | pages[:, 4]
     most = int(counts.max())
+    # A cell takes a pointer of 2 bytes and at least 4 of its own: MX_CELL in SQLite's btreeInt.h.
     # Only the single page of an empty table has no cells: SQLite calls others malformed.
     if most > (size - 8) // 6 or (len(pages) > 1 and not counts.all()):
         raise Unsupported("a damaged page")
@@ -159,6 +162,7 @@ def _parse_layout(start: Bytes, column_numbers: Sequence[int]) -> Layout:
     size = _measure_varint(cell, 0)
     header = size + _measure_varint(cell, size)
     head = cell[header : header + columns + 1]
+    # A length of three bytes is a row of 16,384 bytes or more: events have some 100.
     if size > 2 or PREFIX + columns + 1 > WINDOW:
         raise Unsupported("rows that go on in other pages, or too many columns")
     if max(head) >= MORE or head[0] <= columns:
@@ -217,6 +221,7 @@ def _read_integers(
     else:
         view = np.ndarray((len(data) - 8,), "V8", data, 0, (1,))
         integers = view[place + offset].view(">i8").astype(np.int64)
+    # Eight bytes were read at each value; the shift drops those behind it and keeps the sign.
     integers >>= SHIFT_OF[kind]
     if not isinstance(kind, int):
         for constant, value in CONSTANT.items():

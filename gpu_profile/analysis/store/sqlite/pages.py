@@ -7,7 +7,7 @@ way, or call malformed, raises Unsupported, and the caller reads it with sqlite3
 Gain, measured on a report of 0.6 M kernels and 1.4 M API calls (CPython 3.11, SQLite 3.40, seconds
 of processor time): six columns of kernels take 0.06 instead of 0.62, five of API calls 0.08 instead
 of 1.3, so a table of a large report takes a tenth of the time.
-This module and sqlite_cells.py could be deleted when Python's sqlite3 can fetch a column into a
+This module and page_cells.py could be deleted when Python's sqlite3 can fetch a column into a
 buffer (SQLite's C API could; https://github.com/python/cpython has no such call in 3.14), or when
 nsys exports Parquet by default: ParquetStore reads that at the same speed.
 
@@ -190,6 +190,8 @@ class PageReader:
         fewest = 0 if start else 1
         if head[0] != INTERIOR or not fewest <= count <= (self._size - 8) // 6:
             raise Damaged("a page of a table is no b-tree page")
+        # An interior page's header has 12 bytes. Its cells begin with a child's page number of 4
+        # bytes (section 1.6), which are read one by one, because cells are not aligned.
         cells = page[start + 12 : start + 12 + 2 * count].view(">u2").astype(np.int64)
         if int(cells.max(initial=0)) > self._usable - 4:
             raise Damaged("a cell goes out of its page")
@@ -213,6 +215,7 @@ def _join_parts(parts: Iterator[list[IntArray]], columns: int, count: int) -> li
     for part in parts:
         length = len(part[0])
         if used + length > len(arrays[0]):
+            # Blocks hold about as many rows as the first one; one more is for those that hold more.
             reserve = (used + length) * max(2, count + 1 if not used else 2)
             arrays = [_extend_array(array[:used], reserve) for array in arrays]
         for array, values in zip(arrays, part, strict=True):
