@@ -6,7 +6,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.join_windows import join_activities, join_ranges
-from gpu_profile.analysis.activity.load import in_order, load_activities
+from gpu_profile.analysis.activity.load.activities import in_order, load_activities
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges, load_ranges
 from gpu_profile.analysis.activity.states import RankStates, rank_states
 from gpu_profile.analysis.arrays.columns import list_distinct

@@ -20,8 +20,9 @@ from gpu_profile.analysis.activity.activity import (
     Calls,
     Ops,
 )
+from gpu_profile.analysis.activity.common_steps import first_steady
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
-from gpu_profile.analysis.activity.steps import find_steps, first_steady
+from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.memo import once_each

@@ -16,7 +16,7 @@ from gpu_profile.analysis.activity.activity import (
     SYNC_NAME,
     Activity,
 )
-from gpu_profile.analysis.activity.load import GRAPH_NAME
+from gpu_profile.analysis.activity.load.operations import GRAPH_NAME
 from gpu_profile.analysis.arrays.columns import encode_column, list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.step_search.launches import Launches

@@ -7,9 +7,10 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
+from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import split_exposed
-from gpu_profile.analysis.activity.steps import Steps, common_steps, host_steps, warm_up
+from gpu_profile.analysis.activity.steps import Steps, host_steps
 from gpu_profile.analysis.findings.facts.common import CommonFacts, collect_common_facts
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.overview import Overview, overview

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gpu_profile.analysis.activity.common_steps import warm_up
 from gpu_profile.analysis.activity.start_up import FIRST_STEPS
-from gpu_profile.analysis.activity.steps import Steps, warm_up
+from gpu_profile.analysis.activity.steps import Steps
 from gpu_profile.analysis.findings.finding import format_ranks
 from gpu_profile.analysis.findings.view import RankView
 

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION
+from gpu_profile.analysis.activity.common_steps import common_steps, warm_up
 from gpu_profile.analysis.activity.states import RankSplit, RankStates, split_exposed
-from gpu_profile.analysis.activity.steps import common_steps, warm_up
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.replay.join import join_graphs
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph, cut_steps

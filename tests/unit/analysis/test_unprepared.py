@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.activity.load import load_activities
+from gpu_profile.analysis.activity.load.activities import load_activities
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.findings.diagnose import Diagnosis

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
-from gpu_profile.analysis.activity.steps import find_steps, first_steady, step_of
+from gpu_profile.analysis.activity.common_steps import first_steady
+from gpu_profile.analysis.activity.steps import find_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
 
 MOST_STEPS, LEAST_STEPS = 20, 3

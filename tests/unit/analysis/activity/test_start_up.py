@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.activity.load import load_activities
+from gpu_profile.analysis.activity.load.activities import load_activities
 from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
 from gpu_profile.analysis.activity.states import rank_states
 from gpu_profile.analysis.findings.overview import StartUpFacts

@@ -1,0 +1,147 @@
+"""Read the activity of each rank of a report."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import (
+    COMMUNICATION,
+    NO_CALL,
+    Activity,
+    Calls,
+    Ops,
+)
+from gpu_profile.analysis.activity.comm.calls import CommCalls, comm_calls, kinds_of
+from gpu_profile.analysis.activity.comm.nccl_payload import load_nccl_calls
+from gpu_profile.analysis.activity.graph_captures import load_graph_captures
+from gpu_profile.analysis.activity.load.operations import (
+    Part,
+    list_lanes,
+    load_operations,
+    make_ops,
+    select_rows,
+)
+from gpu_profile.analysis.activity.nvtx_ranges import load_ranges
+from gpu_profile.analysis.arrays.columns import (
+    encode_column,
+)
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.store.cells import integer, text
+from gpu_profile.analysis.store.database import MISSING, Database, sort_columns
+from gpu_profile.analysis.store.gzip_file import AGAIN
+from gpu_profile.analysis.store.records import read_records
+from gpu_profile.analysis.store.schema import (
+    OVERHEAD,
+    RUNTIME,
+    pid_of,
+    process_of,
+)
+from gpu_profile.analysis.store.target import read_hostname
+from gpu_profile.analysis.tables.analysis import Scope
+from gpu_profile.errors import ReportError
+
+
+def load_activities(database: Database, scope: Scope) -> tuple[Activity, ...]:
+    """The activities of one report, in rank order; one for each device of a process on several
+    GPUs.
+    """
+    parts, texts = load_operations(database)
+    _check_times(database, parts)
+    calls = database.load(
+        RUNTIME, "start", "end", "globalTid", "correlationId", "nameId", sort=False
+    )
+    names = texts | database.names(calls["nameId"])
+    caller = process_of(calls["globalTid"])
+    models, host = _load_gpu_models(database), read_hostname(database)
+    activities_by_rank: list[Activity] = []
+    for process, device in list_lanes(parts):
+        process_calls = _make_calls(select_rows(calls, caller == process))
+        rank = scope.ranks.get(int(pid_of(np.array(process))), len(activities_by_rank))
+        ops = make_ops(parts, process, device, process_calls)
+        comm = _comm_calls(database, (process, device, rank), ops, process_calls, names)
+        ops = _with_sizes(ops, comm)
+        ranges = load_ranges(database, process)
+        overhead = _load_profiler_overhead(database, process)
+        place = models.get((int(pid_of(np.array(process))), device), ""), host
+        facts = (rank, process, device, ops, process_calls, ranges, overhead, names, *place)
+        captures = load_graph_captures(database, process)
+        activities_by_rank.append(Activity(*facts, comm=comm, captures=captures))
+    return in_order(activities_by_rank)
+
+
+def _check_times(database: Database, parts: Sequence[Part]) -> None:
+    """Raise ReportError if an operation has no start, no end, or ends before it starts.
+
+    No GPU records one: the bytes are damaged, and sums over states would not fill the time.
+    """
+    for part in parts:
+        if np.any(part["start"] == MISSING) or np.any(part["end"] < part["start"]):
+            what = f"{database.path} is damaged: an operation of the GPU ends before it starts"
+            raise ReportError(what, AGAIN)
+
+
+def in_order(activities_unsorted: Sequence[Activity]) -> tuple[Activity, ...]:
+    """Sort by rank and device, and set the leader of each process."""
+    return tuple(
+        sorted(_led(activities_unsorted), key=lambda activity: (activity.rank, activity.device))
+    )
+
+
+def _led(members: Sequence[Activity]) -> Iterator[Activity]:
+    leaders: dict[int, Activity] = {}
+    devices = Counter(activity.process for activity in members)
+    for activity in sorted(members, key=lambda one: -len(one.ops.start)):
+        if devices[activity.process] > 1:
+            activity = replace(activity, shares_process=True)
+        leader = leaders.setdefault(activity.process, activity)
+        yield activity if leader is activity else replace(activity, leader=leader)
+
+
+def _make_calls(columns: Part) -> Calls:
+    ordered = sort_columns(columns, "start", "end")
+    return Calls(*(ordered[k] for k in ("start", "end", "globalTid", "correlationId", "nameId")))
+
+
+def _comm_calls(
+    database: Database,
+    owner: tuple[int, int, int],
+    ops: Ops,
+    calls: Calls,
+    names: Mapping[int, str],
+) -> CommCalls:
+    """The communicator, kind and bytes of each communication kernel of an owner (process, device,
+    rank).
+    """
+    process, device, rank = owner
+    rows = np.flatnonzero(ops.kind == COMMUNICATION)
+    codes, place = encode_column(ops.name[rows])
+    named = kinds_of([names[code] for code in place.tolist()])[codes]
+    call = ops.call[rows]
+    has_call = call != NO_CALL
+    thread, launched = (np.full(len(rows), NO_CALL) for _ in range(2))
+    thread[has_call], launched[has_call] = calls.thread[call[has_call]], calls.start[call[has_call]]
+    return comm_calls(load_nccl_calls(database, process), named, thread, launched, device, rank)
+
+
+def _with_sizes(ops: Ops, comm: CommCalls) -> Ops:
+    """The operations with the `bytes` of communication kernels set from `comm`."""
+    size = ops.bytes.copy()
+    size[ops.kind == COMMUNICATION] = comm.bytes
+    return replace(ops, bytes=size)
+
+
+def _load_gpu_models(database: Database) -> dict[tuple[int, int], str]:
+    """The model of the GPU by (process id, the process's CUDA device number)."""
+    models = dict(read_records(database, "TARGET_INFO_GPU", integer("id"), text("name")))
+    columns = integer("pid"), integer("cudaId"), integer("gpuId")
+    devices = read_records(database, "TARGET_INFO_CUDA_DEVICE", *columns)
+    return {(pid, cuda): models.get(gpu, "") for pid, cuda, gpu in devices}
+
+
+def _load_profiler_overhead(database: Database, process: int) -> Intervals:
+    """The time in which the profiler held up this process (table PROFILER_OVERHEAD)."""
+    rows = database.load(OVERHEAD, "start", "end", "globalTid?", sort=False)
+    of_process = process_of(rows["globalTid"]) == process
+    return Intervals.union(rows["start"][of_process], rows["end"][of_process])
