@@ -12,7 +12,7 @@ from gpu_profile.analysis.activity.health import ReportHealth, report_health
 from gpu_profile.analysis.activity.states import split_exposed
 from gpu_profile.analysis.activity.steps import Steps, host_steps
 from gpu_profile.analysis.findings.facts.common import CommonFacts, collect_common_facts
-from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
+from gpu_profile.analysis.findings.finding import Finding, Judgement, drop_lone_rank, format_ranks
 from gpu_profile.analysis.findings.overview import Overview, overview
 from gpu_profile.analysis.findings.rule import FindingRule
 from gpu_profile.analysis.findings.table import RULES
@@ -64,6 +64,16 @@ class Diagnosis:
         )
         return replace(self, findings=findings)
 
+    def without_lone_rank(self) -> "Diagnosis":
+        """The diagnosis for readers: in a run of rank 0 alone no text names it."""
+        if not self.overview.is_alone:
+            return self
+        findings = tuple(
+            replace(one, ranks=(), evidence=tuple(filter(None, map(drop_lone_rank, one.evidence))))
+            for one in self.findings
+        )
+        return replace(self, findings=findings, unjudged=tuple(map(drop_lone_rank, self.unjudged)))
+
     def to_json(self) -> str:
         """The findings and the plan, as the schema "findings" describes them."""
         document = {
@@ -85,13 +95,14 @@ class Diagnosis:
 
     def to_blocks(self, most: int = 0) -> Iterator[str]:
         """A text for each finding (the first `most`; 0: all), then for what could not be judged."""
-        shown = self.findings[:most] if most else self.findings
+        told = self.without_lone_rank()
+        shown = told.findings[:most] if most else told.findings
         yield from (_format_block(number, finding) for number, finding in enumerate(shown, 1))
         if not self.findings and not any(text.startswith("anything") for text in self.unjudged):
             yield "Nothing found that is worth the time."
         if more_count := len(self.findings) - len(shown):
             yield name_program(f"{more_count} more: invoke diagnose")
-        yield from (printable(f"Could not judge {text}.") for text in self.unjudged)
+        yield from (printable(f"Could not judge {text}.") for text in told.unjudged)
         yield from self._list_plan_lines()
 
     def _list_plan_lines(self) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 from gpu_profile.analysis.activity.common_steps import warm_up
 from gpu_profile.analysis.activity.start_up import FIRST_STEPS
 from gpu_profile.analysis.activity.steps import Steps
-from gpu_profile.analysis.findings.finding import format_ranks
+from gpu_profile.analysis.findings.finding import drop_lone_rank, format_ranks
 from gpu_profile.analysis.findings.view import RankView
 
 OTHER = "other work of the host"
@@ -79,25 +79,29 @@ class StepFacts:
 @dataclass(frozen=True)
 class Overview:
     """The facts of a run. `no_steps`: why some ranks have no steps, e.g. "rank 0: 3 operations
-    were launched".
+    were launched". `is_alone`: the run has rank 0 alone, so that no text has to name a rank.
     """
 
     start_up: StartUpFacts | None = None
     step: StepFacts | None = None
     no_steps: tuple[str, ...] = field(default=())
+    is_alone: bool = False
 
     def to_lines(self) -> Iterator[str]:
         """The known facts, one line each."""
         if self.start_up:
-            yield f"start-up: {self.start_up.to_text()}"
+            yield self._format(f"start-up: {self.start_up.to_text()}")
         if self.step:
-            yield f"step: {self.step.to_text()}"
+            yield self._format(f"step: {self.step.to_text()}")
+
+    def _format(self, line: str) -> str:
+        return drop_lone_rank(line) if self.is_alone else line
 
 
 def overview(views: Sequence[RankView], hosts: Sequence[tuple[int, Steps]] = ()) -> Overview:
     """The facts of a run; without GPU work those of `hosts`, pairs of (rank, steps)."""
     if not views:
-        return Overview(step=_host_step(hosts))
+        return Overview(step=_host_step(hosts), is_alone=[rank for rank, _ in hosts] == [0])
     stepping = [view for view in views if view.has_steps]
     # A process can use a second GPU only for copies; the steps on that GPU are empty.
     computing = [view for view in stepping if view.mean(view.common.kernel_count)] or stepping
@@ -106,6 +110,7 @@ def overview(views: Sequence[RankView], hosts: Sequence[tuple[int, Steps]] = ())
         start_up=_start_up(stepping),
         step=_step(slowest) if slowest else None,
         no_steps=tuple(_reasons([view for view in views if not view.has_steps])),
+        is_alone=[view.rank for view in views] == [0],
     )
 
 

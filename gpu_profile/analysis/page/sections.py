@@ -82,7 +82,12 @@ def render_overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
 
 def render_findings(diagnosis: Diagnosis, facts_of_run: Sequence[str]) -> str:
     """Start-up and step times, then the findings with the most time to save first."""
-    cards = [_render_finding(place, finding) for place, finding in enumerate(diagnosis.findings, 1)]
+    diagnosis = diagnosis.without_lone_rank()
+    everyone = "" if diagnosis.overview.is_alone else "all ranks"
+    cards = [
+        _render_finding(place, finding, everyone)
+        for place, finding in enumerate(diagnosis.findings, 1)
+    ]
     body = render_tag("ol", *cards, class_="findings") if cards else ""
     if not cards and not any(note.startswith("anything") for note in diagnosis.unjudged):
         body = render_tag("p", render_text("Nothing found that is worth the time."), class_="good")
@@ -95,9 +100,9 @@ def render_findings(diagnosis: Diagnosis, facts_of_run: Sequence[str]) -> str:
     return render_section("findings", "Findings", intro, lines, body, more)
 
 
-def _render_finding(place: int, finding: Finding) -> str:
+def _render_finding(place: int, finding: Finding, everyone: str) -> str:
     title = RULES[finding.kind].title
-    ranks = format_ranks(finding.ranks) if finding.ranks else "all ranks"
+    ranks = format_ranks(finding.ranks) if finding.ranks else everyone
     gain = f"up to {finding.ms_per_step:.2f} ms {finding.unit}" if finding.ms_per_step else ""
     head = render_tag(
         "h3",

@@ -8,6 +8,7 @@ import pytest
 
 from gpu_profile.analysis.findings import diagnose
 from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.finding import drop_lone_rank
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.reading import diagnose_reports
@@ -100,3 +101,15 @@ def test_the_text_is_complete(one_report: Diagnosis) -> None:
     assert text.startswith("1. host_bound on 0: launch, 4.")
     assert text.count("\n1. ") + text.count("\n2. ") == 1
     assert one_report.to_table().column("Kind") == ("host_bound", "straggler", "no_tensor_cores")
+
+
+def test_a_lone_rank_is_not_named() -> None:
+    texts = {
+        "rank 0: 5 of 9 ms a step idle; most on rank 0, 56 %": "5 of 9 ms a step idle (56 %)",
+        "single steps: rank 0: too few": "single steps: too few",
+        "median of 9 steps of rank 0, the slowest; found": "median of 9 steps; found",
+        "start-up: 1.2 s on rank 0, of which 1.0 s": "start-up: 1.2 s, of which 1.0 s",
+        "seen on rank 0": "",
+        "rank 01: x in model.rank 0: y": "rank 01: x in model.rank 0: y",
+    }
+    assert {text: drop_lone_rank(text) for text in texts} == texts
