@@ -130,14 +130,12 @@ def _by_words(texts: Sequence[str], width: int) -> dict[str, str]:
     words = [dict.fromkeys(re.findall(r"\w+", arguments)) for _, arguments in names]
     common = set(words[0]).intersection(*words)
     short: dict[str, str] = {}
-    for text, (function, arguments), own in zip(texts, names, words, strict=True):
-        differing = [_AFFIX.sub("", word) or word for word in own if word not in common]
+    for text, (function, arguments), template_words in zip(texts, names, words, strict=True):
+        differing = [_AFFIX.sub("", word) or word for word in template_words if word not in common]
         telling = dict.fromkeys([*differing, *telling_words(arguments)])
-        attempts = (
-            _with_words(function, list(telling)[:_MOST_WORDS], width)
-            if function and differing
-            else ()
-        )
+        if not function or not differing:
+            continue
+        attempts = _with_words(function, list(telling)[:_MOST_WORDS], width)
         fitting = next((name for name in attempts if len(name) <= width), "")
         short |= {text: fitting} if fitting else {}
     return short

@@ -75,12 +75,12 @@ def copy_to_stderr(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 def split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
     """Yield the lines of a program's output, also a last one that has no end."""
-    rest = b""
+    unended = b""
     for chunk in chunks:
-        *complete, rest = (rest + chunk).split(b"\n")
+        *complete, unended = (unended + chunk).split(b"\n")
         yield from (line.decode(errors="replace") for line in complete)
-    if rest:
-        yield rest.decode(errors="replace")
+    if unended:
+        yield unended.decode(errors="replace")
 
 
 def read_chunks(

@@ -59,7 +59,10 @@ CREDENTIALS = (
     Shape(
         "a service's token",
         tuple(_SERVICES),
-        _ALONE + "(?:" + "|".join(re.escape(key) + rest for key, rest in _SERVICES.items()) + ")",
+        _ALONE
+        + "(?:"
+        + "|".join(re.escape(key) + characters for key, characters in _SERVICES.items())
+        + ")",
     ),
 )
 CREDENTIAL = re.compile("|".join(shape.pattern for shape in CREDENTIALS))

@@ -77,16 +77,18 @@ def hold_signals(*names: str) -> Iterator[None]:
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     handlers = {number: signal.getsignal(number) for number in numbers}
     here = threading.current_thread() is threading.main_thread()  # the one that runs handlers
-    own = {number: handler for number, handler in handlers.items() if here and callable(handler)}
-    for number in own:
+    catchable = {
+        number: handler for number, handler in handlers.items() if here and callable(handler)
+    }
+    for number in catchable:
         signal.signal(number, keep)
     try:
         yield
     finally:
-        for number, handler in own.items():
+        for number, handler in catchable.items():
             signal.signal(number, handler)
     for number, frame in pending[:1]:
-        own[number](number, frame)
+        catchable[number](number, frame)
 
 
 def make_child_hook(*, own_session: bool) -> Callable[[], None] | None:
@@ -113,10 +115,10 @@ def terminate_family(pid: int) -> None:
     On a terminal `docker` does not pass SIGTERM on to its plugin `docker-buildx`.
     """
     family = [pid]
-    for one in family:
-        for children in Path(f"/proc/{one}/task").glob("*/children"):
+    for member in family:
+        for children in Path(f"/proc/{member}/task").glob("*/children"):
             with contextlib.suppress(OSError):
                 family += map(int, children.read_text().split())
-    for one in family:
+    for member in family:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(one, signal.SIGTERM)
+            os.kill(member, signal.SIGTERM)

@@ -54,7 +54,7 @@ def to_text(table: Table, width: int = 120) -> str:
     columns = zip(*grid, strict=True)
     names = [shorten_names(column, wide) for column, wide in zip(columns, widths, strict=True)]
     lines = [_format_line(row, names, widths, right) for row in grid]
-    rule = "  ".join("-" * one for one in widths)
+    rule = "  ".join("-" * columns for columns in widths)
     return "\n".join([table.title, "", lines[0], rule, *lines[1:], ""])
 
 
@@ -62,11 +62,9 @@ def format_cell(cell: Cell, column: Column) -> str:
     """A cell as nsys prints it in CSV."""
     if cell is None:
         return ""
-    return (
-        f"{_round_half_up(cell, column):.{column.decimals}f}"
-        if isinstance(cell, float)
-        else str(cell)
-    )
+    if isinstance(cell, float):
+        return f"{_round_half_up(cell, column):.{column.decimals}f}"
+    return str(cell)
 
 
 def _round_half_up(value: float, column: Column) -> float:

@@ -122,8 +122,8 @@ def list_importers(copies: Sequence[Nsys]) -> list[str]:
     places = [Path(copy.path).resolve().parents for copy in copies]
     split = [above[3] / "nsight-systems" for above in places if len(above) > 3]
     paths = [path for above in split for path in sorted(above.glob("host-*/QdstrmImporter*"))]
-    own = [c.importer for c in copies if Path(c.importer).name.startswith("QdstrmImporter")]
-    return [*own, *map(str, paths)]
+    importers = [c.importer for c in copies if Path(c.importer).name.startswith("QdstrmImporter")]
+    return [*importers, *map(str, paths)]
 
 
 def _inspect_copy(origin: str, path: str) -> Nsys | None:

@@ -31,8 +31,9 @@ def complete_spec(spec: Mapping[str, Any], job: Path) -> tuple[dict[str, Any], d
     command = [find_job_program(words[0], cwd, {**os.environ, **env}), *words[1:]]
     nsys = {} if "--plain" in arguments[:at] else find_nsys_of(spec.get("nsys", ""))
     nsys_words = ["--nsys", nsys["path"]] if nsys else []
-    own = [_below(job, word) for word in arguments[:at]]
-    argv = [sys.executable, "-u", str(HERE / "profile_ranks.py"), *nsys_words, *own, *command]
+    rank_words = [_below(job, word) for word in arguments[:at]]
+    agent = [sys.executable, "-u", str(HERE / "profile_ranks.py")]
+    argv = [*agent, *nsys_words, *rank_words, *command]
     return {"argv": argv, "cwd": str(cwd), "env": env}, nsys
 
 
@@ -77,8 +78,9 @@ def list_environments(cwd: Path, environ: Mapping[str, str]) -> list[str]:
     The one that ./inv made for gpu-profile itself, in its clone, holds no program's packages.
     """
     active = [environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-    own = [cwd / name for name in (".venv", "venv") if (cwd / name / "pyvenv.cfg").is_file()]
-    others = [str(folder) for folder in own if not (folder / _LOCK_OF_INV).is_file()]
+    folders = (cwd / ".venv", cwd / "venv")
+    environments = [folder for folder in folders if (folder / "pyvenv.cfg").is_file()]
+    others = [str(folder) for folder in environments if not (folder / _LOCK_OF_INV).is_file()]
     return [folder for folder in active if folder] or others
 
 

@@ -89,9 +89,11 @@ class Recorded:
 
     def import_left(self, streams: Sequence[Path]) -> None:
         """Make a report of each .qdstrm without one, with the importer of any nsys here."""
-        own = {"LD_LIBRARY_PATH": self.keeper.library_path} if self.keeper.library_path else {}
+        environ = dict(self._environ)
+        if self.keeper.library_path:
+            environ["LD_LIBRARY_PATH"] = self.keeper.library_path
         for stream in streams:
-            if not has_report(stream) and not self._import_file(stream, {**self._environ, **own}):
+            if not has_report(stream) and not self._import_file(stream, environ):
                 say(
                     f"{stream} is a recording that no importer here reads:"
                     " `QdstrmImporter --input-file` does"
@@ -124,8 +126,8 @@ class Recorded:
 
         `nsys` on PATH may be a wrapper script; the keeper knows the program behind it.
         """
-        own = find_nsys.find_importer(Path(self.keeper.nsys)) if self.keeper.nsys else ""
-        return [own] if own else _importers(self._nsys)
+        importer = find_nsys.find_importer(Path(self.keeper.nsys)) if self.keeper.nsys else ""
+        return [importer] if importer else _importers(self._nsys)
 
     def _export(self, report: Path) -> None:
         """Repeat the exports of the user's options (--export, --stats) with the new report."""

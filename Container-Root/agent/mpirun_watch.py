@@ -76,7 +76,9 @@ class MpirunWatch:
 def _living_below(pid: int, processes: Sequence[Process]) -> list[int]:
     below = [pid]
     for parent in below:
-        below += [one.pid for one in processes if one.parent == parent and not one.ended]
+        below += [
+            process.pid for process in processes if process.parent == parent and not process.ended
+        ]
     return below[1:]
 
 

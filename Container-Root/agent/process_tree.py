@@ -61,8 +61,8 @@ def descendants() -> list[Process]:
     everything = [
         process for process in map(_process, Path("/proc").glob("[0-9]*/stat")) if process
     ]
-    for one in processes:
-        processes += [process for process in everything if process.parent == one.pid]
+    for parent in processes:
+        processes += [process for process in everything if process.parent == parent.pid]
     return processes[1:]
 
 
@@ -131,8 +131,8 @@ def list_profiled() -> list[Process]:
     """
     below = descendants()
     launchers = {process.pid for process in below if process.name == _LAUNCHER}
-    own = launchers or {process.pid for process in below if process.name.startswith("nsys")}
-    return [p for p in below if p.parent in own and not p.ended and not _is_nsys(p)]
+    starters = launchers or {process.pid for process in below if process.name.startswith("nsys")}
+    return [p for p in below if p.parent in starters and not p.ended and not _is_nsys(p)]
 
 
 def is_only_nsys_left() -> bool:

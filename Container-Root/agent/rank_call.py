@@ -34,16 +34,20 @@ class Call(NamedTuple):
     def of_a_rank(self) -> list[str]:
         """Return the command line of each process that --processes starts."""
         ours = self.options
+        optional = []
+        if ours.steps:
+            optional.append(f"--steps={ours.steps}")
+        if ours.plain:
+            optional.append("--plain")
+        if ours.shelter:
+            optional.append("--shelter")
         return [
             *(sys.executable, str(_PROFILE_RANKS), f"--ranks={ours.ranks}"),
             *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
             f"--mpirun-wait={ours.mpirun_wait}",
             *(f"--first={option}" for option in ours.first),
             f"--annotate={ours.annotate}",
-            *([f"--steps={ours.steps}"] if ours.steps else []),
-            *(["--plain"] if ours.plain else []),
-            *(["--shelter"] if ours.shelter else []),
-            *(*self.nsys_options, "--", *self.command),
+            *(*optional, *self.nsys_options, "--", *self.command),
         ]
 
 

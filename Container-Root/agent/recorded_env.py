@@ -93,10 +93,10 @@ def mask_stream(file: IO[bytes], environ: Mapping[str, str]) -> int:
 
 
 def _find_values(data: mmap.mmap, environ: Mapping[str, str]) -> Iterator[Value]:
-    own = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
-    of_processes = list(_process_values(data, own))
-    names = {*own, *(value.name for value in of_processes)}
-    for value in (*of_processes, *_launch_values(data, names), *_own_values(data, own)):
+    variables = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
+    of_processes = list(_process_values(data, variables))
+    names = {*variables, *(value.name for value in of_processes)}
+    for value in (*of_processes, *_launch_values(data, names), *_own_values(data, variables)):
         text = data[value.start : value.end]
         if not (_RANK.fullmatch(value.name) and text.isdigit()):
             yield value
@@ -106,7 +106,7 @@ def _find_values(data: mmap.mmap, environ: Mapping[str, str]) -> Iterator[Value]
             yield from _occurrences(data, os.fsencode(name), secret, len(data))
 
 
-def _process_values(data: mmap.mmap, own: Mapping[bytes, bytes]) -> Iterator[Value]:
+def _process_values(data: mmap.mmap, variables: Mapping[bytes, bytes]) -> Iterator[Value]:
     """Yield the values in runs of `NAME=value` entries, one run for each process that nsys saw.
 
     A single entry whose length fits is skipped unless we have such a variable: it may be part of
@@ -118,7 +118,7 @@ def _process_values(data: mmap.mmap, own: Mapping[bytes, bytes]) -> Iterator[Val
         if first is None:
             return
         run = list(_entries(data, first.start()))
-        if len(run) > 1 or any(value.name in own for value in run):
+        if len(run) > 1 or any(value.name in variables for value in run):
             yield from run
         at = run[-1].end if run else first.start() + 1
 
@@ -148,10 +148,10 @@ def _launch_values(data: mmap.mmap, names: set[bytes]) -> Iterator[Value]:
                 yield Value(entry[2], entry.end(), entry.end() + length)
 
 
-def _own_values(data: mmap.mmap, own: Mapping[bytes, bytes]) -> Iterator[Value]:
+def _own_values(data: mmap.mmap, variables: Mapping[bytes, bytes]) -> Iterator[Value]:
     """Yield the values of nsys' own environment, which is text: `NAME=value` up to a zero byte."""
     end = min(len(data), _EDGE_BYTES)
-    for name, text in own.items():
+    for name, text in variables.items():
         if text:
             for value in _occurrences(data, name, name + b"=" + text, end):
                 yield value._replace(start=value.end - len(text))

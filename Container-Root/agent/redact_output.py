@@ -25,22 +25,22 @@ def credential_remover(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
     return lambda text: pattern.sub(_HIDDEN, text)
 
 
-def copy_output(source: IO[bytes], target: IO[bytes], clean: Callable[[bytes], bytes]) -> None:
+def copy_output(source: IO[bytes], target: IO[bytes], redact: Callable[[bytes], bytes]) -> None:
     """Copy whole lines until the last writer has closed the pipe.
 
     A credential that is cut in two at the end of a read would not be recognised.
     """
-    rest = b""
+    unwritten = b""
     while True:
         chunk = os.read(source.fileno(), 1 << 16)
-        rest += chunk
+        unwritten += chunk
         # A progress bar ends its lines with a carriage return.
-        end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1
-        if not chunk or len(rest) - end > _LONGEST_LINE:
-            end = len(rest)
+        end = max(unwritten.rfind(b"\n"), unwritten.rfind(b"\r")) + 1
+        if not chunk or len(unwritten) - end > _LONGEST_LINE:
+            end = len(unwritten)
         if end:
-            target.write(clean(rest[:end]))
+            target.write(redact(unwritten[:end]))
             target.flush()
-            rest = rest[end:]
+            unwritten = unwritten[end:]
         if not chunk:
             return

@@ -25,8 +25,8 @@ def format_html(title: str, columns: list[str], rows: list[list[str]], numbers: 
     head = "".join(f"<th>{escape_html(name)}</th>" for name in columns)
     body = "".join(_format_row(row, numbers) for row in rows[:MOST_ROWS])
     more = len(rows) - MOST_ROWS
-    rest = f" ({more} more rows)" if more > 0 else ""
-    caption = f"<caption>{escape_html(title)}{rest}</caption>"
+    omitted = f" ({more} more rows)" if more > 0 else ""
+    caption = f"<caption>{escape_html(title)}{omitted}</caption>"
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

@@ -17,8 +17,8 @@ def install_early_handlers() -> None:
     """Replace Python's own handlers by end_early. A signal that is ignored stays ignored."""
     for name in _LINES:
         number = getattr(signal, name, None)  # Windows has no SIGHUP
-        own = (signal.SIG_DFL, signal.default_int_handler)
-        if number is not None and signal.getsignal(number) in own:
+        defaults = (signal.SIG_DFL, signal.default_int_handler)
+        if number is not None and signal.getsignal(number) in defaults:
             signal.signal(number, end_early)
 
 

@@ -19,11 +19,9 @@ def output_file(path_text: str, name: str) -> Path | None:
     """
     if not path_text:
         return None
-    path = (
-        Path(path_text, name)
-        if Path(path_text).is_dir() or path_text.endswith("/")
-        else Path(path_text)
-    )
+    path = Path(path_text)
+    if path.is_dir() or path_text.endswith("/"):
+        path /= name
     make_folder(path.parent)
     return path
 

@@ -35,7 +35,7 @@ def _resolve_wheels(values: Values, tools: Tools) -> Pins:
     cuda = str(values["CUDA_VERSION"])
     name = f"nvidia-nccl-cu{cuda.partition('.')[0]}"
     runtime = f"nvidia-cuda-runtime=={cuda}.*"
-    return from_index("NCCL_VERSION", "NCCL_PACKAGES", name, runtime, alone=True)(values, tools)
+    return from_index("NCCL_VERSION", "NCCL_PACKAGES", name, runtime, no_deps=True)(values, tools)
 
 
 COMPONENT = Component(

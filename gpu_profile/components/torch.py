@@ -105,7 +105,7 @@ COMPONENT = Component(
         ),
         PinSource(
             pins=("NVTX_VERSION", "NVTX_PACKAGES"),
-            resolve=from_index("NVTX_VERSION", "NVTX_PACKAGES", "nvtx", alone=True),
+            resolve=from_index("NVTX_VERSION", "NVTX_PACKAGES", "nvtx", no_deps=True),
         ),
     ),
     automatic=(

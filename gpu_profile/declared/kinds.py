@@ -126,8 +126,8 @@ def _is_volumes(text: str) -> bool:
 
 def _is_volume(text: str) -> bool:
     """Return whether it is `SOURCE:/TARGET[:options]`, or `/TARGET` alone."""
-    source, colon, rest = re.sub(r"^[A-Za-z]:\\", r"/\\", text).partition(":")
-    return rest.startswith("/") and bool(source) if colon else source.startswith("/")
+    source, colon, target = re.sub(r"^[A-Za-z]:\\", r"/\\", text).partition(":")
+    return target.startswith("/") and bool(source) if colon else source.startswith("/")
 
 
 def _is_mount(text: str) -> bool:

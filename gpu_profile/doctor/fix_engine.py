@@ -4,7 +4,7 @@ import dataclasses
 import shlex
 from collections.abc import Iterable
 
-from gpu_profile.command import Command, Steps, make_command
+from gpu_profile.command import ENGINE, Command, Steps, make_command
 from gpu_profile.engine import distribution
 from gpu_profile.engine.distribution import Distribution
 from gpu_profile.engine.probe import Engine, _make_shell_command, is_recent
@@ -13,6 +13,8 @@ from gpu_profile.errors import ToolError
 _LOG = "/var/log/gpu-profile-dockerd.log"
 """dockerd's log. dockerd writes as root; on Ubuntu the group syslog may create files here too."""
 _WAIT_S = 40
+"""How long a new engine is waited for. dockerd itself gives containerd 15 s to start
+(startupTimeout of github.com/moby/moby, libcontainerd/supervisor/remote_daemon.go)."""
 
 
 def plan_fix(engine: Engine) -> Steps[tuple[Command, ...]]:
@@ -134,7 +136,7 @@ def plan_start(log: str = _LOG) -> tuple[Command, Command]:
             f" rm -f {log} && set -C && {{ setsid dockerd >{log} 2>&1 </dev/null & }}; fi"
         ),
         _make_shell_command(
-            f"for i in $(seq {_WAIT_S}); do docker version >/dev/null 2>&1 && exit 0; sleep 1;"
+            f"for i in $(seq {_WAIT_S}); do {ENGINE} version >/dev/null 2>&1 && exit 0; sleep 1;"
             f" done; echo 'no answer within {_WAIT_S} s: see {log}' >&2; exit 1"
         ),
     )

@@ -72,11 +72,9 @@ def _check_nsys(copies: Facts) -> Check:
     others = len(copies["found"]) - 1
     observation = f"{chosen['version']} from {chosen['origin']}: {chosen['path']}"
     more = f", newest of {others + 1}" if others else ""
-    advice = (
-        f"Its importer does not start without {chosen['lacks']}: install that library"
-        if chosen["lacks"]
-        else f"It has no importer: its recordings need another copy's. {_INSTALL}"
-    )
+    advice = f"It has no importer: its recordings need another copy's. {_INSTALL}"
+    if chosen["lacks"]:
+        advice = f"Its importer does not start without {chosen['lacks']}: install that library"
     return _make_check("nsys", bool(chosen["importer"]), observation + more, advice)
 
 

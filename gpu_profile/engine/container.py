@@ -209,11 +209,11 @@ def start_container(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) 
         check_engine_result(
             (yield make_engine_command("container", "rm", name)), f"removing {name}"
         )
-    own = Mount(source=settings.report_dir.absolute() / name, target=f"{REPORTS_INSIDE}/{name}")
+    reports = Mount(source=settings.report_dir.absolute() / name, target=f"{REPORTS_INSIDE}/{name}")
     run = make_command(
         *(ENGINE, "run", "--detach", "--pull=never", f"--name={name}"),
         f"--label={CONTAINER_LABEL}={name}",
-        *(mount_option(own), *list_placement_options(settings), *gpus),
+        *(mount_option(reports), *list_placement_options(settings), *gpus),
         *shlex.split(settings.port_map),
         str(image),
     )
@@ -227,11 +227,15 @@ def start_container(settings: Settings, image: ImageRef, gpus: tuple[str, ...]) 
 
 
 def execute_in_container(name: str, argv: tuple[str, ...], *, terminal: bool) -> Command:
-    return make_engine_command("exec", *(["-it"] if terminal else []), name, *argv)
+    if terminal:
+        return make_engine_command("exec", "-it", name, *argv)
+    return make_engine_command("exec", name, *argv)
 
 
 def follow_logs(name: str, *, follow: bool) -> Command:
-    return make_engine_command("logs", *(["--follow"] if follow else []), name)
+    if follow:
+        return make_engine_command("logs", "--follow", name)
+    return make_engine_command("logs", name)
 
 
 def require_container(name: str, *, running: bool) -> Steps[None]:

@@ -93,13 +93,14 @@ def make_build_command(decided: Decided, downloads: Downloads, options: BuildxOp
     if options.base:
         contexts[settings.base_image] = f"oci-layout://{options.base}"
     extra = shlex.split(settings.build_opts)
+    load = [] if any(word.startswith(_OUTPUTS) for word in extra) else ["--load"]
     return Command(
         argv=(
             *(ENGINE, "buildx", "build", "--file=-"),
             f"--tag={image_name(settings, inputs)}",
             *(f"--label={name}={value}" for name, value in _make_labels(decided, inputs).items()),
             *_list_switches(options),
-            *(() if any(word.startswith(_OUTPUTS) for word in extra) else ("--load",)),
+            *load,
             *secret_options,
             *(f"--build-context={n}={p}" for n, p in contexts.items()),
             *(f"--build-arg={name}" for name in proxies),

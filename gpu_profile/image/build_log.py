@@ -79,11 +79,9 @@ class BuildLog:
         """Return the error of a failed build: its step, the last line, and what to do."""
         last_line = next((line for line in reversed(self.last_lines) if line.strip()), self.reason)
         last_line = last_line or f"docker buildx build ended with exit code {exit_code}"
-        what = (
-            f"The build failed in {self.step}: {last_line}"
-            if self.step
-            else f"No build: {last_line}"
-        )
+        what = f"No build: {last_line}"
+        if self.step:
+            what = f"The build failed in {self.step}: {last_line}"
         everything = "\n".join([*self.last_lines, self.reason])
         for pattern, advice in _ADVICE:
             if re.search(pattern, everything):

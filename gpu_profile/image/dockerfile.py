@@ -82,8 +82,8 @@ def _format_run(
 
     Each stage has its own caches, so that no stage waits for a lock.
     """
-    mounts = [
-        *([f"type=bind,from=source-{stage},target=/mnt/source"] if source else []),
+    mounts = [f"type=bind,from=source-{stage},target=/mnt/source"] if source else []
+    mounts += [
         f"type=bind,source={_ROOT}/lib/stage,target=/mnt/stage",
         f"type=bind,source={_ROOT}/setup.d/{script},target=/mnt/setup.sh",
         f"type=cache,id=gpu-profile-{stage}-apt,target=/var/cache/apt,sharing=locked",
@@ -159,9 +159,9 @@ def _largest_first(chosen: tuple[Component, ...]) -> list[Component]:
 
 def _format_environment(variables: Mapping[str, str]) -> list[str]:
     """Return the ENV lines. Our PATH stands before that of the base image."""
-    own = {name: value for name, value in variables.items() if name != "PATH"}
+    others = {name: value for name, value in variables.items() if name != "PATH"}
     path = [f'ENV PATH="{variables["PATH"]}:${{PATH}}"'] if "PATH" in variables else []
-    return [*_format_assignments("ENV", own), *path]
+    return [*_format_assignments("ENV", others), *path]
 
 
 def _format_merge(chosen: tuple[Component, ...], variables: tuple[str, ...]) -> Iterator[str]:
@@ -200,7 +200,7 @@ def collect_environment(chosen: tuple[Component, ...], component_values: Values)
 
 def collect_labels(settings: Settings, chosen: tuple[Component, ...]) -> dict[str, str]:
     """Return the image's labels. The build adds the hash of its inputs."""
-    own = {
+    component_labels = {
         f"{LABEL_PREFIX}.{name.lower().replace('_', '-')}": value
         for component in chosen
         for name, value in list_arguments(component, collect_values(settings)).items()
@@ -211,5 +211,5 @@ def collect_labels(settings: Settings, chosen: tuple[Component, ...]) -> dict[st
         "org.opencontainers.image.description": "GPU jobs and the profiler to look into them",
         "org.opencontainers.image.base.name": settings.base_image,
         LAYERS: " ".join(component.name for component in _largest_first(chosen)),
-        **dict(sorted(own.items())),
+        **dict(sorted(component_labels.items())),
     }

@@ -20,8 +20,11 @@ def sees_no_images(settings: Settings) -> Steps[bool]:
     """Return whether buildx' builder cannot read the engine's images: any driver but `docker`."""
     if not is_embedded(settings.base_image):
         return False
-    named = _CHOSEN.search(shlex.join(shlex.split(settings.build_opts)))
-    builder_result = yield make_engine_command("buildx", "inspect", *([named[1]] if named else []))
+    inspect = ["buildx", "inspect"]
+    builder = _CHOSEN.search(shlex.join(shlex.split(settings.build_opts)))
+    if builder:
+        inspect.append(builder[1])
+    builder_result = yield make_engine_command(*inspect)
     driver = _DRIVER.search(builder_result.stdout)
     return driver is not None and driver[1] != "docker"
 

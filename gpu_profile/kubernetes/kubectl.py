@@ -92,15 +92,12 @@ class KubernetesCluster:
     def kubectl(self, *words: str, namespace: str = "", stdin: str = "") -> Command:
         """Return a kubectl command with this cluster's context and namespace."""
         where = namespace or self.namespace
-        return Command(
-            argv=(
-                "kubectl",
-                *((f"--context={self.context}",) if self.context else ()),
-                *((f"--namespace={where}",) if where else ()),
-                *words,
-            ),
-            stdin=stdin,
-        )
+        place = []
+        if self.context:
+            place.append(f"--context={self.context}")
+        if where:
+            place.append(f"--namespace={where}")
+        return Command(argv=("kubectl", *place, *words), stdin=stdin)
 
     def get(self, resource: str, *words: str, namespace: str = "") -> Command:
         """Return the command that prints an object or list as JSON, with a timeout."""

@@ -23,7 +23,7 @@ from gpu_profile.kubernetes.pinned_file import use_pinned
 
 _GITHUB = "https://github.com/kubeflow"
 _MPIJOBS = "mpijobs.kubeflow.org"
-_WAIT_S = 300
+_WAIT_S = 300  # for a CRD and for a deployment, whose image is pulled first
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,12 +56,12 @@ class DockerLauncher(LauncherDefaults):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "DockerLauncher":
-        own_name = settings.network not in {"host", "none"}
+        has_hostname = settings.network not in {"host", "none"}
         return cls(
             image=settings.image_ref,
             report_dir=settings.report_dir.absolute(),
             options=container.list_placement_options(settings),
-            hostname=platform.node().partition(".")[0] if own_name else "",
+            hostname=platform.node().partition(".")[0] if has_hostname else "",
             owner=_get_owner(),
             umask=_get_umask(),
         )
@@ -111,10 +111,11 @@ class DockerLauncher(LauncherDefaults):
         names = own_directory.find_local_paths(job)
         if not names:
             return
+        workdir = [f"--workdir={job.workdir}"] if job.workdir else []
         question = (
             *(ENGINE, "run", "--rm", "--pull=never"),
             *map(container.mount_option, job.mounts),
-            *([f"--workdir={job.workdir}"] if job.workdir else []),
+            *workdir,
             *(*self.options, str(self.image), "sh", "-c", own_directory.LIST_ABSENT, "sh", *names),
         )
         own_directory.refuse_absent((yield make_command(*question)), names)
@@ -125,14 +126,16 @@ class DockerLauncher(LauncherDefaults):
         `--env=NAME` without a value: values reach the container by the client's environment and
         stand in no process list.
         """
+        name = [f"--hostname={self.hostname}"] if self.hostname else []
+        rights = ["--cap-add=SYS_ADMIN"] if plan.privileged else []
         return (
             *(ENGINE, "run", "--detach", "--pull=never", f"--name={job.name}"),
             f"--label={container.RUN_LABEL}={job.name}",
-            *([f"--hostname={self.hostname}"] if self.hostname else []),
+            *name,
             *(container.mount_option(mount) for mount in (self._reports(job), *job.mounts)),
             *(f"--env={name}" for name in sorted(job.env)),
             *container.gpu_options(job.resources.gpus_per_node),
-            *(["--cap-add=SYS_ADMIN"] if plan.privileged else []),
+            *rights,
             *(*user, *self.options, str(self.image), "python3", "/profile.py"),
             *local_arguments(own_directory.with_umask(job, self.umask), plan, output=_inside(job)),
         )
@@ -176,8 +179,8 @@ class DockerLauncher(LauncherDefaults):
             return
         if not (yield from _is_rootless()):
             words = ("chown", "--recursive", "--no-dereference", self.owner, str(to))
-            own = yield from container.ask_patiently(self._tool_in(to, *words))
-            container.check_engine_result(own, f"giving {to} to {self.owner}")
+            chown_result = yield from container.ask_patiently(self._tool_in(to, *words))
+            container.check_engine_result(chown_result, f"giving {to} to {self.owner}")
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         argv = nsys_export.export_command(("nsys",), report, output).argv

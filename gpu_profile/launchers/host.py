@@ -62,7 +62,8 @@ class HostLauncher(OneHost):
         return job_directory.parse_status((yield self.agent.call("job.py", "status", job_id)))
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
-        return self.agent.call("job.py", "logs", job_id, *(["--follow"] if follow else []))
+        words = ("logs", job_id, "--follow") if follow else ("logs", job_id)
+        return self.agent.call("job.py", *words)
 
     def stop(self, job_id: str) -> Steps[None]:
         job_directory.check_agent_result(

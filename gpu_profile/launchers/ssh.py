@@ -99,7 +99,8 @@ class SshLauncher(OneHost):
         return job_directory.parse_status(result)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
-        return self._verb(job_id, "logs", *(["--follow"] if follow else []))
+        words = ("logs", "--follow") if follow else ("logs",)
+        return self._verb(job_id, *words)
 
     def stop(self, job_id: str) -> Steps[None]:
         place, _ = self._at(job_id)

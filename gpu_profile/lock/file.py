@@ -124,12 +124,12 @@ def resolve_lock(
             show(f"{component.name}: {', '.join(source.pins)}")
             values |= {k: v for k, v in source.resolve(values, tools).items() if k in values}
         names = list_arguments(component, {**collect_values(decided), **values})
-        own = [key.name for key in component.keys if key.name in names]
+        key_names = [key.name for key in component.keys if key.name in names]
         lock[component.name] = LockPart(
-            asked={name: _without_login(asked.component[name]) for name in own},
+            asked={name: _without_login(asked.component[name]) for name in key_names},
             pinned={
                 name: _without_login(values[name])
-                for name in own
+                for name in key_names
                 if values[name] != asked.component[name]
                 or (values[name] and name.endswith(_PINNED))
             },

@@ -31,10 +31,10 @@ def find_target(base_image: str, architecture: str) -> Steps[Target | None]:
     )
     lines = answer.stdout.split("\n") if answer.returncode == 0 else [distribution_of(base_image)]
     target = _TARGETS.get(lines[0])
-    own = re.search(r"Python (3\.\d+)", answer.stdout)
-    if target is None and own is None:
+    python_match = re.search(r"Python (3\.\d+)", answer.stdout)
+    if target is None and python_match is None:
         return None
-    python = own[1] if own else target.python if target else ""
+    python = python_match[1] if python_match else target.python if target else ""
     glibc = target.glibc if target else Target.glibc
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
     return Target(python=python, glibc=glibc, machine=machine)

@@ -64,8 +64,8 @@ def first_options(
         value = "lf" if re.search(r"\blf\b", has.get("nic-metrics", "")) else "true"
         words += [f"--{name}={value}"] if name else []
         words += ["--enable=efa_metrics"] if efa and "enable" in has else []
-    own = list_given_options(has, spec.nsys_args)
-    return tuple(word for word in words if _split_option(word)[0] not in own)
+    given = list_given_options(has, spec.nsys_args)
+    return tuple(word for word in words if _split_option(word)[0] not in given)
 
 
 def sample_window(spec: ProfileSpec, *, gpus: bool) -> ProfileSpec:
@@ -125,13 +125,13 @@ def _collect_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> tuple[st
             "Use --annotate modules, or a newer nsys",
         )
     value_by_option = {**_preset_options(spec, has, gpus=gpus), **_asked_options(spec, has)}
-    own = list_given_options(has, spec.nsys_args)
-    if own & {"output", "o", "force-overwrite", "f"}:
+    given = list_given_options(has, spec.nsys_args)
+    if given & {"output", "o", "force-overwrite", "f"}:
         raise SettingsError(
             "reports are named by rank and host", "Leave --output and --force-overwrite out"
         )
     # nsys refuses an option that is given twice, so nsys_args replace ours.
-    ours = (f"--{name}={value}" for name, value in value_by_option.items() if name not in own)
+    ours = (f"--{name}={value}" for name, value in value_by_option.items() if name not in given)
     return (*ours, *spec.nsys_args)
 
 

@@ -35,19 +35,22 @@ def make_resolve_command(
     environment: Mapping[str, str],
     *,
     index: str = "",
-    alone: bool = False,
+    no_deps: bool = False,
 ) -> Command:
     """Return the uv command. Its output is a pylock.toml (PEP 751) of wheels that fit the target.
 
-    `index` replaces the machine's index. `alone`: without what the packages need.
+    `index` replaces the machine's index. `no_deps`: without what the packages need.
     """
-    env = {**environment, **({"UV_DEFAULT_INDEX": index, "UV_INDEX": ""} if index else {})}
+    env = dict(environment)
+    if index:
+        env |= {"UV_DEFAULT_INDEX": index, "UV_INDEX": ""}
+    scope = ["--no-deps"] if no_deps else []
     return Command(
         argv=(
             *(sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--no-header"),
             *("--no-config", "--no-cache", "--no-python-downloads", f"--python={sys.executable}"),
             *("--only-binary=:all:", "--index-strategy=unsafe-best-match"),
-            *(("--no-deps",) if alone else ()),
+            *scope,
             f"--python-version={target.python}",
             f"--python-platform={target.machine}-manylinux_2_{target.glibc}",
             "--format=pylock.toml",

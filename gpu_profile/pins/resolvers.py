@@ -87,19 +87,19 @@ def select_version(key: str, version: str, versions: list[str], where: str) -> s
 
 
 def from_index(
-    key: str, packages_key: str, *names: str, index: str = "", alone: bool = False
+    key: str, packages_key: str, *names: str, index: str = "", no_deps: bool = False
 ) -> Callable[[Values, Tools], Pins]:
     """Return a resolver of Python packages.
 
     It pins the version of the first name in `key`, and the exact files of all in `packages_key`.
-    `index` is the setting with their index; `alone` leaves out what the packages need.
+    `index` is the setting with their index; `no_deps` leaves out what the packages need.
     """
 
     def resolve(values: Values, tools: Tools) -> Pins:
         version = str(values.get(key, ""))
         exact = f"{names[0]}=={version}" if version not in ("", LATEST) else names[0]
         url = str(values.get(index, ""))
-        lines = find_packages(tools, exact, *names[1:], index=url, alone=alone)
+        lines = find_packages(tools, exact, *names[1:], index=url, no_deps=no_deps)
         return {
             key: python_packages.version_of(lines[names[0]]),
             packages_key: python_packages.join_packages(lines),
@@ -109,7 +109,7 @@ def from_index(
 
 
 def find_packages(
-    tools: Tools, *packages: str, index: str = "", alone: bool = False
+    tools: Tools, *packages: str, index: str = "", no_deps: bool = False
 ) -> dict[str, str]:
     """Return the exact files of packages for the image's Python, one line a package."""
     if tools.target is None:
@@ -118,7 +118,7 @@ def find_packages(
             "`docker pull` that image, then `invoke lock` again",
         )
     command = python_packages.make_resolve_command(
-        packages, tools.target, tools.index_environment, index=index, alone=alone
+        packages, tools.target, tools.index_environment, index=index, no_deps=no_deps
     )
     return python_packages.parse_packages(tools.run(command), packages)
 
@@ -128,7 +128,7 @@ def cuda_wheels(packages_key: str) -> Callable[[Values, Tools], Pins]:
 
     def resolve(values: Values, tools: Tools) -> Pins:
         version = str(values["CUDA_VERSION"])
-        lines = find_packages(tools, *(f"{name}=={version}.*" for name in _NVCC), alone=True)
+        lines = find_packages(tools, *(f"{name}=={version}.*" for name in _NVCC), no_deps=True)
         return {packages_key: python_packages.join_packages(lines)}
 
     return resolve

@@ -76,9 +76,11 @@ def trusted_handle(directory: Path, handle: str) -> str:
 
 
 @functools.cache
-def _warn(directory: Path, handle: str, own: str) -> None:
+def _warn(directory: Path, handle: str, submitted: str) -> None:
     what = f"note: {directory / 'run.json'} names the job {handle or 'none'}, and not"
-    Progress().say(f"{what} {own or 'none'}, which was started: its job may have written to it")
+    Progress().say(
+        f"{what} {submitted or 'none'}, which was started: its job may have written to it"
+    )
 
 
 def list_notes(report_dir: Path) -> Iterator[tuple[Path, JobNote]]:

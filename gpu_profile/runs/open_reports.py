@@ -51,7 +51,9 @@ class Reading:
 
     def at_depth(self, depth: int) -> "Reading":
         """Return the same reports with tables of modules down to this depth, 0 for all."""
-        sources = (replace(one, scope=replace(one.scope, depth=depth)) for one in self.sources)
+        sources = (
+            replace(source, scope=replace(source.scope, depth=depth)) for source in self.sources
+        )
         return replace(self, sources=tuple(sources)) if depth else self
 
 
@@ -93,8 +95,8 @@ def _select_window(
     numbers = [answer[0].identity.window[1] for _, answer in window_sources]
     if not window or window in numbers:
         return [
-            one
-            for one, number in zip(window_sources, numbers, strict=True)
+            source
+            for source, number in zip(window_sources, numbers, strict=True)
             if number == window or not window
         ]
     window_names = ", ".join(map(str, sorted(set(numbers) - {0}))) or "no windows"

@@ -92,16 +92,18 @@ def _followed(log: Path) -> str:
 
 def copy_redacted(source: IO[bytes], target: IO[bytes], secrets: Sequence[str] = ()) -> None:
     """Copy whole lines as they come, without credentials. A carriage return ends a line too."""
-    rest = b""
+    unwritten = b""
     # in_background closes the pipe 2 s after the program's end
     with contextlib.suppress(OSError, ValueError):
         while chunk := os.read(source.fileno(), 1 << 16):
-            rest += chunk
-            end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1 or (len(rest) >> 16) << 16
-            target.write(redact.without(rest[:end].decode(errors="replace"), secrets).encode())
+            unwritten += chunk
+            line_end = max(unwritten.rfind(b"\n"), unwritten.rfind(b"\r")) + 1
+            # A line without an end is written in pieces of 64 KiB: it must not fill the memory.
+            end = line_end or (len(unwritten) >> 16) << 16
+            target.write(redact.without(unwritten[:end].decode(errors="replace"), secrets).encode())
             target.flush()
-            rest = rest[end:]
-        target.write(redact.without(rest.decode(errors="replace"), secrets).encode())
+            unwritten = unwritten[end:]
+        target.write(redact.without(unwritten.decode(errors="replace"), secrets).encode())
 
 
 def last_line(log: Path) -> str:
@@ -113,8 +115,8 @@ def last_line(log: Path) -> str:
         with files.open_regular(log) as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL))
             text = file.read().decode(errors="replace")
-        every = map(remove_controls, re.split(r"[\r\n]+", text))
-        lines = [line for line in every if line.strip() and not _NSYS.match(line)]
-        own = [line for line in lines if not _STARTER.match(line)]
-        return (own or lines or [""])[-1].strip()
+        texts = map(remove_controls, re.split(r"[\r\n]+", text))
+        lines = [line for line in texts if line.strip() and not _NSYS.match(line)]
+        job_lines = [line for line in lines if not _STARTER.match(line)]
+        return (job_lines or lines or [""])[-1].strip()
     return ""

@@ -42,8 +42,8 @@ def describe_foreign(directory: Path, record: Path) -> str:
 
 def is_writable(directory: Path) -> bool:
     """Return whether this user owns the directory and may write to it."""
-    own = not hasattr(os, "getuid") or directory.stat().st_uid == os.getuid()
-    return own and os.access(directory, os.W_OK)
+    is_owner = not hasattr(os, "getuid") or directory.stat().st_uid == os.getuid()
+    return is_owner and os.access(directory, os.W_OK)
 
 
 @functools.cache

@@ -41,8 +41,8 @@ def find_old_runs(report_dir: Path, now: datetime, keep: int, age: timedelta) ->
     directories behind a link, and runs whose record is damaged. A run whose process was killed
     before it had submitted the job has ended.
     """
-    own = list_runs(report_dir)
-    older = own[: len(own) - keep] if keep else own
+    runs = list_runs(report_dir)
+    older = runs[: len(runs) - keep] if keep else runs
     removable, spared = [], 0
     for directory in older:
         run = None if directory.is_symlink() else _read_record(directory)

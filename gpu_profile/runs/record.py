@@ -129,12 +129,10 @@ def make_private(directory: Path) -> None:
 def save_run(run: RunRecord, directory: Path) -> None:
     """Replace run.json atomically: a reader never sees half a file."""
     if not directory.is_dir():
-        raise ReportError(
-            f"{directory} is gone, removed while its run went on",
-            f"`invoke fetch --job {run.handle}` may still bring its reports"
-            if run.handle
-            else "Run it again",
-        )
+        hint = "Run it again"
+        if run.handle:
+            hint = f"`invoke fetch --job {run.handle}` may still bring its reports"
+        raise ReportError(f"{directory} is gone, removed while its run went on", hint)
     files.write_atomically(directory / RUN_FILE, run.to_json())
 
 
@@ -174,14 +172,14 @@ def _with_trusted_handle(run: RunRecord, directory: Path) -> RunRecord:
 
 def list_runs(report_dir: Path) -> tuple[Path, ...]:
     """Return the directories of this user's runs, oldest first."""
-    own = [path for path in _directories(report_dir) if owner.is_own(path, path / RUN_FILE)]
-    return tuple(sorted(own, key=lambda path: (path / RUN_FILE).lstat().st_ctime_ns))
+    runs = [path for path in _directories(report_dir) if owner.is_own(path, path / RUN_FILE)]
+    return tuple(sorted(runs, key=lambda path: (path / RUN_FILE).lstat().st_ctime_ns))
 
 
 def foreign_runs(report_dir: Path) -> tuple[Path, ...]:
     """Return the directories of other users' runs, by name. They are listed but not trusted."""
-    every = set(_directories(report_dir)) - set(list_runs(report_dir))
-    return tuple(sorted(every))
+    foreign = set(_directories(report_dir)) - set(list_runs(report_dir))
+    return tuple(sorted(foreign))
 
 
 def _directories(report_dir: Path) -> Iterator[Path]:
@@ -215,13 +213,13 @@ def find_run(report_dir: Path, name: str = "") -> Path:
 
 
 def _find(report_dir: Path, name: str) -> Path:
-    own = list_runs(report_dir)
+    runs = list_runs(report_dir)
     if name in ("", _LATEST):
-        if not own:
+        if not runs:
             raise SettingsError(f"{report_dir} holds no runs", "`invoke profile` makes one")
-        return own[-1]
+        return runs[-1]
     named = _match_name(name)
-    for path in reversed(own):
+    for path in reversed(runs):
         if named.fullmatch(path.name) or ("://" in name and _handle(path) == name):
             return path
     for path in foreign_runs(report_dir):

@@ -43,14 +43,14 @@ def read_step_times(report: Path) -> StepTimes | None:
     try:
         words = json.loads(files.read_text(path, _MOST_BYTES))
         begin, end = map(int, words["recorded"])
-        every = [float(ms) for ms in words["ms"]]
+        step_ms = [float(ms) for ms in words["ms"]]
     except (OSError, ReportError, ValueError, TypeError, KeyError, RecursionError):
         return None
-    if not (0 <= begin <= end) or not all(math.isfinite(ms) and ms >= 0 for ms in every):
+    if not (0 <= begin <= end) or not all(math.isfinite(ms) and ms >= 0 for ms in step_ms):
         return None
-    first = max(0, min(len(every), end + _BEHIND) - _MOST_STEPS)
+    first = max(0, min(len(step_ms), end + _BEHIND) - _MOST_STEPS)
     return StepTimes(
-        first=first, recorded=(begin, end), ms=tuple(every[first : first + _MOST_STEPS])
+        first=first, recorded=(begin, end), ms=tuple(step_ms[first : first + _MOST_STEPS])
     )
 
 

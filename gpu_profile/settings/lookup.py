@@ -40,9 +40,9 @@ def find_settings_file(named: str, keys: Iterable[str]) -> SettingsFile:
     note = explain_foreign_file(HERE, frozenset(keys)) if HERE.is_file() else ""
     if HERE.is_file() and not note:
         return SettingsFile(HERE)
-    own = user_settings_file()
+    user_file = user_settings_file()
     is_misspelt = bool(note) and _find_misspelt(_read_keys(HERE), frozenset(keys)) != ""
-    return SettingsFile(own if own.is_file() else None, note, is_misspelt)
+    return SettingsFile(user_file if user_file.is_file() else None, note, is_misspelt)
 
 
 def explain_foreign_file(path: Path, keys: frozenset[str]) -> str:

@@ -117,8 +117,10 @@ class WhereOptions(SettingsOptions):
     @classmethod
     def from_flags(cls: type[W], flags: Mapping[str, Any]) -> W:
         names = {option.field for option in LAUNCHER_OPTIONS}
-        own = {name: value for name, value in flags.items() if name not in names}
-        return cls(**own, launcher_flags={name: flags[name] for name in flags if name in names})
+        verb_flags = {name: value for name, value in flags.items() if name not in names}
+        return cls(
+            **verb_flags, launcher_flags={name: flags[name] for name in flags if name in names}
+        )
 
     def value_of(self, option: Option) -> Any:  # noqa: ANN401 - a flag's own type
         if option.of:

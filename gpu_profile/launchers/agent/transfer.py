@@ -161,6 +161,6 @@ def _names_in(listed: object) -> list[str]:
 
     The list comes from the other machine; job.py checks the files' names again.
     """
-    every = listed if isinstance(listed, list) else []
-    texts = [name for name in every if isinstance(name, str)]
+    entries = listed if isinstance(listed, list) else []
+    texts = [name for name in entries if isinstance(name, str)]
     return [name for name in texts if ".." not in name and re.match(r"[^/.-]", name)]

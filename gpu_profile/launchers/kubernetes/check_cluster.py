@@ -194,11 +194,9 @@ def _explain_user(options: PodOptions) -> Check:
         return Check(name="pods' user", ok=True, found=f"{options.run_as_user}, not root")
     reason = "KUBE_RUN_AS_USER is 0"
     if options.own_user:
-        reason = (
-            "A claim on NFS or FSx may be root's alone"
-            if options.pvc
-            else "INSTALL_MPI=false: the image has no account with the id 1000"
-        )
+        reason = "INSTALL_MPI=false: the image has no account with the id 1000"
+        if options.pvc:
+            reason = "A claim on NFS or FSx may be root's alone"
     advice = f"{reason}. Set KUBE_RUN_AS_USER to a user who may write the reports"
     return Check(name="pods' user", ok=False, found=_ROOT, advice=advice)
 

@@ -18,7 +18,7 @@ from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.signals import HungUp
 
-_WAIT_S = 300
+_WAIT_S = 300  # for the reader's pod: its node may have to pull the job's image first
 _READER_NEEDS = ("DAC_OVERRIDE",)
 """What a root reader needs for files of another user: the job ran as KUBE_RUN_AS_USER."""
 

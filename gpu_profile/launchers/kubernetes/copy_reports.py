@@ -10,7 +10,7 @@ from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, strip_address
 from gpu_profile.launchers.agent.job_directory import Agent
 
-_TRIES = 4
+_TRIES = 4  # of a `kubectl exec` that lost its connection; the pod still has the reports then
 _PAUSE_S = 1
 _SETTLE_S = 180
 _NO_RUN = 96
@@ -83,8 +83,8 @@ def parse_sums(text: str, directory: str = "") -> Sums:
     """Return the checksums of cksum's lines by file name. Other lines are ignored."""
     checksums: Sums = {}
     for line in text.splitlines():
-        crc, _, rest = line.partition(" ")
-        size, _, name = rest.partition(" ")
+        crc, _, size_and_name = line.partition(" ")
+        size, _, name = size_and_name.partition(" ")
         if crc.isdecimal() and size.isdecimal() and name and "/" not in name[len(directory) :]:
             checksums[name[len(directory) :]] = f"{crc} {size}"
     return checksums

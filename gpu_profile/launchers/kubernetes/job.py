@@ -44,7 +44,8 @@ from gpu_profile.settings.settings import Settings
 
 T = TypeVar("T", bound="KubernetesJob")
 GPU = "nvidia.com/gpu"
-_GONE_S = 180  # how long cleanup waits for the deletion
+# How long cleanup waits for the deletion: more than the 120 s that k8s/pytorchjob.yaml gives a pod.
+_GONE_S = 180
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,14 +176,16 @@ class KubernetesJob(LauncherDefaults, ABC):
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         namespace, name = split_id(job_id)
+        flags = ["--prefix"] if self.kind.holds else []
+        if follow:
+            flags.append("--follow")
         return self.cluster.kubectl(
             "logs",
             f"--selector={self.kind.speakers.format(name=name)}",
             # With a selector kubectl prints 10 lines a pod and follows 5 pods by default.
             *("--tail=-1", "--max-log-requests=1000"),
-            *(["--prefix"] if self.kind.holds else []),
             f"--container={self.kind.container}",
-            *(["--follow"] if follow else []),
+            *flags,
             namespace=namespace,
         )
 

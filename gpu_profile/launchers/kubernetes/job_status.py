@@ -131,13 +131,13 @@ def _make_unfinished_status(
         started and all(pods.get_phase(pod) == "Running" for pod in job_pods)
     ):
         return _make_running_status(job_pods)
-    wrong = pods.list_troubles(job_pods)
+    troubles = pods.list_troubles(job_pods)
     warnings = yield from get_warnings(cluster, job_id)
-    hopeless = [trouble for trouble in wrong if trouble.hopeless]
+    hopeless = [trouble for trouble in troubles if trouble.hopeless]
     refused = [line for line in warnings if "violates PodSecurity" in line]
     if hopeless or (refused and not job_pods):
         return JobStatus(state=JobState.FAILED, reason=str([*hopeless, *refused][0]))
-    reason = pods.explain_waiting(wrong, warnings) or (_MORE if job_pods else _NO_OPERATOR)
+    reason = pods.explain_waiting(troubles, warnings) or (_MORE if job_pods else _NO_OPERATOR)
     late = yield from _measure_lateness(job)
     if late:
         return JobStatus(state=JobState.FAILED, reason=f"not running after {late} s: {reason}")

@@ -135,8 +135,12 @@ def container_security(
     SYS_ADMIN for nsys' CPU sampling, beside which Kubernetes refuses
     allowPrivilegeEscalation=false (kubernetes.io/docs, "Configure a Security Context").
     """
-    added = [*(() if options.run_as_user else needs), *(("SYS_ADMIN",) if privileged else ())]
-    capabilities = {"drop": ["ALL"], **({"add": added} if added else {})}
+    added = [] if options.run_as_user else list(needs)
+    if privileged:
+        added.append("SYS_ADMIN")
+    capabilities = {"drop": ["ALL"]}
+    if added:
+        capabilities["add"] = added
     escalation = {} if privileged else {"allowPrivilegeEscalation": False}
     return {**escalation, "capabilities": capabilities}
 

@@ -15,7 +15,7 @@ from gpu_profile.kubernetes.ec2_instances import Instance, find_instance
 from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, find_generation
 from gpu_profile.settings.settings import Settings
 
-_HOLD_S = 3600
+_HOLD_S = 3600  # the default of KUBE_HOLD
 AUTO = "auto"
 _MPIUSER = 1000  # Container-Root/setup.d/30-mpi.sh makes the account
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

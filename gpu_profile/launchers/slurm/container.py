@@ -34,24 +34,28 @@ class Container:
         # enroot expands dollar signs, backquotes and backslashes in mounts, as a shell does in
         # double quotes.
         shared = ",".join(_check_mount(mount, ':,$`"\\') for mount in mounts)
-        return (
+        options = [
             f"--container-image={_format_pyxis_image(self.image)}",
             f"--container-mounts={shared}",
-            *([f"--container-workdir={workdir}"] if workdir else []),
-            *([f"--container-env={','.join(sorted(env))}"] if env else []),
-        )
+        ]
+        if workdir:
+            options.append(f"--container-workdir={workdir}")
+        if env:
+            options.append(f"--container-env={','.join(sorted(env))}")
+        return tuple(options)
 
     def prefix(self, mounts: Iterable[Mount], workdir: str, *, gpus: bool) -> tuple[str, ...]:
         """Return apptainer's words before the command of a step; empty with pyxis or no image."""
         if not self.image or self.tool != "apptainer":
             return ()
         file = self.image.endswith(".sif") or self.image.startswith(("/", "."))
-        return (
-            *("apptainer", "exec", *(["--nv"] if gpus else [])),
-            *(f"--bind={_check_mount(mount, ':,')}" for mount in mounts),
-            *([f"--pwd={workdir}"] if workdir else []),
-            self.image if file or "://" in self.image else f"docker://{self.image}",
-        )
+        words = ["apptainer", "exec"]
+        if gpus:
+            words.append("--nv")
+        words += [f"--bind={_check_mount(mount, ':,')}" for mount in mounts]
+        if workdir:
+            words.append(f"--pwd={workdir}")
+        return (*words, self.image if file or "://" in self.image else f"docker://{self.image}")
 
 
 def mount_itself(path: str) -> Mount:

@@ -213,9 +213,9 @@ class SlurmLauncher(Scripted):
         It fails if the directory belongs to another user. Directories of older versions are found
         too.
         """
-        own, older = shlex.quote(self._format_link(job_id)), shlex.quote(f"{self.older}/{job_id}")
-        alone = own_directory('"$d"')
-        return f'd={own}; test -e "$d" || d={older}; test ! -e "$d" || {{ {alone}; }}; '
+        link, older = shlex.quote(self._format_link(job_id)), shlex.quote(f"{self.older}/{job_id}")
+        check_owner = own_directory('"$d"')
+        return f'd={link}; test -e "$d" || d={older}; test ! -e "$d" || {{ {check_owner}; }}; '
 
     def _shell(self, job_id: str, script: str) -> Command:
         return self.cluster.place.run("sh", "-c", self._finding(job_id) + script)

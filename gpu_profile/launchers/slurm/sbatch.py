@@ -131,10 +131,11 @@ class Script:
         """Return the srun words that run a command as a short step of one task."""
         directives = {"partition": self.partition, "account": self.account}
         minutes, mounts = _PROBE_MINUTES[bool(self.container.image)], (mount_itself(shared),)
+        resources = ["--gpus-per-node=1"] if gpu else []
         return (
             *("srun", "--nodes=1", "--ntasks=1", "--quiet", f"--time={minutes}"),
             *(f"--{name}={value}" for name, value in directives.items() if value),
-            *(["--gpus-per-node=1"] if gpu else []),
+            *resources,
             *self.container.srun_options(mounts, ""),
             *self.container.prefix(mounts, "", gpus=gpu),
         )

@@ -99,11 +99,9 @@ def apply_lock_file(settings: Settings, *, unlocked: bool = False) -> Settings:
     """
     check_rules(settings)
     lock_file = file.read_lock(PATH)
-    return (
-        settings
-        if unlocked and file.list_drift(settings, lock_file)
-        else file.apply_lock(settings, lock_file)
-    )
+    if unlocked and file.list_drift(settings, lock_file):
+        return settings
+    return file.apply_lock(settings, lock_file)
 
 
 def apply_version(settings: Settings) -> Settings:

@@ -135,8 +135,8 @@ def logs(options: LogsOptions) -> None:
 
 def _print_redacted(launcher: Launcher, job_id: str, options: LogsOptions) -> str:
     """Print the output without credentials, as output.log has it; return nothing more to print."""
-    own = redact.secret_values(options.environ)
-    secrets = own + output_log.find_secrets(launcher, job_id, Progress())
+    user_secrets = redact.secret_values(options.environ)
+    secrets = user_secrets + output_log.find_secrets(launcher, job_id, Progress())
     copy = functools.partial(output_log.copy_redacted, secrets=secrets)
     copy_or_raise(launcher.logs(job_id, follow=options.follow), copy, ToolError)
     return ""

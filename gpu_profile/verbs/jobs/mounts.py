@@ -48,8 +48,8 @@ def find_workdir(texts: Sequence[str], launcher: Launcher) -> str:
 
     Raises SettingsError if the job's machine is another one.
     """
-    own = next((text for text in texts if ":" not in text), "")
-    if own and launcher.images is not ImageFrom.ENGINE:
+    folder = next((text for text in texts if ":" not in text), "")
+    if folder and launcher.images is not ImageFrom.ENGINE:
         hint = "Use --workdir, or a launcher that has --sync"
-        raise SettingsError(f"--mount {own}: {launcher.name} has no container here", hint)
-    return parse_mount(own).target if own else ""
+        raise SettingsError(f"--mount {folder}: {launcher.name} has no container here", hint)
+    return parse_mount(folder).target if folder else ""

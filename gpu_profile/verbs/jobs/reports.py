@@ -26,9 +26,9 @@ def reports(options: ReportsOptions) -> None:
     if options.prune:
         prune_runs(report_dir, options)
         return
-    own, foreign = record.list_runs(report_dir), record.foreign_runs(report_dir)
-    if own or foreign or options.format != "text":
-        print_tables([_make_table("runs", own, foreign)], options.format)
+    runs, foreign = record.list_runs(report_dir), record.foreign_runs(report_dir)
+    if runs or foreign or options.format != "text":
+        print_tables([_make_table("runs", runs, foreign)], options.format)
     else:
         tell(f"{report_dir} holds no runs; `invoke profile` makes one")
 
@@ -55,9 +55,9 @@ def prune_runs(report_dir: Path, options: ReportsOptions) -> None:
 
 
 def _make_table(
-    title: str, own: Sequence[Path], foreign: Sequence[Path], if_empty: str = "none"
+    title: str, runs: Sequence[Path], foreign: Sequence[Path], if_empty: str = "none"
 ) -> Table:
-    rows = (*map(_own_row, own), *map(_foreign_row, foreign))
+    rows = (*map(_own_row, runs), *map(_foreign_row, foreign))
     return Table(title, tuple(Column(name) for name in _NAMES), rows, if_empty)
 
 

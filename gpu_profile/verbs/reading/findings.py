@@ -64,20 +64,20 @@ def print_answer(options: AnswerOptions, settings: Settings, directory: Path) ->
     # nsys wrote these reports in one job, wherever the clocks of its hosts stand.
     choice = ReportChoice(run=str(directory), together=True)
     page = None if options.no_html else directory / PAGE
-    diagnosis = _with_page(choice, settings, page) if page else _alone(choice, settings)
+    diagnosis = _write_and_judge(choice, settings, page) if page else _judge(choice, settings)
     if options.format == "json":
         print(json.dumps(_document(diagnosis, directory, page), indent=2))
     else:
         print("\n".join(_lines(diagnosis, page)))
 
 
-def _with_page(choice: ReportChoice, settings: Settings, page: Path) -> Diagnosis:
+def _write_and_judge(choice: ReportChoice, settings: Settings, page: Path) -> Diagnosis:
     diagnoses: list[Diagnosis] = []
     save_page(choice, settings, page, diagnoses.append)
     return diagnoses[0]
 
 
-def _alone(choice: ReportChoice, settings: Settings) -> Diagnosis:
+def _judge(choice: ReportChoice, settings: Settings) -> Diagnosis:
     read = open_reading(choice, settings)
     parts = [answer[0] for answer in read.of([findings.FINDINGS])]
     diagnosis = findings.judge_run(parts, read.run.alignment.residual_ns or 0)
@@ -86,7 +86,9 @@ def _alone(choice: ReportChoice, settings: Settings) -> Diagnosis:
 
 def _lines(diagnosis: Diagnosis, page: Path | None) -> list[str]:
     lines = ["", *diagnosis.overview.to_lines(), *diagnosis.to_blocks(MOST_FINDINGS)]
-    return [*lines, *([f"page: {page} (one file, open it in a browser)"] if page else [])]
+    if page:
+        lines.append(f"page: {page} (one file, open it in a browser)")
+    return lines
 
 
 def _document(diagnosis: Diagnosis, directory: Path, page: Path | None) -> dict[str, object]:

@@ -54,9 +54,9 @@ def open_reading(
     progress = Progress()
     sweep()
     limit = settings.unpack_limit_bytes
-    every = [ReportSource(place, most_bytes=limit) for place in _list_places(choice, settings)]
+    sources = [ReportSource(place, most_bytes=limit) for place in _list_places(choice, settings)]
     reading = open_reports(
-        every,
+        sources,
         tell=progress.say,
         by=by,
         window=choice.window,
@@ -65,7 +65,7 @@ def open_reading(
         together=choice.together,
     )
     # A verb that reads a run for the second time, as profile does with --stats, leaves them out.
-    notes = (*reading.run.notes(), baseline.describe_cost_of(Path(every[0].place).parent))
+    notes = (*reading.run.notes(), baseline.describe_cost_of(Path(sources[0].place).parent))
     for note in filter(None, notes if choice.notes else ()):
         progress.say(f"note: {note}")
     return reading
