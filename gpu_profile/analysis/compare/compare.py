@@ -158,7 +158,7 @@ class Comparison:
         if not self.missing_steps:
             return "a run takes no time in most of its steps"
         few = [
-            side for side, one in (("base", self.base), ("new", self.new)) if one.fewest < FEWEST
+            name for name, side in (("base", self.base), ("new", self.new)) if side.fewest < FEWEST
         ]
         return (
             f"{self.base.count} and {self.new.count} samples, {FEWEST} a run are needed: record "

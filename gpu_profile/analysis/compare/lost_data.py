@@ -28,7 +28,7 @@ ALIKE, LOST = 0.01, 0.05
 def check_complete(base: Runs, new: Runs) -> None:
     """Raise ReportError, with rank, table and count, if a rank of a run lost a part of its data."""
     runs = [("base", run) for run in base] + [("new", run) for run in new]
-    has_calls = any(one.has_calls for _, run in runs for one in _completenesses(run))
+    has_calls = any(rank.has_calls for _, run in runs for rank in _completenesses(run))
     for side, run in runs:
         _check_losses(side, run, has_calls)
         _check_extents(side, run)
@@ -60,12 +60,15 @@ def _check_losses(side: str, run: Run, has_calls: bool) -> None:
 
 def _check_extents(side: str, run: Run) -> None:
     """Refuse ranks that recorded fewer steps than the others, beyond a window's edges."""
-    extents = [one.extent for one in _completenesses(run)]
+    extents = [rank.extent for rank in _completenesses(run)]
     short = find_short(extents)
     if not short or 2 * len(short) > len(extents):
         return
     ranks = format_names(sorted({extent.rank for extent in short}))
-    fewest, longest = min(short, key=lambda one: one.steps), max(one.span for one in extents)
+    fewest, longest = (
+        min(short, key=lambda extent: extent.steps),
+        max(extent.span for extent in extents),
+    )
     steps = f"{fewest.steps} of {most_steps(extents)} steps"
     raise ReportError(
         f"the {side} run lost a part of rank {ranks}: its tables hold {steps}, "
@@ -83,10 +86,10 @@ def _check_against(side: str, run: Run, other: Run) -> None:
         (f"{NVTX} holds {{}} instances of the range a step", _instances, True),
     )
     for text, measure, if_ranks_alike in checks:
-        mine, theirs = measure(run), measure(other)
-        rank = _find_odd_rank(mine, theirs, if_ranks_alike=if_ranks_alike)
+        values, expected = measure(run), measure(other)
+        rank = _find_odd_rank(values, expected, if_ranks_alike=if_ranks_alike)
         if rank is not None:
-            loss = text.format(f"{mine[rank]:.4g} of {theirs[rank]:.4g}")
+            loss = text.format(f"{values[rank]:.4g} of {expected[rank]:.4g}")
             raise _refuse(side, rank, loss)
 
 
@@ -102,29 +105,32 @@ def _check_step_counts(side: str, run: Run, other: Run) -> None:
     short = [rank for rank, count in counts.items() if count not in usual]
     if len(usual) > 1 or not short or len(short) == len(counts):
         return
-    rank, (steps,) = min(short, key=lambda one: counts[one]), usual
+    rank, (steps,) = min(short, key=lambda rank: counts[rank]), usual
     if counts[rank] < steps - allowed_edge(steps):
-        source = next(one.steps.source for one in other if one.rank == rank)
+        source = next(peer.steps.source for peer in other if peer.rank == rank)
         table = NVTX if source.startswith("range") else RUNTIME
         raise _refuse(side, rank, f"{table} holds {counts[rank]} of {steps} steps")
 
 
 def _find_odd_rank(
-    mine: dict[int, float], theirs: dict[int, float], *, if_ranks_alike: bool
+    values: dict[int, float], expected: dict[int, float], *, if_ranks_alike: bool
 ) -> int | None:
     """The first rank whose value is below that of the other run by LOST, where the rest is ALIKE.
 
     Where the ranks of the other run differ (stages of a pipeline), a changed program may change one
     rank. Only a collective is never changed on one rank alone.
     """
-    if mine.keys() != theirs.keys():
+    if values.keys() != expected.keys():
         return None
-    less = {rank: 1 - mine[rank] / theirs[rank] if theirs[rank] else 0.0 for rank in mine}
+    less = {
+        rank: 1 - value / expected[rank] if expected[rank] else 0.0
+        for rank, value in values.items()
+    }
     odd = [rank for rank, part in less.items() if part > LOST]
     same = [rank for rank, part in less.items() if abs(part) <= ALIKE]
     if not odd or not same or len(odd) + len(same) < len(less):
         return None
-    most, least = max(theirs.values()), min(theirs.values())
+    most, least = max(expected.values()), min(expected.values())
     alike = most - least <= ALIKE * most
     return odd[0] if alike or (len(odd) == 1 and not if_ranks_alike) else None
 

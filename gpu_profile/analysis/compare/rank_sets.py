@@ -78,12 +78,12 @@ def check_recordings(base: Runs, new: Runs) -> None:
     """
     runs = [("base", run) for run in base] + [("new", run) for run in new]
     for (side, run), (other_side, other) in itertools.combinations(runs, 2):
-        mine, theirs = _recordings(run), _recordings(other)
-        if not (shared := mine.keys() & theirs.keys()):
+        recordings, others = _recordings(run), _recordings(other)
+        if not (shared := recordings.keys() & others.keys()):
             continue
-        if side != other_side and mine.keys() == theirs.keys():
+        if side != other_side and recordings.keys() == others.keys():
             continue
-        ranks = format_names(sorted({theirs[recording] for recording in shared}))
+        ranks = format_names(sorted({others[recording] for recording in shared}))
         what = f"rank {ranks} of a {other_side} run is the same recording as in a {side} run"
         raise ReportError(what, "Name each run once, with its own reports")
 

@@ -159,7 +159,7 @@ def _count_launches(activity: Activity, steps: Steps) -> IntArray:
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
     """The samples of all ranks in one report; of the host's ranges if there is no GPU work."""
     activities = activities_of(database, scope)
-    samples = [_with_warnings(rank_samples(one, metric), database) for one in activities]
+    samples = [_with_warnings(rank_samples(each, metric), database) for each in activities]
     if not samples:
         host = host_ranges_of(database, scope)
         samples = [_host_samples(rank, ranges, metric) for rank, ranges in host]
@@ -247,13 +247,13 @@ def _sample_range(activity: Activity, steps: Steps, name: str) -> tuple[IntArray
     return times, step_of(domain.start[rows], steps.host_start, steps.host_end)
 
 
-def _find_edges(activity: Activity, ranges: Ranges, mine: IntArray) -> tuple[IntArray, IntArray]:
-    """First start and last end of the operations in each range of the mask `mine`."""
+def _find_edges(activity: Activity, ranges: Ranges, chosen: IntArray) -> tuple[IntArray, IntArray]:
+    """First start and last end of the operations in each range of the mask `chosen`."""
     first = np.full(len(ranges.start), np.iinfo(np.int64).max)
     last = np.zeros_like(first)
     level, outer = find_owners(activity, ranges), find_parents(ranges)
     while np.any(level != NO_RANGE):
-        ops = np.flatnonzero((level != NO_RANGE) & mine[level])
+        ops = np.flatnonzero((level != NO_RANGE) & chosen[level])
         np.minimum.at(first, level[ops], activity.ops.start[ops])
         np.maximum.at(last, level[ops], activity.ops.end[ops])
         level = np.where(level == NO_RANGE, NO_RANGE, outer[level])

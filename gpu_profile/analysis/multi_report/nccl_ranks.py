@@ -52,9 +52,9 @@ def find_nccl_ranks(
     is left out.
     """
     return {
-        pid: max(((one.rank, one.size) for one in members), key=lambda pair: pair[1])
+        pid: max(((member.rank, member.size) for member in members), key=lambda pair: pair[1])
         for pid, members in memberships.items()
-        if len({one.identity for one in members}) == len(members)
+        if len({member.identity for member in members}) == len(members)
     }
 
 

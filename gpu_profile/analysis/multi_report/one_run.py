@@ -77,12 +77,12 @@ def _find_gap(recordings: Sequence[Sequence[Evidence]]) -> str:
 
 def _find_span(reports: Sequence[Evidence]) -> tuple[int, int, str] | None:
     """When a recording began and ended (ns since 1970), and its name; None if it does not tell."""
-    told = [report for report in reports if report.utc and report.times != NO_TIMES]
-    if not told:
+    timed = [report for report in reports if report.utc and report.times != NO_TIMES]
+    if not timed:
         return None
-    start = min(report.utc + report.times.first for report in told)
-    end = max(report.utc + report.times.last for report in told)
-    return start, end, told[0].identity.name
+    start = min(report.utc + report.times.first for report in timed)
+    end = max(report.utc + report.times.last for report in timed)
+    return start, end, timed[0].identity.name
 
 
 def _find_strangers(recordings: Sequence[Sequence[Evidence]]) -> str:
@@ -91,26 +91,36 @@ def _find_strangers(recordings: Sequence[Sequence[Evidence]]) -> str:
     That of all ranks is known by the number of ranks that the environment tells. Communicators of
     tensor or data parallel groups alone are no evidence: ranks of two groups share none.
     """
-    identities = [reports[0].identity for reports in recordings]
+    reports = [windows[0].identity for windows in recordings]
+    return _find_rank_twice(reports) or _find_other_communicator(reports)
+
+
+def _find_rank_twice(reports: Sequence[Identity]) -> str:
     owners: dict[tuple[int, int], str] = {}
-    for one in identities:
-        places = {(each.identity, each.rank) for each in one.memberships if each.identity}
-        if both := places & owners.keys():
-            identity, rank = min(both)
-            return f"{owners[identity, rank]} and {one.name} are both rank {rank} of a communicator"
-        owners |= dict.fromkeys(places, one.name)
-    whole = [
-        (one.name, shared)
-        for one in identities
-        if (shared := _find_communicators_of(one, one.told_world))
+    for report in reports:
+        places = {(each.identity, each.rank) for each in report.memberships if each.identity}
+        if shared := places & owners.keys():
+            place = min(shared)
+            return f"{owners[place]} and {report.name} are both rank {place[1]} of a communicator"
+        owners |= dict.fromkeys(places, report.name)
+    return ""
+
+
+def _find_other_communicator(reports: Sequence[Identity]) -> str:
+    """A report whose communicator of all ranks is not that of the first report that has one."""
+    communicators = [
+        (report.name, identities)
+        for report in reports
+        if (identities := _list_communicators(report, report.told_world))
     ]
-    if len(whole) < 2 or sum(len(one.processes) for one in identities) > identities[0].told_world:
+    processes = sum(len(report.processes) for report in reports)
+    if len(communicators) < 2 or processes > max(report.told_world for report in reports):
         return ""
-    (first, told), *others = whole
-    strangers = [name for name, shared in others if not shared & told]
+    (first, expected), *others = communicators
+    strangers = [name for name, identities in others if not identities & expected]
     return f"{first} and {strangers[0]} share no NCCL communicator" if strangers else ""
 
 
-def _find_communicators_of(report: Identity, size: int) -> set[int]:
+def _list_communicators(report: Identity, size: int) -> set[int]:
     """The identities of the report's communicators of this size."""
-    return {one.identity for one in report.memberships if one.identity and one.size == size}
+    return {each.identity for each in report.memberships if each.identity and each.size == size}

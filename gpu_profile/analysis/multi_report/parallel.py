@@ -73,8 +73,8 @@ def merge_answers(
     if refused and not read:
         raise refused[0][1]
     tables = {
-        one.name: one.merge([answer[index] for answer in read])
-        for index, one in enumerate(analyses)
+        analysis.name: analysis.merge([answer[index] for answer in read])
+        for index, analysis in enumerate(analyses)
     }
     return Analysed(tables, refused)
 

@@ -69,7 +69,7 @@ class Identity:
 
     @property
     def memberships(self) -> frozenset[Membership]:
-        return frozenset[Membership]().union(*(one.memberships for one in self.processes))
+        return frozenset[Membership]().union(*(process.memberships for process in self.processes))
 
     @property
     def window(self) -> tuple[str, int]:
@@ -137,10 +137,10 @@ def first_windows(reports: Sequence[Identity]) -> tuple[int, ...]:
     is alone. Windows share the name except for the number, the host, and the process ids.
     """
     reports_by_process: dict[tuple[object, ...], list[int]] = {}
-    for index, one in enumerate(reports):
-        stem, number = one.window
-        pids = tuple(process.pid for process in one.processes)
-        key = (stem, one.host, pids) if number and pids else (index,)
+    for index, report in enumerate(reports):
+        stem, number = report.window
+        pids = tuple(process.pid for process in report.processes)
+        key = (stem, report.host, pids) if number and pids else (index,)
         reports_by_process.setdefault(key, []).append(index)
     firsts = list(range(len(reports)))
     for indexes in reports_by_process.values():
@@ -165,8 +165,8 @@ def _assign(reports: Sequence[Identity]) -> Ranks:
     """
     for source in ("NCCL", "MPI", "environment", "file name", "file number"):
         candidates = [
-            {process.pid: process.ranks.get(source, UNKNOWN) for process in one.processes}
-            for one in reports
+            {process.pid: process.ranks.get(source, UNKNOWN) for process in report.processes}
+            for report in reports
         ]
         ranks = [rank for by_pid in candidates for rank in by_pid.values()]
         unique = UNKNOWN not in ranks and len(set(ranks)) == len(ranks) > 0
@@ -177,9 +177,9 @@ def _assign(reports: Sequence[Identity]) -> Ranks:
 
 def _by_place(reports: Sequence[Identity]) -> list[dict[int, int]]:
     owners = sorted(
-        (one.host, process.gpu, index, process.pid)
-        for index, one in enumerate(reports)
-        for process in one.processes
+        (report.host, process.gpu, index, process.pid)
+        for index, report in enumerate(reports)
+        for process in report.processes
     )
     ranks_by_pid: list[dict[int, int]] = [{} for _ in reports]
     for rank, (_, _, index, pid) in enumerate(owners):

@@ -102,13 +102,15 @@ def _survey_alone(database: Database, _scope: Scope) -> Survey:
 
 def run_of(surveys: Sequence[Survey], by: str = "") -> ReportSet:
     """The ranks and clocks of a run. `by` is passed on to the scopes."""
-    identities = [one.identity for one in surveys]
+    identities = [survey.identity for survey in surveys]
     ranks = assign_ranks(identities)
-    windows = Windows(tuple(one.window[1] for one in identities), first_windows(identities))
-    alignment = align_windows([one.clock for one in surveys], windows)
+    windows = Windows(
+        tuple(identity.window[1] for identity in identities), first_windows(identities)
+    )
+    alignment = align_windows([survey.clock for survey in surveys], windows)
     pairs = zip(ranks.by_report, alignment.offsets, strict=True)
     scopes = tuple(Scope(by_pid, offset, by) for by_pid, offset in pairs)
-    return ReportSet(scopes, ranks, alignment, windows, tuple(one.span for one in surveys))
+    return ReportSet(scopes, ranks, alignment, windows, tuple(survey.span for survey in surveys))
 
 
 def align_windows(clocks: Sequence[Clock], windows: Windows) -> Alignment:
@@ -118,12 +120,12 @@ def align_windows(clocks: Sequence[Clock], windows: Windows) -> Alignment:
     """
     if not windows.several:
         return align_clocks(clocks)
-    begin = min(one.utc for one in clocks)
+    begin = min(clock.utc for clock in clocks)
     offsets, parts = [0] * len(clocks), list[Alignment]()
     for indexes in by_number(windows.number).values():
         window_clocks = [clocks[index] for index in indexes]
         parts.append(align_clocks(window_clocks))
-        start = min(one.utc for one in window_clocks) - begin
+        start = min(clock.utc for clock in window_clocks) - begin
         for index, offset in zip(indexes, parts[-1].offsets, strict=True):
             offsets[index] = offset + start
     residuals = [part.residual_ns for part in parts if part.residual_ns is not None]
@@ -133,8 +135,8 @@ def align_windows(clocks: Sequence[Clock], windows: Windows) -> Alignment:
 def _merge_surveys(surveys: Sequence[Survey]) -> Table:
     run = run_of(surveys)
     rows = [
-        (rank, one.identity.name, pid, scope.offset_ns, run.ranks.source, run.alignment.method)
-        for one, scope in zip(surveys, run.scopes, strict=True)
+        (rank, survey.identity.name, pid, scope.offset_ns, run.ranks.source, run.alignment.method)
+        for survey, scope in zip(surveys, run.scopes, strict=True)
         for pid, rank in scope.ranks.items()
     ]
     return Table("reports", COLUMNS, tuple(sorted(rows)))

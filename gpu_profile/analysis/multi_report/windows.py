@@ -113,7 +113,7 @@ def _cut(
 
 def _reach(number: int, scopes: Sequence[Scope], windows: Windows, spans: Sequence[Span]) -> Span:
     """(start, end) from the first event of a window on any rank to the last, on the run's clock."""
-    indexes = [index for index, one in enumerate(windows.number) if one == number]
+    indexes = [index for index, each in enumerate(windows.number) if each == number]
     times = np.array([spans[index] for index in indexes]) + np.array(
         [[scopes[index].offset_ns] for index in indexes]
     )

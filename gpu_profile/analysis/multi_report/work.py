@@ -61,7 +61,9 @@ class Work:
         return read_one(self.source.place, self._partials, self.source.most_bytes)
 
     def _partials(self, database: Database) -> Partials:
-        partials = Partials(one.partial(database, self.source.scope) for one in self.analyses)
+        partials = Partials(
+            analysis.partial(database, self.source.scope) for analysis in self.analyses
+        )
         partials.notes = database.notes
         return partials
 
