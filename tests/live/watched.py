@@ -114,12 +114,22 @@ def _end_descendants(kept: frozenset[str]) -> None:
         end = time.monotonic() + grace_s
         while (names := _list_descendants(kept)) and time.monotonic() < end:
             for pid in names.keys() - signalled:
-                print(f"watched: {number.name} to {names[pid]}, process {pid}", file=sys.stderr)
+                _tell(f"watched: {number.name} to {names[pid]}, process {pid}")
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
             signalled |= names.keys()
             time.sleep(0.05)
             list(_reap())
+
+
+def _tell(line: str) -> None:
+    """Write a line to standard error, or to nowhere if its reader was killed, too."""
+    try:
+        os.write(2, f"{line}\n".encode())
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
 
 
 def _list_descendants(kept: frozenset[str]) -> dict[int, str]:
@@ -143,5 +153,4 @@ def _list_descendants(kept: frozenset[str]) -> dict[int, str]:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):
-        sys.exit(watch(sys.argv[2:]) if sys.argv[1] == "--watch" else main(sys.argv[1:]))
+    sys.exit(watch(sys.argv[2:]) if sys.argv[1] == "--watch" else main(sys.argv[1:]))

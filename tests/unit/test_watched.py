@@ -45,11 +45,14 @@ class StandIn:
 
     def __init__(self, directory: Path, daemon: str) -> None:
         shutil.copy(shutil.which("sleep") or "sleep", directory / "dockerd")
-        (directory / "finally").write_text("#!/bin/sh\necho done >finished\n")
+        (directory / "finally").write_text("#!/bin/sh\necho removing >&2\necho done >finished\n")
         (directory / "finally").chmod(0o755)
         run = ("sh", "-c", RUN, "sh", str(directory), daemon)
         self.directory = directory
-        self.top = subprocess.Popen((*WATCHED, "--finally", "./finally", *run), cwd=directory)
+        words = (*WATCHED, "--finally", "./finally", *run)
+        self.top = subprocess.Popen(words, cwd=directory, stderr=subprocess.PIPE)
+        assert self.top.stderr
+        self.top.stderr.close()  # as in `.ci/run |& tee log`, where all are killed
         await_true(lambda: all(map(self.read, ("daemon", "engine", "run"))))
         await_true(lambda: Path(f"/proc/{self.read('engine')}/comm").read_text() == "dockerd\n")
 
