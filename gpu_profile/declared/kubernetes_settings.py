@@ -34,6 +34,16 @@ class KubernetesSettings(LauncherSettings):
         "User id of the pods; 0 is the image's own user, auto is 1000 in the image of IMAGE",
         "user",
     )
+    cpus: str = make_field("0", "CPU limit of each pod that runs ranks; 0 sets none", "count")
+    memory_gib: str = make_field(
+        "0", "Memory limit of such a pod in GiB; 0 is KUBE_INSTANCE's, or none", "count"
+    )
+    shm_gib: str = make_field(
+        "0", "Limit of /dev/shm in GiB; 0 is a quarter of the memory limit, 64 without one", "count"
+    )
+    disk_gib: str = make_field(
+        "100", "Limit of the reports in a pod in GiB; above it Kubernetes ends the pod", "count"
+    )
     injector: Literal["none", "devtools", "operator"] = make_field(
         "none", "NVIDIA's injector that profiles PyTorchJob and TrainJob pods, not the image's nsys"
     )

@@ -187,8 +187,10 @@ def edit_volumes(spec: Manifest, options: PodOptions) -> None:
         if volume["name"] == "reports" and options.pvc:
             del volume["emptyDir"]
             volume["persistentVolumeClaim"] = {"claimName": options.pvc}
-        if volume["name"] == "shm" and options.instance:
-            volume["emptyDir"]["sizeLimit"] = f"{options.instance.shm_gib}Gi"
+        elif volume["name"] == "reports":
+            volume["emptyDir"]["sizeLimit"] = f"{options.disk_gib}Gi"
+        if volume["name"] == "shm":
+            volume["emptyDir"]["sizeLimit"] = f"{options.choose_shm_gib()}Gi"
 
 
 def spread_pods(spec: Manifest, label: str, name: str) -> None:

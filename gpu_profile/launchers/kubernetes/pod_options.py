@@ -16,6 +16,9 @@ from gpu_profile.kubernetes.injector_charts import INJECTED, Generation, find_ge
 from gpu_profile.settings.settings import Settings
 
 _HOLD_S = 3600  # the default of KUBE_HOLD
+_DISK_GIB = 100  # the default of KUBE_DISK_GIB
+_SHM_GIB = 64
+"""GiB of /dev/shm without a memory limit. Unlimited, it could fill half of the node's memory."""
 AUTO = "auto"
 _MPIUSER = 1000  # Container-Root/setup.d/30-mpi.sh makes the account
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -46,6 +49,10 @@ class PodOptions:
     injector: Generation | None = None
     wait_s: int = 600
     hold_s: int = _HOLD_S
+    cpus: int = 0
+    memory_gib: int = 0
+    shm_gib: int = 0
+    disk_gib: int = _DISK_GIB
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "PodOptions":
@@ -67,6 +74,10 @@ class PodOptions:
             injector=_find_injector(kube.injector),
             wait_s=parse_count("KUBE_WAIT", kube.wait),
             hold_s=parse_count("KUBE_HOLD", kube.hold),
+            cpus=parse_count("KUBE_CPUS", kube.cpus),
+            memory_gib=parse_count("KUBE_MEMORY_GIB", kube.memory_gib),
+            shm_gib=parse_count("KUBE_SHM_GIB", kube.shm_gib),
+            disk_gib=parse_count("KUBE_DISK_GIB", kube.disk_gib),
         )
 
     def with_user(self, plan: NsysPlan) -> "PodOptions":
@@ -92,7 +103,8 @@ class PodOptions:
         requests = job.resources
         gpus = requests.gpus_per_node or 0
         amounts: dict[str, str | int] = {"nvidia.com/gpu": gpus} if gpus else {}
-        efa, hugepages, memory = requests.efa_per_node, 0, requests.memory_gb
+        efa, hugepages = requests.efa_per_node, 0
+        memory = requests.memory_gb or self.memory_gib
         if self.instance and gpus:
             share = gpus / self.instance.gpus
             efa = efa or int(self.instance.efa * share)
@@ -107,9 +119,19 @@ class PodOptions:
             amounts["memory"] = f"{memory}Gi"
         if requests.cpus_per_task:
             amounts["cpu"] = requests.cpus_per_task * (requests.tasks_per_node or 1)
-        elif hugepages and not memory:
+        elif self.cpus:
+            amounts["cpu"] = self.cpus
+        if hugepages and not memory and "cpu" not in amounts:
             amounts["memory"] = "32000Mi"  # Kubernetes refuses hugepages without memory or CPU
         return {"limits": amounts, "requests": dict(amounts)} if amounts else {}
+
+    def choose_shm_gib(self) -> int:
+        """Return the limit of /dev/shm in GiB."""
+        if self.shm_gib:
+            return self.shm_gib
+        if self.memory_gib:
+            return max(1, self.memory_gib // 4)
+        return self.instance.shm_gib if self.instance else _SHM_GIB
 
 
 def _choose_user(kube: KubernetesSettings, *, has_mpi: bool) -> int:

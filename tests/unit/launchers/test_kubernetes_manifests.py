@@ -188,6 +188,30 @@ def test_every_pod_has_a_seccomp_profile_no_token_and_no_capability(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_pod_cannot_fill_its_node(kind: type[KubernetesJob]) -> None:
+    """A /dev/shm without a limit takes half of the node's memory."""
+    as_it_stands = manifests.load_manifest(f"{kind.name}.yaml")
+    launcher = kind(cluster=CLUSTER, options=PLAIN)
+    for pod in [*all_pods(launcher), *pod_specs(as_it_stands)]:
+        for volume in pod.get("volumes", ()):
+            assert "emptyDir" not in volume or volume["emptyDir"]["sizeLimit"], volume
+
+    settings = settings_for("KUBE_CPUS=6", "KUBE_MEMORY_GIB=40", "KUBE_DISK_GIB=7")
+    options = kind.from_settings(settings).options
+    manifest = kind(cluster=CLUSTER, options=options).manifest(job(), PLAN)
+    limited = pod_specs(manifest)
+    # A TrainJob's resources stand beside the pods: spec.trainer.resourcesPerNode.
+    assert '"limits": {"nvidia.com/gpu": 8, "memory": "40Gi", "cpu": 6}' in json.dumps(manifest)
+    sizes = {
+        volume["name"]: volume["emptyDir"]["sizeLimit"]
+        for pod in limited
+        for volume in pod.get("volumes", ())
+        if volume["name"] in ("shm", "reports")
+    }
+    assert sizes == {"shm": "10Gi", "reports": "7Gi"}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_pods_of_our_image_do_not_run_as_root(kind: type[KubernetesJob]) -> None:
     for pod in all_pods(kind.from_settings(settings_for())):
         assert pod["securityContext"]["runAsNonRoot"] is True
