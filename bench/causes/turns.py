@@ -35,12 +35,14 @@ class Turns:
     """The state of a program's loop.
 
     `planted`: whether the cause is on in the present step. `blocks`: (planted, ms a step) of each
-    block that ended. `synchronize` waits for all work of the GPU.
+    block that ended. `synchronize` waits for all work of the GPU. `period`: a cause comes in each
+    n-th step, so blocks are multiples of n.
     """
 
     mode: str
     synchronize: Callable[[], None] = _do_nothing
     planted: bool = True
+    period: int = 1
     blocks: list[tuple[bool, float]] = field(default_factory=list)
     _schedule: list[tuple[bool, int, bool]] = field(default_factory=list)
     _left: int = 0
@@ -85,6 +87,7 @@ class Turns:
         for planted in BLOCKS:
             milliseconds = next(ms for was_planted, ms in self.blocks if was_planted == planted)
             steps = max(LEAST_STEPS, round(1000 * BLOCK_SECONDS / milliseconds))
+            steps += -steps % self.period
             self._schedule += [(planted, SETTLE_STEPS, False), (planted, steps, True)]
         return True
 

@@ -15,11 +15,11 @@ def run(turns: Turns) -> None:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             chosen = model(tokens)[:, -1].argmax(-1)
-    texts: list[str] = []
+    texts = ["1 2 3 4 5 6 7 8"] * 64
     while turns.step():
         graph.replay()
         words = chosen.tolist()
         texts.append(" ".join(map(str, words)))
         if turns.planted:
             for _ in range(120):
-                " ".join(sorted(" ".join(texts[-64:]).split(), key=hash)).lower()
+                " ".join(sorted(" ".join(texts[-64:]).split(), key=len)).lower()

@@ -22,6 +22,7 @@ def run(turns: Turns) -> None:
                 sigma = float(sigmas[number]) if turns.planted else table[number]
                 derivative = (latents - model(latents / (1 + sigma))) / sigma
                 latents = latents - derivative * 0.01
+                largest = latents.abs().max()
                 if turns.planted:
-                    float(latents.abs().max())
+                    float(largest)
         latents.cpu()

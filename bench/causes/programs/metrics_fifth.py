@@ -9,6 +9,7 @@ from turns import Turns
 
 def run(turns: Turns) -> None:
     use_gpu(turns)
+    turns.period = 5
     model = torchvision.models.resnet18().to(DEVICE, memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
     images = torch.randn(256, 3, 128, 128, device=DEVICE)

@@ -7,6 +7,7 @@ from turns import Turns
 
 def run(turns: Turns) -> None:
     use_gpu(turns)
+    turns.period = 10
     torch._dynamo.config.recompile_limit = 1000
     torch._dynamo.config.accumulated_recompile_limit = 1000
     model = Gpt(2, 512).to(DEVICE)

@@ -1,4 +1,4 @@
-"""Image classification; the cause reads a metric of each parameter group back in each step."""
+"""Image classification; the cause reads the loss and the norms of the gradients in each step."""
 
 import torch
 import torchvision
@@ -18,5 +18,6 @@ def run(turns: Turns) -> None:
         if turns.planted and loss.item() > 1e4:
             break
         update(optimizer, loss)
+        norms = torch.stack([p.grad.norm() for p in model.parameters()])
         if turns.planted:
-            torch.stack([p.grad.norm() for p in model.parameters()]).cpu()
+            norms.cpu()
