@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gpu_profile.errors import SettingsError
-from gpu_profile.runs.record import load_run
+from gpu_profile.runs.record import ReportSummary, RunRecord, load_run
+from gpu_profile.runs.step_times import StepTimes
 
 _FEWEST = 3
 
@@ -65,3 +66,28 @@ def describe_cost_of(directory: Path) -> str:
         return describe_cost(load_run(directory).baseline)
     except SettingsError:
         return ""
+
+
+def find_control_ms(run: RunRecord) -> float:
+    """Return the step (ms) without the profiler; 0 if it is not known.
+
+    It is that of --baseline, else the mean of the slowest rank's steps behind the recording.
+    """
+    baseline_ms = run.baseline.get("step_ms", 0.0)
+    return baseline_ms or max((_control_of(report) for report in run.reports), default=0.0)
+
+
+def find_control_of(directory: Path) -> float:
+    """Return find_control_ms() of the run in this directory; 0 without a record."""
+    try:
+        return find_control_ms(load_run(directory))
+    except SettingsError:
+        return 0.0
+
+
+def _control_of(report: ReportSummary) -> float:
+    if len(report.recorded_steps) != 2:
+        return 0.0
+    begin, end = report.recorded_steps
+    times = StepTimes(first=report.first_step, recorded=(begin, end), ms=report.step_ms)
+    return times.control_ms()

@@ -33,6 +33,15 @@ class StepTimes:
         times = [ms for number, ms in numbered if (begin <= number < end) is recorded]
         return statistics.median(times) if len(times) >= _FEWEST else None
 
+    def control_ms(self) -> float:
+        """Return the mean of the steps behind the recording; 0 of under three.
+
+        The first of them is left out: the recording ends in it. Steps before the recording may
+        still warm up.
+        """
+        behind = self.ms[max(0, self.recorded[1] + 1 - self.first) :]
+        return statistics.fmean(behind) if len(behind) >= _FEWEST else 0.0
+
 
 def read_step_times(report: Path) -> StepTimes | None:
     """Return the times beside `rank0.host.nsys-rep`, in `rank0.host.steps.json`, or None.

@@ -23,6 +23,7 @@ from gpu_profile.analysis.replay.plan import Plan, make_plan
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
+from gpu_profile.analysis.replay.shadow import subtract_profiler
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.printable import name_program, printable
@@ -166,8 +167,12 @@ def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
     return DiagnosedReport(ranks, health, by_host, tuple(graphs))
 
 
-def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diagnosis:
-    """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks."""
+def judge_run(
+    parts: Sequence[DiagnosedReport], clock_error_ns: int = 0, control_ms: float = 0.0
+) -> Diagnosis:
+    """Judge all ranks together. `clock_error_ns`: the residual error of the reports' clocks.
+    `control_ms`: the step without the profiler, 0 where it is not known.
+    """
     facts = list(chain.from_iterable(part.ranks for part in parts))
     by_kind = _make_views(facts, clock_error_ns)
     views: Sequence[RankView] = next(iter(by_kind.values()))
@@ -185,9 +190,14 @@ def judge_run(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Diag
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     ordered = sorted(findings, key=_sort_key)
     named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
-    replay = replay_parts(parts, clock_error_ns)
-    plan = replay if isinstance(replay, str) else make_plan(replay)
+    plan = _plan_run(replay_parts(parts, clock_error_ns), control_ms)
     return Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
+
+
+def _plan_run(replay: Replay | str, control_ms: float) -> Plan | str:
+    if isinstance(replay, str):
+        return replay
+    return make_plan(replay, subtract_profiler(replay, control_ms) if control_ms else None)
 
 
 def replay_parts(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Replay | str:

@@ -42,21 +42,21 @@ def write_page(
     tell: Callable[[str], None] = lambda line: None,
     tell_findings: Callable[[diagnose.Diagnosis], None] = lambda diagnosis: None,
     cost: str = "",
+    control_ms: float = 0.0,
 ) -> Table:
     """Read the reports (see parallel.collect_partials), write the page, and return its summary.
 
     `known`: facts of the run by name, to be shown. `cost`: the cost of tracing, as
-    runs.baseline.describe_cost() returns it. `tell_findings` gets the diagnosis, to be shown
-    elsewhere too. Names and facts are redacted by `clean`. A report that cannot be read is named
-    by `tell` and on the page; if none can be read its error is raised.
+    runs.baseline.describe_cost() returns it; `control_ms`: as of judge_run(). `tell_findings` gets
+    the diagnosis, to be shown elsewhere too. Names and facts are redacted by `clean`. A report that
+    cannot be read is named by `tell` and on the page; if none can be read its error is raised.
     """
     analyses = page_analyses(len(sources))
     answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
     tables, refused = _tables(sources, answers, tell)
     read = [answer for answer in answers if isinstance(answer, list)]
-    run_diagnosis = diagnose.judge_run([answer[1] for answer in read], clock_error_ns).with_cost(
-        cost
-    )
+    parts = [answer[1] for answer in read]
+    run_diagnosis = diagnose.judge_run(parts, clock_error_ns, control_ms).with_cost(cost)
     tell_findings(run_diagnosis)
     data = _page_data(read, tables, run_diagnosis, clock_error_ns)
     facts = {**(known or {}), **data.facts}

@@ -45,6 +45,8 @@ class Change:
     apply: Apply
     kinds: tuple[str, ...] = ()
     rank: int | None = None
+    is_bound: bool = False
+    """It takes away more than a fix of the program can: every launch, or every transfer."""
     frees_communication: bool = False
     """Communication that is shorter slows what is on the critical path less."""
 
@@ -188,7 +190,10 @@ def remove_allocations(ranks: Sequence[int] = ()) -> Apply:
         allocates = match_names(graph, ALLOCATION_NAME)[graph.calls.name]
         calls = np.flatnonzero(choose_calls(graph, ranks) & allocates)
         weights = _unblock(graph, weights, calls)
-        return weights.with_lag(find_edges(graph, graph.nodes.call_end[calls], Edge.CALL), 0)
+        weights = weights.with_lag(find_edges(graph, graph.nodes.call_end[calls], Edge.CALL), 0)
+        # Between two of these calls the allocator searches its blocks, for a cache that is gone.
+        follows = allocates[graph.calls.name[calls - 1]] & (np.diff(calls, prepend=-1) == 1)
+        return scale_delays(graph, weights, graph.nodes.call_start[calls[follows]], 0.0)
 
     return apply
 

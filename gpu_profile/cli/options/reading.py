@@ -28,7 +28,12 @@ class StatsOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnoseOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
-    pass
+    control_ms: float = make_flag(
+        0.0,
+        "the step without the profiler in ms; default: that of the run's --baseline, or of its "
+        "steps behind the recording",
+        kind="number",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from gpu_profile.table import Table
 from gpu_profile.verbs.reading.open_run import (
     ReportChoice,
     describe_tracing_cost,
+    find_control,
     find_directory,
     open_reading,
 )
@@ -47,6 +48,7 @@ def save_page(
         tell=Progress().say,
         tell_findings=tell_findings,
         cost=describe_tracing_cost(choice, settings),
+        control_ms=find_control(choice, settings),
     )
 
 
@@ -80,8 +82,10 @@ def _write_and_judge(choice: ReportChoice, settings: Settings, page: Path) -> Di
 def _judge(choice: ReportChoice, settings: Settings) -> Diagnosis:
     read = open_reading(choice, settings)
     parts = [answer[0] for answer in read.of([findings.FINDINGS])]
-    diagnosis = findings.judge_run(parts, read.run.alignment.residual_ns or 0)
-    return diagnosis.with_cost(baseline.describe_cost(record.load_run(Path(choice.run)).baseline))
+    run = record.load_run(Path(choice.run))
+    error_ns = read.run.alignment.residual_ns or 0
+    diagnosis = findings.judge_run(parts, error_ns, baseline.find_control_ms(run))
+    return diagnosis.with_cost(baseline.describe_cost(run.baseline))
 
 
 def _lines(diagnosis: Diagnosis, page: Path | None) -> list[str]:
@@ -112,7 +116,9 @@ def diagnose(options: DiagnoseOptions) -> None:
     read = open_reading(choice, settings)
     answers = read.of([findings.FINDINGS])
     diagnosis = findings.judge_run(
-        [answer[0] for answer in answers], read.run.alignment.residual_ns or 0
+        [answer[0] for answer in answers],
+        read.run.alignment.residual_ns or 0,
+        options.control_ms or find_control(choice, settings),
     ).with_cost(describe_tracing_cost(choice, settings))
     form = options.format
     if form == "json":

@@ -143,6 +143,11 @@ def _resolve_place(choice: ReportChoice, path_text: str, settings: Settings, nam
     return place / name
 
 
+def find_control(choice: ReportChoice, settings: Settings) -> float:
+    """Return the step (ms) without the profiler, if the run measured it; otherwise 0."""
+    return 0.0 if choice.report else baseline.find_control_of(find_directory(choice.run, settings))
+
+
 def describe_tracing_cost(choice: ReportChoice, settings: Settings) -> str:
     """Return a line on what tracing cost the run, if --baseline measured it."""
     if choice.report:

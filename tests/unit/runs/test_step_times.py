@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.runs import record
+from gpu_profile.runs.baseline import find_control_ms
 from gpu_profile.runs.record import ReportSummary, RunRecord
 from gpu_profile.runs.step_times import StepTimes, describe_step_times, read_step_times
 
@@ -72,3 +73,28 @@ def test_the_record_keeps_them(tmp_path: Path) -> None:
     run = RunRecord(id=tmp_path.name, launcher="docker", command=("x",), reports=(summary,))
     record.save_run(run, tmp_path)
     assert record.load_run(tmp_path).reports == (summary,)
+
+
+def test_the_control_is_the_mean_of_the_steps_behind_the_recording() -> None:
+    """Steps 2 and 3 are recorded, the recording ends in step 4."""
+    times = StepTimes(first=1, recorded=(2, 4), ms=(9.0, 5.0, 5.0, 50.0, 3.0, 4.0, 5.0))
+    assert times.control_ms() == pytest.approx(4.0)
+    assert StepTimes(first=1, recorded=(2, 4), ms=(9.0, 5.0, 5.0, 50.0, 3.0)).control_ms() == 0
+
+
+@pytest.mark.parametrize(
+    ("baseline", "step_ms", "control"),
+    [({"step_ms": 7.0}, (1.0, 2.0), 7.0), ({}, (9, 9, 9, 5, 6, 7), 6.0), ({}, (9, 9), 0.0)],
+)
+def test_the_control_of_a_run_is_its_baseline_else_the_slowest_ranks_steps(
+    baseline: dict[str, float], step_ms: tuple[float, ...], control: float
+) -> None:
+    reports = tuple(
+        ReportSummary(
+            file="a", rank=rank, host="h", bytes=1, events={}, recorded_steps=(0, 2),
+            step_ms=tuple(ms / (rank + 1) for ms in step_ms),
+        )
+        for rank in range(2)
+    )  # fmt: skip
+    run = RunRecord(id="r", launcher="host", command=(), reports=reports, baseline=baseline)
+    assert find_control_ms(run) == control

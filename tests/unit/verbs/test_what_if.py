@@ -41,7 +41,7 @@ def test_each_change_alone_and_all_together() -> None:
     [
         ((), 2, "what-if needs a change"),
         (("--remove=the weather",), 2, "--remove 'the weather' is not known"),
-        (("--remove=finding:9",), 2, "--remove 'finding:9': there are 2 findings"),
+        (("--remove=finding:9",), 2, "--remove 'finding:9': there are 3 findings"),
         (("--faster=gemm",), 2, "--faster 'gemm' cannot be read"),
         (("--faster=(=2",), 2, "--faster '(=2' cannot be read"),
         (("--bandwidth=-1",), 2, "--bandwidth"),

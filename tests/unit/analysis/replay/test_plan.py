@@ -17,6 +17,7 @@ from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow import subtract_profiler
 from gpu_profile.analysis.replay.step_times import SelfTest
 from gpu_profile.analysis.replay.weights import Weights
 from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
@@ -70,6 +71,29 @@ def test_a_plan_names_what_is_next_after_the_first_fix() -> None:
     plan = make_plan(make_replay(join(make_rank(calls, ops))))
     items = [(item.change.text, item.before_ms, item.after_ms) for item in plan.items]
     assert items == [("host pauses", 0.09, 0.04), ("launches", 0.04, 0.02)]
+
+
+def test_a_cause_comes_before_a_bound_that_gains_twice_as_much() -> None:
+    """Without launches the step is 60 us (the pause), without the pause 70."""
+    calls, ops, now = list[Call](), list[Op](), 0
+    for step in range(5):
+        start = now + 60_000
+        calls.append(Call(start, start + 70_000, step, silent=60_000))
+        ops.append(Op(start + 71_000, start + 76_000, step, step))
+        now = start + 70_000
+    plan = make_plan(make_replay(join(make_rank(calls, ops))))
+    assert plan.gains == pytest.approx({"host pauses": 0.06, "launches": 0.07}, abs=1e-6)
+    assert plan.items[0].change.text == "host pauses"
+
+
+def test_a_control_makes_the_plan_one_of_the_program_without_the_profiler() -> None:
+    """Of 50 us of pause and 10 of launch, a control of 57 us leaves 7 us to the launch."""
+    replay = make_replay(join(make_late_host()))
+    plan = make_plan(replay, subtract_profiler(replay, 0.057))
+    assert plan.host_factor == pytest.approx(0.7, abs=0.02)
+    assert (plan.recorded_ms, plan.step_ms) == pytest.approx((0.060, 0.057), abs=0.0005)
+    assert plan.items[0].before_ms == plan.step_ms
+    assert "0.06 ms recorded, 0.06 without the profiler" in plan.to_lines()[0]
 
 
 def test_what_the_critical_path_does_not_hold_is_not_tried() -> None:
