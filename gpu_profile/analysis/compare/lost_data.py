@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from gpu_profile.analysis.activity.health import allowed_edge, find_short, most_steps
+from gpu_profile.analysis.compare.completeness import Completeness
 from gpu_profile.analysis.compare.rank_sets import Runs
-from gpu_profile.analysis.compare.samples import Completeness, RankSamples
+from gpu_profile.analysis.compare.samples import RankSamples
 from gpu_profile.analysis.compare.steady import steady_steps
 from gpu_profile.analysis.multi_report.survey import format_names
 from gpu_profile.analysis.store.schema import KERNEL, NVTX, RUNTIME

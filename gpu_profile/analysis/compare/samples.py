@@ -1,7 +1,6 @@
 """Samples of one metric by step, and the kernels of a step: the input of a comparison."""
 
 import functools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -9,18 +8,17 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity, find_owners
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
-from gpu_profile.analysis.activity.health import Extent, rank_health, report_health
+from gpu_profile.analysis.activity.health import report_health
 from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, Ranges, find_parents
-from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
 from gpu_profile.analysis.activity.steps import Steps, find_steps, host_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.compare.completeness import Completeness, measure_completeness
 from gpu_profile.analysis.modules.marks import is_inside
 from gpu_profile.analysis.modules.owners import find_op_owners
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import SettingsError
 
-LAUNCHES = re.compile(r"(cuda|cu)(Launch(Cooperative)?Kernel|GraphLaunch)")
 METRICS = ("step", "range:NAME", "module:NAME", "kernel:NAME")
 
 
@@ -63,21 +61,6 @@ class Recording:
             return None
         # Sums of 10^6 times of 10^15 ns pass 2^63, and wrap around without harm.
         return cls(len(start), int(start.min()), int(end.max()), int(end.sum()))
-
-
-@dataclass(frozen=True, eq=False)
-class Completeness:
-    """What tells whether a rank's data is complete.
-
-    `losses` are the health's, `warnings` what nsys says of lost events. `launches`: calls that
-    launched kernels or graphs, by step (one column without steps). `has_calls` as in Health.
-    """
-
-    losses: tuple[str, ...]
-    warnings: tuple[str, ...]
-    has_calls: bool
-    extent: Extent
-    launches: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,34 +109,8 @@ def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
         step=step,
         kernels=kernels,
         recording=Recording.of(activity.ops.start, activity.ops.end),
-        completeness=_measure_completeness(activity, steps, kernels),
+        completeness=measure_completeness(activity, steps, kernels),
     )
-
-
-def _measure_completeness(
-    activity: Activity, steps: Steps, kernels: Mapping[str, tuple[IntArray, IntArray]]
-) -> Completeness:
-    health, (first, last) = rank_health(activity, ""), steady_window(activity)
-    counts = sum((count for count, _ in kernels.values()), np.zeros(len(steps) or 1, np.int64))
-    extent = Extent(
-        rank=activity.rank,
-        steps=len(steps),
-        span=last - first,
-        kernels=float(np.mean(counts)),
-        whole=find_start_up(activity) is not None,
-    )
-    launches = _count_launches(activity, steps)
-    return Completeness(health.list_losses(), (), health.has_calls, extent, launches)
-
-
-def _count_launches(activity: Activity, steps: Steps) -> IntArray:
-    """The calls that launch kernels or graphs by step; in one column without steps."""
-    calls = activity.calls
-    start = calls.start[calls.named(activity.names, LAUNCHES)]
-    if not len(steps):
-        return np.array([len(start)])
-    step = step_of(start, steps.host_start, steps.host_end)
-    return np.bincount(step[step >= 0], minlength=len(steps))
 
 
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:

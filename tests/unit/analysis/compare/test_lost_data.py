@@ -126,6 +126,16 @@ def test_a_part_of_one_rank_is_gone(
             compare(base, new, metric)
 
 
+def test_steps_go_on_when_the_gpu_s_recording_has_ended(
+    four: list[Samples], unpacked: list[Path], tmp_path: Path
+) -> None:
+    """On all ranks: launches and kernels end at half of the time, the NVTX ranges do not."""
+    half = cut(behind(0.5), TABLES[:-1])
+    new = [damage(path, tmp_path, half, rank, "step") for rank, path in enumerate(unpacked[:2])]
+    with pytest.raises(ReportError, match=rf"part of rank 0: {KERNEL} ends before \d+ of 20 steps"):
+        compare(four[:2], new)
+
+
 @pytest.mark.parametrize(
     ("metric", "condition"), [("kernel:Kernel2", "rowid % 3 = 0"), ("range:forward", "rowid > 1")]
 )

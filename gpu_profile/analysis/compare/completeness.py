@@ -1,0 +1,74 @@
+"""What tells whether the data of one rank is complete: the input of lost_data.py."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import Activity
+from gpu_profile.analysis.activity.health import QUEUE_DEPTH, Extent, allowed_edge, rank_health
+from gpu_profile.analysis.activity.start_up import find_start_up, steady_window
+from gpu_profile.analysis.activity.step_ranges import named_steps
+from gpu_profile.analysis.activity.steps import Steps, step_of
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.store.schema import KERNEL
+
+LAUNCHES = re.compile(r"(cuda|cu)(Launch(Cooperative)?Kernel|GraphLaunch)")
+
+
+@dataclass(frozen=True, eq=False)
+class Completeness:
+    """What tells whether a rank's data is complete.
+
+    `losses` are the health's, `warnings` what nsys says of lost events. `launches`: calls that
+    launched kernels or graphs, by step (one column without steps). `has_calls` as in Health.
+    """
+
+    losses: tuple[str, ...]
+    warnings: tuple[str, ...]
+    has_calls: bool
+    extent: Extent
+    launches: IntArray
+
+
+def measure_completeness(
+    activity: Activity, steps: Steps, kernels: Mapping[str, tuple[IntArray, IntArray]]
+) -> Completeness:
+    health, (first, last) = rank_health(activity, ""), steady_window(activity)
+    counts = sum((count for count, _ in kernels.values()), np.zeros(len(steps) or 1, np.int64))
+    extent = Extent(
+        rank=activity.rank,
+        steps=len(steps),
+        span=last - first,
+        kernels=float(np.mean(counts)),
+        whole=find_start_up(activity) is not None,
+    )
+    launches, losses = _count_launches(activity, steps), health.list_losses()
+    if silent := _describe_silent_steps(activity, extent):
+        losses += (silent,)
+    return Completeness(losses, (), health.has_calls, extent, launches)
+
+
+def _describe_silent_steps(activity: Activity, extent: Extent) -> str:
+    """What is lost where marked steps go on without GPU work; "" at the edge of a window.
+
+    A host is ahead by the launch queue, and each edge of a window cuts a step.
+    """
+    named = named_steps(activity.ranges)
+    if named is None or not extent.steps:
+        return ""
+    begin = named[1]
+    silent = int(np.count_nonzero(begin > activity.launched.max()))
+    edge = max(allowed_edge(len(begin)), 2 + QUEUE_DEPTH / max(extent.kernels, 1))
+    return f"{KERNEL} ends before {silent} of {len(begin)} steps" if silent > edge else ""
+
+
+def _count_launches(activity: Activity, steps: Steps) -> IntArray:
+    """The calls that launch kernels or graphs by step; in one column without steps."""
+    calls = activity.calls
+    start = calls.start[calls.named(activity.names, LAUNCHES)]
+    if not len(steps):
+        return np.array([len(start)])
+    step = step_of(start, steps.host_start, steps.host_end)
+    return np.bincount(step[step >= 0], minlength=len(steps))
