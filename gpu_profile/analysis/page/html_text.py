@@ -21,8 +21,8 @@ from gpu_profile.analysis.our_tables.gpu_metric_sum import GPU_METRIC_SUM
 from gpu_profile.analysis.our_tables.host_function_sum import HOST_FUNCTION_SUM
 from gpu_profile.analysis.our_tables.idle_gaps import IDLE_GAPS
 from gpu_profile.analysis.our_tables.launch_sum import LAUNCH_SUM
-from gpu_profile.analysis.our_tables.module_flops import MODULE_FLOPS
-from gpu_profile.analysis.our_tables.module_sum import MODULE_SUM
+from gpu_profile.analysis.our_tables.modules.module_flops import MODULE_FLOPS
+from gpu_profile.analysis.our_tables.modules.module_sum import MODULE_SUM
 from gpu_profile.analysis.our_tables.range_gpu_sum import RANGE_GPU_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN

@@ -16,10 +16,13 @@ _ANALYSIS = Path(__file__).resolve().parents[1]
 
 
 class AnalysisByName(Mapping[str, "Analysis"]):
-    """The tables whose files are in these folders of `analysis`, sorted by name."""
+    """The tables whose files are in these folders of `analysis`, sorted by name.
+
+    `our_tables/*` stands for all folders in it.
+    """
 
     def __init__(self, *folders: str) -> None:
-        files = (path for folder in folders for path in (_ANALYSIS / folder).glob("[!_]*.py"))
+        files = (path for folder in folders for path in _ANALYSIS.glob(f"{folder}/[!_]*.py"))
         self._places = {path.stem: path for path in sorted(files, key=lambda path: path.stem)}
 
     def __getitem__(self, name: str) -> "Analysis":
@@ -40,5 +43,5 @@ class AnalysisByName(Mapping[str, "Analysis"]):
 
 ANALYSES = AnalysisByName("nsys_tables", "nsys_tables/cuda", "nsys_tables/nvtx")
 """nsys' own tables, by the names that nsys gives them."""
-OURS = AnalysisByName("our_tables")
+OURS = AnalysisByName("our_tables", "our_tables/*")
 """The tables that nsys does not have."""

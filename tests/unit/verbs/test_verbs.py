@@ -84,7 +84,7 @@ def test_a_dry_run_of_counters_shows_the_line_that_would_run(tmp_path: Path) -> 
 
 REFUSALS = {
     "a malformed .env": (("config", "--set", "IMGE=x"), 2, "Did you mean IMAGE?"),
-    "an unknown launcher": (("profile", "--on", "k8s"), 2, f"Use one of {', '.join(LAUNCHERS)}"),
+    "an unknown launcher": (("profile", "--on", "k8s"), 2, f"There are {', '.join(LAUNCHERS)}"),
     "an open quote": (("profile", "--dry-run", "--nsys-args", "'"), 2, "--nsys-args"),
     "a preset that is none": (("profile", "--dry-run", "--preset", "ful"), 2, "Did you mean full?"),
     "fewer than no nodes": (("profile", "--dry-run", "--nodes=-1"), 2, "--nodes -1 is too small"),

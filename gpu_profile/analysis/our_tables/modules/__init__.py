@@ -1,0 +1,1 @@
+"""Tables of modules: their GPU time, and their FLOPs."""
