@@ -78,14 +78,14 @@ def match_collectives(
     return arrivals
 
 
-def _split_lanes(owner: int, own: Collectives) -> list[Lane]:
+def _split_lanes(owner: int, collectives: Collectives) -> list[Lane]:
     """One lane for each stream, of the kernels whose communicator is unknown; by their first
     start.
     """
-    unknown = own.communicator == NO_COMMUNICATOR
+    unknown = collectives.communicator == NO_COMMUNICATOR
     lanes = [
-        lane_of(owner, own, np.flatnonzero(unknown & (own.stream == stream)))
-        for stream in np.unique(own.stream[unknown])
+        lane_of(owner, collectives, np.flatnonzero(unknown & (collectives.stream == stream)))
+        for stream in np.unique(collectives.stream[unknown])
     ]
     return sorted(lanes, key=lambda lane: int(lane.start[0]))
 

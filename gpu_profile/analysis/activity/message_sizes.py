@@ -58,23 +58,23 @@ def reduced_bytes(activity: Activity) -> IntArray:
     """
     ops, steps = activity.ops, find_steps(activity)
     unknown = np.zeros(len(steps) + 1, np.int64)
-    talk = np.flatnonzero((ops.kind == COMMUNICATION) & (ops.call != NO_CALL))
-    names = {activity.names[code] for code in list_distinct(ops.name[talk])}
-    one = len(list_distinct(ops.stream[talk])) == 1 and all(
+    comm_ops = np.flatnonzero((ops.kind == COMMUNICATION) & (ops.call != NO_CALL))
+    names = {activity.names[code] for code in list_distinct(ops.name[comm_ops])}
+    one = len(list_distinct(ops.stream[comm_ops])) == 1 and all(
         comm_kind(name) == ALL_REDUCE for name in names
     )
     if not len(steps) or not one:
         return unknown
-    launched, threads = activity.launched, list_distinct(activity.launcher[talk])
-    step = step_of(launched[talk], steps.host_start, steps.host_end)
-    if np.all(ops.bytes[talk] > 0):
-        return _by_step(ops.bytes[talk], step, len(steps))
+    launched, threads = activity.launched, list_distinct(activity.launcher[comm_ops])
+    step = step_of(launched[comm_ops], steps.host_start, steps.host_end)
+    if np.all(ops.bytes[comm_ops] > 0):
+        return _by_step(ops.bytes[comm_ops], step, len(steps))
     last = np.full(len(steps), np.iinfo(np.int64).max)
     inside = np.flatnonzero((step >= 0) & (step < len(steps)))
     # Numpy keeps the last of several writes to a cell, so with rising launch times the latest
     # launch of each step stays.
-    order = inside[np.argsort(launched[talk[inside]], kind="stable")]
-    last[step[order]] = launched[talk[order]]
+    order = inside[np.argsort(launched[comm_ops[inside]], kind="stable")]
+    last[step[order]] = launched[comm_ops[order]]
     copies = np.flatnonzero(
         (ops.kind == COPY) & (ops.copy_kind == COPY_ON_DEVICE) & (ops.call != NO_CALL)
     )

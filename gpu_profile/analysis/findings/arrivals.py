@@ -78,9 +78,11 @@ def _measure_waits(members: tuple[StragglerView, ...], number: int) -> Waits | N
     begin = max(view.start for view in members)
     columns = []
     for view in members:
-        own, arrivals = view.states.collectives, view.split.arrivals
-        chosen = (arrivals.group == number) & _SYMMETRIC[own.kind] & (arrivals.last >= begin)
-        columns.append(own.start[chosen])
+        collectives, arrivals = view.states.collectives, view.split.arrivals
+        chosen = (
+            (arrivals.group == number) & _SYMMETRIC[collectives.kind] & (arrivals.last >= begin)
+        )
+        columns.append(collectives.start[chosen])
     if not len(columns[0]) or len({len(column) for column in columns}) > 1:
         return None
     start = np.stack(columns)
@@ -133,12 +135,14 @@ def _lead(waits: Waits, late: IntArray, others: IntArray) -> IntArray:
 def _compare_arrivals(waits: Waits, late: IntArray, others: IntArray) -> Suspects:
     ahead = _lead(waits, late, others)
     worst = int(np.argmax(ahead * waits.weight))
-    slow, rest = (tuple(waits.views[row] for row in side) for side in (late, others))
-    lateness = float((np.maximum(ahead, 0) * waits.weight).sum()) / rest[0].steps / 1e6
-    lost = float(np.mean([view.ms("wait") + contention_ms(view, slow[0]) for view in rest]))
+    late_views, other_views = (tuple(waits.views[row] for row in side) for side in (late, others))
+    lateness = float((np.maximum(ahead, 0) * waits.weight).sum()) / other_views[0].steps / 1e6
+    lost = float(
+        np.mean([view.ms("wait") + contention_ms(view, late_views[0]) for view in other_views])
+    )
     place = (float(ahead[worst]) / 1e6, int(waits.start[:, worst].max()))
     last = int((ahead > 0).sum())
-    return Suspects(slow, rest, min(lateness, lost), last, len(ahead), place)
+    return Suspects(late_views, other_views, min(lateness, lost), last, len(ahead), place)
 
 
 def least_ms(views: Sequence[RankView]) -> float:
@@ -175,7 +179,7 @@ def contention_ms(view: RankView, free: RankView) -> float:
         if other and count:
             usual = count * other.total / other.count
             extra += max(0.0, time.total - time.alone_total - usual)
-    own = view.states.own
-    compute_ns = max(int(own["compute"][0]), 1)
-    share = view.mean(own["compute"]) / compute_ns
-    return min(extra * share, CONTENTION_MOST * view.mean(own["hidden"])) / 1e6
+    times = view.states.own
+    compute_ns = max(int(times["compute"][0]), 1)
+    share = view.mean(times["compute"]) / compute_ns
+    return min(extra * share, CONTENTION_MOST * view.mean(times["hidden"])) / 1e6

@@ -265,11 +265,11 @@ def _unexplained(findings: Sequence[Finding]) -> list[Finding]:
     With a "pipeline" or "experts" a rank is late because of how the work is distributed. What a
     "straggler" says of its host's time is no cost of "idle" or "host_bound", too.
     """
-    rest = list(findings)
+    kept = list(findings)
     for kind, rule in RULES.items():
-        own = [one for one in rest if one.kind == kind]
-        rest = [one for one in rest if not (own and rule.explains(own, one))]
-    return [left for one in rest if (left := one.without_shares(rest))]
+        of_kind = [finding for finding in kept if finding.kind == kind]
+        kept = [f for f in kept if not (of_kind and rule.explains(of_kind, f))]
+    return [left for finding in kept if (left := finding.without_shares(kept))]
 
 
 def _sort_key(finding: Finding) -> tuple[object, ...]:

@@ -76,10 +76,10 @@ class Finding:
         share = max(shares, key=lambda one: one.ms, default=None)
         if share is None or share.ms < LEAST_EXPLAINED * self.ms_per_step:
             return self
-        rest = self.ms_per_step - share.ms
+        remaining = self.ms_per_step - share.ms
         line = f"{share.ms:.2f} ms a step of it are the straggler's delay and not counted here"
-        left = replace(self, ms_per_step=rest, evidence=(*self.evidence, line))
-        return left if rest >= share.least else None
+        left = replace(self, ms_per_step=remaining, evidence=(*self.evidence, line))
+        return left if remaining >= share.least else None
 
     def of_recording(self) -> "Finding":
         """The same finding for a recording without steps."""

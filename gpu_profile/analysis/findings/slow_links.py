@@ -69,9 +69,9 @@ def _transfers(view: RankView) -> tuple[NDArray[np.bool_], IntArray]:
     """(mask, ns): the matched collectives of the steady steps, and for every collective the time
     from the last arrival to its end, hidden or not.
     """
-    own, arrivals = view.states.collectives, view.split.arrivals
-    last = np.clip(arrivals.last, own.start, own.end)
-    return arrivals.matched & (own.start >= view.start), own.end - last
+    collectives, arrivals = view.states.collectives, view.split.arrivals
+    last = np.clip(arrivals.last, collectives.start, collectives.end)
+    return arrivals.matched & (collectives.start >= view.start), collectives.end - last
 
 
 def _transfer_ns(view: RankView) -> float:
@@ -89,20 +89,23 @@ def _sizes_known(view: RankView) -> bool:
 
 def _compute_bus_bandwidth(view: RankView) -> float:
     """The bus bandwidth (GB/s) of a rank's large messages in its steady steps; 0 with too few."""
-    own, arrivals = view.states.collectives, view.split.arrivals
+    collectives, arrivals = view.states.collectives, view.split.arrivals
     is_steady, moving = _transfers(view)
-    large = is_steady & (own.bytes >= LEAST_SINGLE)
-    if own.bytes[large].sum() >= LEAST_MESSAGE * view.steps:
+    large = is_steady & (collectives.bytes >= LEAST_SINGLE)
+    if collectives.bytes[large].sum() >= LEAST_MESSAGE * view.steps:
         bus = sum(
             bus_bandwidth(float(size), 1, int(ranks), KINDS[kind])
             for size, ranks, kind in zip(
-                own.bytes[large], arrivals.ranks[large], own.kind[large], strict=True
+                collectives.bytes[large],
+                arrivals.ranks[large],
+                collectives.kind[large],
+                strict=True,
             )
         )
         return bus / max(1.0, float(moving[large].sum()))
     moved, ns = view.mean(view.states.reduced), _transfer_ns(view)
     ranks = int(arrivals.ranks.max())
-    is_measurable = moved >= LEAST_MESSAGE and ranks > 1 and not own.bytes.any()
+    is_measurable = moved >= LEAST_MESSAGE and ranks > 1 and not collectives.bytes.any()
     return bus_bandwidth(moved, ns, ranks) if is_measurable else 0.0
 
 

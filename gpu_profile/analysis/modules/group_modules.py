@@ -81,8 +81,8 @@ def _count_calls(holder: Module, times: Sequence[ModuleTime]) -> int:
     """The calls of the holder itself, or of the outermost modules in it."""
     least = min(time.module.name.count(".") for time in times)
     outermost = [time for time in times if time.module.name.count(".") == least]
-    own = [time for time in times if time.module == holder]
-    return sum(time.calls for time in own or outermost)
+    holder_times = [time for time in times if time.module == holder]
+    return sum(time.calls for time in holder_times or outermost)
 
 
 def _list_phases(times: Sequence[ModuleTime]) -> str:

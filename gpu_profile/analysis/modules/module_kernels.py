@@ -47,8 +47,8 @@ def list_module_kernels(activity: Activity) -> list[ModuleKernel]:
     for (code, name), time, count in zip(combinations, times.tolist(), counts, strict=True):
         owner = owners.owners[code]
         nameless = around.get(owner.module, ())
-        own = owner.module, owner.work, activity.names[name], time, count, nameless
-        kernels.append(ModuleKernel(*own))
+        columns = owner.module, owner.work, activity.names[name], time, count, nameless
+        kernels.append(ModuleKernel(*columns))
     idle = {mark.module for mark in marks.by_name} - {one.module for one in kernels}
     named = sorted(module for module in idle if module.name and module.is_real)
     return [

@@ -104,10 +104,10 @@ def _list_kernel_times(activity: Activity, owners: Owners) -> Iterator[tuple[Mod
     """(module, field of ModuleTime, ns) of each owner."""
     rows, ops = find_steady_kernels(activity), activity.ops
     code, start, end = owners.of_op[rows], ops.start[rows], ops.end[rows]
-    talks = ops.kind[rows] == COMMUNICATION
+    communicates = ops.kind[rows] == COMMUNICATION
     hidden = ops.union(COMPUTE).within(start, end)
     time = _sum_by(code, end - start, len(owners.owners))
-    exposed = _sum_by(code[talks], (end - start - hidden)[talks], len(owners.owners))
+    exposed = _sum_by(code[communicates], (end - start - hidden)[communicates], len(owners.owners))
     for owner, ns, bare in zip(owners.owners, time, exposed, strict=True):
         if ns:
             yield owner.module, owner.work, ns

@@ -45,20 +45,20 @@ def _order(row: Row) -> tuple[object, ...]:
 
 
 def _rows(rank: HostSamples) -> list[Row]:
-    own: Counter[str] = Counter()
+    self_samples: Counter[str] = Counter()
     idle: Counter[str] = Counter()
     inclusive: Counter[str] = Counter()
     for stack, count, idle_count in rank.stacks:
-        own[stack[-1]] += count
+        self_samples[stack[-1]] += count
         idle[stack[-1]] += idle_count
         inclusive.update(dict.fromkeys(stack, count))
-    total = sum(own.values())
+    total = sum(self_samples.values())
     language = PYTHON if rank.kind == PYTHON else "C/C++"
     rows: list[Row] = []
     for name, count in inclusive.items():
         times = (
-            compute_share(own[name], total),
-            own[name],
+            compute_share(self_samples[name], total),
+            self_samples[name],
             idle[name],
             compute_share(count, total),
         )

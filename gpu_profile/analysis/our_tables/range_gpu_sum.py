@@ -99,15 +99,15 @@ def _collect_domain(activity: Activity, ranges: Ranges) -> Iterator[RangeTime]:
     owner, outer = find_owners(activity, ranges), find_parents(ranges)
     first, last = _find_edges(activity, owner, outer)
     for code in list_distinct(ranges.name):
-        own = ranges.name == code
-        spans = (last - first)[own & (last > NEVER)]
+        of_name = ranges.name == code
+        spans = (last - first)[of_name & (last > NEVER)]
         if len(spans):
-            whole = _with_inner(own, outer)
-            hit = alone = np.flatnonzero(_select_places(whole, owner))
-            if not np.array_equal(whole, own):
-                alone = np.flatnonzero(_select_places(own, owner))
-            instances = ranges.pick(np.flatnonzero(own))
-            yield _measure_range(activity, instances, hit, alone, int(spans.sum()))
+            with_inner = _with_inner(of_name, outer)
+            inclusive = exclusive = np.flatnonzero(_select_places(with_inner, owner))
+            if not np.array_equal(with_inner, of_name):
+                exclusive = np.flatnonzero(_select_places(of_name, owner))
+            instances = ranges.pick(np.flatnonzero(of_name))
+            yield _measure_range(activity, instances, inclusive, exclusive, int(spans.sum()))
 
 
 def _find_edges(activity: Activity, owner: IntArray, outer: IntArray) -> tuple[IntArray, IntArray]:
@@ -135,11 +135,11 @@ def _inner_first(outer: IntArray) -> Iterator[IntArray]:
         yield np.flatnonzero(depth == level)
 
 
-def _with_inner(own: NDArray[np.bool_], outer: IntArray) -> NDArray[np.bool_]:
+def _with_inner(of_name: NDArray[np.bool_], outer: IntArray) -> NDArray[np.bool_]:
     """A mask of these ranges and all ranges inside them."""
-    includes_range = own
+    includes_range = of_name
     while True:
-        grown = own | _select_places(includes_range, outer)
+        grown = of_name | _select_places(includes_range, outer)
         if np.array_equal(grown, includes_range):
             return includes_range
         includes_range = grown
@@ -153,8 +153,8 @@ def _select_places(chosen: NDArray[np.bool_], place: IntArray) -> NDArray[np.boo
 def _measure_range(
     activity: Activity,
     instances: Ranges,
-    hit: IntArray,
-    own: IntArray,
+    inclusive: IntArray,
+    exclusive: IntArray,
     span: int,
 ) -> RangeTime:
     """The times of one range name.
@@ -162,14 +162,14 @@ def _measure_range(
     `hit` are the rows of the operations in any instance, `own` those of them without an inner
     range; the same array where no instance has one.
     """
-    closed, busy = instances.end != FOREVER, _measure_busy(activity, hit)
+    closed, busy = instances.end != FOREVER, _measure_busy(activity, inclusive)
     return RangeTime(
         name=instances.names[int(instances.name[0])],
         instances=len(instances.start),
-        ops=len(hit),
-        op_time=int(activity.ops.duration[hit].sum()),
+        ops=len(inclusive),
+        op_time=int(activity.ops.duration[inclusive].sum()),
         busy=busy,
-        self_busy=busy if own is hit else _measure_busy(activity, own),
+        self_busy=busy if exclusive is inclusive else _measure_busy(activity, exclusive),
         span=span,
         host=int((instances.end - instances.start)[closed].sum()),
     )

@@ -97,23 +97,23 @@ def comm_calls(
     kind = _kinds(calls, launches, named)
     messages = _messages(calls, launches)
     numbers = {one: _number(one, ranks, calls, rank) for one in list_distinct(calls.communicator)}
-    own = np.array([numbers.get(one, NO_PEER) for one in communicator.tolist()], np.int64)
-    _mark_all_to_all(kind, communicator, messages, own, ranks)
-    moved = _sizes(calls, launches, messages, own)
+    own_rank = np.array([numbers.get(one, NO_PEER) for one in communicator.tolist()], np.int64)
+    _mark_all_to_all(kind, communicator, messages, own_rank, ranks)
+    moved = _sizes(calls, launches, messages, own_rank)
     return CommCalls(communicator, kind, np.rint(moved).astype(np.int64), messages, ranks)
 
 
 def _sizes(
-    calls: NcclCalls, launches: Launches, messages: Messages, own: IntArray
+    calls: NcclCalls, launches: Launches, messages: Messages, own_rank: IntArray
 ) -> NDArray[np.float64]:
     """The bytes of each kernel's collectives, plus the larger of the bytes of messages that it
     sends to and receives from other ranks.
     """
-    moved, sent, got = (np.zeros(len(own), np.float64) for _ in range(3))
+    moved, sent, got = (np.zeros(len(own_rank), np.float64) for _ in range(3))
     collective = calls.peer[launches.call] == NO_PEER
     amount = calls.size[launches.call] * launches.share
     np.add.at(moved, launches.kernel[collective], amount[collective])
-    others = messages.peer != own[messages.kernel]
+    others = messages.peer != own_rank[messages.kernel]
     for total, chosen in ((sent, messages.sends), (got, ~messages.sends)):
         rows = chosen & others
         np.add.at(total, messages.kernel[rows], messages.bytes[rows])
@@ -178,7 +178,7 @@ def _mark_all_to_all(
     kind: NDArray[np.int8],
     communicator: IntArray,
     messages: Messages,
-    own: IntArray,
+    own_rank: IntArray,
     ranks: Mapping[int, tuple[int, int]],
 ) -> None:
     """Set the kind ALL_TO_ALL for send/receive kernels that exchange data between all ranks.
@@ -190,7 +190,7 @@ def _mark_all_to_all(
     """
     if not len(messages.kernel):
         return
-    to_self = messages.sends & (messages.peer == own[messages.kernel])
+    to_self = messages.sends & (messages.peer == own_rank[messages.kernel])
     spread = np.zeros(len(kind), np.int64)
     pairs = np.unique(
         np.stack([messages.kernel, messages.peer])[:, messages.sends & ~to_self], axis=1

@@ -89,10 +89,18 @@ class Lane:
     bytes: IntArray
 
 
-def lane_of(owner: int, own: Collectives, rows: IntArray) -> Lane:
+def lane_of(owner: int, collectives: Collectives, rows: IntArray) -> Lane:
     """The given rows of a rank's collectives as a lane."""
-    name = np.array(own.names)[own.name[rows]]
-    return Lane(owner, rows, own.start[rows], own.end[rows], name, own.kind[rows], own.bytes[rows])
+    name = np.array(collectives.names)[collectives.name[rows]]
+    return Lane(
+        owner,
+        rows,
+        collectives.start[rows],
+        collectives.end[rows],
+        name,
+        collectives.kind[rows],
+        collectives.bytes[rows],
+    )
 
 
 def no_arrivals(count: int) -> Arrivals:

@@ -135,14 +135,16 @@ def _match_messages(
     return bool(partner)
 
 
-def _write(own: Collectives, arrivals: Arrivals, partner: IntArray, number: int, size: int) -> None:
+def _write(
+    collectives: Collectives, arrivals: Arrivals, partner: IntArray, number: int, size: int
+) -> None:
     """Write the arrivals of one rank's send and receive kernels.
 
     `late` is limited to the length of the kernel: a small message can be sent before the
     receiver's kernel starts, and then no rank waits that long.
     """
     rows = np.flatnonzero(partner != np.iinfo(np.int64).min)
-    start, end = own.start[rows], own.end[rows]
+    start, end = collectives.start[rows], collectives.end[rows]
     arrivals.last[rows] = np.clip(partner[rows], start, end)
     arrivals.late[rows] = np.maximum(start - partner[rows], start - end)
     arrivals.group[rows] = number

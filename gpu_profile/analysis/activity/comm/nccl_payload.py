@@ -180,10 +180,12 @@ def _load_ranges(database: Database) -> NcclRanges:
     blobs = read_records(database, NVTX, blob("binaryData"), only=only)
     payload = np.array([codes.setdefault(data, len(codes)) for (data,) in blobs], np.int64)
     columns = [rows[name] for name in ("start", "end", "globalTid")]
-    whole = np.logical_and.reduce([column != MISSING for column in columns])
-    start, end, thread = (column[whole] for column in columns)
+    is_complete = np.logical_and.reduce([column != MISSING for column in columns])
+    start, end, thread = (column[is_complete] for column in columns)
     payloads = tuple(_fields(data, schemas) for data in codes)
-    return NcclRanges(start, end, thread, rows["textId"][whole], payload[whole], names, payloads)
+    return NcclRanges(
+        start, end, thread, rows["textId"][is_complete], payload[is_complete], names, payloads
+    )
 
 
 def _names(database: Database) -> dict[int, str]:

@@ -142,13 +142,13 @@ def _is_ring(members: Sequence[RankSplit], number: int) -> bool:
     return around >= share * total
 
 
-def _peer_sum(own: Collectives, *, sends: bool) -> IntArray:
+def _peer_sum(collectives: Collectives, *, sends: bool) -> IntArray:
     """For each kernel the sum of (peer + 1) over its messages in one direction; 0 without
     messages.
     """
-    rows = own.messages.sends == sends
-    sums = np.zeros(len(own), np.int64)
-    np.add.at(sums, own.messages.kernel[rows], own.messages.peer[rows] + 1)
+    rows = collectives.messages.sends == sends
+    sums = np.zeros(len(collectives), np.int64)
+    np.add.at(sums, collectives.messages.kernel[rows], collectives.messages.peer[rows] + 1)
     return sums
 
 

@@ -56,9 +56,9 @@ def load_operations(database: Database) -> tuple[list[Part], dict[int, str]]:
         kernels["demangledName"] == MISSING, kernels["shortName"], kernels["demangledName"]
     )
     names = _name_kernels(database, kernels)
-    talk = [key for key, text in names.items() if comm_kernel(text)]
+    comm_names = [key for key, text in names.items() if comm_kernel(text)]
     names = database.names(kernels["full_name"]) | names
-    communicates = is_among(kernels["name"], talk).view(np.int8)
+    communicates = is_among(kernels["name"], comm_names).view(np.int8)
     kernels["kind"] = np.array([COMPUTE, COMMUNICATION], np.int8)[communicates]
     parts = [kernels, _load_copies(database), *_load_memsets_and_graphs(database)]
     for part in parts[1:]:
@@ -85,15 +85,15 @@ def _name_kernels(database: Database, kernels: Part) -> dict[int, str]:
     full_names = database.load(KERNEL, "demangledName", sort=False)["demangledName"]
     rows = np.flatnonzero(is_among(kernels["shortName"], doubtful))
     texts = {key: function_name(text) for key, text in database.names(full_names[rows]).items()}
-    talk = is_among(full_names[rows], [key for key, text in texts.items() if comm_kernel(text)])
+    is_comm = is_among(full_names[rows], [key for key, text in texts.items() if comm_kernel(text)])
     kernels["name"] = kernels["shortName"].copy()
-    kernels["name"][rows[talk]] = full_names[rows[talk]]
-    return names | {key: texts[key] for key in list_distinct(full_names[rows[talk]])}
+    kernels["name"][rows[is_comm]] = full_names[rows[is_comm]]
+    return names | {key: texts[key] for key in list_distinct(full_names[rows[is_comm]])}
 
 
 def _load_copies(database: Database) -> Part:
-    own = ("bytes", "copyKind", "srcKind?", "dstKind?")
-    rows: Part = {**database.load(MEMCPY, *COMMON, *own, sort=False)}
+    columns = ("bytes", "copyKind", "srcKind?", "dstKind?")
+    rows: Part = {**database.load(MEMCPY, *COMMON, *columns, sort=False)}
     rows["kind"] = np.full(len(rows["start"]), COPY, np.int8)
     rows["name"] = -1 - rows["copyKind"]
     rows["bytes"] = np.maximum(rows["bytes"], 0)
@@ -105,11 +105,11 @@ def _load_copies(database: Database) -> Part:
 def _load_memsets_and_graphs(database: Database) -> Iterator[Part]:
     """Memsets and replayed CUDA graphs, one set of columns each."""
     kinds = ((MEMSET, ("bytes",), SET, -101), (GRAPH, (), COMPUTE, -102))
-    for table, own, kind, name in kinds:
-        rows: Part = {**database.load(table, *COMMON, *own, sort=False)}
+    for table, columns, kind, name in kinds:
+        rows: Part = {**database.load(table, *COMMON, *columns, sort=False)}
         size = len(rows["start"])
         rows["kind"], rows["name"] = np.full(size, kind, np.int8), np.full(size, name)
-        rows |= {key: np.maximum(rows[key], 0) for key in own}
+        rows |= {key: np.maximum(rows[key], 0) for key in columns}
         yield rows
 
 

@@ -82,17 +82,21 @@ def _is_awaited(
     If the bytes tell the load (`known`), the busiest may wait as long in turn: for a rank whose
     host is slow, because uneven experts and a slow host both cost time then.
     """
-    theirs, own = (
+    others_wait, busiest_wait = (
         float(np.median([_waiting_ms(v, number) for v in side])) for side in (others, views)
     )
-    return (theirs if known else theirs - own) >= least / 2
+    return (others_wait if known else others_wait - busiest_wait) >= least / 2
 
 
 def _waiting_ms(view: RankView, number: int) -> float:
-    own, arrivals = view.states.collectives, view.split.arrivals
-    chosen = (arrivals.group == number) & (own.kind == _ALL_TO_ALL) & (own.start >= view.start)
-    start = own.start[chosen]
-    waits = np.clip(arrivals.last[chosen], start, own.end[chosen]) - start
+    collectives, arrivals = view.states.collectives, view.split.arrivals
+    chosen = (
+        (arrivals.group == number)
+        & (collectives.kind == _ALL_TO_ALL)
+        & (collectives.start >= view.start)
+    )
+    start = collectives.start[chosen]
+    waits = np.clip(arrivals.last[chosen], start, collectives.end[chosen]) - start
     return float(waits.sum()) / view.steps / 1e6
 
 
@@ -108,20 +112,25 @@ def _load(members: Sequence[RankView], number: int, busy: NDArray[np.bool_]) -> 
 
 
 def _bytes(view: RankView, number: int) -> float:
-    own, arrivals = view.states.collectives, view.split.arrivals
-    chosen = (arrivals.group == number) & (own.kind == _ALL_TO_ALL) & (own.start >= view.start)
-    messages = own.messages
+    collectives, arrivals = view.states.collectives, view.split.arrivals
+    chosen = (
+        (arrivals.group == number)
+        & (collectives.kind == _ALL_TO_ALL)
+        & (collectives.start >= view.start)
+    )
+    messages = collectives.messages
     return float(messages.bytes[chosen[messages.kernel]].sum())
 
 
 def _finding(busiest: _Busiest, number: int) -> Finding:
     views, others = busiest.views, busiest.others
-    ranks, rest = (format_ranks(view.rank for view in side) for side in (views, others))
+    ranks, other_ranks = (format_ranks(view.rank for view in side) for side in (views, others))
     compute = [float(np.mean([v.ms("compute") for v in side])) for side in (views, others)]
     waits = [float(np.mean([_waiting_ms(v, number) for v in side])) for side in (views, others)]
     evidence = [
-        f"compute: {ranks} {compute[0]:.2f} ms a step, {rest} {compute[1]:.2f} ms",
-        f"waiting in all-to-alls: {ranks} {waits[0]:.2f} ms a step, {rest} {waits[1]:.2f} ms",
+        f"compute: {ranks} {compute[0]:.2f} ms a step, {other_ranks} {compute[1]:.2f} ms",
+        f"waiting in all-to-alls: {ranks} {waits[0]:.2f} ms a step, "
+        f"{other_ranks} {waits[1]:.2f} ms",
     ]
     if busiest.load:
         evidence.append(
@@ -132,9 +141,9 @@ def _finding(busiest: _Busiest, number: int) -> Finding:
     return Finding("experts", numbers, "compute", busiest.excess_ms, tuple(evidence), ADVICE)
 
 
-def _explains(own: Sequence[Finding], other: Finding) -> bool:
+def _explains(findings: Sequence[Finding], other: Finding) -> bool:
     """Whether ranks are late because they compute for more tokens."""
-    busiest = {rank for finding in own for rank in finding.ranks}
+    busiest = {rank for finding in findings for rank in finding.ranks}
     is_busy = busiest.issuperset(other.ranks) and other.cause == "compute"
     return other.kind == "straggler" and is_busy
 

@@ -49,7 +49,7 @@ def judge_exposed_communication(views: Sequence[View[ExposedTimes]]) -> Judgemen
     notes: tuple[str, ...] = ()
     if unsplit:
         states = [("unsplit", "transfer") if view in doubtful else ("unsplit",) for view in unsplit]
-        ms = float(np.mean([v.ms(*own) for v, own in zip(unsplit, states, strict=True)]))
+        ms = float(np.mean([v.ms(*names) for v, names in zip(unsplit, states, strict=True)]))
         who = format_ranks(view.rank for view in unsplit)
         notes = (
             f"exposed communication of {who} ({ms:.2f} ms a step): without the other ranks' "
@@ -77,9 +77,9 @@ def _judge_communication(views: Sequence[View[ExposedTimes]]) -> Finding:
     wait = float(np.mean([view.ms("wait") for view in views]))
     worst = max(views, key=lambda view: view.share("transfer"))
     ranks = tuple(sorted({view.rank for view in views}))
-    own = worst.states.own
-    total = worst.mean(own["communication"])
-    hidden = 100 * worst.mean(own["hidden"]) / total if total else 0.0
+    times = worst.states.own
+    total = worst.mean(times["communication"])
+    hidden = 100 * worst.mean(times["hidden"]) / total if total else 0.0
     evidence = (
         f"{format_ranks(ranks)}: {gain:.2f} of {step:.2f} ms a step move data between ranks with "
         f"no compute beside (waiting for late ranks, {wait:.2f} ms, not counted)",

@@ -84,19 +84,19 @@ def _edges(views: Sequence[RankView]) -> set[tuple[int, int]]:
     collectives = [view.states.collectives for view in views]
     pipelines = {
         int(communicator)
-        for view, own in zip(views, collectives, strict=True)
+        for view, of_rank in zip(views, collectives, strict=True)
         for number, group in groups.items()
         if group.roles.get(SEND_RECV) == PIPELINE
-        for communicator in list_distinct(own.communicator[view.split.arrivals.group == number])
+        for communicator in list_distinct(of_rank.communicator[view.split.arrivals.group == number])
     }
     pairs = set()
     for communicator in pipelines:
         owners = number_owners(collectives, communicator)
         for index in owners.values():
-            own = collectives[index]
-            is_message = own.communicator[own.messages.kernel] == communicator
-            is_message &= own.kind[own.messages.kernel] == _SEND_RECV
-            peers = list_distinct(own.messages.peer[is_message])
+            of_rank = collectives[index]
+            is_message = of_rank.communicator[of_rank.messages.kernel] == communicator
+            is_message &= of_rank.kind[of_rank.messages.kernel] == _SEND_RECV
+            peers = list_distinct(of_rank.messages.peer[is_message])
             pairs |= {(index, owners[peer]) for peer in peers if peer in owners}
     return {(one, other) for one, other in pairs if one != other}
 
@@ -136,10 +136,14 @@ def _stages(chains: Sequence[tuple[RankView, ...]], period: _Period) -> _Stages:
 
 def _waiting(view: RankView, period: _Period) -> float:
     """The part of the time in which the rank waits in point-to-point kernels without compute."""
-    own, arrivals = view.states.collectives, view.split.arrivals
-    is_message = arrivals.matched & (own.kind == _SEND_RECV) & period.holds(own.start)
-    start = own.start[is_message]
-    waits = Intervals.union(start, np.clip(arrivals.last[is_message], start, own.end[is_message]))
+    collectives, arrivals = view.states.collectives, view.split.arrivals
+    is_message = (
+        arrivals.matched & (collectives.kind == _SEND_RECV) & period.holds(collectives.start)
+    )
+    start = collectives.start[is_message]
+    waits = Intervals.union(
+        start, np.clip(arrivals.last[is_message], start, collectives.end[is_message])
+    )
     waits = waits.meet(view.states.exposed)
     return waits.total / max(1, period.end - period.start)
 
@@ -149,10 +153,10 @@ def _messages_a_step(view: RankView, period: _Period) -> float:
 
     It is the number of microbatches, because a stage sends each one to the next stage.
     """
-    own = view.states.collectives
-    messages = own.messages
-    is_sent = messages.sends & period.holds(own.start[messages.kernel])
-    is_sent &= own.kind[messages.kernel] == _SEND_RECV
+    collectives = view.states.collectives
+    messages = collectives.messages
+    is_sent = messages.sends & period.holds(collectives.start[messages.kernel])
+    is_sent &= collectives.kind[messages.kernel] == _SEND_RECV
     counts = [
         int((is_sent & (messages.peer == peer)).sum())
         for peer in list_distinct(messages.peer[is_sent])

@@ -88,8 +88,8 @@ def _known_ms(finding: Finding | None) -> float:
 
 def _why_not(views: Sequence[RankView]) -> tuple[str, ...]:
     if len(views) < 2:
-        alone = any(len(view.states.collectives) for view in views)
-        return ("stragglers: the reports hold one rank of several",) if alone else ()
+        communicates = any(len(view.states.collectives) for view in views)
+        return ("stragglers: the reports hold one rank of several",) if communicates else ()
     if any(view.split.arrivals.matched.any() for view in views):
         return ()  # only messages between two ranks: judge_pipeline() handles these
     if any(len(view.states.collectives) for view in views):
@@ -100,10 +100,11 @@ def _why_not(views: Sequence[RankView]) -> tuple[str, ...]:
 def _describe_scattered(waits: Waits) -> list[str]:
     """A note about much waiting for which no single rank is the cause; not a finding."""
     # The waits of this communicator alone: waits for a pipeline's messages do not count.
-    own = (waits.wait * waits.weight).sum(axis=1)
+    waited_ns = (waits.wait * waits.weight).sum(axis=1)
     waited = min(
         float(np.mean([view.ms("wait") for view in waits.views])),
-        float(np.mean([ns / view.steps for ns, view in zip(own, waits.views, strict=True)])) / 1e6,
+        float(np.mean([ns / view.steps for ns, view in zip(waited_ns, waits.views, strict=True)]))
+        / 1e6,
     )
     step = float(np.mean([view.step_ms for view in waits.views]))
     if waited < 2 * LEAST_SHARE * step:
@@ -167,11 +168,11 @@ def _keep_guilty(waits: Waits, suspects: Suspects) -> Suspects:
     """
     excess = _measure_excess(suspects)
     most = max(excess, key=lambda key: excess[key])
-    own = [_measure_excess(replace(suspects, late=(view,)))[most] for view in suspects.late]
+    excesses = [_measure_excess(replace(suspects, late=(view,)))[most] for view in suspects.late]
     kept = [
         view
-        for view, value in zip(suspects.late, own, strict=True)
-        if value >= LEAST_PART * max(own)
+        for view, value in zip(suspects.late, excesses, strict=True)
+        if value >= LEAST_PART * max(excesses)
     ]
     return keep_late(waits, suspects, kept) if len(kept) < len(suspects.late) else suspects
 

@@ -51,8 +51,8 @@ COLUMNS = (
 
 def _load_part(database: Database, scope: Scope) -> TracePart:
     rows: list[Row] = []
-    for table, own in ((KERNEL, _load_kernels), (MEMCPY, _load_copies), (MEMSET, _load_sets)):
-        rows += own(database, scope, _load_devices(database)) if database.has(table) else []
+    for table, load_rows in ((KERNEL, _load_kernels), (MEMCPY, _load_copies), (MEMSET, _load_sets)):
+        rows += load_rows(database, scope, _load_devices(database)) if database.has(table) else []
     rows.sort(key=itemgetter(len(GROUPS[scope.by])))  # the start
     return TracePart(scope.by, rows)
 
@@ -60,11 +60,11 @@ def _load_part(database: Database, scope: Scope) -> TracePart:
 def _load_kernels(
     database: Database, scope: Scope, devices: dict[tuple[int, int], str]
 ) -> list[Row]:
-    own = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory", "demangledName")
-    rows = database.load(KERNEL, *COMMON, *GRID_AND_BLOCK, *own, sort=False)
+    columns = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory", "demangledName")
+    rows = database.load(KERNEL, *COMMON, *GRID_AND_BLOCK, *columns, sort=False)
     names = database.names(rows["demangledName"])
-    launch = [rows[name].tolist() for name in (*GRID_AND_BLOCK, own[0])]
-    shared = [_convert_to_megabytes(rows[name]) for name in own[1:3]]
+    launch = [rows[name].tolist() for name in (*GRID_AND_BLOCK, columns[0])]
+    shared = [_convert_to_megabytes(rows[name]) for name in columns[1:3]]
     empty: Cells = [[None] * len(rows["start"])] * 4
     texts = [names[name] for name in rows["demangledName"].tolist()]
     return _build_rows(rows, scope, devices, [*launch, *shared, *empty], texts)

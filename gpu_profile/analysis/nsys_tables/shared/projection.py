@@ -49,15 +49,15 @@ def by_thread(ranges: NvtxRanges, ops: Calls | Columns) -> Iterator[Contained]:
         if thread == MISSING:
             continue
         rows = _sort_rows(ops["api_start"], np.flatnonzero(ops["thread"] == thread))
-        own = searchable[ranges.thread[searchable] == thread]
-        first = np.searchsorted(ops["api_start"][rows], ranges.start[own], side="left")
+        of_thread = searchable[ranges.thread[searchable] == thread]
+        first = np.searchsorted(ops["api_start"][rows], ranges.start[of_thread], side="left")
         # A nested call ends before the outer one. With the running maximum a range that contains
         # the outer call contains both.
         ends = np.maximum.accumulate(ops["api_end"][rows])
-        behind = np.searchsorted(ends, ranges.end[own], side="right")
+        behind = np.searchsorted(ends, ranges.end[of_thread], side="right")
         del ends
         not_empty = behind > first
-        yield Contained(thread, rows, own[not_empty], first[not_empty], behind[not_empty])
+        yield Contained(thread, rows, of_thread[not_empty], first[not_empty], behind[not_empty])
 
 
 def _sort_rows(times: IntArray, rows: IntArray) -> IntArray:
