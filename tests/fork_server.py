@@ -11,6 +11,7 @@ The server computes nothing: it has a single thread when it forks. It ends when 
 which is at the caller's end, and its children get SIGTERM then.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -21,6 +22,7 @@ import runpy
 import selectors
 import socket
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -135,6 +137,20 @@ def import_verbs() -> None:
         importlib.import_module(module.name)
 
 
+def exit_fast(code: object) -> None:
+    """End a child without taking its modules apart, which takes 40 of 60 ms of a short call.
+
+    Threads are waited for, functions of atexit run, and the output is written, as Python does.
+    Another end than by a number is left to Python.
+    """
+    if code is None or isinstance(code, int):
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit((code or 0) & 0xFF)
+
+
 def main() -> None:
     import_verbs()
     tasks = os.listdir("/proc/self/task")  # noqa: PTH208 - the threads, also those of libraries
@@ -142,7 +158,12 @@ def main() -> None:
     gc.freeze()
     call = Server(socket.socket(fileno=int(sys.argv[1]))).serve()
     if call is not None:
-        run_call(call)
+        try:
+            run_call(call)
+        except SystemExit as end:
+            exit_fast(end.code)
+            raise
+        exit_fast(0)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from tests.forked import run_python, start_python
 from tests.invoked import invoke, start_invoke
 
 SHOW = """
-import json, os, resource, signal, sys, threading, time
+import atexit, json, os, signal, sys, threading, time
 print(json.dumps({
     "argv": sys.argv, "name": __name__, "path": sys.path, "cwd": os.getcwd(), "zone": time.tzname,
     "env": dict(os.environ), "umask": os.umask(0), "leads": os.getsid(0) == os.getpid(),
@@ -31,6 +31,8 @@ print(json.dumps({
     "input": sys.stdin.read(),
 }))
 print("behind", file=sys.stderr)
+atexit.register(print, "at exit", file=sys.stderr)
+threading.Thread(target=lambda: (time.sleep(0.1), print("thread", file=sys.stderr))).start()
 sys.exit(7)
 """
 WAIT = """
@@ -66,7 +68,8 @@ def test_a_child_has_what_a_new_python_has(tmp_path: Path, monkeypatch: pytest.M
     finally:
         os.umask(before)
     assert json.loads(forked.stdout) == json.loads(started.stdout)
-    assert (forked.returncode, forked.stderr) == (7, "behind\n")
+    assert (forked.returncode, forked.stderr) == (7, "behind\nthread\nat exit\n")
+    assert started.stderr == forked.stderr
 
 
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS if verb.name != "check"])
