@@ -108,7 +108,7 @@ def test_a_table_is_printed_in_each_format(toy_project: Path, form: str) -> None
 
 def test_a_finding_is_told_with_its_evidence(toy_project: Path) -> None:
     words = ("diagnose", "--report", str(RANK))
-    told = "toy on 0: play\n   - it has 19 steady steps\n   - it made 1241 of 1241 copies\n"
+    told = "toy: play\n   - it has 19 steady steps\n   - it made 1241 of 1241 copies\n"
     assert told in run(toy_project, *words)
     findings = json.loads(run(toy_project, *words, "--format", "json"))
     (toy,) = [finding for finding in findings if finding["kind"] == "toy"]
