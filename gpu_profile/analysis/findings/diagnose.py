@@ -104,9 +104,10 @@ class Diagnosis:
         if more_count := len(self.findings) - len(shown):
             yield name_program(f"{more_count} more: invoke diagnose")
         yield from (printable(f"Could not judge {text}.") for text in told.unjudged)
-        yield from self._list_plan_lines()
+        yield from self.list_plan_lines()
 
-    def _list_plan_lines(self) -> list[str]:
+    def list_plan_lines(self) -> list[str]:
+        """The plan: a head and a line for each item; or one line that says why there is none."""
         if not isinstance(self.plan, str):
             return [printable(line) for line in self.plan.to_lines()]
         costs = any(one.per_step and one.ms_per_step for one in self.findings)

@@ -97,7 +97,26 @@ def render_findings(diagnosis: Diagnosis, facts_of_run: Sequence[str]) -> str:
     more = render_tag("ul", *notes, class_="note") if notes else ""
     lines = "".join(render_tag("p", render_text(line)) for line in facts_of_run)
     intro = "Ordered by the time that could be won; each with what it was judged by."
-    return render_section("findings", "Findings", intro, lines, body, more)
+    plan = _render_plan(diagnosis.list_plan_lines())
+    return render_section("findings", "Findings", intro, lines, plan, body, more)
+
+
+def _render_plan(lines: Sequence[str]) -> str:
+    """What to do first and after that, or why that is not known."""
+    if not lines:
+        return ""
+    head, *items = lines
+    if not items:
+        return render_tag("p", render_text(head), class_="note")
+    rows = [render_tag("li", render_text(item.strip())) for item in items]
+    about = "Each line names a cause to remove, and the step before and after that."
+    return render_tag(
+        "div",
+        render_tag("h3", render_text(head)),
+        render_tag("ul", *rows),
+        render_tag("p", render_text(about), class_="note"),
+        class_="plan",
+    )
 
 
 def _render_finding(place: int, finding: Finding, everyone: str) -> str:

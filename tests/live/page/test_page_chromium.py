@@ -19,6 +19,11 @@ from tests.unit.analysis.scenarios import Training
 pytestmark = pytest.mark.chromium
 
 DATA = Path(__file__).parents[2] / "data" / "h200x4-ddp"
+# Kernels, ranges and paths have long names without a space; nowrap elements hold our own words.
+LENGTHEN_TEXTS = """[...document.querySelectorAll("header *, main *")]
+  .filter((e) => e.childElementCount === 0 && e.textContent.trim() && e.offsetParent)
+  .filter((e) => getComputedStyle(e).whiteSpace === "normal")
+  .map((e) => { e.textContent += "x".repeat(300); }).length"""
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -57,6 +62,8 @@ def test_it_fits_and_says_nothing_on_the_console(
     assert browser.run("document.documentElement.scrollWidth") == width
     browser.screenshot(tmp_path / "page.png")
     assert struct.unpack(">I", (tmp_path / "page.png").read_bytes()[16:20]) == (width,)
+    assert browser.run(LENGTHEN_TEXTS) > 50
+    assert browser.run("document.documentElement.scrollWidth") == width
     assert browser.problems == []
 
 

@@ -13,12 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.multi_report.work import ReportSource
 from gpu_profile.analysis.page import write_page
 from gpu_profile.analysis.page.charts import Bar, BarPart, draw_stacked
 from gpu_profile.analysis.page.events import Budget, draw_pictures
 from gpu_profile.analysis.page.pack import Packer
 from gpu_profile.analysis.page.parts import format_duration, format_size
+from gpu_profile.analysis.page.sections import render_findings
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError
@@ -120,6 +123,15 @@ def test_what_the_recording_says_is_on_the_page(html: str) -> None:
     for text in ("train-1", "2025.3.2.0", "580.159.04", "25,520 kernels", "range step"):
         assert text in words
     assert "Nothing" not in words
+
+
+def test_the_plan_is_on_the_page_or_why_there_is_none(html: str) -> None:
+    words = Checked(html).words
+    place = words.index("What to do first, by a replay that is 0.1 % off:")
+    assert re.fullmatch(r"now: launches, 15\.\d\d -> \d\.\d\d ms a step", words[place + 1])
+    finding = Finding("idle", (0,), "pause", 1.0, ("longest gap 2 ms",), "")
+    section = render_findings(Diagnosis((finding,), (), plan="1 < 2"), [])
+    assert "No plan: 1 < 2." in Checked(section).words
 
 
 def test_same_input_same_bytes(html: str, tmp_path: Path) -> None:
