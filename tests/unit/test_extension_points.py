@@ -110,7 +110,7 @@ def test_a_finding_is_told_with_its_evidence(toy_project: Path) -> None:
     words = ("diagnose", "--report", str(RANK))
     told = "toy: play\n   - it has 19 steady steps\n   - it made 1241 of 1241 copies\n"
     assert told in run(toy_project, *words)
-    findings = json.loads(run(toy_project, *words, "--format", "json"))
+    findings = json.loads(run(toy_project, *words, "--format", "json"))["findings"]
     (toy,) = [finding for finding in findings if finding["kind"] == "toy"]
     assert (toy["ranks"], toy["cause"], toy["advice"]) == ([0], "play", "Go on playing.")
 
