@@ -14,6 +14,7 @@ from gpu_profile.analysis.activity.steps import Steps, host_steps
 from gpu_profile.analysis.findings.facts.common import CommonFacts, collect_common_facts
 from gpu_profile.analysis.findings.finding import Finding, Judgement, drop_lone_rank, format_ranks
 from gpu_profile.analysis.findings.overview import Overview, overview
+from gpu_profile.analysis.findings.replayed_costs import replay_costs
 from gpu_profile.analysis.findings.rule import FindingRule
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kernels
@@ -23,7 +24,7 @@ from gpu_profile.analysis.replay.plan import Plan, make_plan
 from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
-from gpu_profile.analysis.replay.shadow import subtract_profiler
+from gpu_profile.analysis.replay.shadow import Shadow, subtract_profiler
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.printable import name_program, printable
@@ -110,7 +111,7 @@ class Diagnosis:
         """The plan: a head and a line for each item; or one line that says why there is none."""
         if not isinstance(self.plan, str):
             return [printable(line) for line in self.plan.to_lines()]
-        costs = any(one.per_step and one.ms_per_step for one in self.findings)
+        costs = any(one.per_step and one.cost_ms for one in self.findings)
         return [printable(f"No plan: {self.plan}.")] if self.plan and costs else []
 
     def to_table(self) -> Table:
@@ -120,7 +121,7 @@ class Diagnosis:
                 f.kind,
                 ", ".join(map(str, f.ranks)),
                 f.cause,
-                round(f.ms_per_step, 3) if f.per_step else None,
+                round(f.cost_ms, 3) if f.per_step else None,
                 "; ".join(f.evidence),
                 f.advice,
             )
@@ -189,16 +190,19 @@ def judge_run(
         findings, notes = _of_recording(findings, notes)
     facts_of_run = overview(views, list(chain.from_iterable(part.hosts for part in parts)))
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
-    ordered = sorted(findings, key=_sort_key)
+    replay = replay_parts(parts, clock_error_ns)
+    shadow = _find_shadow(replay, control_ms)
+    ordered = replay_costs(findings, replay, shadow)
     named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
-    plan = _plan_run(replay_parts(parts, clock_error_ns), control_ms)
+    plan = replay if isinstance(replay, str) else make_plan(replay, shadow)
     return Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
 
 
-def _plan_run(replay: Replay | str, control_ms: float) -> Plan | str:
-    if isinstance(replay, str):
-        return replay
-    return make_plan(replay, subtract_profiler(replay, control_ms) if control_ms else None)
+def _find_shadow(replay: Replay | str, control_ms: float) -> Shadow | None:
+    """What the profiler added, where a step without it is known."""
+    if isinstance(replay, str) or not control_ms:
+        return None
+    return subtract_profiler(replay, control_ms)
 
 
 def replay_parts(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Replay | str:
@@ -273,10 +277,6 @@ def _unexplained(findings: Sequence[Finding]) -> list[Finding]:
     return [left for finding in kept if (left := finding.without_shares(kept))]
 
 
-def _sort_key(finding: Finding) -> tuple[object, ...]:
-    return (-round(finding.ms_per_step, 3), finding.kind, finding.ranks)
-
-
 def _make_views(ranks: Sequence[RankFacts], clock_error_ns: int) -> dict[str, list[View[Any]]]:
     """By kind of rule, the views of all ranks in rank order, each with that rule's fact."""
     ordered = sorted(ranks, key=lambda one: (one.common.states.rank, one.common.states.device))
@@ -294,7 +294,7 @@ def _make_views(ranks: Sequence[RankFacts], clock_error_ns: int) -> dict[str, li
 
 def _format_block(number: int, finding: Finding) -> str:
     ranks = f" on {', '.join(map(str, finding.ranks))}" if finding.ranks else ""
-    gain = f", {finding.ms_per_step:.2f} ms {finding.unit}" if finding.ms_per_step else ""
-    head = f"{number}. {finding.kind}{ranks}: {finding.cause}{gain}"
+    cost = ", ".join(filter(None, (finding.cause, finding.describe_cost())))
+    head = f"{number}. {finding.kind}{ranks}: {cost}"
     lines = (head, *(f"   - {line}" for line in finding.evidence), f"   > {finding.advice}")
     return "\n".join(map(printable, lines))

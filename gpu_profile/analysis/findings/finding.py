@@ -36,6 +36,7 @@ class Finding:
 
     Without steps (`per_step` is False) it is the time in the whole recording, and texts say "in
     all" instead of "a step". `shares`: what is said here and is no cost of other findings.
+    `replayed_ms`: the step less the step replayed without the cause; None without a replay.
     """
 
     kind: str
@@ -46,6 +47,17 @@ class Finding:
     advice: str
     per_step: bool = True
     shares: tuple[Share, ...] = ()
+    replayed_ms: float | None = None
+
+    @property
+    def cost_ms(self) -> float:
+        """What a replay says that the cause costs in a step; without one, the most that it can."""
+        return self.ms_per_step if self.replayed_ms is None else self.replayed_ms
+
+    def describe_cost(self) -> str:
+        """The cost for a text: "5.33 ms a step", or "at most 5.33 ms a step" without a replay."""
+        limit = "at most " if self.replayed_ms is None else ""
+        return f"{limit}{self.cost_ms:.2f} ms {self.unit}" if self.cost_ms else ""
 
     def as_json(self) -> dict[str, object]:
         """The finding as the stable object of --format json."""
@@ -53,11 +65,17 @@ class Finding:
             "kind": self.kind,
             "ranks": list(self.ranks),
             "cause": self.cause,
-            "ms_per_step": round(self.ms_per_step, 3) if self.per_step else None,
+            "ms_per_step": None if self.replayed_ms is None else round(self.replayed_ms, 3),
             "evidence": list(self.evidence),
             "advice": self.advice,
-            **({} if self.per_step else {"ms_in_all": round(self.ms_per_step, 3)}),
+            **self._describe_limit(),
         }
+
+    def _describe_limit(self) -> dict[str, float]:
+        if not self.per_step:
+            return {"ms_in_all": round(self.ms_per_step, 3)}
+        is_replayed = self.replayed_ms is not None
+        return {} if is_replayed else {"at_most_ms_per_step": round(self.ms_per_step, 3)}
 
     @property
     def unit(self) -> str:

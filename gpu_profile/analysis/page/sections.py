@@ -122,7 +122,7 @@ def _render_plan(lines: Sequence[str]) -> str:
 def _render_finding(place: int, finding: Finding, everyone: str) -> str:
     title = RULES[finding.kind].title
     ranks = format_ranks(finding.ranks) if finding.ranks else everyone
-    gain = f"up to {finding.ms_per_step:.2f} ms {finding.unit}" if finding.ms_per_step else ""
+    gain = finding.describe_cost()
     head = render_tag(
         "h3",
         render_tag("span", render_text(f"{place}. {title}"), class_="kind"),

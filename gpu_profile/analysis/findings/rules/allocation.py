@@ -15,6 +15,7 @@ from gpu_profile.analysis.findings.facts.windows import Windows, list_host_windo
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, View
+from gpu_profile.analysis.replay.changes import Change, remove_allocations
 from gpu_profile.analysis.store.database import Database
 
 LEAST_SHARE = 0.03
@@ -117,6 +118,7 @@ RULE = FindingRule(
     collect=collect_allocations,
     judge=judge_allocations,
     needs_all_kernels=True,
+    edit=lambda finding: Change("memory allocations", remove_allocations(finding.ranks)),
     rows=(
         FindingRow(
             causes=("calls",),

@@ -399,7 +399,8 @@ def test_steps_without_ranges_are_found_by_their_kernels(tmp_path: Path) -> None
 def test_json_has_the_promised_keys(tmp_path: Path) -> None:
     document = json.loads(diagnosed(Training(only={2: computes}), tmp_path).to_json())
     (finding,) = document["findings"]
-    assert list(finding) == ["kind", "ranks", "cause", "ms_per_step", "evidence", "advice"]
+    keys = ["kind", "ranks", "cause", "ms_per_step", "evidence", "advice"]
+    assert list(finding) == [*keys, "at_most_ms_per_step"]
     assert finding["kind"] in RULES
 
 

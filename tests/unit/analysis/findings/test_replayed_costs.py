@@ -1,0 +1,33 @@
+"""Costs of findings by replay, held against what was planted in recorded programs."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.analysis.findings.diagnose import collect_report_facts, judge_run
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+
+DATA = Path(__file__).parents[3] / "data"
+
+
+def test_the_cost_is_the_step_less_the_step_without_the_cause() -> None:
+    """The collate function takes 6 ms of Python in each step."""
+    with Database.open(DATA / "unprepared" / "collate" / "rank0.sqlite.gz") as database:
+        diagnosis = judge_run([collect_report_facts(database, Scope())])
+    (idle,) = (one for one in diagnosis.findings if one.kind == "idle")
+    assert idle.cost_ms == pytest.approx(6.5, rel=0.05)
+    assert idle.as_json()["ms_per_step"] == round(idle.cost_ms, 3)
+    assert "at_most_ms_per_step" not in idle.as_json()
+    assert idle.describe_cost().endswith(" ms a step")
+
+
+def test_without_a_replay_the_cost_is_a_limit() -> None:
+    """A process with several GPUs is not replayed."""
+    with Database.open(DATA / "unprepared" / "jax_data_parallel" / "rank0.sqlite.gz") as database:
+        diagnosis = judge_run([collect_report_facts(database, Scope())])
+    assert diagnosis.plan == "rank 1: its process drives several GPUs"
+    for finding in diagnosis.findings:
+        assert finding.replayed_ms is None
+        assert finding.as_json()["ms_per_step"] is None
+        assert not finding.cost_ms or finding.describe_cost().startswith("at most ")
