@@ -64,6 +64,11 @@ def other(directory: Path) -> Iterator["subprocess.Popen[str]"]:
     child.communicate()
 
 
+def list_runs_left(directory: Path) -> list[str]:
+    """The lines on this run; others are on files that killed processes of any test left."""
+    return [line for line in list_left(directory.parent) if directory.name in line]
+
+
 def _rewrite(directory: Path, **changes: object) -> None:
     """What a job does that writes to its own run directory."""
     record = json.loads((directory / "run.json").read_text())
@@ -123,7 +128,7 @@ def test_a_note_goes_with_its_directory(directory: Path) -> None:
     job_note.write_note(directory, JobNote(handle="docker://train-1", followed=True))
     (directory / "run.json").unlink()
     directory.rmdir()
-    assert list(list_left(directory.parent)) == []
+    assert list_runs_left(directory) == []
     assert list(directory.parent.iterdir()) == []
 
 
@@ -131,21 +136,21 @@ def test_a_run_whose_process_was_killed_is_listed(
     directory: Path, other: "subprocess.Popen[str]"
 ) -> None:
     reporting_here(directory.parent)
-    assert list(list_left(directory.parent)) == []
+    assert list_runs_left(directory) == []
     other.send_signal(signal.SIGKILL)
     other.wait()
     listed = invoke("reports", directory=directory.parent)
     line = "train-1 (running) was left by a process that was killed"
     assert f"{line}: `invoke fetch --job train-1` goes on" in listed.stderr
     Follower(directory, Progress()).end()
-    assert list(list_left(directory.parent)) == []
+    assert list_runs_left(directory) == []
 
 
 def test_a_detached_run_is_not_listed(directory: Path) -> None:
     follower = Follower(directory, Progress())
     follower.begin("docker://train-1")
     follower.end()
-    assert list(list_left(directory.parent)) == []
+    assert list_runs_left(directory) == []
     assert job_note.read_note(directory) == JobNote(handle="docker://train-1")
 
 
