@@ -165,8 +165,8 @@ def join_columns(graphs: Sequence[RankGraph]) -> Columns:
     )
 
 
-def _number_texts(own: Sequence[str], texts: dict[str, int]) -> NDArray[np.int16]:
-    return np.array([texts.setdefault(text, len(texts)) for text in own], np.int16)
+def _number_texts(own: Sequence[str], texts: dict[str, int]) -> NDArray[np.int32]:
+    return np.array([texts.setdefault(text, len(texts)) for text in own], np.int32)
 
 
 def _shift_links(links: Links, call: int, op: int) -> Links:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import SYNC_NAME, Activity
 from gpu_profile.analysis.arrays.columns import Index, list_distinct
-from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.store.database import Columns, Database
 from gpu_profile.analysis.store.schema import CUDA_EVENT, SYNCHRONIZATION, process_of
 
@@ -150,24 +150,22 @@ def _list_markers(
 ) -> Iterator[Marker]:
     index, calls = Index(activity.calls.correlation), activity.calls
     inside = (calls.start >= since) & (calls.start < until)
-    events = _load_rows(database, CUDA_EVENT, activity, index)
+    events = _load_rows(database, CUDA_EVENT, activity, index, inside)
     of_event = zip(*(events[key].tolist() for key in ("row", "streamId", "eventSyncId")),
                    strict=True)  # fmt: skip
-    start: list[int] = calls.start.tolist()
     for row, stream, event in of_event:
-        if inside[row]:
-            yield Marker(start[row], RECORD, stream, event, row)
+        yield Marker(int(calls.start[row]), RECORD, stream, event, row)
     waits, blocks, of_events = (
         calls.named(activity.names, name) for name in (WAIT_NAME, SYNC_NAME, EVENT_NAME)
     )
-    rows, listed = _load_rows(database, SYNCHRONIZATION, activity, index), set[int]()
+    rows, listed = _load_rows(database, SYNCHRONIZATION, activity, index, inside), set[int]()
     of_sync = zip(*(rows[key].tolist() for key in ("row", "streamId", "eventSyncId")), strict=True)
     for row, stream, event in of_sync:
-        if inside[row] and (waits[row] or blocks[row]):
+        if waits[row] or blocks[row]:
             listed.add(row)
             kind = WAIT if waits[row] else BLOCK
             of = event if waits[row] or of_events[row] else NO_EVENT
-            yield Marker(start[row], kind, stream, of, row)
+            yield Marker(int(calls.start[row]), kind, stream, of, row)
     yield from _list_unlisted(activity, order, np.flatnonzero(blocks & inside), listed)
 
 
@@ -187,12 +185,17 @@ def _list_unlisted(
             yield Marker(when, BLOCK, ALL_STREAMS, NO_EVENT, row)
 
 
-def _load_rows(database: Database, table: str, activity: Activity, index: Index) -> Columns:
-    """The rows of this process and device; `row` is that in Activity.calls."""
+def _load_rows(
+    database: Database, table: str, activity: Activity, index: Index, inside: Flags
+) -> Columns:
+    """The rows of this process and device whose calls are `inside`; `row` is that in
+    Activity.calls.
+    """
     columns = ("correlationId", "streamId?", "eventSyncId?", "deviceId?", "globalPid")
     rows = database.load(table, *columns, sort=False)
     row = index.places(rows["correlationId"]).astype(np.int64)
     chosen = (process_of(rows["globalPid"]) == activity.process) & (row >= 0)
+    chosen &= np.append(inside, False)[row]  # a row of NONE (-1) takes the last cell
     if len(list_distinct(rows["deviceId"][chosen])) > 1:
         chosen &= rows["deviceId"] == activity.device
     picks = np.flatnonzero(chosen)

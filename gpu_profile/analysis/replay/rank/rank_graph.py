@@ -13,7 +13,7 @@ NONE = -1
 BEFORE = -1
 """The step of what was launched before the window, and ran in it."""
 
-Codes = NDArray[np.int16]
+Codes = NDArray[np.int32]
 Table = TypeVar("Table", "HostCalls", "GpuOps")
 
 
@@ -146,13 +146,13 @@ def cut_steps(graph: RankGraph, first: int, count: int) -> RankGraph:
     call_number, op_number = number_rows(keep), number_rows(keep_op)
     kept_calls = pick_rows(calls, np.flatnonzero(keep))
     kept_ops = pick_rows(ops, np.flatnonzero(keep_op))
-    step = np.maximum(kept_ops.step - low, BEFORE).astype(np.int16)
+    step = np.maximum(kept_ops.step - low, BEFORE).astype(np.int32)
     return replace(
         graph,
         first=first,
         count=count,
         begin=begin,
-        calls=replace(kept_calls, step=(kept_calls.step - low).astype(np.int16)),
+        calls=replace(kept_calls, step=(kept_calls.step - low).astype(np.int32)),
         ops=replace(kept_ops, step=step, call=call_number[kept_ops.call]),
         links=Links(
             events=renumber(links.events, op_number, op_number),

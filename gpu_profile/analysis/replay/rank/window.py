@@ -10,8 +10,9 @@ from gpu_profile.analysis.activity.steps import find_steps, step_of
 from gpu_profile.analysis.arrays.types import IntArray
 
 MOST_STEPS, LEAST_STEPS = 20, 3
-MOST_OPS = 50_000
-"""A window of more GPU operations takes too long to replay in Python (some 5 us each)."""
+ENOUGH_OPS, MOST_OPS = 20_000, 50_000
+"""Operations: more steps than LEAST_STEPS are kept up to the first number (a graph of 1.8 MB), no
+steps beyond the second one. Python replays some 5 us each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +53,10 @@ def choose_window(activity: Activity) -> Window | str:
         return "its recording is of several windows"
     step = step_of(activity.launched, steps.host_start, steps.host_end)
     sizes = np.cumsum(np.bincount(step[step >= drop] - drop, minlength=left))
-    count = min(MOST_STEPS, int(np.searchsorted(sizes, MOST_OPS, "right")))
-    if count < LEAST_STEPS:
-        return f"{LEAST_STEPS} steps have more than {MOST_OPS} GPU operations"
+    if sizes[LEAST_STEPS - 1] > MOST_OPS:
+        return f"{LEAST_STEPS} steps have more than {MOST_OPS:,} GPU operations"
+    few = int(np.searchsorted(sizes, ENOUGH_OPS, "right"))
+    count = min(MOST_STEPS, max(LEAST_STEPS, few))
     start = steps.host_start[drop : drop + count]
     end = int(steps.host_end[drop + count - 1]) + 1
     lead = int(steps.host_start[max(0, drop - 1)])

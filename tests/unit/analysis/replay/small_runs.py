@@ -55,10 +55,10 @@ def make_rank(
         start=_column(call.start for call in calls),
         end=_column(call.end for call in calls),
         silent=_column(call.silent for call in calls),
-        thread=np.zeros(len(calls), np.int16),
-        name=_column(call.name for call in calls).astype(np.int16),
-        step=_column(call.step for call in calls).astype(np.int16),
-        place=np.zeros(len(calls), np.int16),
+        thread=np.zeros(len(calls), np.int32),
+        name=_column(call.name for call in calls).astype(np.int32),
+        step=_column(call.step for call in calls).astype(np.int32),
+        place=np.zeros(len(calls), np.int32),
         waits=np.array([call.waits for call in calls]),
     )
     gpu = GpuOps(
@@ -69,10 +69,10 @@ def make_rank(
         call=_column(op.call for op in ops).astype(np.int32),
         comm=np.where(talks, np.cumsum(talks) - 1, -1).astype(np.int32),
         kind=_column(op.kind for op in ops).astype(np.int8),
-        stream=_column(op.stream for op in ops).astype(np.int16),
-        name=np.where(talks, ALL_REDUCE, KERNEL).astype(np.int16),
-        step=_column(op.step for op in ops).astype(np.int16),
-        place=np.zeros(len(ops), np.int16),
+        stream=_column(op.stream for op in ops).astype(np.int32),
+        name=np.where(talks, ALL_REDUCE, KERNEL).astype(np.int32),
+        step=_column(op.step for op in ops).astype(np.int32),
+        place=np.zeros(len(ops), np.int32),
         pageable=np.zeros(len(ops), bool),
     )
     links = Links(
