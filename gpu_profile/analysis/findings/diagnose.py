@@ -192,9 +192,9 @@ def judge_run(
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     replay = replay_parts(parts, clock_error_ns)
     shadow = _find_shadow(replay, control_ms)
-    ordered = replay_costs(findings, replay, shadow)
-    named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow)
+    ordered = replay_costs(findings, replay, plan, shadow)
+    named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
     return Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
 
 

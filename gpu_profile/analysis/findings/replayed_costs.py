@@ -6,25 +6,32 @@ from dataclasses import replace
 from gpu_profile.analysis.findings.finding import Finding, format_ranks
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.replay.changes import Apply, combine
-from gpu_profile.analysis.replay.plan import LEAST_SHARE
+from gpu_profile.analysis.replay.plan import LEAST_SHARE, Plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import Shadow
 from gpu_profile.analysis.replay.weights import Weights
 
+MANY = 1_000
+"""More than a plan has items: the place of a finding that it does not name."""
+
 
 def replay_costs(
-    findings: Sequence[Finding], replay: Replay | str, shadow: Shadow | None = None
+    findings: Sequence[Finding], replay: Replay | str, plan: Plan | str, shadow: Shadow | None
 ) -> list[Finding]:
-    """The findings with their replayed costs, the largest cost first.
+    """The findings with their replayed costs: first those of the plan in its order, then the
+    largest cost first. A GPU that waits for launches costs more than the cause of it, which the
+    plan names first.
 
     A loss of two causes is told once: the second finding says what it gains when the first is gone.
     Without a replay the costs are the most that the causes can cost. With a `shadow` they are of
     the program without the profiler.
     """
-    if isinstance(replay, str):
+    if isinstance(replay, str) or isinstance(plan, str):
         return sorted(findings, key=_sort_key)
     gains = _Gains(replay, shadow)
+    kinds = [item.change.kinds for item in plan.items]
     costs = sorted((gains.add_cost(finding) for finding in findings), key=_sort_key)
+    costs.sort(key=lambda one: next((n for n, own in enumerate(kinds) if one.kind in own), MANY))
     return [gains.name_same_loss(one, costs[:place]) for place, one in enumerate(costs)]
 
 

@@ -32,8 +32,8 @@ def one_report() -> Diagnosis:
 
 def test_rank_0_is_the_straggler_because_of_its_host(one_report: Diagnosis) -> None:
     assert [(f.kind, f.ranks, f.cause) for f in one_report.findings] == [
-        ("no_tensor_cores", (0, 1, 2, 3), "fp32"),
         ("host_bound", (0,), "launch"),
+        ("no_tensor_cores", (0, 1, 2, 3), "fp32"),
         ("straggler", (0,), "host"),
     ]
 
@@ -53,7 +53,7 @@ def test_the_late_ranks_idle_time_is_told_once(one_report: Diagnosis) -> None:
     """Of 8.7 ms that rank 0 idles in a step, the others wait for 4.1 ms; their hosts need 11.2 ms
     for 8.2 ms of work, so faster launches save the rest. By a replay either gains 2.4 ms: then
     the hosts of the others set the step."""
-    _, host_bound, straggler = one_report.findings
+    host_bound, _, straggler = one_report.findings
     assert host_bound.cost_ms == pytest.approx(2.4, abs=0.1)
     assert straggler.cost_ms == pytest.approx(2.4, abs=0.1)
     assert straggler.evidence[-1].startswith("the same loss as host_bound on rank 0")
@@ -102,10 +102,10 @@ def test_a_part_is_small_and_pickles() -> None:
 
 def test_the_text_is_complete(one_report: Diagnosis) -> None:
     text = one_report.to_text()
-    assert text.startswith("1. no_tensor_cores on 0, 1, 2, 3: fp32, at most 4.")
-    assert "2. host_bound on 0: launch, 2.4" in text or "2. host_bound on 0: launch, 2.3" in text
+    assert text.startswith("1. host_bound on 0: launch, 2.")
+    assert "2. no_tensor_cores on 0, 1, 2, 3: fp32, at most 4." in text
     assert text.count("\n1. ") + text.count("\n2. ") == 1
-    assert one_report.to_table().column("Kind") == ("no_tensor_cores", "host_bound", "straggler")
+    assert one_report.to_table().column("Kind") == ("host_bound", "no_tensor_cores", "straggler")
 
 
 def test_a_lone_rank_is_not_named() -> None:
