@@ -8,6 +8,7 @@ from gpu_profile.analysis.replay.changes import Change, combine, scale_communica
 from gpu_profile.analysis.replay.plan import list_changes
 from gpu_profile.analysis.replay.run_graph import RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow import Shadow
 from gpu_profile.analysis.replay.weights import Weights
 from gpu_profile.errors import SettingsError
 from gpu_profile.printable import printable
@@ -24,13 +25,15 @@ TOGETHER = "all together"
 
 @dataclass(frozen=True)
 class WhatIf:
-    """`step_ms` is the recorded step, `error` that of the self-test. `steps`: (change, predicted
-    step in ms), the last one TOGETHER if there are several.
+    """`step_ms` is the step now, `error` that of the self-test. `steps`: (change, predicted step in
+    ms), the last one TOGETHER if there are several. `is_recorded`: the step is that of the
+    recording, else that of the program without the profiler.
     """
 
     step_ms: float
     error: float
     steps: tuple[tuple[str, float], ...]
+    is_recorded: bool = True
 
     def to_table(self) -> Table:
         """One row for each change."""
@@ -41,9 +44,10 @@ class WhatIf:
         return Table("what_if", COLUMNS, rows)
 
     def to_lines(self) -> list[str]:
-        """The recorded step and the predicted ones as text."""
+        """The step now and the predicted ones as text."""
+        which = "recorded" if self.is_recorded else "without the profiler"
         error = 100 * abs(self.error)
-        lines = [f"step: {self.step_ms:.2f} ms recorded, by a replay that is {error:.1f} % off"]
+        lines = [f"step: {self.step_ms:.2f} ms {which}, by a replay that is {error:.1f} % off"]
         for text, ms in self.steps:
             gain = f"{self.step_ms - ms:.2f} ms, {self._share(ms):.1f} %"
             lines.append(f"{text}: {ms:.2f} ms (gains {gain})")
@@ -53,6 +57,7 @@ class WhatIf:
         """The answer as the schema "what_if" describes it."""
         return {
             "step_ms": round(self.step_ms, 3),
+            "recorded": self.is_recorded,
             "error_percent": round(100 * self.error, 2),
             "changes": [
                 {"change": text, "step_ms": round(ms, 3), "gain_ms": round(self.step_ms - ms, 3)}
@@ -64,16 +69,21 @@ class WhatIf:
         return round(100 * (self.step_ms - ms) / self.step_ms, 2)
 
 
-def predict_changes(replay: Replay, changes: Sequence[Change]) -> WhatIf:
-    """Replay each change alone, and several together."""
-    unchanged = Weights.of(replay.graph)
+def predict_changes(
+    replay: Replay, changes: Sequence[Change], shadow: Shadow | None = None
+) -> WhatIf:
+    """Replay each change alone, and several together; with a `shadow` those of the program without
+    the profiler.
+    """
+    unchanged = shadow.weights if shadow else Weights.of(replay.graph)
+    step_ms = shadow.step_ms if shadow else replay.step_ms
     together = Change(TOGETHER, combine([change.apply for change in changes]))
     every = [*changes, together] if len(changes) > 1 else changes
     steps = tuple(
         (change.text, replay.predict_step(change.apply(replay.graph, unchanged)))
         for change in every
     )
-    return WhatIf(replay.step_ms, replay.test.error, steps)
+    return WhatIf(step_ms, replay.test.error, steps, shadow is None)
 
 
 def find_change(graph: RunGraph, text: str) -> Change:

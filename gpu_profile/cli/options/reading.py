@@ -10,7 +10,7 @@ from gpu_profile.cli.options.shared import (
     SetOptions,
     WindowOptions,
 )
-from gpu_profile.cli.verb import make_flag
+from gpu_profile.cli.verb import VerbOptions, make_flag
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class StatsOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnoseOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
+class ControlOptions(VerbOptions):
     control_ms: float = make_flag(
         0.0,
         "the step without the profiler in ms; default: that of the run's --baseline, or of its "
@@ -37,7 +37,12 @@ class DiagnoseOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOption
 
 
 @dataclass(frozen=True, kw_only=True)
-class WhatIfOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
+class DiagnoseOptions(ControlOptions, FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIfOptions(ControlOptions, FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
     remove: tuple[str, ...] = make_flag(
         (), "finding:N of diagnose, or a cause of its plan ('host pauses'); may be given again"
     )

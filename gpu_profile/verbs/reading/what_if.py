@@ -14,6 +14,7 @@ from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.shadow import subtract_profiler
 from gpu_profile.analysis.replay.what_if import (
     find_change,
     parse_faster,
@@ -24,7 +25,7 @@ from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import WhatIfOptions
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.errors import ReportError, SettingsError
-from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
+from gpu_profile.verbs.reading.open_run import ReportChoice, find_control, open_reading
 
 OF_FINDING = "finding:"
 
@@ -36,7 +37,8 @@ def what_if(options: WhatIfOptions) -> None:
     if not options.remove and not faster:
         hint = "Use --remove 'host pauses', --remove finding:1, --faster 'gemm=2' or --bandwidth 2"
         raise SettingsError("what-if needs a change", hint)
-    read = open_reading(ReportChoice.from_options(options), load_settings(options))
+    settings, choice = load_settings(options), ReportChoice.from_options(options)
+    read = open_reading(choice, settings)
     parts = [answer[0] for answer in read.of([FINDINGS])]
     error_ns = read.run.alignment.residual_ns or 0
     replay = replay_parts(parts, error_ns)
@@ -45,7 +47,9 @@ def what_if(options: WhatIfOptions) -> None:
         raise ReportError(what, "`invoke diagnose` says what costs time, and at most how much")
     causes = _find_causes(options.remove, replay, parts, error_ns)
     removed = [replace(cause, text=f"without {cause.text}") for cause in causes]
-    answer = predict_changes(replay, [*removed, *faster])
+    control_ms = options.control_ms or find_control(choice, settings)
+    shadow = subtract_profiler(replay, control_ms) if control_ms else None
+    answer = predict_changes(replay, [*removed, *faster], shadow)
     if options.format == "json":
         print(json.dumps(answer.as_json(), indent=2))
     elif options.format == "text":

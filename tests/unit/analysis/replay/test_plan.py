@@ -6,6 +6,7 @@ from gpu_profile.analysis.activity.activity import COMMUNICATION
 from gpu_profile.analysis.replay.as_others import speed_up_gpu, speed_up_host
 from gpu_profile.analysis.replay.changes import (
     Apply,
+    Change,
     balance_compute,
     free_launches,
     remove_pauses,
@@ -20,6 +21,7 @@ from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import subtract_profiler
 from gpu_profile.analysis.replay.step_times import SelfTest
 from gpu_profile.analysis.replay.weights import Weights
+from gpu_profile.analysis.replay.what_if import predict_changes
 from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
 from tests.unit.analysis.replay.test_recordings import prepare
 from tests.unit.analysis.replay.test_simulate import (
@@ -94,6 +96,16 @@ def test_a_control_makes_the_plan_one_of_the_program_without_the_profiler() -> N
     assert (plan.recorded_ms, plan.step_ms) == pytest.approx((0.060, 0.057), abs=0.0005)
     assert plan.items[0].before_ms == plan.step_ms
     assert "0.06 ms recorded, 0.06 without the profiler" in plan.to_lines()[0]
+
+
+def test_a_what_if_with_a_control_is_of_the_program_without_the_profiler() -> None:
+    """A pause of 50 us, a launch of 7; behind the kernel of 20 us the launch is no limit."""
+    replay = make_replay(join(make_late_host()))
+    changes = [Change("host pauses", remove_pauses())]
+    answer = predict_changes(replay, changes, subtract_profiler(replay, 0.057))
+    assert not answer.is_recorded
+    assert answer.step_ms == pytest.approx(0.057, abs=0.0005)
+    assert answer.steps == (("host pauses", 0.02),)
 
 
 def test_what_the_critical_path_does_not_hold_is_not_tried() -> None:

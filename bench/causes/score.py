@@ -1,0 +1,152 @@
+"""Score predicted gains against measured ones: python bench/causes/score.py FOLDER...
+
+Each FOLDER is one of record.sh, with NAME/turns.json and NAME/planted.sqlite (or .gz). Prints a
+table in Markdown. A prediction is right if it names the cause and its gain is within 10 % of the
+step and 25 % of the measured gain.
+"""
+
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from gpu_profile.analysis.findings.diagnose import (  # noqa: E402 - the package of this checkout
+    DiagnosedReport,
+    Diagnosis,
+    collect_report_facts,
+    judge_run,
+    replay_parts,
+)
+from gpu_profile.analysis.findings.table import RULES  # noqa: E402
+from gpu_profile.analysis.replay.changes import combine  # noqa: E402
+from gpu_profile.analysis.replay.shadow import subtract_profiler  # noqa: E402
+from gpu_profile.analysis.store.database import Database  # noqa: E402
+from gpu_profile.analysis.tables.analysis import Scope  # noqa: E402
+
+CAUSES = {
+    "bert_collate": ("idle",),
+    "checkpoint_sync": ("idle", "pageable_copy"),
+    "convnext_empty_cache": ("allocation",),
+    "cupy_stencil": ("synchronization",),
+    "decode_eager": ("host_bound", "tiny_kernels"),
+    "decode_python": ("idle",),
+    "device_sync": ("synchronization",),
+    "diffusion_sigma": ("synchronization",),
+    "ema_loop": ("tiny_kernels", "host_bound"),
+    "gc_pauses": ("idle",),
+    "gnn_sampling": ("idle",),
+    "gpt_adam_loop": ("tiny_kernels", "host_bound"),
+    "gpt_fp32": ("no_tensor_cores",),
+    "jax_fetch": ("idle", "pageable_copy"),
+    "lightning_metric": ("idle", "synchronization"),
+    "malloc_loop": ("allocation",),
+    "metrics_fifth": ("idle",),
+    "nan_check": ("synchronization", "host_bound"),
+    "prefetch_stream": ("synchronization",),
+    "recommender": ("idle", "pageable_copy"),
+    "recompile": ("idle",),
+    "resnet_item": ("synchronization",),
+    "rl_actions": ("synchronization",),
+    "small_copies": ("synchronization", "host_bound"),
+    "trainer_log": ("idle",),
+    "unet_pageable": ("pageable_copy",),
+    "vit_loader": ("idle",),
+}
+"""The kinds of findings that name the cause of a program."""
+STEP_ERROR, GAIN_ERROR = 0.10, 0.25
+MADE_STEPS = 48
+"""Of a recorded run: the warm-up and the timed ones of turns.py."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Times in ms a step. `gain` is measured, `spread` its least and most by pairs of blocks."""
+
+    name: str
+    step: float
+    gain: float
+    spread: tuple[float, float]
+    predicted: float | None
+    first: str
+
+    @property
+    def is_right(self) -> bool:
+        if self.predicted is None:
+            return False
+        error = abs(self.predicted - self.gain)
+        named = self.first.split(",")[0] in CAUSES[self.name]
+        return named and error <= STEP_ERROR * self.step and error <= GAIN_ERROR * self.gain
+
+    def to_row(self) -> str:
+        predicted = "none" if self.predicted is None else f"{self.predicted:.2f}"
+        low, high = self.spread
+        return (
+            f"| {self.name} | {self.step:.2f} | {self.gain:.2f} ({low:.2f} to {high:.2f}) | "
+            f"{predicted} | {self.first} | {'yes' if self.is_right else 'no'} |"
+        )
+
+
+def score(folder: Path) -> Score:
+    """Score the recording in NAME/."""
+    turns = json.loads((folder / "turns.json").read_text())
+    planted, fixed = turns["planted"], turns["fixed"]
+    gains = [before - after for before, after in zip(planted, fixed, strict=True)]
+    step = statistics.median(planted)
+    with Database.open(_find_report(folder)) as database:
+        facts = collect_report_facts(database, Scope())
+    # Where a part of the program's step repeats, it is what is found as the step.
+    parts = max(1, round(_count_steps(judge_run([facts])) / MADE_STEPS))
+    diagnosis = judge_run([facts], control_ms=step / parts)
+    gain = step - statistics.median(fixed)
+    kinds = ", ".join(dict.fromkeys(finding.kind for finding in diagnosis.findings)) or "nothing"
+    predicted = _predict(facts, diagnosis, CAUSES[folder.name], step / parts)
+    predicted = None if predicted is None else parts * predicted
+    return Score(folder.name, step, gain, (min(gains), max(gains)), predicted, kinds)
+
+
+def _find_report(folder: Path) -> Path:
+    return next(folder.glob("planted.sqlite*"))
+
+
+def _count_steps(diagnosis: Diagnosis) -> int:
+    step = diagnosis.overview.step
+    return step.count + step.left_out if step else 0
+
+
+def _predict(
+    facts: DiagnosedReport, diagnosis: Diagnosis, kinds: Sequence[str], control_ms: float
+) -> float | None:
+    """The gain of a program's fix, which takes away all causes of these kinds that were found."""
+    causes = [finding for finding in diagnosis.findings if finding.kind in kinds]
+    edits = [RULES[cause.kind].edit(cause) for cause in causes]
+    replay = replay_parts([facts])
+    known = [edit.apply for edit in edits if edit]
+    if len(known) < 2 or isinstance(replay, str):
+        return max((cause.cost_ms for cause in causes), default=None)
+    shadow = subtract_profiler(replay, control_ms)
+    change = combine(known)
+    return shadow.step_ms - replay.predict_step(change(replay.graph, shadow.weights))
+
+
+def list_folders(words: Sequence[str]) -> Iterator[Path]:
+    """The folders of recordings below these folders."""
+    for word in words:
+        folders = (one.parent for one in Path(word).glob("*/planted.sqlite*"))
+        yield from sorted(folder for folder in folders if folder.name in CAUSES)
+
+
+def main() -> None:
+    scores = [score(folder) for folder in list_folders(sys.argv[1:])]
+    print("| program | step | measured gain | predicted | findings | right |")
+    print("|---|---|---|---|---|---|")
+    print(*(one.to_row() for one in scores), sep="\n")
+    print(f"\n{sum(one.is_right for one in scores)} of {len(scores)}")
+
+
+if __name__ == "__main__":
+    main()
