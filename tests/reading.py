@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis, collect_report_facts, judge_run
+from gpu_profile.analysis.findings.diagnose import judge_run
+from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.multi_report.parallel import (
     Analysed,
     collect_partials,

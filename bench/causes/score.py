@@ -15,13 +15,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from gpu_profile.analysis.findings.diagnose import (  # noqa: E402 - the package of this checkout
+from gpu_profile.analysis.findings.diagnose import judge_run  # noqa: E402 - the package of this checkout
+from gpu_profile.analysis.findings.diagnosed_report import (  # noqa: E402
     DiagnosedReport,
-    Diagnosis,
     collect_report_facts,
-    judge_run,
     replay_parts,
 )
+from gpu_profile.analysis.findings.diagnosis import Diagnosis  # noqa: E402
 from gpu_profile.analysis.findings.table import RULES  # noqa: E402
 from gpu_profile.analysis.replay.changes import combine  # noqa: E402
 from gpu_profile.analysis.replay.shadow import subtract_profiler  # noqa: E402

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.multi_report.work import ReportSource, Work
 from gpu_profile.analysis.page import page_analyses, write_page
 from gpu_profile.analysis.store.database import MISSING, Database

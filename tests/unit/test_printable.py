@@ -10,7 +10,7 @@ import pytest
 
 from gpu_profile.analysis.compare.compare import Comparison, Spread
 from gpu_profile.analysis.compare.formats import write_comparison
-from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.page.parts import data_table
 from gpu_profile.errors import ReportError

@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from gpu_profile.analysis.findings import diagnose
+from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_run
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import collect_partials, merge_answers
 from gpu_profile.analysis.multi_report.work import Answer, Partials, ReportSource, Tell
@@ -40,7 +41,7 @@ def write_page(
     scheduler: str = "",
     workers: int = 0,
     tell: Callable[[str], None] = lambda line: None,
-    tell_findings: Callable[[diagnose.Diagnosis], None] = lambda diagnosis: None,
+    tell_findings: Callable[[Diagnosis], None] = lambda diagnosis: None,
     cost: str = "",
     control_ms: float = 0.0,
 ) -> Table:
@@ -56,7 +57,7 @@ def write_page(
     tables, refused = _tables(sources, answers, tell)
     read = [answer for answer in answers if isinstance(answer, list)]
     parts = [answer[1] for answer in read]
-    run_diagnosis = diagnose.judge_run(parts, clock_error_ns, control_ms).with_cost(cost)
+    run_diagnosis = judge_run(parts, clock_error_ns, control_ms).with_cost(cost)
     tell_findings(run_diagnosis)
     data = _page_data(read, tables, run_diagnosis, clock_error_ns)
     facts = {**(known or {}), **data.facts}
@@ -71,7 +72,7 @@ def write_page(
 def _page_data(
     read: Sequence[Partials],
     tables: Mapping[str, Table],
-    diagnosis: diagnose.Diagnosis,
+    diagnosis: Diagnosis,
     clock_error_ns: int,
 ) -> PageData:
     """The data of the page that come from the reports."""
@@ -108,7 +109,7 @@ def page_analyses(reports: int) -> list[Analysis]:
     budget = budget_of(reports, EVENTS, BINS)
     own = (
         Analysis("pictures", partial(all_pictures, budget=budget), _no_table),
-        diagnose.FINDINGS,
+        FINDINGS,
         Analysis("facts", report_facts, _no_table),
         Analysis("host", flame_part, _no_table),
         Analysis("counters", counters_part, _no_table),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
 
-from gpu_profile.analysis.findings import diagnose
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.host.samples import HostSamples
 from gpu_profile.analysis.modules.module_kernels import ModuleKernel
 from gpu_profile.analysis.nsys_tables.cuda.cuda_api_sum import CUDA_API_SUM
@@ -98,7 +98,7 @@ class PageData:
 
     title: str
     tables: Mapping[str, Table]
-    diagnosis: diagnose.Diagnosis
+    diagnosis: Diagnosis
     ranks: Sequence[RankPicture]
     host: Sequence[HostSamples]
     modules: Sequence[ModuleKernel]

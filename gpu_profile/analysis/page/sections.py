@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding, format_ranks
 from gpu_profile.analysis.findings.overview import Overview
 from gpu_profile.analysis.findings.table import RULES

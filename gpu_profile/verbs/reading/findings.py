@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gpu_profile.analysis.findings import diagnose as findings
-from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.options.reading import DiagnoseOptions
 from gpu_profile.cli.options.shared import AnswerOptions

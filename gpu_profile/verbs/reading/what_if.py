@@ -4,12 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpu_profile.analysis.findings.diagnose import (
-    FINDINGS,
-    DiagnosedReport,
-    judge_run,
-    replay_parts,
-)
+from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_run
+from gpu_profile.analysis.findings.diagnosed_report import DiagnosedReport, replay_parts
 from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.replay.changes import Change

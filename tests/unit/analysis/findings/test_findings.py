@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings import diagnose
-from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.diagnose import judge_run
+from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import drop_lone_rank
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
@@ -92,12 +93,12 @@ def test_findings_are_ordered_by_what_could_be_won() -> None:
 
 def test_a_part_is_small_and_pickles() -> None:
     with Database.open(DATA / "all-ranks-one-report.sqlite.gz") as database:
-        part = diagnose.collect_report_facts(database, Scope())
+        part = collect_report_facts(database, Scope())
     packed = pickle.dumps(part)
     assert len(pickle.dumps(replace(part, graphs=()))) < 1_000_000
     assert len(packed) < 4_000_000  # four ranks, each with the graph of 19 steps
-    again = diagnose.judge_run([pickle.loads(packed)])
-    assert again.to_json() == diagnose.judge_run([part]).to_json()
+    again = judge_run([pickle.loads(packed)])
+    assert again.to_json() == judge_run([part]).to_json()
 
 
 def test_the_text_is_complete(one_report: Diagnosis) -> None:

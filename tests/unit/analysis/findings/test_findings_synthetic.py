@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.store.database import Database
 from tests.reading import diagnose_reports

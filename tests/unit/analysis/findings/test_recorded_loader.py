@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import Diagnosis
+from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.by_name import OURS
 from tests.reading import diagnose_reports

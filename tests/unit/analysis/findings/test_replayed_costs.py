@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.diagnose import collect_report_facts, judge_run
+from gpu_profile.analysis.findings.diagnose import judge_run
+from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 

@@ -1,0 +1,67 @@
+"""The facts of a report that the rules judge: collected in the process that reads the report."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
+from gpu_profile.analysis.activity.health import ReportHealth, report_health
+from gpu_profile.analysis.activity.steps import Steps, host_steps
+from gpu_profile.analysis.findings.facts.common import CommonFacts, collect_common_facts
+from gpu_profile.analysis.findings.table import RULES
+from gpu_profile.analysis.findings.view import UNSEEN_SHARE
+from gpu_profile.analysis.host.work import load_host_record
+from gpu_profile.analysis.replay.rank.build_graph import build_rank_graph
+from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
+from gpu_profile.analysis.replay.run_replay import Replay, prepare_replay
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.tables.analysis import Scope
+
+
+@dataclass(frozen=True, eq=False)
+class RankFacts:
+    """The facts of one rank: those that many rules read, and by kind what each rule collected."""
+
+    common: CommonFacts
+    by_kind: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class DiagnosedReport:
+    """The facts of one report; small and picklable.
+
+    `hosts`: for a report without GPU work, (rank, steps by the host's clock) of each process.
+    """
+
+    ranks: tuple[RankFacts, ...]
+    health: ReportHealth
+    hosts: tuple[tuple[int, Steps], ...] = ()
+    graphs: tuple[RankGraph, ...] = ()
+
+
+def collect_report_facts(database: Database, scope: Scope) -> DiagnosedReport:
+    """The facts of one report that the rules judge."""
+    activities = activities_of(database, scope)
+    record = load_host_record(database)
+    ranks = tuple(
+        RankFacts(
+            collect_common_facts(activity, scope.offset_ns, database.path.name, record),
+            {kind: rule.collect(activity, database) for kind, rule in RULES.items()},
+        )
+        for activity in activities
+    )
+    hosts = () if activities else host_ranges_of(database, scope)
+    by_host = tuple((rank, host_steps(ranges)) for rank, ranges in hosts)
+    health = replace(report_health(database, activities), joined=scope.joined)
+    graphs = (build_rank_graph(one, database, scope.offset_ns) for one in activities)
+    return DiagnosedReport(ranks, health, by_host, tuple(graphs))
+
+
+def replay_parts(parts: Sequence[DiagnosedReport], clock_error_ns: int = 0) -> Replay | str:
+    """The replay of the run; or on one line why nothing can be predicted."""
+    ranks = [facts.common for part in parts for facts in part.ranks]
+    incomplete = [one.health for one in ranks if one.health.unseen_share > UNSEEN_SHARE]
+    if incomplete:
+        return f"rank {incomplete[0].rank} has {incomplete[0].unseen} launches without a kernel"
+    graphs = list(chain.from_iterable(part.graphs for part in parts))
+    return prepare_replay(graphs, [one.states for one in ranks], clock_error_ns)

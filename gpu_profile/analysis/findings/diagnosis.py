@@ -1,0 +1,117 @@
+"""The findings of a run, and their forms: text, JSON and a table."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from gpu_profile.analysis.findings.finding import Finding, drop_lone_rank
+from gpu_profile.analysis.findings.overview import Overview
+from gpu_profile.analysis.findings.table import RULES
+from gpu_profile.analysis.replay.plan import Plan
+from gpu_profile.printable import name_program, printable
+from gpu_profile.table import Column, Table
+
+COLUMNS = (
+    Column("Kind"),
+    Column("Ranks"),
+    Column("Cause"),
+    Column("Per Step", "ms"),
+    Column("Evidence"),
+    Column("Advice"),
+)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """`findings`, the one with most time to save first; `unjudged`: what could not be judged, and
+    why; `overview`: start-up and step times. `plan`: what to do first, or why that is not known.
+    """
+
+    findings: tuple[Finding, ...]
+    unjudged: tuple[str, ...]
+    overview: Overview = field(default_factory=Overview)
+    plan: Plan | str = ""
+
+    def with_cost(self, cost: str) -> "Diagnosis":
+        """Add the cost of tracing to the findings about launches.
+
+        `cost` is the text of runs.baseline.describe_cost(), "" if no baseline was measured.
+        """
+        added = f"tracing adds to this: {cost or 'how much, --baseline tells'}"
+        with_cost = {kind for kind, rule in RULES.items() if rule.holds_tracing_cost}
+        findings = tuple(
+            replace(one, evidence=(*one.evidence, added)) if one.kind in with_cost else one
+            for one in self.findings
+        )
+        return replace(self, findings=findings)
+
+    def without_lone_rank(self) -> "Diagnosis":
+        """The diagnosis for readers: in a run of rank 0 alone no text names it."""
+        if not self.overview.is_alone:
+            return self
+        findings = tuple(
+            replace(one, ranks=(), evidence=tuple(filter(None, map(drop_lone_rank, one.evidence))))
+            for one in self.findings
+        )
+        return replace(self, findings=findings, unjudged=tuple(map(drop_lone_rank, self.unjudged)))
+
+    def to_json(self) -> str:
+        """The findings and the plan, as the schema "findings" describes them."""
+        document = {
+            "findings": [finding.as_json() for finding in self.findings],
+            "unjudged": list(self.unjudged),
+            **self.describe_plan(),
+        }
+        return json.dumps(document, indent=2)
+
+    def describe_plan(self) -> dict[str, object]:
+        """`plan` for JSON, or null and `why_no_plan`."""
+        if isinstance(self.plan, str):
+            return {"plan": None, "why_no_plan": self.plan}
+        return {"plan": self.plan.as_json()}
+
+    def to_text(self) -> str:
+        """The findings as text; one line if there are none."""
+        return "\n".join(self.to_blocks()) + "\n"
+
+    def to_blocks(self, most: int = 0) -> Iterator[str]:
+        """A text for each finding (the first `most`; 0: all), then for what could not be judged."""
+        told = self.without_lone_rank()
+        shown = told.findings[:most] if most else told.findings
+        yield from (_format_block(number, finding) for number, finding in enumerate(shown, 1))
+        if not self.findings and not any(text.startswith("anything") for text in self.unjudged):
+            yield "Nothing found that is worth the time."
+        if more_count := len(self.findings) - len(shown):
+            yield name_program(f"{more_count} more: invoke diagnose")
+        yield from (printable(f"Could not judge {text}.") for text in told.unjudged)
+        yield from self.list_plan_lines()
+
+    def list_plan_lines(self) -> list[str]:
+        """The plan: a head and a line for each item; or one line that says why there is none."""
+        if not isinstance(self.plan, str):
+            return [printable(line) for line in self.plan.to_lines()]
+        costs = any(one.per_step and one.cost_ms for one in self.findings)
+        return [printable(f"No plan: {self.plan}.")] if self.plan and costs else []
+
+    def to_table(self) -> Table:
+        """A table with one row for each finding, for the page and CSV."""
+        rows = tuple(
+            (
+                f.kind,
+                ", ".join(map(str, f.ranks)),
+                f.cause,
+                round(f.cost_ms, 3) if f.per_step else None,
+                "; ".join(f.evidence),
+                f.advice,
+            )
+            for f in self.findings
+        )
+        return Table("findings", COLUMNS, rows)
+
+
+def _format_block(number: int, finding: Finding) -> str:
+    ranks = f" on {', '.join(map(str, finding.ranks))}" if finding.ranks else ""
+    cost = ", ".join(filter(None, (finding.cause, finding.describe_cost())))
+    head = f"{number}. {finding.kind}{ranks}: {cost}"
+    lines = (head, *(f"   - {line}" for line in finding.evidence), f"   > {finding.advice}")
+    return "\n".join(map(printable, lines))
