@@ -117,15 +117,15 @@ def test_an_unreadable_report_is_named(cluster: Cluster, tmp_path: Path) -> None
 
 def test_the_verbs_say_the_same_by_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     by_cluster = f"--scheduler={cluster.address}"
+    reports = [f"--report={DATA}/rank{rank}.sqlite.gz" for rank in range(4)]
     for verb in ("stats", "diagnose"):
         here, there = (
-            invoke(verb, f"--report={DATA}", *more, directory=tmp_path)
-            for more in ((), (by_cluster,))
+            invoke(verb, *reports, *more, directory=tmp_path) for more in ((), (by_cluster,))
         )
         assert (there.returncode, there.stdout) == (0, here.stdout), there.stderr
     pages = [tmp_path / "here.html", tmp_path / "there.html"]
     for page, more in zip(pages, ((), (by_cluster,)), strict=True):
-        words = (f"--report={DATA}", f"--output={page}", *more)
+        words = (*reports, f"--output={page}", *more)
         assert invoke("html", *words, directory=tmp_path).returncode == 0
     assert pages[0].read_bytes() == pages[1].read_bytes()
 

@@ -143,7 +143,7 @@ def test_a_waiting_job_leaves_nothing_once_it_is_fetched(invoked: Invoked) -> No
     handle = invoked.detached(*ON, "--sbatch-args", "--begin=now+1hour", "--", "true")
     assert invoked.run("logs", "--job", handle).returncode == 0
     assert invoked.run("stop", "--job", handle).returncode == 0
-    assert "was stopped" in error_line(invoked.run("fetch", "--job", handle))
+    assert "stopped by you" in error_line(invoked.run("fetch", "--job", handle))
     assert not list(Path(invoked.environ["SLURM_DIR"]).glob(".gpu-profile-slurm-*/*"))
     assert "cancelled" in invoked.run("status", "--job", handle).stdout
 
