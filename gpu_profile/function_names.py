@@ -147,6 +147,6 @@ def _by_place(texts: Sequence[str], width: int) -> dict[str, str]:
     same = next((place for place, column in letters if len(set(column)) > 1), len(min(texts)))
     head = split_name(texts[0])[0] or texts[0]
     keep = min(len(head), width // 2)
-    rest = width - keep - 1
-    starts = {text: max(0, min(same - rest // 4, len(text) - rest)) for text in texts}
-    return {text: f"{head[:keep]}…{text[start : start + rest]}" for text, start in starts.items()}
+    tail = width - keep - 1
+    starts = {text: max(0, min(same - tail // 4, len(text) - tail)) for text in texts}
+    return {text: f"{head[:keep]}…{text[start : start + tail]}" for text, start in starts.items()}

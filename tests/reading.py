@@ -11,7 +11,7 @@ from gpu_profile.analysis.multi_report.parallel import (
     merge_answers,
 )
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
-from gpu_profile.analysis.multi_report.work import ReportSource, Tell
+from gpu_profile.analysis.multi_report.work import Notify, ReportSource
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis
 
@@ -31,7 +31,7 @@ def analyse_reports(
     *,
     scheduler: str = "",
     workers: int = 0,
-    tell: Tell = lambda line: None,
+    tell: Notify = lambda line: None,
 ) -> Analysed:
     """The tables of all reports, by collect_partials() and merge_answers()."""
     answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)

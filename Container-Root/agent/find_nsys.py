@@ -64,8 +64,8 @@ def list_patterns(windows: bool, environ: Mapping[str, str]) -> list[tuple[str, 
         root = environ.get("ProgramFiles") or r"C:\Program Files"
         places = [(origin, root + tail) for origin, tail in _WINDOWS]
         return [*places, ("cuda", toolkit + r"\bin\nsys.exe")] if toolkit else places
-    named = [("cuda", toolkit + "/nsight-systems*/target-linux-*/nsys")] if toolkit else []
-    return [_POSIX[0], *named, *_POSIX[1:]]
+    patterns = [("cuda", toolkit + "/nsight-systems*/target-linux-*/nsys")] if toolkit else []
+    return [_POSIX[0], *patterns, *_POSIX[1:]]
 
 
 def _candidates() -> Iterator[tuple[str, str]]:

@@ -48,8 +48,8 @@ def count_gpus(visible: str | None, listed: list[str]) -> int:
     installed = sum(line.startswith("GPU ") for line in listed)
     if visible is None:
         return installed
-    named = [word for word in visible.split(",") if word.strip() not in ("", "-1")]
-    return min(installed, len(named))
+    devices = [word for word in visible.split(",") if word.strip() not in ("", "-1")]
+    return min(installed, len(devices))
 
 
 def _read(path: Path) -> str:

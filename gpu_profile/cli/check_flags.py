@@ -11,11 +11,11 @@ def check_flags(options: VerbOptions) -> None:
         value = options.value_of(option)
         if value == option.default:
             continue
-        for each in value if isinstance(value, tuple) else [value]:
-            if option.choices and each not in option.choices:
+        for entry in value if isinstance(value, tuple) else [value]:
+            if option.choices and entry not in option.choices:
                 choices_text = f"There are {', '.join(option.choices)}"
-                hint = f"{did_you_mean(str(each), option.choices)} {choices_text}"
-                raise SettingsError(f"--{option.name} {each!r} is not known", hint.strip())
-            if hint := fault(option.kind, str(each)):
-                shown = f"{each:g}" if isinstance(each, float) else repr(each)
+                hint = f"{did_you_mean(str(entry), option.choices)} {choices_text}"
+                raise SettingsError(f"--{option.name} {entry!r} is not known", hint.strip())
+            if hint := fault(option.kind, str(entry)):
+                shown = f"{entry:g}" if isinstance(entry, float) else repr(entry)
                 raise SettingsError(f"--{option.name} {shown} is not understood", hint)

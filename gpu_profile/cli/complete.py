@@ -64,9 +64,9 @@ def list_candidates(
     bash_cut = "=" in words[-2:] and len(joined) < len(words)
     cut = typed.rpartition("=")[0] + "=" if bash_cut else ""
     return [
-        Candidate(each.word.removeprefix(cut), each.doc)
-        for each in _list_all(typed, place, verbs, list_run_ids)
-        if each.word.startswith(typed)
+        Candidate(candidate.word.removeprefix(cut), candidate.doc)
+        for candidate in _list_all(typed, place, verbs, list_run_ids)
+        if candidate.word.startswith(typed)
     ]
 
 
@@ -124,11 +124,11 @@ def _list_all(
     elif typed.startswith("-") and has_value:
         for option in place.options:
             if flag == f"--{option.name}" and _wants_value(option):
-                for each in _list_values(option, value, list_run_ids):
-                    yield Candidate(f"{flag}={each.word}", each.doc)
+                for candidate in _list_values(option, value, list_run_ids):
+                    yield Candidate(f"{flag}={candidate.word}", candidate.doc)
     elif typed.startswith("-"):
-        named = [option for option in place.options if not option.positional]
-        yield from (Candidate(f"--{option.name}", option.doc) for option in named)
+        flags = [option for option in place.options if not option.positional]
+        yield from (Candidate(f"--{option.name}", option.doc) for option in flags)
     elif place.takes_verbs:
         yield from (Candidate(verb.name, verb.doc) for verb in verbs)
 

@@ -226,8 +226,8 @@ def _answer_shell(shell: str | None) -> NoReturn:
     else:
         verbs = [verb for verb in VERBS if verb.name not in CLONE_ONLY]
         run_ids = functools.partial(complete.list_run_ids, os.environ)
-        for each in complete.list_candidates(_words()[1:], verbs, run_ids):
-            print(f"{each.word}\t{each.doc}" if each.doc else each.word)
+        for candidate in complete.list_candidates(_words()[1:], verbs, run_ids):
+            print(f"{candidate.word}\t{candidate.doc}" if candidate.doc else candidate.word)
     raise Exit
 
 

@@ -45,18 +45,18 @@ def make_usage_error(message: str, verb: str, flags: Iterable[str]) -> SettingsE
 
     `flags` are those of `verb`, or of Invoke itself if `verb` is empty.
     """
-    named = f"`invoke {verb} --help`" if verb else "`invoke --help`"
+    command = f"`invoke {verb} --help`" if verb else "`invoke --help`"
     if missing := _NO_VALUE.match(message):
-        return SettingsError(f"--{missing[1]} wants a value", f"{named} says which")
+        return SettingsError(f"--{missing[1]} wants a value", f"{command} says which")
     unknown = _UNKNOWN.fullmatch(message)
     if not unknown:
-        return SettingsError(message.rstrip("!"), f"{named} has its flags")
+        return SettingsError(message.rstrip("!"), f"{command} has its flags")
     word = unknown[1]
     if not word.startswith("-"):
         return unknown_verb(word, verb)
     return SettingsError(
         f"{verb or program_name()} has no {word}",
-        f"{_guess_flag(word, flags)} {named} has its flags",
+        f"{_guess_flag(word, flags)} {command} has its flags",
     )
 
 

@@ -69,10 +69,10 @@ class VerbOptions:
     @classmethod
     def list_options(cls) -> tuple[Option, ...]:
         """Return the flags: one for each field that make_flag made."""
-        flags: list[Any] = [each for each in fields(cls) if each.metadata]
+        flags: list[Any] = [field for field in fields(cls) if field.metadata]
         return tuple(
-            Option(each.name.rstrip("_").replace("_", "-"), each.default, **each.metadata)
-            for each in flags
+            Option(field.name.rstrip("_").replace("_", "-"), field.default, **field.metadata)
+            for field in flags
         )
 
     @classmethod

@@ -57,37 +57,37 @@ def with_sudo(commands: Iterable[Command]) -> tuple[Command, ...]:
     """Return the commands for a user who is not root: `sudo env NAME=value … program …`."""
     return tuple(
         dataclasses.replace(
-            each,
-            argv=("sudo", *_assignments(each), *each.argv),
+            command,
+            argv=("sudo", *_assignments(command), *command.argv),
             env={},
         )
-        for each in commands
+        for command in commands
     )
 
 
-def _assignments(each: Command) -> tuple[str, ...]:
-    words = (f"{name}={value}" for name, value in sorted(each.env.items()))
-    return ("env", *words) if each.env else ()
+def _assignments(command: Command) -> tuple[str, ...]:
+    words = (f"{name}={value}" for name, value in sorted(command.env.items()))
+    return ("env", *words) if command.env else ()
 
 
 def one_line(commands: Iterable[Command]) -> str:
     """Return the commands as one shell line, for an administrator to paste."""
-    return " && ".join(_shell_words(each) for each in commands)
+    return " && ".join(_shell_words(command) for command in commands)
 
 
-def _shell_words(each: Command) -> str:
-    if not each.stdin:
-        return str(each)
-    text = each.stdin.replace("\\", "\\\\").replace("%", "%%").replace("\n", "\\n")
-    return f"printf {shlex.quote(text)} | {dataclasses.replace(each, stdin='')}"
+def _shell_words(command: Command) -> str:
+    if not command.stdin:
+        return str(command)
+    text = command.stdin.replace("\\", "\\\\").replace("%", "%%").replace("\n", "\\n")
+    return f"printf {shlex.quote(text)} | {dataclasses.replace(command, stdin='')}"
 
 
 def run_fix(commands: tuple[Command, ...]) -> Steps[None]:
     """Run what plan_fix planned. Raises ToolError at the first command that fails."""
-    for each in commands:
-        result = yield each
+    for command in commands:
+        result = yield command
         if result.returncode:
-            raise ToolError(f"`{each}` failed: {result.said}", "Run it as root to see more")
+            raise ToolError(f"`{command}` failed: {result.said}", "Run it as root to see more")
 
 
 def plan_install(machine: Distribution) -> tuple[Command, ...]:

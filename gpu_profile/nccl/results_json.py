@@ -45,8 +45,8 @@ def _from_document(document: Mapping[str, Any]) -> Measurement:
 
 def _devices_of(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a GPU name for each rank; the file lists only the first GPU of each process."""
-    each = int(config.get("nthreads", 1)) * int(config.get("ngpus", 1))
-    return tuple(str(d["device_info"]) for d in config["devices"] for _ in range(each))
+    threads = int(config.get("nthreads", 1)) * int(config.get("ngpus", 1))
+    return tuple(str(d["device_info"]) for d in config["devices"] for _ in range(threads))
 
 
 def _row_of(result: Mapping[str, Any]) -> Row:

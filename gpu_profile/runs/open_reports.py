@@ -8,7 +8,7 @@ from gpu_profile.analysis.multi_report.omissions import readable, tell_notes_onc
 from gpu_profile.analysis.multi_report.one_run import find_contradiction
 from gpu_profile.analysis.multi_report.parallel import collect_partials
 from gpu_profile.analysis.multi_report.survey import SURVEY, SURVEY_ALONE, ReportSet, run_of
-from gpu_profile.analysis.multi_report.work import Partials, ReportSource, Tell
+from gpu_profile.analysis.multi_report.work import Notify, Partials, ReportSource
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.errors import ReportError
 
@@ -27,7 +27,7 @@ class Reading:
 
     sources: tuple[ReportSource, ...]
     run: ReportSet
-    tell: Tell
+    tell: Notify
     scheduler: str = ""
     count: int = 1
     complete: bool = False
@@ -60,7 +60,7 @@ class Reading:
 def open_reports(
     sources: Sequence[ReportSource],
     *,
-    tell: Tell,
+    tell: Notify,
     by: str = "",
     window: int = 0,
     scheduler: str = "",

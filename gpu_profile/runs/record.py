@@ -218,12 +218,12 @@ def _find(report_dir: Path, name: str) -> Path:
         if not runs:
             raise SettingsError(f"{report_dir} holds no runs", "`invoke profile` makes one")
         return runs[-1]
-    named = _match_name(name)
+    pattern = _match_name(name)
     for path in reversed(runs):
-        if named.fullmatch(path.name) or ("://" in name and _handle(path) == name):
+        if pattern.fullmatch(path.name) or ("://" in name and _handle(path) == name):
             return path
     for path in foreign_runs(report_dir):
-        if named.fullmatch(path.name):
+        if pattern.fullmatch(path.name):
             what = f"{path} is {owner.describe_foreign(path, path / RUN_FILE)}, not yours"
             raise SettingsError(what, f"`stats --run {path}` only reads it")
     raise SettingsError(f"no run {name!r} in {report_dir}", "`invoke reports` lists the runs")

@@ -28,7 +28,7 @@ def check_report(report: Any) -> None:  # noqa: ANN401 - a ReportSummary of runs
 def _is_of(value: object, kind: Any) -> bool:  # noqa: ANN401 - an annotation
     origin, words = typing.get_origin(kind), typing.get_args(kind)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_is_of(each, words[0]) for each in value)
+        return isinstance(value, tuple) and all(_is_of(item, words[0]) for item in value)
     if origin is Mapping:
         return isinstance(value, Mapping) and all(_is_of(v, words[1]) for v in value.values())
     if origin is typing.Literal:

@@ -71,7 +71,9 @@ def find_export(path: Path) -> Path | None:
     """Return the complete export beside a .nsys-rep, or None."""
     beside = (path.with_name(_strip_suffix(path) + ending) for ending in READABLE)
     is_whole = (
-        each for each in beside if each.exists() and not _is_cut(each, {_strip_suffix(path): path})
+        export
+        for export in beside
+        if export.exists() and not _is_cut(export, {_strip_suffix(path): path})
     )
     return next(is_whole, None) if path.suffix == ".nsys-rep" else None
 

@@ -42,9 +42,14 @@ def _with_later(first: tuple[Activity, ...], scope: Scope) -> tuple[Activity, ..
     later: dict[tuple[int, int], list[tuple[Activity, int]]] = {}
     for window in scope.later:
         with open_report(window.place) as database:
-            for one in load_activities(database, Scope(window.ranks)):
-                later.setdefault((one.rank, one.device), []).append((one, window.shift_ns))
-    joined = [join_activities(one, later.get((one.rank, one.device), ())) for one in first]
+            for activity in load_activities(database, Scope(window.ranks)):
+                later.setdefault((activity.rank, activity.device), []).append(
+                    (activity, window.shift_ns)
+                )
+    joined = [
+        join_activities(activity, later.get((activity.rank, activity.device), ()))
+        for activity in first
+    ]
     return in_order(joined) if later else first
 
 

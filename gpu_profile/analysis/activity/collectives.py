@@ -110,12 +110,12 @@ def _join_alike(groups: list[_Group], clock_error_ns: int) -> list[_Group]:
     if all(len(group.lanes) > 1 for group in groups):
         return groups
     joined_groups: list[_Group] = []
-    for group in sorted(groups, key=lambda one: -len(one.lanes)):
-        alone = len(group.lanes) == 1
+    for group in sorted(groups, key=lambda members: -len(members.lanes)):
+        is_single = len(group.lanes) == 1
         home = next(
             (other for other in joined_groups if _alike(other, group, clock_error_ns)), None
         )
-        if alone and home:
+        if is_single and home:
             home.lanes += group.lanes
         else:
             joined_groups.append(group)
@@ -127,7 +127,7 @@ def _alike(group: _Group, other: _Group, clock_error_ns: int) -> bool:
     (END_SLACK_NS) of each other.
     """
     (first, shift), (lane, _) = group.lanes[0], other.lanes[0]
-    owners = {each.owner for each, _ in group.lanes}
+    owners = {member.owner for member, _ in group.lanes}
     if shift or lane.owner in owners or not np.array_equal(first.name, lane.name):
         return False
     late = np.maximum(first.start, lane.start) - clock_error_ns
@@ -139,11 +139,11 @@ def _alike(group: _Group, other: _Group, clock_error_ns: int) -> bool:
 def _find_shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
     """The shift under which both lanes belong to one communicator, or None."""
     guess = guess_shift(first, lane)
-    for shift, one, other in shifts(len(first.rows), len(lane.rows), guess):
-        late = np.maximum(first.start[one], lane.start[other]) - clock_error_ns
-        meet = late <= np.minimum(first.end[one], lane.end[other])
-        alike = meet & (first.name[one] == lane.name[other])
-        spread = np.median(np.abs(first.end[one] - lane.end[other]))
+    for shift, rows, other in shifts(len(first.rows), len(lane.rows), guess):
+        late = np.maximum(first.start[rows], lane.start[other]) - clock_error_ns
+        meet = late <= np.minimum(first.end[rows], lane.end[other])
+        alike = meet & (first.name[rows] == lane.name[other])
+        spread = np.median(np.abs(first.end[rows] - lane.end[other]))
         if (
             alike.mean() >= MATCH_SHARE
             and spread <= _compute_tolerance(first, lane) + clock_error_ns

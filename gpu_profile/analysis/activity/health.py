@@ -67,13 +67,13 @@ class Health:
 
     def list_losses(self) -> tuple[str, ...]:
         """What was lost beyond a window's edges: counts, and the table that lacks it."""
-        every = self.launches + self.behind
+        total = self.launches + self.behind
         losses = []
         if self.unseen > LOST_SHARE * self.launches:
             launches = f"the kernels of {self.unseen} of {self.launches} launches"
             losses.append(f"{KERNEL} lacks {launches}")
-        if self.behind > max(LOST_SHARE * every, MOST_QUEUED):
-            losses.append(f"{KERNEL} ends before {self.behind} of {every} launches")
+        if self.behind > max(LOST_SHARE * total, MOST_QUEUED):
+            losses.append(f"{KERNEL} ends before {self.behind} of {total} launches")
         if self.untimed > LOST_SHARE * self.kernels:
             losses.append(f"{KERNEL} has no duration of {self.untimed} of {self.kernels} kernels")
         if self.orphans > LOST_SHARE * self.operations:
@@ -165,14 +165,14 @@ class Extent:
     """How much one rank recorded: its steps, and the ns from its first operation to its last, less
     the start-up.
 
-    `kernels` are those of a step. `whole`: the recording began with the program.
+    `kernels` are those of a step. `has_start_up`: the recording began with the program.
     """
 
     rank: int
     steps: int
     span: int
     kernels: float
-    whole: bool
+    has_start_up: bool
 
 
 def find_short(extents: Sequence[Extent]) -> tuple[Extent, ...]:
@@ -205,7 +205,7 @@ def allowed_edge(steps: int) -> float:
 
 def _edge(extents: Sequence[Extent], most: int) -> float:
     """How many steps fewer than `most` a rank may have recorded."""
-    if all(extent.whole for extent in extents):
+    if all(extent.has_start_up for extent in extents):
         return allowed_edge(most)
     kernels = max(extent.kernels for extent in extents if extent.steps)
     # A window cuts off by the time of the host's calls. By as many steps as a full launch queue

@@ -93,15 +93,15 @@ def find_gaps(activity: Activity) -> Gaps:
     late = np.flatnonzero(cause == LAUNCH)
     blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op], calls)
     cut = gaps.start + blamed
-    held, rest = np.flatnonzero(blamed), np.flatnonzero(cut < gaps.end)
-    start = np.r_[gaps.start[held], cut[rest]]
+    held, left = np.flatnonzero(blamed), np.flatnonzero(cut < gaps.end)
+    start = np.r_[gaps.start[held], cut[left]]
     order = np.argsort(start, kind="stable")
     reason = np.where(calls.moves[blamer[held]], COPYING, SYNC)
     return Gaps(
         start[order],
-        np.r_[cut[held], gaps.end[rest]][order],
-        np.r_[reason, cause[rest]][order],
-        np.r_[next_op[held], next_op[rest]][order],
+        np.r_[cut[held], gaps.end[left]][order],
+        np.r_[reason, cause[left]][order],
+        np.r_[next_op[held], next_op[left]][order],
     )
 
 
@@ -187,8 +187,8 @@ def _first_of_chain(activity: Activity, start: IntArray, end: IntArray) -> IntAr
     """For each call, the index of the first call since the last launch."""
     launched = np.sort(activity.launched, kind="stable")  # they mostly rise
     before = np.searchsorted(launched, end[:-1], side="right")
-    alone = np.r_[True, np.searchsorted(launched, start[1:], side="right") > before]
-    return np.maximum.accumulate(np.where(alone[: len(start)], np.arange(len(start)), 0))
+    is_first = np.r_[True, np.searchsorted(launched, start[1:], side="right") > before]
+    return np.maximum.accumulate(np.where(is_first[: len(start)], np.arange(len(start)), 0))
 
 
 def _summed_from(first: IntArray, value: IntArray) -> IntArray:

@@ -26,18 +26,18 @@ def join_activities(first: Activity, later: Later) -> Activity:
     ops, calls, ranges = first.ops, first.calls, first.ranges
     overhead, comm, captures = first.overhead, first.comm, first.captures
     seams = [first.seams]
-    for one, shift in later:
-        codes = names.add(one.names)
-        seams.append(np.array([[_last_event(ops, calls), _first_event(one) + shift]]))
-        ops = _join_ops(ops, one.ops, len(calls.start), shift, codes)
-        calls = _join_calls(calls, one.calls, shift, codes)
-        ranges = join_ranges(ranges, one.ranges, shift)
+    for window, shift in later:
+        codes = names.add(window.names)
+        seams.append(np.array([[_last_event(ops, calls), _first_event(window) + shift]]))
+        ops = _join_ops(ops, window.ops, len(calls.start), shift, codes)
+        calls = _join_calls(calls, window.calls, shift, codes)
+        ranges = join_ranges(ranges, window.ranges, shift)
         overhead = Intervals(
-            np.r_[overhead.start, one.overhead.start + shift],
-            np.r_[overhead.end, one.overhead.end + shift],
+            np.r_[overhead.start, window.overhead.start + shift],
+            np.r_[overhead.end, window.overhead.end + shift],
         )
-        comm = _join_comm(comm, one.comm)
-        captures = _join_captures(captures, one.captures, shift)
+        comm = _join_comm(comm, window.comm)
+        captures = _join_captures(captures, window.captures, shift)
     return replace(
         first,
         ops=ops,

@@ -60,10 +60,10 @@ def reduced_bytes(activity: Activity) -> IntArray:
     unknown = np.zeros(len(steps) + 1, np.int64)
     comm_ops = np.flatnonzero((ops.kind == COMMUNICATION) & (ops.call != NO_CALL))
     names = {activity.names[code] for code in list_distinct(ops.name[comm_ops])}
-    one = len(list_distinct(ops.stream[comm_ops])) == 1 and all(
+    is_single = len(list_distinct(ops.stream[comm_ops])) == 1 and all(
         comm_kind(name) == ALL_REDUCE for name in names
     )
-    if not len(steps) or not one:
+    if not len(steps) or not is_single:
         return unknown
     launched, threads = activity.launched, list_distinct(activity.launcher[comm_ops])
     step = step_of(launched[comm_ops], steps.host_start, steps.host_end)

@@ -53,8 +53,8 @@ class Ranges:
 
     def pick(self, rows: IntArray) -> "Ranges":
         start, end, thread = self.start[rows], self.end[rows], self.thread[rows]
-        own = self.domain[rows], self.name[rows], self.names, self.payload[rows]
-        return Ranges(start, end, thread, *own)
+        columns = self.domain[rows], self.name[rows], self.names, self.payload[rows]
+        return Ranges(start, end, thread, *columns)
 
     def called(self, name: str) -> "Ranges":
         """The ranges with this name; a leading ":" (nsys' default domain) is ignored."""
@@ -70,11 +70,11 @@ class Ranges:
 
     @cached_property
     def _user_ranges(self) -> "Ranges":
-        own = self.of_domain(0)
+        ranges = self.of_domain(0)
         operators = np.array([bool(_OPERATOR.search(name)) for name in self.names], bool)
         if not operators.any():
-            return own
-        return own.pick(np.flatnonzero(~operators[own.name]))
+            return ranges
+        return ranges.pick(np.flatnonzero(~operators[ranges.name]))
 
     def of_domain(self, domain: int) -> "Ranges":
         """The ranges of one domain (an id of this process). Repeated calls return the same object,

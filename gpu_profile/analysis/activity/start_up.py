@@ -137,10 +137,10 @@ def _parts(activity: Activity, start: int, end: int, compiling: Intervals) -> di
     pieces.insert(2, ("communicators", _named_ranges(activity, COMMUNICATORS)))
     pieces.append((COMPILING, compiling))
     for name, piece in pieces:
-        own = piece.meet(window).minus(covered)
-        covered = _joined(covered, own)
-        if own.total:
-            time_by_part[name] = own.total
+        uncovered = piece.meet(window).minus(covered)
+        covered = _joined(covered, uncovered)
+        if uncovered.total:
+            time_by_part[name] = uncovered.total
     return time_by_part
 
 
@@ -154,6 +154,6 @@ def _named_ranges(activity: Activity, pattern: re.Pattern[str]) -> Intervals:
     return Intervals.union(ranges.start[rows], ranges.end[rows])
 
 
-def _joined(one: Intervals, other: Intervals) -> Intervals:
-    start: IntArray = np.r_[one.start, other.start]
-    return Intervals.union(start, np.r_[one.end, other.end])
+def _joined(first: Intervals, other: Intervals) -> Intervals:
+    start: IntArray = np.r_[first.start, other.start]
+    return Intervals.union(start, np.r_[first.end, other.end])

@@ -32,7 +32,7 @@ class RankStates:
     """The time of one rank by state, on the run's clock, in windows: the steady part first
     (steady_window), then each step.
 
-    `own` holds ns by window for the states that need no other rank, and for "busy",
+    `times` holds ns by window for the states that need no other rank, and for "busy",
     "communication" and "hidden" (communication under compute), which overlap them. `exposed` is
     communication that no compute hides. `reduced`: bytes that all-reduces moved, 0 where unknown.
     """
@@ -43,7 +43,7 @@ class RankStates:
     start: IntArray
     end: IntArray
     steps: Steps
-    own: Mapping[str, IntArray]
+    times: Mapping[str, IntArray]
     exposed: Intervals
     collectives: Collectives
     reduced: IntArray
@@ -78,9 +78,9 @@ def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
         "busy": ops.union(),
         "communication": communication,
     }
-    own = {name: pieces.within(start, end) for name, pieces in sets.items()}
-    own["memory"] = own["busy"] - kernels.within(start, end)  # copies beside no kernel
-    own["hidden"] = compute.overlap_within(communication, start, end)
+    times = {name: pieces.within(start, end) for name, pieces in sets.items()}
+    times["memory"] = times["busy"] - kernels.within(start, end)  # copies beside no kernel
+    times["hidden"] = compute.overlap_within(communication, start, end)
     return RankStates(
         rank=activity.rank,
         device=activity.device,
@@ -88,7 +88,7 @@ def _rank_states(activity: Activity, offset_ns: int) -> RankStates:
         start=start + offset_ns,
         end=end + offset_ns,
         steps=steps.moved(offset_ns),
-        own=own,
+        times=times,
         exposed=_move_intervals(ops.exposed, offset_ns),
         collectives=collectives_of(activity, offset_ns),
         reduced=reduced_bytes(activity),
@@ -136,15 +136,15 @@ def split_exposed(ranks: Sequence[RankStates], clock_error_ns: int = 0) -> tuple
             (matched, _measure_spent(part, matched))
             for part, matched in zip(ordered, arrivals, strict=True)
         ]
-    return tuple(RankSplit(part, *own) for part, own in zip(ordered, cache[key], strict=True))
+    return tuple(RankSplit(part, *values) for part, values in zip(ordered, cache[key], strict=True))
 
 
 def _is_same_arrivals(
     arrivals: Sequence[Arrivals], entries: Sequence[tuple[Arrivals, Spent]]
 ) -> bool:
     return all(
-        np.array_equal(getattr(one, field.name), getattr(other, field.name))
-        for one, (other, _) in zip(arrivals, entries, strict=True)
+        np.array_equal(getattr(arrived, field.name), getattr(other, field.name))
+        for arrived, (other, _) in zip(arrivals, entries, strict=True)
         for field in fields(Arrivals)
     )
 
@@ -159,12 +159,12 @@ def _measure_spent(part: RankStates, arrivals: Arrivals) -> Spent:
 
     Where two communicators overlap and one moves data, the time counts as transfer.
     """
-    own, matched = part.collectives, arrivals.matched
-    start, end = own.start[matched], own.end[matched]
+    collectives, matched = part.collectives, arrivals.matched
+    start, end = collectives.start[matched], collectives.end[matched]
     last = np.clip(arrivals.last[matched], start, end)
     moves = Intervals.union(last, end)
     waits = Intervals.union(start, last)
-    spent = {name: values for name, values in part.own.items() if name in STATES}
+    spent = {name: values for name, values in part.times.items() if name in STATES}
     spent["wait"] = part.exposed.overlap_within(waits.minus(moves), part.start, part.end)
     spent["transfer"] = part.exposed.overlap_within(moves, part.start, part.end)
     exposed = part.exposed.within(part.start, part.end)

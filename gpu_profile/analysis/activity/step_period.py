@@ -78,10 +78,12 @@ def _body_starts(
     waits = calls.named(activity.names, SYNC_NAME)
     begins = asked.copy()
     for thread in list_distinct(threads):
-        mine, own = np.flatnonzero(threads == thread), np.flatnonzero(calls.thread == thread)
-        lows, highs = (np.searchsorted(calls.start[own], time[mine]) for time in (since, asked))
+        mine, of_thread = np.flatnonzero(threads == thread), np.flatnonzero(calls.thread == thread)
+        lows, highs = (
+            np.searchsorted(calls.start[of_thread], time[mine]) for time in (since, asked)
+        )
         for step, low, high in zip(mine.tolist(), lows.tolist(), highs.tolist(), strict=True):
-            between = own[low:high]
+            between = of_thread[low:high]
             waited = np.flatnonzero(waits[between])
             between = between[waited[-1] :] if len(waited) else between
             opens = calls.end[between] if len(waited) else np.r_[since[step], calls.end[between]]

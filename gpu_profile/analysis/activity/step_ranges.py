@@ -83,7 +83,7 @@ def find_phases(ranges: Ranges) -> Phases:
     """The phases of the marked steps; empty without marks."""
     threads = list_distinct(ranges.called(MARKED_STEP).thread)
     codes = {
-        code: one[1][0] for code, name in enumerate(ranges.names) if (one := _PHASE.match(name))
+        code: match[1][0] for code, name in enumerate(ranges.names) if (match := _PHASE.match(name))
     }
     rows = np.flatnonzero(is_among(ranges.name, list(codes)) & is_among(ranges.thread, threads))
     reach = np.r_[-1, np.maximum.accumulate(ranges.end[rows])][: len(rows)]

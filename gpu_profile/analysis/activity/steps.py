@@ -66,9 +66,9 @@ NO_STEPS = Steps("", _NONE, _NONE, _NONE, _NONE, confidence=0.0)
 @once_each
 def find_steps(activity: Activity) -> Steps:
     """The steps of one rank, in time order."""
-    named = _find_named(activity)
-    if len(named) and not _are_silent(activity, named):
-        return named
+    marked = _find_named(activity)
+    if len(marked) and not _are_silent(activity, marked):
+        return marked
     if activity.leader is not None:
         led = find_steps(activity.leader)
         begin = find_middle_of_pauses(activity.leader, led.host_start)
@@ -78,9 +78,9 @@ def find_steps(activity: Activity) -> Steps:
     series = repeated_steps(activity)
     if isinstance(series, str):
         why_none = series + tell_unfinished(activity.ranges)
-        return named if len(named) else replace(NO_STEPS, why_none=why_none)
-    if len(named) and not _follow(named, series.start):
-        return named
+        return marked if len(marked) else replace(NO_STEPS, why_none=why_none)
+    if len(marked) and not _follow(marked, series.start):
+        return marked
     steps = _leave_out(activity, series.source, series.start, series.end, series.pauses)
     return replace(steps, confidence=series.confidence)
 
@@ -90,12 +90,12 @@ def _find_named(activity: Activity) -> Steps:
 
     Empty where the ranges hold no GPU work, such as those of a compiler.
     """
-    named = named_steps(activity.ranges)
-    if named is None:
+    by_range = named_steps(activity.ranges)
+    if by_range is None:
         return NO_STEPS
-    source, marked, end = named
+    source, marked, end = by_range
     if source != f"range {MARKED_STEP}":
-        return _on_gpu(activity, *named)
+        return _on_gpu(activity, *by_range)
     rows, trained, begin = find_evaluations(activity.ranges, marked)
     start = marked.copy()
     start[rows] = begin
@@ -108,8 +108,8 @@ def _leave_out(
     activity: Activity, source: str, start: IntArray, end: IntArray, pauses: IntArray
 ) -> Steps:
     """The steps that begin at `start`, without the evaluations that begin at `pauses`."""
-    every = np.sort(np.r_[start, pauses])
-    steps = _on_gpu(activity, source, every, np.r_[every[1:], end[-1:]])
+    begins = np.sort(np.r_[start, pauses])
+    steps = _on_gpu(activity, source, begins, np.r_[begins[1:], end[-1:]])
     rows = np.flatnonzero(np.isin(steps.host_start, start))
     place = np.searchsorted(start, steps.host_start[rows])
     host_end = np.minimum(end[place], steps.host_end[rows])
@@ -133,15 +133,15 @@ def _are_silent(activity: Activity, steps: Steps) -> bool:
     return bool(2 * duration[launched > since].sum() >= total)
 
 
-def _follow(named: Steps, start: IntArray) -> bool:
+def _follow(marked: Steps, start: IntArray) -> bool:
     """Whether most of the steps that begin at `start` begin in the last named step or behind it."""
-    return bool(2 * np.sum(start > named.host_start[-1]) > len(start))
+    return bool(2 * np.sum(start > marked.host_start[-1]) > len(start))
 
 
 def host_steps(ranges: Ranges) -> Steps:
     """The steps of a process without GPU work; their times are those on the host."""
-    named = named_steps(ranges)
-    return Steps(*named, named[1], named[2]) if named else NO_STEPS
+    by_range = named_steps(ranges)
+    return Steps(*by_range, by_range[1], by_range[2]) if by_range else NO_STEPS
 
 
 def _on_gpu(activity: Activity, source: str, host_start: IntArray, host_end: IntArray) -> Steps:

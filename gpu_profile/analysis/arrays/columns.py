@@ -40,11 +40,11 @@ def _list_scattered(column: IntArray) -> list[int]:
     Mostly there are few: up to 8 are removed from the column one by one, before a sort of the
     rest.
     """
-    values, rest = list[int](), column
-    while len(rest) and len(values) < FEW:
-        values.append(int(rest[0]))
-        rest = rest[rest != rest[0]]
-    return sorted([*values, *np.unique(rest).tolist()])
+    values, left = list[int](), column
+    while len(left) and len(values) < FEW:
+        values.append(int(left[0]))
+        left = left[left != left[0]]
+    return sorted([*values, *np.unique(left).tolist()])
 
 
 def encode_column(column: IntArray) -> tuple[IntArray, IntArray]:

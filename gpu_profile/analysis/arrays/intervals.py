@@ -41,9 +41,9 @@ class Intervals:
         if not is_rising(start):
             return Intervals.union(start, end).total
         reach = end if is_rising(end) else np.maximum.accumulate(end)
-        own = reach - start
-        np.minimum(own[1:], reach[1:] - reach[:-1], out=own[1:])
-        return int(own.sum())
+        lengths = reach - start
+        np.minimum(lengths[1:], reach[1:] - reach[:-1], out=lengths[1:])
+        return int(lengths.sum())
 
     @property
     def total(self) -> int:

@@ -75,15 +75,15 @@ def find_single(values: IntArray, least: int = LEAST_NS) -> NDArray[np.bool_]:
     """
     single, usual = np.zeros(len(values), bool), float(np.median(values)) if len(values) else 0.0
     while True:
-        rest = np.where(single, usual, values).astype(np.int64)
-        late = _find_large_delays(rest, usual, least)
+        regular = np.where(single, usual, values).astype(np.int64)
+        late = _find_large_delays(regular, usual, least)
         delays = int(np.sum(late & ~np.r_[False, late[:-1]]))
         many = delays >= FEWEST_TIMES or np.sum(single | late) > MOST_SINGLE * len(values)
-        if not delays or many or find_rare(rest, least):
+        if not delays or many or find_rare(regular, least):
             return single
         # The search for a period takes most time: 0.2 s for 1000 uneven steps.
-        if period := find_period(rest, least):
-            late &= rest > period.late / LEAST_PART
+        if period := find_period(regular, least):
+            late &= regular > period.late / LEAST_PART
         if not late.any():
             return single
         single |= late

@@ -42,7 +42,7 @@ def measure_completeness(
         steps=len(steps),
         span=last - first,
         kernels=float(np.mean(counts)),
-        whole=find_start_up(activity) is not None,
+        has_start_up=find_start_up(activity) is not None,
     )
     launches, losses = _count_launches(activity, steps), health.list_losses()
     if silent := _describe_silent_steps(activity, extent):
@@ -55,10 +55,10 @@ def _describe_silent_steps(activity: Activity, extent: Extent) -> str:
 
     A host is ahead by the launch queue, and each edge of a window cuts a step.
     """
-    named = named_steps(activity.ranges)
-    if named is None or not extent.steps:
+    by_range = named_steps(activity.ranges)
+    if by_range is None or not extent.steps:
         return ""
-    begin = named[1]
+    begin = by_range[1]
     silent = int(np.count_nonzero(begin > activity.launched.max()))
     edge = max(allowed_edge(len(begin)), 2 + QUEUE_DEPTH / max(extent.kernels, 1))
     return f"{KERNEL} ends before {silent} of {len(begin)} steps" if silent > edge else ""

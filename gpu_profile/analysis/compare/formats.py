@@ -126,8 +126,8 @@ def _list_sides(comparison: Comparison) -> tuple[tuple[str, Spread], ...]:
 def _format_spread(name: str, spread: Spread) -> str:
     medians = f"median {spread.median / 1e6:.3f} ms"
     if len(spread.medians) > 1:
-        each = ", ".join(f"{median / 1e6:.3f}" for median in spread.medians)
-        medians = f"{len(spread.medians)} runs, medians {each} ms"
+        listed = ", ".join(f"{median / 1e6:.3f}" for median in spread.medians)
+        medians = f"{len(spread.medians)} runs, medians {listed} ms"
     return (
         f"{name:4}  {spread.count} samples, {medians}, "
         f"p95 {spread.p95 / 1e6:.3f} ms, CV {spread.cv_percent:.1f} %"

@@ -116,7 +116,7 @@ def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
     """The samples of all ranks in one report; of the host's ranges if there is no GPU work."""
     activities = activities_of(database, scope)
-    samples = [_with_warnings(rank_samples(each, metric), database) for each in activities]
+    samples = [_with_warnings(rank_samples(activity, metric), database) for activity in activities]
     if not samples:
         host = host_ranges_of(database, scope)
         samples = [_host_samples(rank, ranges, metric) for rank, ranges in host]

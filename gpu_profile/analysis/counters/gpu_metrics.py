@@ -90,4 +90,6 @@ def _split(columns: Mapping[str, IntArray], names: Mapping[int, str]) -> Iterato
 
 def metric_of(metrics: tuple[Metric, ...], gpu: int, pattern: re.Pattern[str]) -> Metric | None:
     """The metric of one GPU whose name matches the pattern, or None."""
-    return next((one for one in metrics if one.gpu == gpu and pattern.match(one.name)), None)
+    return next(
+        (metric for metric in metrics if metric.gpu == gpu and pattern.match(metric.name)), None
+    )

@@ -179,7 +179,7 @@ def contention_ms(view: RankView, free: RankView) -> float:
         if other and count:
             usual = count * other.total / other.count
             extra += max(0.0, time.total - time.alone_total - usual)
-    times = view.states.own
+    times = view.states.times
     compute_ns = max(int(times["compute"][0]), 1)
     share = view.mean(times["compute"]) / compute_ns
     return min(extra * share, CONTENTION_MOST * view.mean(times["hidden"])) / 1e6

@@ -91,7 +91,7 @@ class Finding:
             if (share.kind, share.cause) == (self.kind, self.cause)
             and set(self.ranks) <= set(other.ranks)
         ]
-        share = max(shares, key=lambda one: one.ms, default=None)
+        share = max(shares, key=lambda share: share.ms, default=None)
         if share is None or share.ms < LEAST_EXPLAINED * self.ms_per_step:
             return self
         remaining = self.ms_per_step - share.ms

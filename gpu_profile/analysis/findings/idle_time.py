@@ -97,8 +97,8 @@ def waits_for_data(view: RankView) -> bool:
     """Whether the host waited for data, by its NVTX range, its sampled stacks, or its waits."""
     work = view.common.idle.host_work.get(STALL)
     place, _ = view.common.idle.find_top_place(STALL)
-    named = not place.is_module and DATA_RANGE.search(place.name)
-    return bool(named) or bool(work and work.is_loading)
+    loads = not place.is_module and DATA_RANGE.search(place.name)
+    return bool(loads) or bool(work and work.is_loading)
 
 
 def _list_delays(view: RankView, cause: int) -> list[str]:

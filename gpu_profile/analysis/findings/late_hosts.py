@@ -111,7 +111,7 @@ def ends_with_input(view: RankView) -> bool:
 def _list_slow_hosts(others: tuple[RankView, ...]) -> tuple[str, ...]:
     """Evidence that the other ranks' hosts would be late, too, if no rank came late."""
     host = float(np.median([view.host_ms for view in others]))
-    work = float(np.median([view.mean(view.states.own["busy"]) / 1e6 for view in others]))
+    work = float(np.median([view.mean(view.states.times["busy"]) / 1e6 for view in others]))
     work -= float(np.median([view.ms("wait") for view in others]))
     if host - work < IDLE_SHARE * float(np.median([view.step_ms for view in others])):
         return ()

@@ -123,10 +123,10 @@ def _times(view: RankView) -> list[float]:
 def _host_step(hosts: Sequence[tuple[int, Steps]]) -> StepFacts | None:
     drop = warm_up([steps for _, steps in hosts])
     times = [(rank, steps, (steps.end - steps.start)[drop:] / 1e6) for rank, steps in hosts]
-    with_steps = [(rank, steps, each.tolist()) for rank, steps, each in times if len(each)]
+    with_steps = [(rank, steps, ms.tolist()) for rank, steps, ms in times if len(ms)]
     if not with_steps:
         return None
-    rank, steps, slowest = max(with_steps, key=lambda one: float(np.median(one[2])))
+    rank, steps, slowest = max(with_steps, key=lambda entry: float(np.median(entry[2])))
     facts = _step_facts(rank, steps, slowest)
     return replace(facts, source=f"{facts.source}, by the host's clock")
 
@@ -156,7 +156,7 @@ def _step_facts(rank: int, steps: Steps, times: Sequence[float]) -> StepFacts:
 
 def _start_up(views: Sequence[RankView]) -> StartUpFacts | None:
     ranks = [(view.rank, view.states.start_up) for view in views]
-    with_start_up = [(rank, one) for rank, one in ranks if one is not None]
+    with_start_up = [(rank, start_up) for rank, start_up in ranks if start_up is not None]
     if not with_start_up:
         return None
     rank, longest = max(with_start_up, key=lambda pair: pair[1].length)

@@ -31,8 +31,12 @@ def replay_costs(
     gains = _Gains(replay, shadow)
     kinds = [item.change.kinds for item in plan.items]
     costs = sorted((gains.add_cost(finding) for finding in findings), key=_sort_key)
-    costs.sort(key=lambda one: next((n for n, own in enumerate(kinds) if one.kind in own), MANY))
-    return [gains.name_same_loss(one, costs[:place]) for place, one in enumerate(costs)]
+    costs.sort(
+        key=lambda finding: next(
+            (n for n, kinds_of_item in enumerate(kinds) if finding.kind in kinds_of_item), MANY
+        )
+    )
+    return [gains.name_same_loss(finding, costs[:place]) for place, finding in enumerate(costs)]
 
 
 class _Gains:

@@ -14,7 +14,7 @@ def judge_undecided_kernels(views: Sequence[RankView]) -> Judgement:
     """Name each such kernel, because waiting for other ranks could be counted as compute."""
     shares: dict[str, dict[int, float]] = {}
     for view in views:
-        busy = max(1, int(view.states.own["busy"][0]))
+        busy = max(1, int(view.states.times["busy"][0]))
         for name, time in view.common.kernels.items():
             if time.total >= LEAST_SHARE * busy and looks_like_communication(name):
                 shares.setdefault(name, {})[view.rank] = time.total / busy

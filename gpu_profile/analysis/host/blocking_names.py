@@ -44,11 +44,11 @@ def name_blocking_calls(activity: Activity) -> tuple[IntArray, tuple[str, ...]]:
     """
     rows = blocking_calls(activity).call
     copies_by_call = _copies_made(activity)
-    own = copies_by_call[rows]
+    copied = copies_by_call[rows]
     behind = np.where(
-        own == NOTHING, copies_by_call[_copy_before(activity, rows, copies_by_call)], NOTHING
+        copied == NOTHING, copies_by_call[_copy_before(activity, rows, copies_by_call)], NOTHING
     )
-    codes, combinations = encode_rows(activity.calls.name[rows], own, behind)
+    codes, combinations = encode_rows(activity.calls.name[rows], copied, behind)
     names = [
         f"{API_VERSION.sub('', activity.names[name])}{_OF_ITSELF[itself]}{_BEHIND[before]}"
         for name, itself, before in combinations
@@ -75,11 +75,14 @@ def _copy_before(activity: Activity, rows: IntArray, copies_by_call: IntArray) -
     calls = activity.calls
     copy_calls, threads = np.full(len(rows), NO_CALL), calls.thread[rows]
     for thread in list_distinct(threads):
-        of_thread, own = np.flatnonzero(calls.thread == thread), np.flatnonzero(threads == thread)
-        place = np.searchsorted(of_thread, rows[own])
+        of_thread, chosen = (
+            np.flatnonzero(calls.thread == thread),
+            np.flatnonzero(threads == thread),
+        )
+        place = np.searchsorted(of_thread, rows[chosen])
         for back in range(BEHIND_CALLS, 0, -1):
             before = of_thread[np.maximum(place - back, 0)]
-            near = calls.start[rows[own]] - calls.end[before] <= BEHIND_NS
-            copy = near & (before != rows[own]) & (copies_by_call[before] != NOTHING)
-            copy_calls[own[copy]] = before[copy]
+            near = calls.start[rows[chosen]] - calls.end[before] <= BEHIND_NS
+            copy = near & (before != rows[chosen]) & (copies_by_call[before] != NOTHING)
+            copy_calls[chosen[copy]] = before[copy]
     return copy_calls

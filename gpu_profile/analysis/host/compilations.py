@@ -42,5 +42,5 @@ def find_compilations(stacks: HostStacks, threads: IntArray) -> Intervals:
 
 
 def _compiles(stack: Stack) -> bool:
-    imports = any(one.function == BODY and LIBRARY.search(one.file) for one in stack)
-    return not imports and any(COMPILER.search(one.file) for one in stack)
+    imports = any(frame.function == BODY and LIBRARY.search(frame.file) for frame in stack)
+    return not imports and any(COMPILER.search(frame.file) for frame in stack)

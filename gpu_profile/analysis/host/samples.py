@@ -30,7 +30,11 @@ class HostSamples:
 
 def samples_of(activities: Sequence[Activity], database: Database) -> list[HostSamples]:
     """The samples of each rank and kind ("Python", "CPU"), without empty ones."""
-    ranks = [host_samples(one, stacks) for one in activities for stacks in load_stacks(database)]
+    ranks = [
+        host_samples(activity, stacks)
+        for activity in activities
+        for stacks in load_stacks(database)
+    ]
     return [samples for samples in ranks if samples.stacks]
 
 
@@ -44,7 +48,9 @@ def host_samples(activity: Activity, stacks: HostStacks) -> HostSamples:
     late = is_among(gaps.cause, HOST_CAUSES)
     owner = activity.launcher[gaps.next_op]
     idle = samples_in(stacks, gaps.start[late], gaps.end[late], owner[late])
-    names = [tuple(f"{one.function} ({one.name_of_file})" for one in s) for s in stacks.stacks]
+    names = [
+        tuple(f"{frame.function} ({frame.name_of_file})" for frame in s) for s in stacks.stacks
+    ]
     counts = Counter(names[index] for index in stacks.stack[chosen].tolist())
     idle_counts = Counter(names[i] for i in stacks.stack[np.intersect1d(chosen, idle)].tolist())
     ordered = sorted(counts, key=lambda stack: (-counts[stack], stack))

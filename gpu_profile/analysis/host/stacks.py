@@ -122,8 +122,8 @@ def _python_stacks(database: Database) -> HostStacks | None:
         for start, thread, payload in rows
         if payload and frames[payload]
     ]
-    named = _named(database, {frames for *_, frames in stacks})
-    return _indexed("Python", [(time, thread, named[raw]) for time, thread, raw in stacks])
+    by_frames = _named(database, {frames for *_, frames in stacks})
+    return _indexed("Python", [(time, thread, by_frames[raw]) for time, thread, raw in stacks])
 
 
 RawStack = tuple[tuple[int, int, int], ...]
@@ -160,7 +160,7 @@ def _printable(text: str) -> str:
     """The text without control characters, which would act on a terminal; the job controls the
     text.
     """
-    return "".join(one if one.isprintable() else "?" for one in text[:_MOST_LETTERS])
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MOST_LETTERS])
 
 
 def _cpu_stacks(database: Database) -> HostStacks | None:
@@ -178,13 +178,13 @@ def _cpu_stacks(database: Database) -> HostStacks | None:
     chains = {name: values[has_sample] for name, values in chains.items()}
     stacks = _raw_chains(chains)
     frames = _cpu_frames(database, chains)
-    named = {raw: _cpu_stack(raw, frames) for raw in set(stacks.values())}
+    by_frames = {raw: _cpu_stack(raw, frames) for raw in set(stacks.values())}
     samples = [
-        (start, thread, named[stacks[number]])
+        (start, thread, by_frames[stacks[number]])
         for number, start, thread in zip(
             rows["id"].tolist(), rows["start"].tolist(), rows["globalTid"].tolist(), strict=True
         )
-        if number in stacks and named[stacks[number]]
+        if number in stacks and by_frames[stacks[number]]
     ]
     return _indexed("CPU", samples)
 
@@ -237,6 +237,6 @@ def _indexed(kind: str, samples: Sequence[tuple[int, int, Stack]]) -> HostStacks
     ordered = sorted(samples, key=lambda sample: sample[:2])
     stacks = dict.fromkeys(stack for *_, stack in ordered)
     place = {stack: index for index, stack in enumerate(stacks)}
-    time, thread = (np.array([one[key] for one in ordered], np.int64) for key in (0, 1))
+    time, thread = (np.array([sample[key] for sample in ordered], np.int64) for key in (0, 1))
     index = np.array([place[stack] for *_, stack in ordered], np.int64)
     return HostStacks(kind, time, thread, index, tuple(stacks))

@@ -153,10 +153,10 @@ def _work(start: IntArray, end: IntArray, owner: IntArray, record: HostRecord) -
     chosen = [stacks.stacks[index] for index in stacks.stack[inside].tolist()]
     waits: Counter[str] = Counter()
     for thread, by_kind in sorted(record.waits.by_thread.items()):
-        own = np.flatnonzero(owner == thread)
-        if not len(own):
+        rows = np.flatnonzero(owner == thread)
+        if not len(rows):
             continue
-        lanes = Intervals(start[own], end[own])
+        lanes = Intervals(start[rows], end[rows])
         for what, pieces in by_kind.items():
             waits[what] += lanes.meet(pieces).total
     return HostWork(
@@ -178,9 +178,11 @@ def top_functions(stacks: list[Stack]) -> list[tuple[str, int]]:
     counts: Counter[tuple[str, str]] = Counter()
     labels: dict[tuple[str, str], Counter[str]] = {}
     for stack in stacks:
-        own = next((frame for frame in reversed(stack) if frame.of_user), stack[-1])
-        label = str(own) if own == stack[-1] else f"{own}, in {stack[-1]}"
-        key = own.function, own.file
+        frame_of_user = next((frame for frame in reversed(stack) if frame.of_user), stack[-1])
+        label = (
+            str(frame_of_user) if frame_of_user == stack[-1] else f"{frame_of_user}, in {stack[-1]}"
+        )
+        key = frame_of_user.function, frame_of_user.file
         counts[key] += 1
         labels.setdefault(key, Counter())[label] += 1
     ordered = sorted(counts, key=lambda key: (-counts[key], key))

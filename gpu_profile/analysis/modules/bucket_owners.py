@@ -43,13 +43,13 @@ class _Pass:
         """The name of the module that owns what is reduced at a launch inside `mark`, or ""."""
         if self.last is not None:
             return self.last
-        own = list(self.pending)
+        modules = list(self.pending)
         if mark.phase == BACKWARD:
-            own = [module for module in own if is_inside(module, mark.module.name)]
-        for module in own:
+            modules = [module for module in modules if is_inside(module, mark.module.name)]
+        for module in modules:
             del self.pending[module]
         of_bucket = mark.phase == ACCUMULATE
-        self.last = _find_holder(own) if of_bucket else mark.module.name if own else ""
+        self.last = _find_holder(modules) if of_bucket else mark.module.name if modules else ""
         return self.last
 
 

@@ -69,14 +69,14 @@ class RankFlops:
         known.
         """
         flops_by_format: Counter[str] = Counter()
-        for one in self.sums:
-            flops_by_format[one.format] += one.flops if one.format else 0
+        for flop_sum in self.sums:
+            flops_by_format[flop_sum.format] += flop_sum.flops if flop_sum.format else 0
         return max(flops_by_format, key=lambda name: (flops_by_format[name], name), default="")
 
-    def ideal_ns(self, one: FlopSum) -> float | None:
+    def ideal_ns(self, flop_sum: FlopSum) -> float | None:
         """The time that the GPU needs for these FLOPs at its peak; None for an unknown GPU."""
-        peak = find_peaks(self.gpu).get(one.format or self.usual_format)
-        return one.flops / peak / 1e3 if peak else None
+        peak = find_peaks(self.gpu).get(flop_sum.format or self.usual_format)
+        return flop_sum.flops / peak / 1e3 if peak else None
 
 
 def measure_flops(activity: Activity) -> RankFlops | None:

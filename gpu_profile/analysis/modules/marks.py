@@ -76,14 +76,14 @@ def parse_mark(text: str) -> Mark:
     "forward h.3.attn|Attention|model.py:123" is the module h.3.attn, "optimizer AdamW group 1" the
     optimizer. A name with other words is a Mark without a phase.
     """
-    phase, _, rest = text.partition(" ")
+    phase, _, label = text.partition(" ")
     if phase not in PHASES:
         return Mark("")
     if phase == OPTIMIZER:
-        return Mark(phase, Module(f"({text})", rest.split(" ")[0]))
-    if not rest or phase not in OF_MODULES:
+        return Mark(phase, Module(f"({text})", label.split(" ")[0]))
+    if not label or phase not in OF_MODULES:
         return Mark(phase)
-    name, kind, place = (*rest.split("|"), "", "")[:3]
+    name, kind, place = (*label.split("|"), "", "")[:3]
     return Mark(phase, Module(name or kind, kind, place))
 
 
@@ -96,12 +96,12 @@ def load_marks(ranges: Ranges) -> Marks | None:
     if not len(rows):
         return None
     domains = list_distinct(ranges.domain[rows])
-    own = ranges.of_domain(domains[0]) if len(domains) == 1 else ranges.pick(np.asarray(rows))
+    marked = ranges.of_domain(domains[0]) if len(domains) == 1 else ranges.pick(np.asarray(rows))
     texts = (
         name.removeprefix(prefix) if code in set(ours) else ""
         for code, name in enumerate(ranges.names)
     )
-    return Marks(own, tuple(parse_mark(text) for text in texts))
+    return Marks(marked, tuple(parse_mark(text) for text in texts))
 
 
 @once_each

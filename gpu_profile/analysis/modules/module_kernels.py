@@ -49,11 +49,11 @@ def list_module_kernels(activity: Activity) -> list[ModuleKernel]:
         nameless = around.get(owner.module, ())
         columns = owner.module, owner.work, activity.names[name], time, count, nameless
         kernels.append(ModuleKernel(*columns))
-    idle = {mark.module for mark in marks.by_name} - {one.module for one in kernels}
-    named = sorted(module for module in idle if module.name and module.is_real)
+    idle = {mark.module for mark in marks.by_name} - {kernel.module for kernel in kernels}
+    modules = sorted(module for module in idle if module.name and module.is_real)
     return [
         *kernels,
-        *(ModuleKernel(module, FORWARD, "", 0, 0, around.get(module, ())) for module in named),
+        *(ModuleKernel(module, FORWARD, "", 0, 0, around.get(module, ())) for module in modules),
     ]
 
 

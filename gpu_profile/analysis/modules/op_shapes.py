@@ -31,7 +31,7 @@ def parse_op(text: str) -> OpShapes | None:
         sizes = json.loads(match[2])
     except (ValueError, RecursionError):
         return None
-    return OpShapes(match[1], tuple(_read_shape(one) for one in sizes))
+    return OpShapes(match[1], tuple(_read_shape(shape) for shape in sizes))
 
 
 def _read_shape(value: object) -> Shape:

@@ -128,14 +128,14 @@ def _name_of_ranges(marks: Marks, thread: IntArray, time: IntArray) -> IntArray:
     A thread without an open mark of its own is in the phase of the main thread: autograd's threads
     between two modules are in `backward`.
     """
-    own = _open_on_thread(marks.ranges, thread, time)
+    names = _open_on_thread(marks.ranges, thread, time)
     phases = phases_of(marks)
     if not len(phases.start):
-        return own
-    free = np.flatnonzero(own == NO_RANGE)
+        return names
+    free = np.flatnonzero(names == NO_RANGE)
     main = np.full(len(free), phases.thread[0])
-    own[free] = _open_on_thread(phases, main, time[free])
-    return own
+    names[free] = _open_on_thread(phases, main, time[free])
+    return names
 
 
 def _open_on_thread(ranges: Ranges, thread: IntArray, time: IntArray) -> IntArray:

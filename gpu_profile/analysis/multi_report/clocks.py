@@ -68,12 +68,12 @@ def align_clocks(clocks: Sequence[Clock]) -> Alignment:
     """The offsets to the clock of the report that started first."""
     if len(clocks) < 2:
         return Alignment((0,) * len(clocks), "one report", None)
-    first = min(clocks, key=lambda one: one.utc)
-    offsets = np.array([one.utc - first.utc for one in clocks], np.int64)
-    hosts = sorted({one.host for one in clocks})
+    first = min(clocks, key=lambda clock: clock.utc)
+    offsets = np.array([clock.utc - first.utc for clock in clocks], np.int64)
+    hosts = sorted({clock.host for clock in clocks})
     differences = [
-        _list_differences(first, one, int(offset))
-        for one, offset in zip(clocks, offsets, strict=True)
+        _list_differences(first, clock, int(offset))
+        for clock, offset in zip(clocks, offsets, strict=True)
     ]
     if len(hosts) > 1:
         return _by_hosts(clocks, first, offsets, differences)
@@ -89,8 +89,8 @@ def _by_hosts(
 ) -> Alignment:
     """Shift every other host by the median difference of its reports' collectives."""
     shifted, pending = offsets.copy(), []
-    for host in sorted({one.host for one in clocks}):
-        indexes = [index for index, one in enumerate(clocks) if one.host == host]
+    for host in sorted({clock.host for clock in clocks}):
+        indexes = [index for index, clock in enumerate(clocks) if clock.host == host]
         joined = np.concatenate([differences[index] for index in indexes])
         shift = 0 if host == first.host or not len(joined) else round(float(np.median(joined)))
         shifted[indexes] += shift

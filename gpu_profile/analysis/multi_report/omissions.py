@@ -6,14 +6,14 @@ once turned `compare` from exit code 8 into "pass".
 
 from collections.abc import Iterable, Sequence
 
-from gpu_profile.analysis.multi_report.work import Answer, Partials, ReportSource, Tell
+from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
 from gpu_profile.errors import GpuProfileError, ReportError
 
 
 def readable(
     sources: Sequence[ReportSource],
     answers: Iterable[Answer],
-    tell: Tell,
+    tell: Notify,
     *,
     count: int = 0,
     complete: bool = False,
@@ -37,7 +37,7 @@ def readable(
     return read
 
 
-def tell_notes_once(tell: Tell) -> Tell:
+def tell_notes_once(tell: Notify) -> Notify:
     """Return a `tell` that drops repeated notes: two readings of a report find the same texts."""
     notes: set[str] = set()
 
@@ -54,7 +54,7 @@ def tell_omissions(
     refused: Sequence[GpuProfileError],
     count: int,
     read: int,
-    tell: Tell,
+    tell: Notify,
     *,
     complete: bool = False,
 ) -> None:

@@ -98,7 +98,11 @@ def _find_strangers(recordings: Sequence[Sequence[Evidence]]) -> str:
 def _find_rank_twice(reports: Sequence[Identity]) -> str:
     owners: dict[tuple[int, int], str] = {}
     for report in reports:
-        places = {(each.identity, each.rank) for each in report.memberships if each.identity}
+        places = {
+            (membership.identity, membership.rank)
+            for membership in report.memberships
+            if membership.identity
+        }
         if shared := places & owners.keys():
             place = min(shared)
             return f"{owners[place]} and {report.name} are both rank {place[1]} of a communicator"
@@ -123,4 +127,8 @@ def _find_other_communicator(reports: Sequence[Identity]) -> str:
 
 def _list_communicators(report: Identity, size: int) -> set[int]:
     """The identities of the report's communicators of this size."""
-    return {each.identity for each in report.memberships if each.identity and each.size == size}
+    return {
+        membership.identity
+        for membership in report.memberships
+        if membership.identity and membership.size == size
+    }

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import active_children, parent_process
 
-from gpu_profile.analysis.multi_report.work import Answer, ReportSource, Tell, Work
+from gpu_profile.analysis.multi_report.work import Answer, Notify, ReportSource, Work
 from gpu_profile.analysis.multi_report.worker_server import make_worker_context
 from gpu_profile.analysis.store import threads
 from gpu_profile.analysis.tables.analysis import Analysis
@@ -43,7 +43,7 @@ def collect_partials(
     *,
     scheduler: str = "",
     workers: int = 0,
-    tell: Tell = lambda line: None,
+    tell: Notify = lambda line: None,
 ) -> list[Answer]:
     """One answer for each report, in order: its partials, or the error if it cannot be read."""
     works = [Work(source, tuple(analyses)) for source in sources]
@@ -79,7 +79,7 @@ def merge_answers(
     return Analysed(tables, refused)
 
 
-def _in_processes(works: Sequence[Work], workers: int, tell: Tell) -> list[Answer]:
+def _in_processes(works: Sequence[Work], workers: int, tell: Notify) -> list[Answer]:
     """Run the works in a pool of processes, up to TRIES times.
 
     A worker that dies (out of memory, killed) breaks the whole pool. The works that it and the
@@ -101,7 +101,7 @@ def _in_processes(works: Sequence[Work], workers: int, tell: Tell) -> list[Answe
 
 
 def _pool_round(
-    works: Sequence[Work], group: list[int], workers: int, answers: dict[int, Answer], tell: Tell
+    works: Sequence[Work], group: list[int], workers: int, answers: dict[int, Answer], tell: Notify
 ) -> None:
     with ProcessPoolExecutor(
         workers, mp_context=make_worker_context(), initializer=_start_worker, initargs=(workers,)
@@ -155,7 +155,7 @@ def _keep_finished(futures: Mapping[Future[Answer], int], answers: dict[int, Ans
             answers[index] = future.result()
 
 
-def _make_patient(tell: Tell) -> Tell:
+def _make_patient(tell: Notify) -> Notify:
     """Wrap `tell` so that lines in the first two seconds (QUIET_S) are dropped."""
     started = time.monotonic()
 
@@ -166,7 +166,7 @@ def _make_patient(tell: Tell) -> Tell:
     return patient
 
 
-def _log_answer(answer: Answer, done: int, total: int, tell: Tell) -> Answer:
+def _log_answer(answer: Answer, done: int, total: int, tell: Notify) -> Answer:
     tell(f"{done} of {total} reports read")
     return answer
 

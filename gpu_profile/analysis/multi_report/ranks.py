@@ -153,9 +153,9 @@ def first_windows(reports: Sequence[Identity]) -> tuple[int, ...]:
 def assign_ranks(reports: Sequence[Identity]) -> Ranks:
     """Give every process a unique rank, which is the same in each of its windows."""
     firsts = first_windows(reports)
-    alone = [index for index, first in enumerate(firsts) if index == first]
-    candidates = _assign([reports[index] for index in alone])
-    by_first = dict(zip(alone, candidates.by_report, strict=True))
+    unmatched = [index for index, first in enumerate(firsts) if index == first]
+    candidates = _assign([reports[index] for index in unmatched])
+    by_first = dict(zip(unmatched, candidates.by_report, strict=True))
     return replace(candidates, by_report=tuple(by_first[first] for first in firsts))
 
 

@@ -113,7 +113,9 @@ def _cut(
 
 def _reach(number: int, scopes: Sequence[Scope], windows: Windows, spans: Sequence[Span]) -> Span:
     """(start, end) from the first event of a window on any rank to the last, on the run's clock."""
-    indexes = [index for index, each in enumerate(windows.number) if each == number]
+    indexes = [
+        index for index, window_number in enumerate(windows.number) if window_number == number
+    ]
     times = np.array([spans[index] for index in indexes]) + np.array(
         [[scopes[index].offset_ns] for index in indexes]
     )

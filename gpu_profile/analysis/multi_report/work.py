@@ -13,7 +13,7 @@ from gpu_profile.analysis.tables.analysis import Analysis, Scope
 from gpu_profile.errors import GpuProfileError, ReportError
 
 Result = TypeVar("Result")
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 CRAFTED_VALUES = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 """Exceptions that values in a crafted report can cause, e.g. a text as the number of a GPU."""

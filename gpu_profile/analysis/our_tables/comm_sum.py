@@ -60,13 +60,13 @@ def _sort_key(row: tuple[Cell, ...]) -> tuple[object, ...]:
 
 
 def _build_rows(rank: RankSplit, group_by_number: Mapping[int, Group]) -> list[tuple[Cell, ...]]:
-    own, groups = rank.states.collectives, rank.arrivals.group
+    collectives, groups = rank.states.collectives, rank.arrivals.group
     table_rows = []
     for group in np.unique(groups):
-        for code, name in enumerate(own.names):
-            alike = (groups == group) & (own.name == code)
-            for kind in np.unique(own.kind[alike]):
-                part = _Part(int(group), name, KINDS[kind], alike & (own.kind == kind))
+        for code, name in enumerate(collectives.names):
+            alike = (groups == group) & (collectives.name == code)
+            for kind in np.unique(collectives.kind[alike]):
+                part = _Part(int(group), name, KINDS[kind], alike & (collectives.kind == kind))
                 table_rows.append(
                     (*_build_row(rank, part), *_group(group_by_number.get(part.group), part.kind))
                 )
@@ -91,8 +91,8 @@ class _Part:
 
 
 def _build_row(rank: RankSplit, part: _Part) -> tuple[Cell, ...]:
-    own, arrivals, rows = rank.states.collectives, rank.arrivals, part.rows
-    start, end = own.start[rows], own.end[rows]
+    collectives, arrivals, rows = rank.states.collectives, rank.arrivals, part.rows
+    start, end = collectives.start[rows], collectives.end[rows]
     covered = Intervals.union(start, end)
     exposed = compute_share(covered.overlap(rank.states.exposed), covered.total)
     times = (int(rows.sum()), int((end - start).sum()))

@@ -27,13 +27,17 @@ Row = tuple[Cell, ...]
 def partial(database: Database, scope: Scope) -> list[Row]:
     """The finished rows of one report's processes."""
     table_rows: list[Row] = []
-    for one in load_reserved(database):
-        pid = int(pid_of(np.array(one.process)))
-        peak = int(np.argmax(one.bytes))
-        sizes = one.bytes[peak] / 1e6, int(one.time[peak]) + scope.offset_ns, one.bytes[-1] / 1e6
-        counts = one.allocations, one.frees
+    for reserved in load_reserved(database):
+        pid = int(pid_of(np.array(reserved.process)))
+        peak = int(np.argmax(reserved.bytes))
+        sizes = (
+            reserved.bytes[peak] / 1e6,
+            int(reserved.time[peak]) + scope.offset_ns,
+            reserved.bytes[-1] / 1e6,
+        )
+        counts = reserved.allocations, reserved.frees
         row = (float(sizes[0]), sizes[1], float(sizes[2]), *counts)
-        table_rows.append((scope.ranks.get(pid, 0), one.device, one.kind, *row))
+        table_rows.append((scope.ranks.get(pid, 0), reserved.device, reserved.kind, *row))
     return table_rows
 
 

@@ -45,11 +45,11 @@ def merge_breakdown(parts: Sequence[Sequence[RankStates]]) -> Table:
 
 def _build_row(rank: RankSplit) -> tuple[Cell, ...]:
     part = rank.states
-    own = {name: int(values[0]) for name, values in part.own.items()}
+    times_of_part = {name: int(values[0]) for name, values in part.times.items()}
     times = (int(rank.spent[state][0]) for state in STATES)
     busy, hidden = (
-        compute_share(own["busy"], part.span),
-        compute_share(own["hidden"], own["communication"]),
+        compute_share(times_of_part["busy"], part.span),
+        compute_share(times_of_part["hidden"], times_of_part["communication"]),
     )
     return (part.rank, part.device, part.span, *times, busy, hidden)
 

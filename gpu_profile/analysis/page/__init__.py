@@ -9,7 +9,7 @@ from gpu_profile.analysis.findings.diagnose import FINDINGS, judge_run
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import collect_partials, merge_answers
-from gpu_profile.analysis.multi_report.work import Answer, Partials, ReportSource, Tell
+from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
 from gpu_profile.analysis.page.comm_sizes import comm_sizes
 from gpu_profile.analysis.page.events import budget_of, join_pictures
 from gpu_profile.analysis.page.flame import flame_part
@@ -36,7 +36,7 @@ def write_page(
     *,
     title: str = "GPU profile",
     known: Mapping[str, str] | None = None,
-    clean: Redactor | None = None,
+    redactor: Redactor | None = None,
     clock_error_ns: int = 0,
     scheduler: str = "",
     workers: int = 0,
@@ -49,8 +49,8 @@ def write_page(
 
     `known`: facts of the run by name, to be shown. `cost`: the cost of tracing, as
     runs.baseline.describe_cost() returns it; `control_ms`: as of judge_run(). `tell_findings` gets
-    the diagnosis, to be shown elsewhere too. Names and facts are redacted by `clean`. A report that
-    cannot be read is named by `tell` and on the page; if none can be read its error is raised.
+    the diagnosis, to be shown elsewhere too. Names and facts are redacted by `redactor`. A report
+    that cannot be read is named by `tell` and on the page; if none can be read its error is raised.
     """
     analyses = page_analyses(len(sources))
     answers = collect_partials(sources, analyses, scheduler=scheduler, workers=workers, tell=tell)
@@ -63,7 +63,7 @@ def write_page(
     facts = {**(known or {}), **data.facts}
     windows = next((source.scope.edges for source in sources if source.scope.edges), ())
     data = replace(data, title=title, facts=facts, refused=refused, windows=windows)
-    data = replace(data, clean=clean or data.clean)
+    data = replace(data, redactor=redactor or data.redactor)
     html = render_page(data).encode(errors="replace")  # a file's name may be no UTF-8
     write_atomically(output, html)
     return _summarise_page(output, data, len(html))
@@ -85,7 +85,7 @@ def _page_data(
         ranks=ranks,
         host=[rank for answer in read for rank in answer[3]],
         counters=[answer[4] for answer in read],
-        modules=[one for answer in read for one in answer[5]],
+        modules=[kernel for answer in read for kernel in answer[5]],
         sizes=comm_sizes(states, clock_error_ns),
         waits=waits_of(states, clock_error_ns, WAITS // max(1, len(ranks))),
         facts=run_facts([a[2] for a in read], len(ranks), clock_error_ns),
@@ -93,10 +93,10 @@ def _page_data(
 
 
 def _tables(
-    sources: Sequence[ReportSource], answers: Sequence[Answer], tell: Tell
+    sources: Sequence[ReportSource], answers: Sequence[Answer], tell: Notify
 ) -> tuple[Mapping[str, Table], list[GpuProfileError]]:
     """The tables of the reports that were read, and the errors of the others."""
-    tabled = list(dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED))))
+    tabled = list(dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED))))
     parts = [Partials(a[OWN:]) if isinstance(a, Partials) else a for a in answers]
     analysed = merge_answers(sources, tabled, parts)
     refused = [error for _, error in analysed.refused]
@@ -107,7 +107,7 @@ def _tables(
 def page_analyses(reports: int) -> list[Analysis]:
     """What is read of each report: the timeline, the parts of findings and facts, the tables."""
     budget = budget_of(reports, EVENTS, BINS)
-    own = (
+    analyses = (
         Analysis("pictures", partial(all_pictures, budget=budget), _no_table),
         FINDINGS,
         Analysis("facts", report_facts, _no_table),
@@ -115,7 +115,7 @@ def page_analyses(reports: int) -> list[Analysis]:
         Analysis("counters", counters_part, _no_table),
         Analysis("modules", modules_part, _no_table),
     )
-    return [*own, *dict.fromkeys((*SHOWN, *(one for one, _ in FOLDED)))]
+    return [*analyses, *dict.fromkeys((*SHOWN, *(name for name, _ in FOLDED)))]
 
 
 def _no_table(_parts: Sequence[object]) -> Table:

@@ -102,7 +102,7 @@ def draw_ranking(rows: Sequence[tuple[str, float, str]], what: str) -> str:
 
 def step_lines(ranks: Sequence[RankPicture], dropped: int) -> str:
     """A chart of step times: one line for each rank, of many the slowest, median and fastest."""
-    series = {one.rank: (one.steps_end - one.steps_start) / 1e6 for one in ranks}
+    series = {states.rank: (states.steps_end - states.steps_start) / 1e6 for states in ranks}
     series = {rank: values for rank, values in series.items() if len(values) > 1}
     if not series:
         return ""

@@ -31,23 +31,26 @@ def comm_sizes(parts: Iterable[RankStates], clock_error_ns: int = 0) -> Table:
     message_sizes.bus_bandwidth.
     """
     sizes: Known = {}
-    for one in split_exposed(list(parts), clock_error_ns):
-        _add_size(sizes, one)
+    for split in split_exposed(list(parts), clock_error_ns):
+        _add_size(sizes, split)
     rows = [row for key in sorted(sizes) for row in _build_rows(*key, sizes[key])]
     return Table("comm_sizes", COLUMNS, tuple(rows))
 
 
-def _add_size(sizes: Known, one: RankSplit) -> None:
-    own, matched = one.states.collectives, one.arrivals.matched & (one.states.collectives.bytes > 0)
-    for code, name in enumerate(own.names):
-        alike = matched & (own.name == code)
-        for kind in np.unique(own.kind[alike]):
-            for ranks in np.unique(one.arrivals.ranks[alike & (own.kind == kind)]):
-                chosen = alike & (own.kind == kind) & (one.arrivals.ranks == ranks)
-                start, end = own.start[chosen], own.end[chosen]
-                moved = end - np.clip(one.arrivals.last[chosen], start, end)
+def _add_size(sizes: Known, split: RankSplit) -> None:
+    collectives, matched = (
+        split.states.collectives,
+        split.arrivals.matched & (split.states.collectives.bytes > 0),
+    )
+    for code, name in enumerate(collectives.names):
+        alike = matched & (collectives.name == code)
+        for kind in np.unique(collectives.kind[alike]):
+            for ranks in np.unique(split.arrivals.ranks[alike & (collectives.kind == kind)]):
+                chosen = alike & (collectives.kind == kind) & (split.arrivals.ranks == ranks)
+                start, end = collectives.start[chosen], collectives.end[chosen]
+                moved = end - np.clip(split.arrivals.last[chosen], start, end)
                 key = (name, KINDS[kind], int(ranks))
-                sizes.setdefault(key, []).append((own.bytes[chosen], moved))
+                sizes.setdefault(key, []).append((collectives.bytes[chosen], moved))
 
 
 def _build_rows(
@@ -57,7 +60,7 @@ def _build_rows(
     group = size
     if len(np.unique(size)) > _MOST_SIZES:
         group = 2 ** np.floor(np.log2(size)).astype(np.int64)
-    chosen = [group == one for one in np.unique(group)]
+    chosen = [group == bucket for bucket in np.unique(group)]
     return [_build_row(name, kind, ranks, size[mask], moved[mask]) for mask in chosen]
 
 

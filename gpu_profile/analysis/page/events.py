@@ -96,8 +96,8 @@ def draw_pictures(database: Database, scope: Scope, budget: Budget) -> list[Rank
     ranks = activities_of(database, scope)
     for table, columns in _ONCE.items():
         database.forget(table, *columns)
-    each = Budget(budget.events // max(1, len(ranks)), budget.bins // max(1, len(ranks)))
-    return [_draw_picture(activity, scope.offset_ns, each) for activity in ranks]
+    share = Budget(budget.events // max(1, len(ranks)), budget.bins // max(1, len(ranks)))
+    return [_draw_picture(activity, scope.offset_ns, share) for activity in ranks]
 
 
 def _draw_picture(activity: Activity, offset: int, budget: Budget) -> RankPicture:
@@ -204,4 +204,7 @@ def budget_of(reports: int, events: int, bins: int) -> Budget:
 
 def join_pictures(parts: Sequence[Sequence[RankPicture]]) -> list[RankPicture]:
     """The pictures of all reports, in rank order."""
-    return sorted((one for part in parts for one in part), key=lambda one: (one.rank, one.device))
+    return sorted(
+        (picture for part in parts for picture in part),
+        key=lambda picture: (picture.rank, picture.device),
+    )

@@ -47,10 +47,10 @@ def flame_part(database: Database, scope: Scope) -> list[HostSamples]:
     return samples_of(activities_of(database, scope), database)
 
 
-def flame(parts: Sequence[HostSamples], clean: Redactor, most: int = 8) -> str:
+def flame(parts: Sequence[HostSamples], redactor: Redactor, most: int = 8) -> str:
     """One graph for each rank and kind, the first one open; "" without samples.
 
-    Names of functions and files are redacted by `clean`.
+    Names of functions and files are redacted by `redactor`.
     """
     ranks = sorted(parts, key=lambda part: (part.kind != "Python", part.rank))[:most]
     if not ranks:
@@ -62,14 +62,16 @@ def flame(parts: Sequence[HostSamples], clean: Redactor, most: int = 8) -> str:
     keys = render_legend(
         (("f-idle", "while the GPU idled because of the host"), ("f-busy", "otherwise"))
     )
-    graphs = [_graph(rank, clean, len(ranks) > 1, index == 0) for index, rank in enumerate(ranks)]
+    graphs = [
+        _graph(rank, redactor, len(ranks) > 1, index == 0) for index, rank in enumerate(ranks)
+    ]
     return render_section("host", "What the host did", intro, keys, *graphs)
 
 
-def _graph(rank: HostSamples, clean: Redactor, several: bool, first: bool) -> str:
+def _graph(rank: HostSamples, redactor: Redactor, several: bool, first: bool) -> str:
     root = _Node()
     names = {name for stack, *_ in rank.stacks for name in stack}
-    shown = {name: clean.text(name) for name in names}
+    shown = {name: redactor.text(name) for name in names}
     for stack, samples, idle in rank.stacks:
         root.add([shown[name] for name in stack], samples, idle)
     boxes = list(_boxes(root, root.samples, 0, 0))[:_MOST_BOXES]

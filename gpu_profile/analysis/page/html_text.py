@@ -109,12 +109,12 @@ class PageData:
     windows: Sequence[tuple[int, int, int]] = ()
     """(number, start, end) of each window on the run's clock, if there are several."""
     refused: Sequence[GpuProfileError] = ()
-    clean: Redactor = field(default_factory=Redactor)
+    redactor: Redactor = field(default_factory=Redactor)
 
 
 def render_page(data: PageData) -> str:
     """The HTML of the page; equal data give equal bytes."""
-    clean_text = partial(data.clean.text, everywhere=True)
+    clean_text = partial(data.redactor.text, everywhere=True)
     title = render_text(clean_text(data.title))
     parts = _render_parts(data, clean_text)
     body = (
@@ -154,23 +154,23 @@ def _make_policy(sources: Sequence[str]) -> str:
 
 def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str, ...]:
     """The parts below the navigation, from the findings to the facts of the run."""
-    tables = {name: redact_table(table, data.clean) for name, table in data.tables.items()}
+    tables = {name: redact_table(table, data.redactor) for name, table in data.tables.items()}
     refused = [clean_text(str(error)) for error in data.refused]
     return (
         *(render_tag("p", render_text(line), class_="warn") for line in refused),
         render_overview(tables, data.diagnosis.overview),
         render_findings(data.diagnosis, [*map(clean_text, data.diagnosis.overview.to_lines())]),
         kernel_classes(tables["kernel_class_sum"]),
-        model_icicle(data.modules, data.clean),
+        model_icicle(data.modules, data.redactor),
         render_breakdown(tables["temporal_breakdown"]),
         render_steps(tables["step_sum"], data.ranks),
-        flame(data.host, data.clean),
+        flame(data.host, data.redactor),
         gpu_counters(data.counters, tables["gpu_metric_sum"]),
         gpu_memory(data.counters, tables["gpu_memory_sum"]),
         _render_timeline(data),
         render_kernels(tables["cuda_gpu_kern_sum"]),
-        render_collectives(tables["comm_sum"], redact_table(data.sizes, data.clean)),
-        table_list([(tables[one.name], what) for one, what in FOLDED]),
+        render_collectives(tables["comm_sum"], redact_table(data.sizes, data.redactor)),
+        table_list([(tables[analysis.name], what) for analysis, what in FOLDED]),
         render_section(
             "run",
             "Run",
@@ -208,24 +208,24 @@ def _render_timeline(data: PageData) -> str:
             "timeline", "Timeline", "Neither GPU work nor NVTX ranges in these reports."
         )
 
-    def clean(name: str) -> str:
-        return data.clean.text(shorten(name))
+    def redact_name(name: str) -> str:
+        return data.redactor.text(shorten(name))
 
     intro = (
         "Drag to move, double-click or Ctrl + wheel to zoom, or use the keys: arrows, +, -, 0. "
         "A bin's height is the part of it that was busy; thin lines are the steps."
     )
-    drawing = timeline_part(data.ranks, data.waits, clean, data.windows)
+    drawing = timeline_part(data.ranks, data.waits, redact_name, data.windows)
     return render_section("timeline", "Timeline", intro, drawing)
 
 
-def redact_table(table: Table, clean: Redactor) -> Table:
+def redact_table(table: Table, redactor: Redactor) -> Table:
     """The table with all texts redacted: a job controls the names of its kernels and ranges."""
     clean_texts: dict[str, str] = {}
 
     def text_of(cell: str) -> str:
         if cell not in clean_texts:
-            clean_texts[cell] = clean.text(shorten(cell))
+            clean_texts[cell] = redactor.text(shorten(cell))
         return clean_texts[cell]
 
     shown = table.rows[:READABLE_ROWS] if len(table.rows) > LONG_TABLE else table.rows

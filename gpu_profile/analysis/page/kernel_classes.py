@@ -41,7 +41,10 @@ class _RankClasses:
 
 
 def _collect(database: Database, scope: Scope) -> list[_RankClasses]:
-    return [_RankClasses(one.rank, _sum_classes(one)) for one in activities_of(database, scope)]
+    return [
+        _RankClasses(activity.rank, _sum_classes(activity))
+        for activity in activities_of(database, scope)
+    ]
 
 
 def _sum_classes(activity: Activity) -> dict[str, tuple[int, int, int]]:
@@ -55,20 +58,26 @@ def _sum_classes(activity: Activity) -> dict[str, tuple[int, int, int]]:
     weights = (steady.astype(float), ops.duration[rows] * steady, ops.duration[rows] * ~steady)
     sums = [np.bincount(code, weights=weight, minlength=len(names)) for weight in weights]
     classes: dict[str, tuple[int, int, int]] = {}
-    for name, *own in zip(names.tolist(), *(np.rint(one).tolist() for one in sums), strict=True):
+    for name, *values in zip(
+        names.tolist(), *(np.rint(column).tolist() for column in sums), strict=True
+    ):
         text = activity.names[name]
         kind = GRAPH_CLASS if text == GRAPH_NAME else classify_kernel(text)
         before = classes.get(kind, (0, 0, 0))
-        classes[kind] = (before[0] + int(own[0]), before[1] + int(own[1]), before[2] + int(own[2]))
+        classes[kind] = (
+            before[0] + int(values[0]),
+            before[1] + int(values[1]),
+            before[2] + int(values[2]),
+        )
     return classes
 
 
 def _merge(parts: Sequence[list[_RankClasses]]) -> Table:
     """Rows by rank, the class with most time first; two GPUs of one rank are added."""
     sums: dict[int, dict[str, list[int]]] = {}
-    for one in (rank for part in parts for rank in part):
-        for kind, values in one.sums.items():
-            total = sums.setdefault(one.rank, {}).setdefault(kind, [0, 0, 0])
+    for classes in (rank for part in parts for rank in part):
+        for kind, values in classes.sums.items():
+            total = sums.setdefault(classes.rank, {}).setdefault(kind, [0, 0, 0])
             total[:] = [a + b for a, b in zip(total, values, strict=True)]
     rows: list[tuple[Cell, ...]] = [
         (rank, kind, *values)

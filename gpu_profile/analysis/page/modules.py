@@ -39,32 +39,32 @@ class _Node:
     time: int = 0
     backward: int = 0
 
-    def add(self, one: ModuleKernel) -> None:
-        self.time += one.time
-        self.backward += one.time if one.work in (BACKWARD, ACCUMULATE) else 0
+    def add(self, kernel: ModuleKernel) -> None:
+        self.time += kernel.time
+        self.backward += kernel.time if kernel.work in (BACKWARD, ACCUMULATE) else 0
 
-    def add_own(self, one: ModuleKernel) -> None:
-        self.kernels[one.kernel, one.work] += one.time
-        self.counts[one.kernel, one.work] += one.count
+    def add_own(self, kernel: ModuleKernel) -> None:
+        self.kernels[kernel.kernel, kernel.work] += kernel.time
+        self.counts[kernel.kernel, kernel.work] += kernel.count
 
 
 def modules_part(database: Database, scope: Scope) -> list[ModuleKernel]:
     """The kernels by module of one report's ranks."""
     activities = activities_of(database, scope)
-    return [one for activity in activities for one in list_module_kernels(activity)]
+    return [kernel for activity in activities for kernel in list_module_kernels(activity)]
 
 
-def model_icicle(parts: Sequence[ModuleKernel], clean: Redactor) -> str:
+def model_icicle(parts: Sequence[ModuleKernel], redactor: Redactor) -> str:
     """The icicle over all ranks; "" without marks of modules, or without GPU time in them.
 
-    Names are redacted by `clean`.
+    Names are redacted by `redactor`.
     """
     root = _make_tree(parts)
-    if not root.time or not any(one.module.is_real for one in parts):
+    if not root.time or not any(kernel.module.is_real for kernel in parts):
         return ""
     boxes = list(_list_boxes(root, 0, 0))[:_MOST_BOXES]
     clean_texts: dict[str, str] = {}
-    data = [_describe(node, clean, clean_texts) for node, _, _ in boxes]
+    data = [_describe(node, redactor, clean_texts) for node, _, _ in boxes]
     shapes = [
         _box(number, node, row, offset, root.time, data[number][0])
         for number, (node, row, offset) in enumerate(boxes)
@@ -85,26 +85,26 @@ def model_icicle(parts: Sequence[ModuleKernel], clean: Redactor) -> str:
 
 def _make_tree(parts: Sequence[ModuleKernel]) -> _Node:
     root = _Node("")
-    for one in parts:
+    for kernel in parts:
         node = root
-        node.add(one)
-        for path, name in _list_steps(one):
+        node.add(kernel)
+        for path, name in _list_steps(kernel):
             node = node.inner.setdefault(name, _Node(path))
-            node.add(one)
-        node.kind = one.module.kind
-        if one.count:
-            node.add_own(one)
+            node.add(kernel)
+        node.kind = kernel.module.kind
+        if kernel.count:
+            node.add_own(kernel)
     return root
 
 
-def _list_steps(one: ModuleKernel) -> Iterator[tuple[str, str]]:
+def _list_steps(kernel: ModuleKernel) -> Iterator[tuple[str, str]]:
     """Yield (path, name) of each box from the outermost one to that of the module."""
-    module = one.module
+    module = kernel.module
     if module.kind == UNATTRIBUTED:
         yield _REST, _REST
         yield f"{_REST} {module.name.strip('()')}", module.name.strip("()")
         return
-    yield from ((name, name) for name in one.around)
+    yield from ((name, name) for name in kernel.around)
     if module.is_nameless or not module.is_real:
         yield module.name, module.name
         return
@@ -128,24 +128,24 @@ def _sort_key(pair: tuple[str, _Node]) -> tuple[int, int, str]:
     return (0, int(name), name) if is_layer else (1, -node.time, name)
 
 
-def _describe(node: _Node, clean: Redactor, texts: dict[str, str]) -> list[object]:
+def _describe(node: _Node, redactor: Redactor, texts: dict[str, str]) -> list[object]:
     """[path, class, ns, ns backward, kernels] for the script; kernels of the module and those in
     it as [name, work, ns, launches], the longest first.
     """
     kernels, counts = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for one in _walk(node):
-        kernels.update(one.kernels)
-        counts.update(one.counts)
+    for descendant in _walk(node):
+        kernels.update(descendant.kernels)
+        counts.update(descendant.counts)
     longest = sorted(kernels, key=lambda key: (-kernels[key], key))
 
     def clean_text(text: str) -> str:
         if text not in texts:
-            texts[text] = clean.text(text[:500])
+            texts[text] = redactor.text(text[:500])
         return texts[text]
 
     rows = [[clean_text(k[0]), k[1], kernels[k], counts[k]] for k in longest[:_MOST_KERNELS]]
-    rest = sum(kernels[key] for key in longest[_MOST_KERNELS:])
-    more = [[f"{len(longest) - _MOST_KERNELS} more", "", rest, None]] if rest else []
+    more_ns = sum(kernels[key] for key in longest[_MOST_KERNELS:])
+    more = [[f"{len(longest) - _MOST_KERNELS} more", "", more_ns, None]] if more_ns else []
     path = clean_text(node.path) if node.path else _ALL
     return [path, clean_text(node.kind), node.time, node.backward, rows + more]
 

@@ -24,7 +24,7 @@ OTHER_NAMES = "(one of many other names)"
 class _Names:
     """An index for every distinct name over all ranks; OTHER_NAMES for those beyond MOST_NAMES."""
 
-    clean: Callable[[str], str]
+    redact: Callable[[str], str]
     known: dict[str, int] = field(default_factory=dict)
     """The index of each readable name, in the order of the page's list."""
     _index_by_raw_name: dict[str, int] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class _Names:
             return code
         if len(self._index_by_raw_name) >= MOST_NAMES:
             return self.known.setdefault(OTHER_NAMES, len(self.known))
-        code = self.known.setdefault(self.clean(name), len(self.known))
+        code = self.known.setdefault(self.redact(name), len(self.known))
         self._index_by_raw_name[name] = code
         return code
 
@@ -61,24 +61,24 @@ WaitsOf: TypeAlias = Mapping[tuple[int, int], RankWaits]
 def waits_of(parts: Iterable[RankStates], clock_error_ns: int, most: int) -> WaitsOf:
     """The waits of each rank, at most the `most` longest ones."""
     waits = {}
-    for one in split_exposed(list(parts), clock_error_ns):
-        own, matched = one.states.collectives, one.arrivals.matched
-        start = own.start[matched]
-        end = np.clip(one.arrivals.last[matched], start, own.end[matched])
+    for split in split_exposed(list(parts), clock_error_ns):
+        collectives, matched = split.states.collectives, split.arrivals.matched
+        start = collectives.start[matched]
+        end = np.clip(split.arrivals.last[matched], start, collectives.end[matched])
         longest = np.argsort(start - end, kind="stable")[:most]
         rows = np.sort(longest[end[longest] > start[longest]])
-        waits[one.states.rank, one.states.device] = RankWaits(start[rows], end[rows])
+        waits[split.states.rank, split.states.device] = RankWaits(start[rows], end[rows])
     return waits
 
 
 def timeline_data(
     ranks: Sequence[RankPicture],
     waits: WaitsOf,
-    clean: Callable[[str], str],
+    redact: Callable[[str], str],
     windows: Edges = (),
 ) -> tuple[str, str]:
     """(facts as JSON, the block in base64). Times are ns from the earliest operation."""
-    packer, names = Packer(), _Names(clean)
+    packer, names = Packer(), _Names(redact)
     origin = min((rank.start for rank in ranks), default=0)
     facts = {
         "origin": origin,
@@ -143,11 +143,11 @@ def _encode_marks(marks: Marks, origin: int, packer: Packer, names: _Names) -> d
 def timeline_part(
     ranks: Sequence[RankPicture],
     waits: WaitsOf,
-    clean: Callable[[str], str],
+    redact: Callable[[str], str],
     windows: Edges = (),
 ) -> str:
     """The HTML of the timeline: its controls, its canvas, and its data."""
-    facts, block = timeline_data(ranks, waits, clean, windows)
+    facts, block = timeline_data(ranks, waits, redact, windows)
     return (
         _CONTROLS
         + (render_legend(_LEGEND) if _on_gpus(ranks) else "")

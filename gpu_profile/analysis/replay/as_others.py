@@ -34,18 +34,18 @@ def list_comparable_ranks(graph: RunGraph) -> list[int]:
 
     None where ranks send each other messages: stages and experts differ by design.
     """
-    talks = np.unique(graph.ops.name[graph.ops.kind == COMMUNICATION])
-    if match_names(graph, MESSAGES)[talks].any():
+    comm_names = np.unique(graph.ops.name[graph.ops.kind == COMMUNICATION])
+    if match_names(graph, MESSAGES)[comm_names].any():
         return []
     chosen = choose_ops(graph) & (graph.ops.kind == COMPUTE)
     counts = np.zeros((len(graph.ranks), len(graph.names)))
     np.add.at(counts, (graph.op_rank[chosen], graph.ops.name[chosen]), 1)
     ranks = list[int]()
-    for row, one in enumerate(graph.ranks):
+    for row, entry in enumerate(graph.ranks):
         others = np.median(np.delete(counts, row, axis=0), axis=0)
         shared = np.minimum(counts[row], others).sum()
         if shared >= LEAST_ALIKE * max(counts[row].sum(), others.sum()):
-            ranks.append(one.rank)
+            ranks.append(entry.rank)
     return ranks
 
 
@@ -56,10 +56,10 @@ def speed_up_gpu(rank: int) -> Apply:
         works = choose_ops(graph) & (graph.ops.kind != COMMUNICATION)
         shape = np.stack((graph.ops.name.astype(np.int64), graph.ops.grid), axis=1)
         key = np.unique(shape, axis=0, return_inverse=True)[1].ravel()
-        own = works & choose_ops(graph, [rank])
+        chosen = works & choose_ops(graph, [rank])
         step = graph.ops.step.astype(np.int64)
-        factor = _compare_items(graph.op_rank, step, key, weights.work, works, own)
-        rows = np.flatnonzero(own)
+        factor = _compare_items(graph.op_rank, step, key, weights.work, works, chosen)
+        rows = np.flatnonzero(chosen)
         changed = weights.with_work(rows, np.rint(weights.work[rows] * factor[rows]))
         calls = graph.ops.call[rows[factor[rows] == 0]]
         return free_calls(graph, changed, np.unique(calls[calls != NONE]).astype(np.int64))
@@ -72,12 +72,12 @@ def speed_up_host(rank: int) -> Apply:
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         key = _find_launch_keys(graph)
-        every = np.ones(len(graph.calls.start), bool)
-        own = choose_calls(graph, [rank])
+        all_calls = np.ones(len(graph.calls.start), bool)
+        chosen = choose_calls(graph, [rank])
         step = graph.calls.step.astype(np.int64)
         spent = _measure_host(graph, weights)
-        factor = _compare_items(graph.call_rank, step, key, spent, every, own)
-        rows = np.flatnonzero(own)
+        factor = _compare_items(graph.call_rank, step, key, spent, all_calls, chosen)
+        rows = np.flatnonzero(chosen)
         return _scale_host(graph, weights, rows, factor[rows])
 
     return apply
@@ -99,11 +99,11 @@ def _measure_host(graph: RunGraph, weights: Weights) -> IntArray:
     """The host's time (ns) for each call: its own, and the work and pauses before it."""
     nodes, moves = graph.nodes, graph.has_source
     before = np.where(moves[nodes.call_start], weights.delay[nodes.call_start], 0)
-    own = np.zeros(len(graph.time), np.int64)
+    spent = np.zeros(len(graph.time), np.int64)
     edges = find_edges(graph, nodes.call_end, Edge.CALL)
-    own[graph.edges.target[edges]] = weights.lag[edges]
+    spent[graph.edges.target[edges]] = weights.lag[edges]
     late = np.where(graph.calls.waits, 0, weights.delay[nodes.call_end])
-    return np.asarray(before + own[nodes.call_end] + late, np.int64)
+    return np.asarray(before + spent[nodes.call_end] + late, np.int64)
 
 
 def _find_launch_keys(graph: RunGraph) -> IntArray:
@@ -124,7 +124,7 @@ def _find_launch_keys(graph: RunGraph) -> IntArray:
 
 
 def _compare_items(
-    rank: IntArray, step: IntArray, key: IntArray, value: IntArray, chosen: Flags, own: Flags
+    rank: IntArray, step: IntArray, key: IntArray, value: IntArray, chosen: Flags, of_rank: Flags
 ) -> Reals:
     """For the own items the median of the other ranks' items over the own value, at most 1.
 
@@ -142,7 +142,7 @@ def _compare_items(
     ranks = int(rank.max(initial=0)) + 1
     table = np.zeros((int(code.max(initial=-1)) + 1, ranks))
     table[code, rank[rows]] = value[rows]
-    mine = own[rows]
+    mine = of_rank[rows]
     others = np.delete(table, np.unique(rank[rows[mine]]), axis=1)
     factor = np.ones(len(value))
     median = np.median(others, axis=1)[code[mine]]

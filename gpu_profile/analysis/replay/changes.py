@@ -67,7 +67,7 @@ def choose_ops(graph: RunGraph, ranks: Sequence[int] = ()) -> Flags:
 
 
 def _choose_ranks(graph: RunGraph, of_row: IntArray, ranks: Sequence[int]) -> Flags:
-    chosen = [not ranks or one.rank in ranks for one in graph.ranks]
+    chosen = [not ranks or entry.rank in ranks for entry in graph.ranks]
     return np.asarray(np.array(chosen)[of_row], np.bool_)
 
 
@@ -108,8 +108,8 @@ def free_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
     """These calls, and the host's work before them, take no time; pauses stay."""
     nodes = graph.nodes
     starts = nodes.call_start[calls]
-    own = np.maximum(weights.delay[starts] - graph.calls.silent[calls], 0)
-    weights = shorten(graph, weights, starts, own)
+    work = np.maximum(weights.delay[starts] - graph.calls.silent[calls], 0)
+    weights = shorten(graph, weights, starts, work)
     weights = weights.with_lag(find_edges(graph, nodes.call_end[calls], Edge.CALL), 0)
     return scale_delays(graph, weights, nodes.call_end[calls], 0.0)
 
@@ -215,9 +215,9 @@ def scale_kernels(pattern: str, factor: float, ranks: Sequence[int] = ()) -> App
     """Compute kernels with a name like the pattern take `factor` of their time."""
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        named = match_names(graph, re.compile(pattern, re.IGNORECASE))[graph.ops.name]
+        matches = match_names(graph, re.compile(pattern, re.IGNORECASE))[graph.ops.name]
         chosen = choose_ops(graph, ranks) & (graph.ops.kind == COMPUTE)
-        rows = np.flatnonzero(chosen & named)
+        rows = np.flatnonzero(chosen & matches)
         return weights.with_work(rows, np.rint(weights.work[rows] * factor).astype(np.int64))
 
     return apply

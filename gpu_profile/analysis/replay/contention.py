@@ -26,18 +26,18 @@ def measure_contention(columns: Columns, ranks: int) -> tuple[IntArray, Reals]:
     duration = (ops.end - ops.start).astype(np.float64)
     beside = _measure_overlap(columns, ranks)
     stretch = _measure_stretch(columns, duration, beside)
-    alone = duration * (1 - beside + beside / stretch)
-    return np.rint(alone).astype(np.int64), stretch
+    undisturbed = duration * (1 - beside + beside / stretch)
+    return np.rint(undisturbed).astype(np.int64), stretch
 
 
 def _measure_overlap(columns: Columns, ranks: int) -> Reals:
     """The part (0 to 1) of each compute operation beside communication on its GPU."""
     ops, part = columns.ops, np.zeros(len(columns.ops.start))
     for rank in range(ranks):
-        own = columns.op_rank == rank
-        talks = own & (ops.kind == COMMUNICATION)
-        rows = np.flatnonzero(own & (ops.kind == COMPUTE))
-        union = Intervals.union(ops.start[talks], ops.end[talks])
+        of_rank = columns.op_rank == rank
+        communication = of_rank & (ops.kind == COMMUNICATION)
+        rows = np.flatnonzero(of_rank & (ops.kind == COMPUTE))
+        union = Intervals.union(ops.start[communication], ops.end[communication])
         start, end = ops.start[rows], ops.end[rows]
         part[rows] = union.within(start, end) / np.maximum(end - start, 1)
     return part
@@ -82,9 +82,9 @@ def _find_places(columns: Columns, rows: IntArray) -> tuple[IntArray, IntArray, 
 def _compare(place: IntArray, duration: Reals, beside: Reals) -> Reals:
     """For each row the median beside communication over the median alone; NaN where unknown."""
     size = int(place.max()) + 1
-    alone, full = beside == 0, beside > BESIDE
+    free, full = beside == 0, beside > BESIDE
     slow = _find_medians(place[full], duration[full], size)
-    fast = _find_medians(place[alone], duration[alone], size)
+    fast = _find_medians(place[free], duration[free], size)
     return np.asarray((slow / fast)[place], np.float64)
 
 

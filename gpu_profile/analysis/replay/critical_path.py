@@ -127,8 +127,8 @@ def _find_rows(graph: RunGraph) -> tuple[NDArray[np.int8], IntArray]:
     """
     kind, row = np.full(len(graph.time), 4, np.int8), np.full(len(graph.time), -1)
     nodes = graph.nodes
-    for number, own in enumerate((nodes.call_start, nodes.call_end, nodes.op_start, nodes.op_end)):
-        kind[own], row[own] = number, np.arange(len(own))
+    for number, node in enumerate((nodes.call_start, nodes.call_end, nodes.op_start, nodes.op_end)):
+        kind[node], row[node] = number, np.arange(len(node))
     return kind, row
 
 

@@ -168,15 +168,15 @@ class _Draft:
         self._add(Edge.ARRIVAL, arrival[stays], self._op_ends(members[stays]))
         early = members[~stays]
         self._add(Edge.ARRIVAL, self._op_starts(early), self._op_ends(early))
-        alone = np.flatnonzero(~self._meets)
-        lag = (ops.end - ops.start)[alone]
-        self._add(Edge.RUN, self._op_starts(alone), self._op_ends(alone), lag)
+        unmatched = np.flatnonzero(~self._meets)
+        lag = (ops.end - ops.start)[unmatched]
+        self._add(Edge.RUN, self._op_starts(unmatched), self._op_ends(unmatched), lag)
 
     def _add_messages(self, pairs: IntArray) -> None:
         ops = self._columns.ops
-        for one, other in (pairs.T, pairs.T[::-1]):
-            early = ops.start[one] < ops.end[other]
-            self._add(Edge.ARRIVAL, self._op_starts(one[early]), self._op_ends(other[early]))
+        for ends, other in (pairs.T, pairs.T[::-1]):
+            early = ops.start[ends] < ops.end[other]
+            self._add(Edge.ARRIVAL, self._op_starts(ends[early]), self._op_ends(other[early]))
         members = np.unique(pairs)
         self._add(Edge.ARRIVAL, self._op_starts(members), self._op_ends(members))
 
@@ -186,9 +186,9 @@ class _Draft:
         late = delay[nodes.op_start] > UNEXPLAINED_NS
         late &= np.diff(edges.first)[nodes.op_start] > 0
         for rank in np.unique(columns.op_rank[late]).tolist():
-            own = np.flatnonzero(columns.op_rank == rank)
+            of_rank = np.flatnonzero(columns.op_rank == rank)
             waits = np.flatnonzero(late & (columns.op_rank == rank))
-            by_end = own[np.argsort(ops.end[own], kind="stable")]
+            by_end = of_rank[np.argsort(ops.end[of_rank], kind="stable")]
             place = np.searchsorted(ops.end[by_end], ops.start[waits], "right") - 1
             before = by_end[np.maximum(place, 0)]
             fits = (place >= 0) & (ops.start[waits] - ops.end[before] < ROOM_NS)
@@ -232,12 +232,12 @@ def _find_last_arrivals(meetings: Meetings, start: IntArray) -> IntArray:
 def _find_own_cost(columns: Columns) -> IntArray:
     """The time (ns) that each call takes without waiting for the GPU."""
     calls = columns.calls
-    own = calls.end - calls.start
+    duration = calls.end - calls.start
     typical = np.zeros(len(columns.names), np.int64)
     only_waits = np.zeros(len(columns.names), bool)
     for name in np.unique(calls.name).tolist():
-        typical[name] = int(np.median(own[calls.name == name]))
+        typical[name] = int(np.median(duration[calls.name == name]))
         only_waits[name] = bool(SYNC_NAME.match(columns.names[name]))
     typical = np.minimum(typical, LAUNCH_COST_NS)
     cost = np.where(only_waits, WAIT_COST_NS, typical)[calls.name]
-    return np.where(calls.waits, np.minimum(own, cost), own)
+    return np.where(calls.waits, np.minimum(duration, cost), duration)

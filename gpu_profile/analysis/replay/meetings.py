@@ -38,10 +38,10 @@ def find_meetings(
     clock_error_ns: int = 0,
 ) -> Meetings:
     """The meetings of the operations in the graph; `collectives` and `arrivals` by rank."""
-    places = _place_kernels(columns, [len(own) for own in collectives])
+    places = _place_kernels(columns, [len(calls) for calls in collectives])
     pairs = [np.empty((0, 2), np.int64)]
-    for found in pair_messages(collectives, clock_error_ns):
-        sends, receives = places[found.sender][found.sends], places[found.receiver][found.receives]
+    for pair in pair_messages(collectives, clock_error_ns):
+        sends, receives = places[pair.sender][pair.sends], places[pair.receiver][pair.receives]
         pairs.append(np.stack((sends, receives), axis=1))
     messages = np.concatenate(pairs)
     messages = messages[(messages != NONE).all(axis=1)]
@@ -52,10 +52,10 @@ def find_meetings(
 def _place_kernels(columns: Columns, sizes: Sequence[int]) -> list[IntArray]:
     """For each rank the operation in the graph of each of its communication kernels, or NONE."""
     places = [np.full(size, NONE) for size in sizes]
-    talks = np.flatnonzero(columns.ops.kind == COMMUNICATION)
+    communication = np.flatnonzero(columns.ops.kind == COMMUNICATION)
     for rank, place in enumerate(places):
-        own = talks[columns.op_rank[talks] == rank]
-        place[columns.ops.comm[own]] = own
+        of_rank = communication[columns.op_rank[communication] == rank]
+        place[columns.ops.comm[of_rank]] = of_rank
     return places
 
 
@@ -64,9 +64,9 @@ def _group_collectives(
 ) -> tuple[IntArray, IntArray]:
     """(operations, number of their collective), of collectives with at least two members."""
     ops = np.concatenate(places)
-    group = np.concatenate([own.group for own in arrivals])
-    order = np.concatenate([own.order for own in arrivals])
-    matched = np.concatenate([own.matched for own in arrivals])
+    group = np.concatenate([arrived.group for arrived in arrivals])
+    order = np.concatenate([arrived.order for arrived in arrivals])
+    matched = np.concatenate([arrived.matched for arrived in arrivals])
     chosen = np.flatnonzero(matched & (ops != NONE) & ~np.isin(ops, messages))
     keys = np.stack((group[chosen], order[chosen]), axis=1)
     _, number, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)

@@ -57,12 +57,12 @@ class PlanItem:
     @property
     def text(self) -> str:
         """What is taken away: "host pauses, or rank 1's host"."""
-        return ", or ".join(one.text for one in (self.change, *self.alternatives))
+        return ", or ".join(change.text for change in (self.change, *self.alternatives))
 
     def as_json(self) -> dict[str, object]:
         return {
             "remove": self.change.text,
-            "or": [one.text for one in self.alternatives],
+            "or": [change.text for change in self.alternatives],
             "before_ms": round(self.before_ms, 3),
             "after_ms": round(self.after_ms, 3),
         }
@@ -239,7 +239,9 @@ def _choose_best(trials: Sequence[_Trial], now: float) -> _Trial:
 
 def _drop_later(item: PlanItem, useful: Sequence[Change]) -> PlanItem:
     """The item without the alternatives that still gain after it: theirs is another loss."""
-    return replace(item, alternatives=tuple(one for one in item.alternatives if one not in useful))
+    return replace(
+        item, alternatives=tuple(change for change in item.alternatives if change not in useful)
+    )
 
 
 def _list_alike(trials: Sequence[_Trial], best: _Trial, now: float) -> tuple[Change, ...]:

@@ -156,8 +156,8 @@ def join_columns(graphs: Sequence[RankGraph]) -> Columns:
         _concatenate(HostCalls, calls),
         _concatenate(GpuOps, ops),
         _concatenate(Links, links),
-        np.repeat(np.arange(len(calls)), [len(one.start) for one in calls]),
-        np.repeat(np.arange(len(ops)), [len(one.start) for one in ops]),
+        np.repeat(np.arange(len(calls)), [len(calls_of_rank.start) for calls_of_rank in calls]),
+        np.repeat(np.arange(len(ops)), [len(ops_of_rank.start) for ops_of_rank in ops]),
         tuple(names),
         tuple(places),
         tuple(chain.from_iterable(graph.threads for graph in graphs)),
@@ -165,8 +165,8 @@ def join_columns(graphs: Sequence[RankGraph]) -> Columns:
     )
 
 
-def _number_texts(own: Sequence[str], texts: dict[str, int]) -> NDArray[np.int32]:
-    return np.array([texts.setdefault(text, len(texts)) for text in own], np.int32)
+def _number_texts(names: Sequence[str], texts: dict[str, int]) -> NDArray[np.int32]:
+    return np.array([texts.setdefault(text, len(texts)) for text in names], np.int32)
 
 
 def _shift_links(links: Links, call: int, op: int) -> Links:

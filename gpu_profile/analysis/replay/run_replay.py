@@ -48,14 +48,14 @@ def prepare_replay(
 
     `graphs` and `states` are of the same ranks, in any order.
     """
-    graph_of = {(one.rank, one.device): one for one in graphs}
-    splits = [one for one in split_exposed(states, clock_error_ns) if len(one.states.steps)]
+    graph_of = {(rank_graph.rank, rank_graph.device): rank_graph for rank_graph in graphs}
+    splits = [split for split in split_exposed(states, clock_error_ns) if len(split.states.steps)]
     if not splits:
         return "no steps were found"
-    ordered = [graph_of[one.rank, one.states.device] for one in splits]
-    for one in ordered:
-        if one.why_not:
-            return f"rank {one.rank}: {one.why_not}"
+    ordered = [graph_of[split.rank, split.states.device] for split in splits]
+    for rank_graph in ordered:
+        if rank_graph.why_not:
+            return f"rank {rank_graph.rank}: {rank_graph.why_not}"
     cut = _cut_to_common(ordered, splits)
     if isinstance(cut, str):
         return cut
@@ -92,10 +92,13 @@ def _count_ops(graph: RankGraph, first: int, count: int) -> IntArray:
 def _test_graph(graph: RunGraph) -> Replay | str:
     # what begins before the window or ends behind it has a partner outside
     inner = (graph.ops.step > 0) & (graph.ops.step < graph.steps - 1)
-    talks = inner & (graph.ops.kind == COMMUNICATION)
-    alone, count = np.count_nonzero(talks & ~graph.meets), np.count_nonzero(talks)
-    if len(graph.ranks) > 1 and alone > MOST_UNMATCHED * count:
-        return f"{alone} of {count} collectives have no partner on another rank"
+    communication = inner & (graph.ops.kind == COMMUNICATION)
+    unmatched, count = (
+        np.count_nonzero(communication & ~graph.meets),
+        np.count_nonzero(communication),
+    )
+    if len(graph.ranks) > 1 and unmatched > MOST_UNMATCHED * count:
+        return f"{unmatched} of {count} collectives have no partner on another rank"
     test = test_replay(graph)
     if not test.holds:
         return (

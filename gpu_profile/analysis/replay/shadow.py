@@ -75,6 +75,6 @@ def scale_host(graph: RunGraph, weights: Weights, factor: float) -> Weights:
     ends = nodes.call_end[~calls.waits & moves[nodes.call_end]]
     delay[ends] = np.rint(factor * delay[ends]).astype(np.int64)
     edges = find_edges(graph, nodes.call_end, Edge.CALL)
-    own = weights.lag[edges]
-    lag = own - np.rint((1 - factor) * np.minimum(own, MOST_PRICE_NS)).astype(np.int64)
+    recorded = weights.lag[edges]
+    lag = recorded - np.rint((1 - factor) * np.minimum(recorded, MOST_PRICE_NS)).astype(np.int64)
     return weights.with_delay(np.arange(len(delay)), delay).with_lag(edges, lag)

@@ -63,9 +63,12 @@ def _find_roles(graph: RunGraph) -> IntArray:
     slowed = (graph.ops.kind == COMPUTE) & (graph.stretch != 1.0) & graph.live
     if not slowed.any():
         return roles
-    talks = graph.ops.kind == COMMUNICATION
+    communication = graph.ops.kind == COMMUNICATION
     roles[graph.nodes.op_start[slowed]], roles[graph.nodes.op_end[slowed]] = BEGINS, ENDS
-    roles[graph.nodes.op_start[talks]], roles[graph.nodes.op_end[talks]] = TALKS, SILENT
+    roles[graph.nodes.op_start[communication]], roles[graph.nodes.op_end[communication]] = (
+        TALKS,
+        SILENT,
+    )
     return roles
 
 
@@ -87,9 +90,9 @@ def _contract(
 ) -> _Contracted:
     """Leave out plain nodes with one edge, which are a shift of that edge's source."""
     size = len(delay)
-    alone = (np.bincount(target, minlength=size) == 1) & plain
+    removable = (np.bincount(target, minlength=size) == 1) & plain
     root, offset = np.arange(size), np.zeros(size, np.int64)
-    shifts = alone[target]
+    shifts = removable[target]
     root[target[shifts]] = source[shifts]
     offset[target[shifts]] = lag[shifts] + delay[target[shifts]]
     while True:
@@ -98,9 +101,9 @@ def _contract(
             break
         offset += offset[root]
         root = above
-    own = ~shifts
+    kept = ~shifts
     return _Contracted(
-        root[source[own]], target[own], lag[own] + offset[source[own]], root, offset, ~alone
+        root[source[kept]], target[kept], lag[kept] + offset[source[kept]], root, offset, ~removable
     )
 
 
@@ -180,7 +183,7 @@ class _Gpus:
         stretch = np.ones(size)
         stretch[ends] = graph.stretch
         self._stretch: list[float] = stretch.tolist()
-        self._talks = [0] * len(graph.ranks)
+        self._communicating = [0] * len(graph.ranks)
         self._running: list[dict[int, tuple[float, int]]] = [{} for _ in graph.ranks]
         self.end: dict[int, int] = {}
 
@@ -192,12 +195,12 @@ class _Gpus:
         if role == ENDS:
             self._running[rank].pop(node, None)
             return ()
-        talked = self._talks[rank]
-        self._talks[rank] += 1 if role == TALKS else -1
-        return self._change_speed(rank, now) if not talked or not self._talks[rank] else ()
+        talked = self._communicating[rank]
+        self._communicating[rank] += 1 if role == TALKS else -1
+        return self._change_speed(rank, now) if not talked or not self._communicating[rank] else ()
 
     def _start(self, rank: int, end: int, work: float, now: int) -> tuple[int, int]:
-        speed = self._stretch[end] if self._talks[rank] else 1.0
+        speed = self._stretch[end] if self._communicating[rank] else 1.0
         self._running[rank][end] = (work, now)
         self.end[end] = now + int(work * speed + 0.5)
         return self.end[end], end
@@ -205,7 +208,7 @@ class _Gpus:
     def _change_speed(self, rank: int, now: int) -> list[tuple[int, int]]:
         events = []
         for end, (work, since) in list(self._running[rank].items()):
-            before = 1.0 if self._talks[rank] else self._stretch[end]
+            before = 1.0 if self._communicating[rank] else self._stretch[end]
             events.append(self._start(rank, end, max(0.0, work - (now - since) / before), now))
         return events
 

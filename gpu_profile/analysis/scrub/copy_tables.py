@@ -14,7 +14,7 @@ from gpu_profile.analysis.scrub.payloads import (
     keep_payload_strings,
 )
 from gpu_profile.analysis.scrub.redactor import Redactor
-from gpu_profile.analysis.scrub.rules import NAMED_TABLES, SYSTEM_TABLE, Wish, clean_value
+from gpu_profile.analysis.scrub.rules import NAMED_TABLES, SYSTEM_TABLE, ScrubOptions, clean_value
 from gpu_profile.analysis.scrub.strings import collect_strings, make_condition
 from gpu_profile.analysis.store.schema import NVTX
 
@@ -50,25 +50,25 @@ def open_pair(source: Path, target: Path) -> sqlite3.Connection:
     return connection
 
 
-def copy_tables(pair: sqlite3.Connection, wish: Wish, redactor: Redactor) -> Copied:
+def copy_tables(pair: sqlite3.Connection, options: ScrubOptions, redactor: Redactor) -> Copied:
     """Copy every plain table of `source` into `main`, its texts and blobs redacted."""
-    values = _Values(wish, redactor, find_number_payloads(pair))
+    values = _Values(options, redactor, find_number_payloads(pair))
     values.register(pair)
-    every = pair.execute(
+    tables = pair.execute(
         "SELECT name, sql FROM source.sqlite_master WHERE type = 'table' "
         "AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY rowid"
     ).fetchall()
-    plain = [name for name, sql in every if _is_plain(name, str(sql))]
+    plain = [name for name, sql in tables if _is_plain(name, str(sql))]
     columns = {table: {name for name, _, _ in _list_columns(pair, table)} for table in plain}
-    collect_strings(pair, columns, wish)
+    collect_strings(pair, columns, options)
     if "binaryData" in columns.get(NVTX, ()):
         keep_payload_strings(pair, values.payloads)
     rows = 0
     for table in plain:
         pair.execute("BEGIN")
-        rows += _copy_table(pair, table, wish)
+        rows += _copy_table(pair, table, options)
         pair.execute("COMMIT")
-    left_out = len(every) - len(plain)
+    left_out = len(tables) - len(plain)
     return Copied(len(plain), rows, left_out, values.emptied, tuple(sorted(values.notes)))
 
 
@@ -76,7 +76,7 @@ def copy_tables(pair: sqlite3.Connection, wish: Wish, redactor: Redactor) -> Cop
 class _Values:
     """Redacts the values of one report, as functions of SQL; counts and notes what is lost."""
 
-    wish: Wish
+    options: ScrubOptions
     redactor: Redactor
     payloads: NumberPayloads
     emptied: int = 0
@@ -100,7 +100,7 @@ class _Values:
     def redact_named(self, name: object, raw: bytes) -> str:
         if self._is_too_long(raw):
             return _REMOVED
-        return clean_value(str(name), raw.decode("utf-8", "replace"), self.wish, self.redactor)
+        return clean_value(str(name), raw.decode("utf-8", "replace"), self.options, self.redactor)
 
     def redact_payload(self, blob: bytes) -> bytes:
         stripped = self.payloads.strip(blob)
@@ -108,7 +108,7 @@ class _Values:
 
     def redact_blob(self, blob: bytes) -> bytes:
         """A blob can hold any text in any format, so it goes, unless the user wants it."""
-        if self.wish.keep_blobs and not self._is_too_long(blob):
+        if self.options.keep_blobs and not self._is_too_long(blob):
             return redact_blob(blob, partial(self.redactor.text, everywhere=True))
         self.emptied += bool(blob)
         return b""
@@ -136,7 +136,7 @@ def _list_columns(pair: sqlite3.Connection, table: str) -> list[tuple[str, str, 
     ]
 
 
-def _copy_table(pair: sqlite3.Connection, table: str, wish: Wish) -> int:
+def _copy_table(pair: sqlite3.Connection, table: str, options: ScrubOptions) -> int:
     columns = _list_columns(pair, table)
     declared = ", ".join(
         f'"{name}" {kind}' + (" PRIMARY KEY" if key and kind.upper() == "INTEGER" else "")
@@ -147,7 +147,7 @@ def _copy_table(pair: sqlite3.Connection, table: str, wish: Wish) -> int:
     values = ", ".join(
         _make_expression(table, name) if name in texts else f'"{name}"' for name, _, _ in columns
     )
-    where = make_condition(table, wish, {name for name, _, _ in columns})
+    where = make_condition(table, options, {name for name, _, _ in columns})
     names = ", ".join(f'"{name}"' for name, _, _ in columns)
     query = f'INSERT INTO main."{table}" ({names}) SELECT {values} FROM source."{table}"{where}'
     return pair.execute(query).rowcount

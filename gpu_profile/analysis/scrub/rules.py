@@ -58,7 +58,7 @@ _LOGIN_PROGRAMS = frozenset(["ssh", "sftp", "mosh", "telnet", "ping"])
 
 
 @dataclass(frozen=True)
-class Wish:
+class ScrubOptions:
     """What to remove. `keep`: kinds or environment variables to leave; `also`: further strings to
     remove; `keep_blobs`: leave blobs that no table of ours reads, redacted and searched.
     """
@@ -123,43 +123,43 @@ def collect_names(source: sqlite3.Connection) -> ReportNames:
     return names
 
 
-def make_redactor(reports: Iterable[ReportNames], wish: Wish) -> Redactor:
+def make_redactor(reports: Iterable[ReportNames], options: ScrubOptions) -> Redactor:
     """One redactor for all reports of a run, so that a host has one replacement in all of them."""
-    every = list(reports)
-    hosts = {host for names in every for host in names.hosts} | set(wish.hosts)
-    users = {user for names in every for user in names.users} | set(wish.users)
-    secrets = {secret for names in every for secret in names.secrets}
+    descriptions = list(reports)
+    hosts = {host for names in descriptions for host in names.hosts} | set(options.hosts)
+    users = {user for names in descriptions for user in names.users} | set(options.users)
+    secrets = {secret for names in descriptions for secret in names.secrets}
     literals = [
         Literal(secret, SECRET, word=False)
         for secret in sorted(secrets)
         if len(secret) >= _SHORTEST_SECRET
     ]
-    literals += [Literal(text, "<removed>", word=False) for text in wish.also]
+    literals += [Literal(text, "<removed>", word=False) for text in options.also]
     stand_ins = _choose_stand_ins(sorted(hosts))
-    if wish.drops("hosts"):
+    if options.drops("hosts"):
         literals += [_literal(host, name) for host, name in stand_ins.items() if _is_telling(host)]
-    if wish.drops("users"):
+    if options.drops("users"):
         literals += [_literal(user, USER) for user in sorted(users) if _is_telling(user)]
     return Redactor(
         tuple(literals),
         stand_ins,
-        first_folders(text for names in every for text in names.texts) | ROOTS,
-        wish.drops("paths"),
-        wish.drops("hosts"),
-        wish.drops("users"),
-        {row: text for names in every for row, text in names.command_lines.items()},
+        first_folders(text for names in descriptions for text in names.texts) | ROOTS,
+        options.drops("paths"),
+        options.drops("hosts"),
+        options.drops("users"),
+        {row: text for names in descriptions for row, text in names.command_lines.items()},
     )
 
 
-def clean_value(name: str, value: str, wish: Wish, redactor: Redactor) -> str:
+def clean_value(name: str, value: str, options: ScrubOptions, redactor: Redactor) -> str:
     """What may stay of the value in a (name, value) row of a description."""
     kind = kind_of(name)
-    if kind == "arguments" and wish.drops(kind):
+    if kind == "arguments" and options.drops(kind):
         value = redactor.command_lines.get((name, value), value)
-    if not kind or not wish.drops(kind) or value in ("", "true", "false") or value.isdigit():
+    if not kind or not options.drops(kind) or value in ("", "true", "false") or value.isdigit():
         return redactor.text(value, everywhere=True)
     if kind == "environment":
-        return _clean_environment(value, wish, redactor)
+        return _clean_environment(value, options, redactor)
     if kind == "users":
         return USER
     if kind == "hosts":
@@ -170,11 +170,11 @@ def clean_value(name: str, value: str, wish: Wish, redactor: Redactor) -> str:
     return redactor.text(value, everywhere=True)
 
 
-def _clean_environment(value: str, wish: Wish, redactor: Redactor) -> str:
+def _clean_environment(value: str, options: ScrubOptions, redactor: Redactor) -> str:
     clean_variables = {
-        name: text if name in wish.keep else text if text.isdigit() else ""
+        name: text if name in options.keep else text if text.isdigit() else ""
         for name, text in parse_variables(value).items()
-        if name in wish.variables
+        if name in options.variables
     }
     return ";".join(
         f"{name}={redactor.text(text)}" for name, text in clean_variables.items() if text
@@ -259,17 +259,17 @@ def _is_telling(word: str) -> bool:
     return len(word) >= 2 and word.lower() not in _EVERYDAY and not word.startswith("127.")
 
 
-def list_original_names(reports: Iterable[ReportNames], wish: Wish) -> frozenset[str]:
+def list_original_names(reports: Iterable[ReportNames], options: ScrubOptions) -> frozenset[str]:
     """Hosts, users and credentials that no copy may hold; hosts also by the first part of their
     name.
     """
     names: set[str] = set()
     for report_names in reports:
         names |= {secret for secret in report_names.secrets if len(secret) >= _SHORTEST_SECRET}
-        if wish.drops("hosts"):
+        if options.drops("hosts"):
             names |= {
                 part for host in report_names.hosts for part in (host, host.partition(".")[0])
             }
-        if wish.drops("users"):
+        if options.drops("users"):
             names |= report_names.users
     return frozenset(name for name in names if _is_telling(name) and not name.isdigit())

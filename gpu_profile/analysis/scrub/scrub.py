@@ -17,7 +17,7 @@ from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.scrub.rules import (
     KINDS,
     ReportNames,
-    Wish,
+    ScrubOptions,
     collect_names,
     list_original_names,
     make_redactor,
@@ -53,8 +53,8 @@ def wish_of(
     users: Collection[str] = (),
     *,
     keep_blobs: bool = False,
-) -> Wish:
-    """The user's wish, checked. `keep`: kinds (KINDS) or names of environment variables.
+) -> ScrubOptions:
+    """The user's options, checked. `keep`: kinds (KINDS) or names of environment variables.
 
     `keep_blobs`: leave blobs in, redacted and searched; else those that hold more than numbers are
     emptied. `hosts`, `users`: names known from elsewhere (the run's own record).
@@ -68,13 +68,13 @@ def wish_of(
         if len(text) < 3:
             raise SettingsError("--also needs at least 3 characters", "Give the whole string")
     strings = tuple(sorted(set(also)))
-    return Wish(frozenset(keep), strings, keep_blobs, tuple(hosts), tuple(users))
+    return ScrubOptions(frozenset(keep), strings, keep_blobs, tuple(hosts), tuple(users))
 
 
 def scrub_reports(
     reports: Sequence[Path],
     output: Path,
-    wish: Wish | None = None,
+    options: ScrubOptions | None = None,
     tell: Callable[[str], None] = lambda line: None,
     *,
     most_bytes: int = MOST_BYTES,
@@ -88,14 +88,14 @@ def scrub_reports(
     """
     if not reports:
         raise SettingsError("no report to scrub", "Give --run or --report")
-    wish = wish or Wish()
+    options = options or ScrubOptions()
     descriptions = [_read_description(report, most_bytes) for report in reports]
-    redactor = make_redactor(descriptions, wish)
-    names = list_original_names(descriptions, wish)
+    redactor = make_redactor(descriptions, options)
+    names = list_original_names(descriptions, options)
     rows = []
     for report, target in zip(reports, _list_targets(reports, output), strict=True):
         tell(f"scrubbing {report.name}")
-        copied, row = _scrub_one(report, target, wish, redactor, names, most_bytes)
+        copied, row = _scrub_one(report, target, options, redactor, names, most_bytes)
         for note in copied.notes:
             tell(f"note: {report.name}: {note}")
         rows.append(row)
@@ -151,7 +151,7 @@ def _name_copy(name: str) -> str:
 def _scrub_one(
     report: Path,
     target: Path,
-    wish: Wish,
+    options: ScrubOptions,
     redactor: Redactor,
     names: frozenset[str],
     most_bytes: int,
@@ -160,7 +160,7 @@ def _scrub_one(
     with new_folder(target.parent) as folder:
         copy = folder / "copy.sqlite"
         with _open_plain(report, most_bytes) as plain:
-            copied = _copy_report(report, plain, copy, wish, redactor)
+            copied = _copy_report(report, plain, copy, options, redactor)
         if what := verify_copy(copy, redactor) or search_copy(copy, names):
             raise ReportError(
                 f"the scrubbed copy of {report} still held {what}, so it was removed",
@@ -176,10 +176,12 @@ def _scrub_one(
     return copied, (report.name, str(target), *counts, size, "yes")
 
 
-def _copy_report(report: Path, plain: Path, copy: Path, wish: Wish, redactor: Redactor) -> Copied:
+def _copy_report(
+    report: Path, plain: Path, copy: Path, options: ScrubOptions, redactor: Redactor
+) -> Copied:
     try:
         with closing(open_pair(plain, copy)) as pair:
-            return copy_tables(pair, wish, redactor)
+            return copy_tables(pair, options, redactor)
     except SQLITE_ERRORS as error:
         raise make_damaged_error(report, error) from error
 
@@ -212,4 +214,4 @@ def _compress_copy(copy: Path) -> Path:
     return packed
 
 
-__all__ = ["KINDS", "Wish", "scrub_reports", "wish_of"]
+__all__ = ["KINDS", "ScrubOptions", "scrub_reports", "wish_of"]

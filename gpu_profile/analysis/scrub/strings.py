@@ -7,7 +7,7 @@ machine. Its strings are in one table, and many of them are not used by any row.
 import re
 import sqlite3
 
-from gpu_profile.analysis.scrub.rules import OUTPUT_TABLES, Wish
+from gpu_profile.analysis.scrub.rules import OUTPUT_TABLES, ScrubOptions
 
 MACHINE = {"PROCESSES": "globalPid", "ThreadNames": "globalTid"}
 _NO_EVENTS = (*MACHINE, *OUTPUT_TABLES, "DIAGNOSTIC_EVENT")
@@ -20,7 +20,7 @@ _KNOWN = frozenset((*_KNOWN_WORDS.split(), "filenameId", "contentId"))
 Columns = dict[str, set[str]]
 
 
-def collect_strings(pair: sqlite3.Connection, columns: Columns, wish: Wish) -> None:
+def collect_strings(pair: sqlite3.Connection, columns: Columns, options: ScrubOptions) -> None:
     """Fill temp.own with the processes that have events, and temp.kept with the strings to keep."""
     pair.execute("CREATE TEMP TABLE own (id INTEGER PRIMARY KEY)")
     pair.execute("CREATE TEMP TABLE kept (id INTEGER PRIMARY KEY)")
@@ -31,18 +31,18 @@ def collect_strings(pair: sqlite3.Connection, columns: Columns, wish: Wish) -> N
                 pair.execute(f'INSERT OR IGNORE INTO temp.own {query} WHERE "{name}" NOTNULL')
     for table, names in columns.items():
         for name in sorted(_string_columns(pair, table) & names):
-            rows = f'FROM source."{table}"{make_condition(table, wish, names)}'
+            rows = f'FROM source."{table}"{make_condition(table, options, names)}'
             pair.execute(f'INSERT OR IGNORE INTO temp.kept SELECT DISTINCT "{name}" {rows}')
     for table in OUTPUT_TABLES:
-        if "contentId" in columns.get(table, ()) and wish.drops("output"):
+        if "contentId" in columns.get(table, ()) and options.drops("output"):
             output = f'SELECT "contentId" FROM source."{table}"'
             pair.execute(f"DELETE FROM temp.kept WHERE id IN ({output})")
 
 
-def make_condition(table: str, wish: Wish, columns: set[str]) -> str:
+def make_condition(table: str, options: ScrubOptions, columns: set[str]) -> str:
     """The SQL condition for the rows to keep: processes and threads only if they have events."""
     column = MACHINE.get(table)
-    if column not in columns or not wish.drops("processes"):
+    if column not in columns or not options.drops("processes"):
         return ""
     return f' WHERE "{column}" & {_PROCESS_MASK} IN (SELECT id FROM temp.own)'
 

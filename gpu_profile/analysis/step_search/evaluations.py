@@ -61,7 +61,7 @@ def split_at_openings(launches: Launches, usual: IntArray, first: IntArray, size
 def _share(token: IntArray, model: IntArray) -> float:
     """The part of the model's launches that are among these, in any order."""
     size = int(max(token.max(initial=0), model.max(initial=0))) + 1
-    counts = [np.bincount(one, minlength=size) for one in (token, model)]
+    counts = [np.bincount(tokens, minlength=size) for tokens in (token, model)]
     return float(np.minimum(*counts).sum() / max(1, len(model)))
 
 
@@ -165,23 +165,26 @@ def _find_regular(launches: Launches, first: IntArray, behind: IntArray) -> IntA
     return length
 
 
-def _count_same(token: IntArray, behind: int, one: int, other: int) -> int:
+def _count_same(token: IntArray, behind: int, row: int, other: int) -> int:
     """How many launches before row `one`, down to `behind`, are those before row `other`."""
-    most = min(one - behind, other)
-    same = (token[one - most : one] == token[other - most : other])[::-1]
+    most = min(row - behind, other)
+    same = (token[row - most : row] == token[other - most : other])[::-1]
     fits = same & (np.cumsum(same) >= SAME * np.arange(1, most + 1))
     return int(np.flatnonzero(fits)[-1]) + 1 if fits.any() else 0
 
 
-def _is_whole(launches: Launches, behind: int, one: int, same: int) -> bool:
+def _is_whole(launches: Launches, behind: int, end: int, same: int) -> bool:
     """Whether these launches are a whole evaluation: no more of their kernels come before.
 
     Frameworks check the evaluation with two batches before the first step (Lightning). Copies
     alone are a checkpoint, which a window can cut, too.
     """
     kernel = ~(launches.to_device | launches.to_host)
-    before, own = slice(behind, one - same), slice(one - same, one)
-    if kernel[own].mean() < 1 / 2:
+    before, inside = slice(behind, end - same), slice(end - same, end)
+    if kernel[inside].mean() < 1 / 2:
         return False
-    rest = launches.token[before][kernel[before]]
-    return not len(rest) or float(np.isin(rest, launches.token[own]).mean()) <= 1 - SAME
+    kernels_before = launches.token[before][kernel[before]]
+    return (
+        not len(kernels_before)
+        or float(np.isin(kernels_before, launches.token[inside]).mean()) <= 1 - SAME
+    )

@@ -41,7 +41,7 @@ class Launches:
 
     def behind(self, row: int) -> "Launches":
         """The launches from this row on."""
-        return Launches(**{one.name: getattr(self, one.name)[row:] for one in fields(self)})
+        return Launches(**{field.name: getattr(self, field.name)[row:] for field in fields(self)})
 
     @cached_property
     def ngrams(self) -> Mapping[int, NDArray[np.uint64]]:

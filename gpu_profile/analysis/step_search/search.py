@@ -90,12 +90,12 @@ def _replays(launches: Launches, end: int) -> Repetition | None:
     row = max(end, int(optimizer[-1]) + 1 if len(optimizer) else 0)
     if 2 * int(launches.gpu[row:].sum()) < int(launches.gpu.sum()):
         return None
-    rest = launches.behind(row)
-    steps = _search(rest, sample_start(rest)) if rest.graph.sum() >= MANY else ""
+    later = launches.behind(row)
+    steps = _search(later, sample_start(later)) if later.graph.sum() >= MANY else ""
     if isinstance(steps, str) or len(steps.first) < MANY:
         return None
     edges = np.r_[steps.first, steps.end]
-    graphs = np.diff(np.searchsorted(np.flatnonzero(rest.graph), edges))
+    graphs = np.diff(np.searchsorted(np.flatnonzero(later.graph), edges))
     if np.mean(graphs > 0) < NEARLY_ALL:
         return None
     steps = replace(steps, first=steps.first + row, end=steps.end + row, pauses=steps.pauses + row)
@@ -110,10 +110,10 @@ def _include_first_replays(launches: Launches, steps: Repetition) -> Repetition:
     step does as much work on the GPU as the others do.
     """
     graphs = np.flatnonzero(launches.graph)
-    own = np.searchsorted(graphs, steps.first)
-    has_graph = own < len(graphs)
-    offset = int(np.median(graphs[own[has_graph]] - steps.first[has_graph]))
-    place = np.r_[graphs[: own[0]], steps.first[0] + offset]
+    place_of_step = np.searchsorted(graphs, steps.first)
+    has_graph = place_of_step < len(graphs)
+    offset = int(np.median(graphs[place_of_step[has_graph]] - steps.first[has_graph]))
+    place = np.r_[graphs[: place_of_step[0]], steps.first[0] + offset]
     place = place[place > np.flatnonzero(launches.optimizer).max(initial=-1)]
     work = np.r_[0, np.cumsum(launches.gpu)]
     usual = float(np.median(np.diff(work[steps.first])))
@@ -143,7 +143,9 @@ def _choose(launches: Launches, anchors: list[Anchor], begin: int) -> Anchor | N
     optimizer = _spread_over(launches.optimizer, begin)
     codes, best_alike = launches.ngrams[ORDER], None
     for _, same in groupby(anchors, key=lambda anchor: anchor.count):
-        best = max(same, key=lambda one: (round(one.cover, 2), one.alike.mean(), -one.length))
+        best = max(
+            same, key=lambda choice: (round(choice.cover, 2), choice.alike.mean(), -choice.length)
+        )
         if optimizer is not None:
             is_complete = _all_hold(best, optimizer)
         else:
@@ -194,8 +196,8 @@ def _is_whole(launches: Launches, anchor: Anchor, begin: int) -> bool:
     They are if each stretch holds a copy or a graph, or if the unlike stretches are a log or an
     evaluation, not a part of a longer step.
     """
-    talks = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
-    if _all_hold(anchor, talks):
+    boundaries = np.flatnonzero(launches.to_device | launches.to_host | launches.graph)
+    if _all_hold(anchor, boundaries):
         return True
     if _spread_over(launches.to_device, begin) is not None:
         return False

@@ -105,6 +105,6 @@ def integers_of(
     try:
         flat = array.array("q", cells)
     except (TypeError, OverflowError):
-        every = (pair for row in rows for pair in zip(names, row, strict=True))
-        flat = array.array("q", [convert_integer(name, cell, refuse) for name, cell in every])
+        pairs = (pair for row in rows for pair in zip(names, row, strict=True))
+        flat = array.array("q", [convert_integer(name, cell, refuse) for name, cell in pairs])
     return np.frombuffer(flat, np.int64).reshape(len(rows), len(names))

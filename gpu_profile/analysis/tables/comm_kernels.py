@@ -146,11 +146,11 @@ def _mangled_parts(name: str) -> Iterator[str]:
     """Yield the identifiers at the start of an Itanium-mangled name, each of which follows its
     length.
     """
-    rest = _MANGLED.sub("", name, count=1)
-    while digits := re.match(r"\d+", rest):
+    text = _MANGLED.sub("", name, count=1)
+    while digits := re.match(r"\d+", text):
         end = digits.end() + int(digits[0])
-        yield rest[digits.end() : end]
-        rest = rest[end:]
+        yield text[digits.end() : end]
+        text = text[end:]
 
 
 @cache

@@ -58,8 +58,8 @@ def _sum_changes(title: str, unit: str, time: IntArray, change: NDArray[np.float
 
 def _sample_series(series: Series) -> Series:
     """Every n-th point and the last one, with exact values."""
-    every = -(-len(series.time) // _MOST_POINTS)
-    rows = np.unique(np.r_[np.arange(0, len(series.time), every), len(series.time) - 1])
+    stride = -(-len(series.time) // _MOST_POINTS)
+    rows = np.unique(np.r_[np.arange(0, len(series.time), stride), len(series.time) - 1])
     return Series(series.title, series.unit, series.time[rows], series.value[rows])
 
 

@@ -62,14 +62,14 @@ class _Count:
 def write_timeline(
     reports: Sequence[tuple[str, Scope]],
     output: Path,
-    clean: Redactor | None = None,
+    redactor: Redactor | None = None,
     tell: Callable[[str], None] = lambda line: None,
     most_bytes: int = MOST_BYTES,
 ) -> Table:
     """Write the trace (gzipped Perfetto protobuf) and return its content, one row for each rank.
 
     Each report (a path or a URL) comes with its scope: ranks, and the offset to the run's clock. A
-    report without GPU work is shown by its NVTX ranges. Names are redacted by `clean`. A report
+    report without GPU work is shown by its NVTX ranges. Names are redacted by `redactor`. A report
     that cannot be read is named by `tell` and left out. Raises ReportError if none can be read, or
     if there is nothing to show; nothing is written then.
     """
@@ -83,7 +83,7 @@ def write_timeline(
                 if isinstance(read, GpuProfileError):
                     refused.append(read)
                 else:
-                    rows += _Report(trace, read, scope, clean or Redactor()).write(len(rows))
+                    rows += _Report(trace, read, scope, redactor or Redactor()).write(len(rows))
                 del read  # frees its memory before the next one is read
         tell_omissions(refused, len(reports), len(reports) - len(refused), tell)
         if not rows:
@@ -115,11 +115,13 @@ def _load(database: Database, scope: Scope) -> _Loaded:
 class _Report:
     """Writes one report's part of the trace."""
 
-    def __init__(self, trace: TraceWriter, loaded: _Loaded, scope: Scope, clean: Redactor) -> None:
+    def __init__(
+        self, trace: TraceWriter, loaded: _Loaded, scope: Scope, redactor: Redactor
+    ) -> None:
         self._trace = trace
         self._loaded = loaded
         self._scope = scope
-        self._clean = clean
+        self._redactor = redactor
 
     def write(self, flow_base: int) -> Iterator[tuple[Cell, ...]]:
         """Write the report and yield its rows. `flow_base`: how many ranks came before, so that
@@ -221,7 +223,7 @@ class _Report:
         return Events(time, order.kind, code[row], flow, slices.arrives)
 
     def _counter(self, parent: int, series: Series) -> int:
-        track = self._trace.track(self._clean.text(series.title), parent, series.unit)
+        track = self._trace.track(self._redactor.text(series.title), parent, series.unit)
         size = len(series.time)
         kind, none = np.full(size, COUNTER), np.full(size, NO_FLOW)
         time = series.time + self._scope.offset_ns
@@ -234,14 +236,14 @@ class _Report:
         return np.array([codes[int(key)] for key in unique], np.int64)[inverse]
 
     def _codes(self, names: Mapping[int, str]) -> dict[int, int]:
-        texts = {key: self._clean.text(text) or "(no name)" for key, text in names.items()}
+        texts = {key: self._redactor.text(text) or "(no name)" for key, text in names.items()}
         numbers = self._trace.names(texts.values())
         return {key: numbers[text] for key, text in texts.items()}
 
     def _thread(self, thread: int) -> str:
         number = thread & 0xFFFFFF
         name = self._loaded.threads.get(thread, "")
-        return f"{self._clean.text(name)} {number}" if name else f"thread {number}"
+        return f"{self._redactor.text(name)} {number}" if name else f"thread {number}"
 
 
 def _op_flows(activity: Activity, base: int, linked: IntArray) -> IntArray:

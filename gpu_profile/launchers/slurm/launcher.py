@@ -32,9 +32,9 @@ _OLDER = ".gpu-profile-slurm"
 
 def _user(login: str) -> str:
     """Return the user in the directory's path: the log-in node's if named, otherwise this one."""
-    named, at, _ = login.rpartition("@")
+    user, at, _ = login.rpartition("@")
     if at:
-        return re.sub(r"[^\w.-]", "_", named)
+        return re.sub(r"[^\w.-]", "_", user)
     with contextlib.suppress(KeyError, OSError, ImportError):
         return re.sub(r"[^\w.-]", "_", getpass.getuser())
     return str(os.getuid()) if hasattr(os, "getuid") else "user"

@@ -147,8 +147,8 @@ class Script:
         """
         modules = _MODULES.format(names=shlex.join(self.modules)) if self.modules else ""
         workdir = f"cd {shlex.quote(self.workdir)} || exit 2\n" if self.workdir else ""
-        named = f" --nsys={shlex.quote(self.nsys)}" if self.nsys else ""
-        finding = _FINDING.format(named=named) if self._finds_nsys(job) else ""
+        flag = f" --nsys={shlex.quote(self.nsys)}" if self.nsys else ""
+        finding = _FINDING.format(named=flag) if self._finds_nsys(job) else ""
         step = " \\\n    ".join(map(" ".join, self._step(job, plan, directory)))
         parts = (
             "#!/bin/bash\n" + "".join(self._directives(job, directory)),
@@ -232,12 +232,14 @@ def _resolve_workdir(slurm: SlurmSettings) -> str:
 
     A container mounts it, which takes an absolute path.
     """
-    named, image = slurm.workdir, slurm.image
+    workdir, image = slurm.workdir, slurm.image
     if not slurm.login:
-        return str(Path(named).expanduser().absolute()) if named or image else ""
-    if image and named and not named.startswith("/"):
-        raise SettingsError(f"SLURM_WORKDIR {named} is not absolute", "An image mounts it by that")
-    return below_home(named)
+        return str(Path(workdir).expanduser().absolute()) if workdir or image else ""
+    if image and workdir and not workdir.startswith("/"):
+        raise SettingsError(
+            f"SLURM_WORKDIR {workdir} is not absolute", "An image mounts it by that"
+        )
+    return below_home(workdir)
 
 
 # torchrun compares host names to choose the rendezvous host; Slurm's NodeName may differ from the

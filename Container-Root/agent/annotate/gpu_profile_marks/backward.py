@@ -88,7 +88,7 @@ class Backward:
             for node in (*nodes, *casts):
                 node.register_prehook(begin)
         if casts:
-            gradients += [each for node in casts for each, _ in node.next_functions]
+            gradients += [function for node in casts for function, _ in node.next_functions]
             inputs = [node for node in inputs if node not in casts]
         self._hook_gradients(gradients, text)
         spans.append(Span(start, end, inputs))

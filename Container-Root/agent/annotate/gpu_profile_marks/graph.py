@@ -45,7 +45,9 @@ def is_kept_cast(node: Any, first: int) -> bool:  # noqa: ANN401 - a node of aut
     return bool(
         node._sequence_nr() < first
         and used
-        and all(each is not None and each._sequence_nr() == OF_PARAMETER for each, _ in used)
+        and all(
+            function is not None and function._sequence_nr() == OF_PARAMETER for function, _ in used
+        )
     )
 
 
@@ -60,7 +62,7 @@ def list_tensors(value: Any, kind: type, depth: int = 0) -> list[Any]:  # noqa: 
             fields = dataclasses.fields(value)
             value = tuple(getattr(value, field.name, None) for field in fields)
         if isinstance(value, (tuple, list)):
-            return [each for item in value for each in list_tensors(item, kind, depth + 1)]
+            return [tensor for item in value for tensor in list_tensors(item, kind, depth + 1)]
     return []
 
 
@@ -116,12 +118,14 @@ def _walk(
         if place >= 0 and number < inner[place].end:
             if place not in passed:
                 passed.add(place)
-                todo += [(each, True) for each in inner[place].inputs]
+                todo += [(node_before, True) for node_before in inner[place].inputs]
             continue
         # Before `seen`: a node of several users can be reached from inside the module first.
         if from_other:
             first_nodes[node] = None
         if node not in seen:
             seen.add(node)
-            todo += [(each, False) for each, _ in node.next_functions if each is not None]
+            todo += [
+                (function, False) for function, _ in node.next_functions if function is not None
+            ]
     return list(first_nodes), list(inputs), list(gradients)

@@ -78,13 +78,13 @@ def _find_others(torch: Any, optimizer: Any) -> set[int]:  # noqa: ANN401 - torc
     parameters = _list_parameters(optimizer)
     kind = torch.optim.Optimizer
     # By type(): isinstance asks `__class__`, and a lazy proxy runs the user's code for it.
-    optimizers = [each for each in gc.get_objects() if issubclass(type(each), kind)]
-    others = (each for each in optimizers if each is not optimizer)
-    return {id(each) for each in others if _shares_no_parameter(each, parameters)}
+    optimizers = [candidate for candidate in gc.get_objects() if issubclass(type(candidate), kind)]
+    others = (other for other in optimizers if other is not optimizer)
+    return {id(other) for other in others if _shares_no_parameter(other, parameters)}
 
 
 def _list_parameters(optimizer: Any) -> set[int]:  # noqa: ANN401 - a torch optimizer
-    return {id(each) for group in optimizer.param_groups for each in group["params"]}
+    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
 
 
 def _shares_no_parameter(optimizer: Any, parameters: set[int]) -> bool:  # noqa: ANN401 - torch

@@ -36,7 +36,7 @@ class _Finder:
     ) -> ModuleSpec | None:
         if name != "torch":
             return None
-        for finder in [each for each in sys.meta_path if each is not self]:
+        for finder in [finder for finder in sys.meta_path if finder is not self]:
             spec = finder.find_spec(name, path, target) if hasattr(finder, "find_spec") else None
             if spec is not None:
                 if spec.loader is not None:

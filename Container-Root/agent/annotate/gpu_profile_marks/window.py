@@ -82,7 +82,7 @@ class Window:
         self._saved = time.monotonic()
         if self._has_file_of_another(steps.made()):
             return
-        times = [round(1e3 * each, 3) for each in steps.times()[:_MOST_TIMES]]
+        times = [round(1e3 * seconds, 3) for seconds in steps.times()[:_MOST_TIMES]]
         facts = {
             "steps": steps.made(),
             "window": [self.first, self.end],

@@ -78,7 +78,7 @@ def kinds_of(names: Sequence[str]) -> NDArray[np.int8]:
 
 def comm_calls(
     calls: NcclCalls,
-    named: NDArray[np.int8],
+    kernel_kinds: NDArray[np.int8],
     thread: IntArray,
     launched: IntArray,
     device: int,
@@ -86,18 +86,22 @@ def comm_calls(
 ) -> CommCalls:
     """The communication kernels of one rank on one device.
 
-    `named` holds the kinds by kernel name. `thread` and `launched` hold the thread and the time of
-    each launch. `rank` is the number of the process in the run.
+    `kernel_kinds` holds the kind of each kernel by its name, `thread` and `launched` the thread and
+    the time of each launch. `rank` is the number of the process in the run.
     """
-    size = len(named)
+    size = len(kernel_kinds)
     launches = find_launches(calls, thread, launched)
     communicator = np.full(size, NO_COMMUNICATOR)
     communicator[launches.kernel] = calls.communicator[launches.call]
     ranks = _own_ranks(calls.memberships, device)
-    kind = _kinds(calls, launches, named)
+    kind = _kinds(calls, launches, kernel_kinds)
     messages = _messages(calls, launches)
-    numbers = {one: _number(one, ranks, calls, rank) for one in list_distinct(calls.communicator)}
-    own_rank = np.array([numbers.get(one, NO_PEER) for one in communicator.tolist()], np.int64)
+    numbers = {
+        handle: _number(handle, ranks, calls, rank) for handle in list_distinct(calls.communicator)
+    }
+    own_rank = np.array(
+        [numbers.get(handle, NO_PEER) for handle in communicator.tolist()], np.int64
+    )
     _mark_all_to_all(kind, communicator, messages, own_rank, ranks)
     moved = _sizes(calls, launches, messages, own_rank)
     return CommCalls(communicator, kind, np.rint(moved).astype(np.int64), messages, ranks)
@@ -124,12 +128,15 @@ def _own_ranks(memberships: Sequence[Membership], device: int) -> dict[int, tupl
     """(rank, size) by communicator. If one process holds several ranks of a communicator (one for
     each GPU), the rank on `device` is used.
     """
-    of_device = [one for one in memberships if one.device in (device, NO_PEER)]
+    of_device = [membership for membership in memberships if membership.device in (device, NO_PEER)]
     counts: dict[int, int] = {}
-    for one in memberships:
-        counts[one.communicator] = counts.get(one.communicator, 0) + 1
-    alone = [one for one in memberships if counts[one.communicator] == 1]
-    return {one.communicator: (one.rank, one.size) for one in (*of_device, *alone)}
+    for membership in memberships:
+        counts[membership.communicator] = counts.get(membership.communicator, 0) + 1
+    single = [membership for membership in memberships if counts[membership.communicator] == 1]
+    return {
+        membership.communicator: (membership.rank, membership.size)
+        for membership in (*of_device, *single)
+    }
 
 
 def _number(
@@ -146,12 +153,14 @@ def _number(
     return rank if len(peers) > 1 and rank <= peers[-1] else NO_PEER
 
 
-def _kinds(calls: NcclCalls, launches: Launches, named: NDArray[np.int8]) -> NDArray[np.int8]:
+def _kinds(
+    calls: NcclCalls, launches: Launches, kernel_kinds: NDArray[np.int8]
+) -> NDArray[np.int8]:
     """The kind of each kernel, from the NCCL call where the kernel's name does not show it
     (ncclDevKernel_Generic).
     """
     kind_by_name = np.array([KINDS.index(_call_kind(name)) for name in calls.names], np.int8)
-    kind = named.copy()
+    kind = kernel_kinds.copy()
     if len(launches.call):
         of_call = kind_by_name[calls.name[launches.call]]
         sure = of_call != _OTHER
@@ -198,9 +207,9 @@ def _mark_all_to_all(
     np.add.at(spread, pairs[0], 1)
     itself = np.zeros(len(kind), np.bool_)
     itself[messages.kernel[to_self]] = True
-    for one in list_distinct(communicator[messages.kernel]):
-        rows = np.flatnonzero((communicator == one) & (kind == _SEND_RECV))
-        size = ranks[one][1] if one in ranks else int(spread[rows].max(initial=0)) + 1
+    for handle in list_distinct(communicator[messages.kernel]):
+        rows = np.flatnonzero((communicator == handle) & (kind == _SEND_RECV))
+        size = ranks[handle][1] if handle in ranks else int(spread[rows].max(initial=0)) + 1
         is_exchange = itself[rows] | ((spread[rows] >= size - 1) & (size > 2))
         if len(rows) and 2 * is_exchange.sum() >= len(rows):
             kind[rows] = _ALL_TO_ALL

@@ -130,8 +130,8 @@ def shifts(first: int, other: int, guess: int = 0) -> Iterator[tuple[int, slice,
 def guess_shift(first: Lane, lane: Lane) -> int:
     """The shift under which the first kernel that both lanes hold ends at about one time."""
     begin = max(int(first.end[0]), int(lane.end[0]))
-    one, other = (int(np.argmin(np.abs(each.end - begin))) for each in (first, lane))
-    return other - one
+    row, other = (int(np.argmin(np.abs(side.end - begin))) for side in (first, lane))
+    return other - row
 
 
 def fill(

@@ -63,12 +63,12 @@ def pair_messages(ranks: Sequence[Collectives], clock_error_ns: int = 0) -> Iter
 def _communicators(ranks: Sequence[Collectives]) -> list[int]:
     """The ids of the communicators, by the start of their first kernel."""
     first: dict[int, int] = {}
-    for own in ranks:
-        for one in list_distinct(own.communicator):
-            start = int(own.start[own.communicator == one].min())
-            first[one] = min(first.get(one, start), start)
+    for collectives in ranks:
+        for communicator in list_distinct(collectives.communicator):
+            start = int(collectives.start[collectives.communicator == communicator].min())
+            first[communicator] = min(first.get(communicator, start), start)
     first.pop(NO_COMMUNICATOR, None)
-    return sorted(first, key=lambda one: (first[one], one))
+    return sorted(first, key=lambda communicator: (first[communicator], communicator))
 
 
 def _match_collectives(
@@ -79,9 +79,12 @@ def _match_collectives(
     clock_error_ns: int,
 ) -> bool:
     lanes = [
-        lane_of(owner, own, np.flatnonzero(is_member))
-        for owner, own in enumerate(ranks)
-        if (is_member := (own.communicator == communicator) & (own.kind != _SEND_RECV)).any()
+        lane_of(owner, collectives, np.flatnonzero(is_member))
+        for owner, collectives in enumerate(ranks)
+        if (
+            is_member := (collectives.communicator == communicator)
+            & (collectives.kind != _SEND_RECV)
+        ).any()
     ]
     if len(lanes) < 2:
         return False
@@ -102,13 +105,13 @@ def _shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
     The kinds and sizes must agree in order, and the kernels must overlap in time.
     """
     guess = guess_shift(first, lane)
-    for shift, one, other in shifts(len(first.rows), len(lane.rows), guess):
-        late = np.maximum(first.start[one], lane.start[other]) - clock_error_ns
-        meet = late <= np.minimum(first.end[one], lane.end[other]) + END_SLACK_NS
-        kind = first.kind[one]
+    for shift, rows, other in shifts(len(first.rows), len(lane.rows), guess):
+        late = np.maximum(first.start[rows], lane.start[other]) - clock_error_ns
+        meet = late <= np.minimum(first.end[rows], lane.end[other]) + END_SLACK_NS
+        kind = first.kind[rows]
         # In a broadcast the root's kernel can end before the receivers' kernels start.
         meet |= ~_SYMMETRIC[kind]
-        even = (first.bytes[one] == lane.bytes[other]) | (kind == _ALL_TO_ALL)
+        even = (first.bytes[rows] == lane.bytes[other]) | (kind == _ALL_TO_ALL)
         if (meet & even & (kind == lane.kind[other])).mean() >= MATCH_SHARE:
             return shift
     return None
@@ -158,7 +161,11 @@ def number_owners(ranks: Sequence[Collectives], communicator: int) -> dict[int, 
     The numbers come from NCCL's init ranges. If these are missing for some rank, the order of the
     run is used: the first rank with the communicator is number 0.
     """
-    members = [index for index, own in enumerate(ranks) if (own.communicator == communicator).any()]
+    members = [
+        index
+        for index, collectives in enumerate(ranks)
+        if (collectives.communicator == communicator).any()
+    ]
     owners = {ranks[index].members[communicator][0]: index for index in members
              if communicator in ranks[index].members}  # fmt: skip
     return owners if len(owners) == len(members) else dict(enumerate(members))
@@ -175,21 +182,21 @@ def _pairs(
                 continue
             shift = _message_shift(ranks[sender], sends, ranks[receiver], receives, clock_error_ns)
             if shift is not None:
-                one, other = shift
-                yield MessagePairs(sender, receiver, sends[0][one], receives[0][other])
+                rows, other = shift
+                yield MessagePairs(sender, receiver, sends[0][rows], receives[0][other])
 
 
 def _kernels(
-    own: Collectives, communicator: int, peer: int, *, sends: bool
+    collectives: Collectives, communicator: int, peer: int, *, sends: bool
 ) -> tuple[IntArray, IntArray]:
     """Kernel rows and bytes of the messages with one peer, by start."""
-    messages = own.messages
+    messages = collectives.messages
     chosen = (messages.peer == peer) & (messages.sends == sends)
-    chosen &= (own.communicator[messages.kernel] == communicator) & (
-        own.kind[messages.kernel] == _SEND_RECV
+    chosen &= (collectives.communicator[messages.kernel] == communicator) & (
+        collectives.kind[messages.kernel] == _SEND_RECV
     )
     rows = np.flatnonzero(chosen)
-    rows = rows[np.argsort(own.start[messages.kernel[rows]], kind="stable")]
+    rows = rows[np.argsort(collectives.start[messages.kernel[rows]], kind="stable")]
     return messages.kernel[rows], messages.bytes[rows]
 
 
@@ -205,11 +212,11 @@ def _message_shift(
     Message sizes must agree, and no message may be received before it is sent.
     """
     best, least = None, np.inf
-    for shift, one, other in shifts(len(sends[0]), len(receives[0])):
-        a, b = sends[0][one], receives[0][other]
-        alike: NDArray[np.bool_] = sends[1][one] == receives[1][other]
+    for shift, rows, other in shifts(len(sends[0]), len(receives[0])):
+        a, b = sends[0][rows], receives[0][other]
+        alike: NDArray[np.bool_] = sends[1][rows] == receives[1][other]
         alike = alike & (sender.start[a] - clock_error_ns <= receiver.end[b] + END_SLACK_NS)
         apart = float(np.median(np.abs(sender.end[a] - receiver.end[b]))) + abs(shift)
         if alike.mean() >= MATCH_SHARE and apart < least:
-            best, least = (one, other), apart
+            best, least = (rows, other), apart
     return best

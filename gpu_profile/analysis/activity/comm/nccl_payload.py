@@ -102,10 +102,10 @@ class NcclCalls:
 def load_nccl_calls(database: Database, process: int) -> NcclCalls:
     """The NCCL calls with a payload of one process (a globalPid); empty if the report has none."""
     ranges = _load_ranges(database)
-    own = np.flatnonzero(process_of(ranges.thread) == process)
+    of_process = np.flatnonzero(process_of(ranges.thread) == process)
     pairs = [np.empty((0, 2), np.int64)]
-    for thread in list_distinct(ranges.thread[own]):
-        rows = own[ranges.thread[own] == thread]
+    for thread in list_distinct(ranges.thread[of_process]):
+        rows = of_process[ranges.thread[of_process] == thread]
         rows = rows[np.lexsort((-ranges.end[rows], ranges.start[rows]))]
         pairs.append(np.array(list(_launching(ranges, rows)), np.int64).reshape(-1, 2))
     outer, call = np.concatenate(pairs).T
@@ -123,7 +123,7 @@ def load_nccl_calls(database: Database, process: int) -> NcclCalls:
         communicator=ranges.values(call, COMMUNICATOR),
         size=ranges.values(call, SIZE),
         peer=ranges.values(call, PEER, NO_PEER),
-        memberships=tuple(dict.fromkeys(_memberships(ranges, own))),
+        memberships=tuple(dict.fromkeys(_memberships(ranges, of_process))),
     )
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from weakref import ref
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gpu_profile.analysis.activity.comm.calls import Messages
 from gpu_profile.analysis.activity.comm.lanes import UNMATCHED, Arrivals, Collectives
 from gpu_profile.analysis.activity.states import RankSplit
 from gpu_profile.analysis.arrays.columns import list_distinct
@@ -62,7 +64,7 @@ def find_groups(splits: Sequence[RankSplit]) -> Mapping[int, Group]:
     """
     if not splits:
         return {}
-    first, *_ = arrivals = [one.arrivals for one in splits]
+    first, *_ = arrivals = [split.arrivals for split in splits]
     cache, key = _get_group_cache(first), tuple(map(ref, arrivals))
     if key not in cache:
         cache[key] = _group_ranks(splits)
@@ -75,11 +77,11 @@ def _get_group_cache(first: Arrivals) -> dict[tuple[object, ...], dict[int, Grou
 
 
 def _group_ranks(splits: Sequence[RankSplit]) -> dict[int, Group]:
-    numbers = {int(number) for one in splits for number in list_distinct(one.arrivals.group)}
+    numbers = {int(number) for split in splits for number in list_distinct(split.arrivals.group)}
     groups = {}
     for number in sorted(numbers - {UNMATCHED}):
-        members = [one for one in splits if np.any(one.arrivals.group == number)]
-        ranks = tuple(sorted({one.rank for one in members}))
+        members = [split for split in splits if np.any(split.arrivals.group == number)]
+        ranks = tuple(sorted({split.rank for split in members}))
         groups[number] = Group(number, ranks, _roles(members, number))
     return groups
 
@@ -87,9 +89,9 @@ def _group_ranks(splits: Sequence[RankSplit]) -> dict[int, Group]:
 def _roles(members: Sequence[RankSplit], number: int) -> dict[str, str]:
     kinds = {
         KINDS[code]
-        for one in members
+        for split in members
         for code in list_distinct(
-            one.states.collectives.kind[one.arrivals.group == number].astype(int)
+            split.states.collectives.kind[split.arrivals.group == number].astype(int)
         )
     }
     roles = dict.fromkeys(sorted(kinds), "")
@@ -110,17 +112,21 @@ def _in_each_step(members: Sequence[RankSplit], number: int) -> bool:
     Parameters that are scattered before the first step are no pipeline. Without steps: whether
     every member both sends and receives.
     """
-    with_steps = [one for one in members if len(one.states.steps)]
-    for one in with_steps or members:
-        own, steps = one.states.collectives, one.states.steps
-        chosen = (one.arrivals.group == number) & (own.kind == KINDS.index(SEND_RECV))
+    with_steps = [split for split in members if len(split.states.steps)]
+    for split in with_steps or members:
+        collectives, steps = split.states.collectives, split.states.steps
+        chosen = (split.arrivals.group == number) & (collectives.kind == KINDS.index(SEND_RECV))
         if len(steps):
-            inside = (own.start >= steps.start[0]) & (own.start < steps.end[-1])
+            inside = (collectives.start >= steps.start[0]) & (collectives.start < steps.end[-1])
             if (chosen & inside).sum() < len(steps):
                 return False
-        elif len(list_distinct(own.messages.sends[chosen[own.messages.kernel]].astype(int))) < 2:
+        elif not _sends_and_receives(collectives.messages, chosen):
             return False
     return True
+
+
+def _sends_and_receives(messages: Messages, chosen: NDArray[np.bool_]) -> bool:
+    return len(list_distinct(messages.sends[chosen[messages.kernel]].astype(int))) == 2
 
 
 def _is_ring(members: Sequence[RankSplit], number: int) -> bool:
@@ -132,10 +138,10 @@ def _is_ring(members: Sequence[RankSplit], number: int) -> bool:
     """
     share = RING_SHARE if len(members) > 2 else 1.0
     around = total = 0
-    for one in members:
-        own = one.states.collectives
-        is_message = (one.arrivals.group == number) & (own.kind == KINDS.index(SEND_RECV))
-        sends, receives = _peer_sum(own, sends=True), _peer_sum(own, sends=False)
+    for split in members:
+        collectives = split.states.collectives
+        is_message = (split.arrivals.group == number) & (collectives.kind == KINDS.index(SEND_RECV))
+        sends, receives = _peer_sum(collectives, sends=True), _peer_sum(collectives, sends=False)
         passes = (sends != 0) & (receives != 0)
         around += int((is_message & passes & ((sends != receives) | (len(members) == 2))).sum())
         total += int(is_message.sum())
@@ -156,20 +162,24 @@ def _reduces_for(members: Sequence[RankSplit], number: int) -> str:
     """TENSOR if the reductions of most members look like tensor parallelism, else DATA; "" without
     steps.
     """
-    votes = [_looks_tensor(one, number) for one in members if len(one.states.steps)]
+    votes = [_looks_tensor(split, number) for split in members if len(split.states.steps)]
     if not votes:
         return ""
     return TENSOR if 2 * sum(votes) > len(votes) else DATA
 
 
-def _looks_tensor(one: RankSplit, number: int) -> bool:
-    own, steps = one.states.collectives, one.states.steps
-    rows = np.flatnonzero((one.arrivals.group == number) & _REDUCTIONS[own.kind])
-    size = own.bytes[rows] if own.bytes[rows].any() else own.end[rows] - one.arrivals.last[rows]
+def _looks_tensor(split: RankSplit, number: int) -> bool:
+    collectives, steps = split.states.collectives, split.states.steps
+    rows = np.flatnonzero((split.arrivals.group == number) & _REDUCTIONS[collectives.kind])
+    size = (
+        collectives.bytes[rows]
+        if collectives.bytes[rows].any()
+        else collectives.end[rows] - split.arrivals.last[rows]
+    )
     rows = rows[size >= SMALL_SHARE * size.max(initial=0)]
-    gap = _longest_gap(own.start[rows], steps.start, steps.end)
-    exposed = Intervals.union(own.start[rows], own.end[rows])
-    share = exposed.overlap(one.states.exposed) / max(1, exposed.total)
+    gap = _longest_gap(collectives.start[rows], steps.start, steps.end)
+    exposed = Intervals.union(collectives.start[rows], collectives.end[rows])
+    share = exposed.overlap(split.states.exposed) / max(1, exposed.total)
     fewest = len(rows) >= TENSOR_FEWEST * len(steps)
     return bool(fewest and gap <= TENSOR_LONGEST_GAP and share >= TENSOR_EXPOSED)
 

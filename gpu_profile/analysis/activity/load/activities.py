@@ -92,7 +92,7 @@ def in_order(activities_unsorted: Sequence[Activity]) -> tuple[Activity, ...]:
 def _led(members: Sequence[Activity]) -> Iterator[Activity]:
     leaders: dict[int, Activity] = {}
     devices = Counter(activity.process for activity in members)
-    for activity in sorted(members, key=lambda one: -len(one.ops.start)):
+    for activity in sorted(members, key=lambda activity: -len(activity.ops.start)):
         if devices[activity.process] > 1:
             activity = replace(activity, shares_process=True)
         leader = leaders.setdefault(activity.process, activity)
@@ -117,12 +117,14 @@ def _comm_calls(
     process, device, rank = owner
     rows = np.flatnonzero(ops.kind == COMMUNICATION)
     codes, place = encode_column(ops.name[rows])
-    named = kinds_of([names[code] for code in place.tolist()])[codes]
+    kernel_kinds = kinds_of([names[code] for code in place.tolist()])[codes]
     call = ops.call[rows]
     has_call = call != NO_CALL
     thread, launched = (np.full(len(rows), NO_CALL) for _ in range(2))
     thread[has_call], launched[has_call] = calls.thread[call[has_call]], calls.start[call[has_call]]
-    return comm_calls(load_nccl_calls(database, process), named, thread, launched, device, rank)
+    return comm_calls(
+        load_nccl_calls(database, process), kernel_kinds, thread, launched, device, rank
+    )
 
 
 def _with_sizes(ops: Ops, comm: CommCalls) -> Ops:

@@ -80,12 +80,12 @@ def _collect_states(activity: Activity, offset_ns: int, record: HostRecord) -> R
 def _sum_kernels(activity: Activity) -> dict[str, KernelTime]:
     ops = activity.ops
     rows = np.flatnonzero((ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start))
-    alone = ~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])
+    undisturbed = ~ops.union(COMMUNICATION).touches(ops.start[rows], ops.end[rows])
     place, names = encode_column(ops.name[rows])
     duration = ops.duration[rows]
     sums = [
         np.bincount(place, weights=weight, minlength=len(names)).astype(np.int64)
-        for weight in (None, duration, alone, duration * alone)
+        for weight in (None, duration, undisturbed, duration * undisturbed)
     ]
     return {
         activity.names[name]: KernelTime(*map(int, row))

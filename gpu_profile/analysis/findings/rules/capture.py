@@ -85,7 +85,7 @@ def _get_extent(view: RankView) -> Extent:
         steps=len(states.steps),
         span=states.span,
         kernels=view.mean(view.common.kernel_count) if view.has_steps else 0.0,
-        whole=states.start_up is not None,
+        has_start_up=states.start_up is not None,
     )
 
 

@@ -77,7 +77,7 @@ def _judge_communication(views: Sequence[View[ExposedTimes]]) -> Finding:
     wait = float(np.mean([view.ms("wait") for view in views]))
     worst = max(views, key=lambda view: view.share("transfer"))
     ranks = tuple(sorted({view.rank for view in views}))
-    times = worst.states.own
+    times = worst.states.times
     total = worst.mean(times["communication"])
     hidden = 100 * worst.mean(times["hidden"]) / total if total else 0.0
     evidence = (

@@ -48,7 +48,7 @@ def _is_without_lead(view: RankView) -> bool:
     Launches that take longer than their kernels cost little by themselves, and a pause of the host
     then idles the GPU for all of its length: at most for the time that the kernels take.
     """
-    launch, work = _launch_ms(view), view.mean(view.states.own["busy"]) / 1e6
+    launch, work = _launch_ms(view), view.mean(view.states.times["busy"]) / 1e6
     hidden = min(view.ms("idle_stall"), work)
     if not is_costly(launch, LEAST_SHARE, view.step_ms):
         return False
@@ -64,7 +64,7 @@ def _is_slower(view: RankView, host: IntArray, part: float = 1.0) -> bool:
 
 
 def _work(view: RankView) -> IntArray:
-    return view.steady(view.states.own["busy"])
+    return view.steady(view.states.times["busy"])
 
 
 def _launch_ms(view: RankView) -> float:

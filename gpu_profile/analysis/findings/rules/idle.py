@@ -118,7 +118,7 @@ def _is_slow_by_pauses(view: RankView) -> bool:
     """
     if not view.has_steps or not np.any(view.steady(view.split.spent[STALLED])):
         return False
-    times, work = view.common.host_times, view.steady(view.states.own["busy"])
+    times, work = view.common.host_times, view.steady(view.states.times["busy"])
     active, issuing = (view.steady(np.r_[0, part]) for part in (times.active, times.issuing))
     slower, fast = np.median(active - work), np.median(work - 2 * issuing)
     return bool(slower > 0 and fast > 0)
@@ -142,7 +142,7 @@ def _stall_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
 
 
 def _describe_pauses(view: RankView) -> str:
-    times, busy = view.common.host_times, view.steady(view.states.own["busy"])
+    times, busy = view.common.host_times, view.steady(view.states.times["busy"])
     active, silent = (view.steady(np.r_[0, part]) for part in (times.active, times.silent))
     host, pause, work = (float(np.median(part)) / 1e6 for part in (active, silent, busy))
     return (

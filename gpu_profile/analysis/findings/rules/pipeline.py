@@ -68,8 +68,8 @@ def _chains(views: Sequence[RankView]) -> list[tuple[RankView, ...]]:
     """The pipelines, each a tuple of views in the order of the stages, that is of the ranks."""
     edges = _edges(views)
     home = list(range(len(views)))
-    for one, other in edges:
-        old, new = home[one], home[other]
+    for index, other in edges:
+        old, new = home[index], home[other]
         home = [new if place == old else place for place in home]
     chains = [
         tuple(view for view, place in zip(views, home, strict=True) if place == number)
@@ -98,7 +98,7 @@ def _edges(views: Sequence[RankView]) -> set[tuple[int, int]]:
             is_message &= of_rank.kind[of_rank.messages.kernel] == _SEND_RECV
             peers = list_distinct(of_rank.messages.peer[is_message])
             pairs |= {(index, owners[peer]) for peer in peers if peer in owners}
-    return {(one, other) for one, other in pairs if one != other}
+    return {(index, other) for index, other in pairs if index != other}
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _period(views: Sequence[RankView]) -> _Period | None:
     with_steps = [view for view in views if view.has_steps]
     if not with_steps:
         return None
-    view = max(with_steps, key=lambda one: one.steps)
+    view = max(with_steps, key=lambda candidate: candidate.steps)
     return _Period(view.start, view.end, view.steps)
 
 

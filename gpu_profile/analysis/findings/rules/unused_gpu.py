@@ -67,14 +67,18 @@ def measure_gpu_use(activity: Activity, database: Database) -> GpuUse:
     gpu_metrics = metrics.load_metrics(database)
     gpu = _number(activity, database)
     chosen = {name: metrics.metric_of(gpu_metrics, gpu, pattern) for name, pattern in NAMES.items()}
-    sampled = {name: one for name, one in chosen.items() if one}
+    sampled = {name: metric for name, metric in chosen.items() if metric}
     if not sampled:
         return NO_USE
     first, last = steady_window(activity)
     span = Intervals(np.array([first]), np.array([last]))
     compute, gemm = (part.meet(span) for part in (activity.ops.union(COMPUTE), _gemms(activity)))
     means = [
-        {name: mean for name, one in sampled.items() if (mean := _mean(one, part)) is not None}
+        {
+            name: mean
+            for name, metric in sampled.items()
+            if (mean := _mean(metric, part)) is not None
+        }
         for part in (compute, gemm)
     ]
     return GpuUse(means[0], means[1], gemm.total / max(1, last - first))

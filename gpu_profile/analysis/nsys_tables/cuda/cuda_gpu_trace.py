@@ -109,7 +109,7 @@ def _build_rows(
     rows: Columns,
     scope: Scope,
     devices: dict[tuple[int, int], str],
-    own: Cells,
+    cells: Cells,
     names: Sequence[Cell],
 ) -> list[Row]:
     pids, device = pid_of(rows["globalPid"]).tolist(), rows["deviceId"].tolist()
@@ -123,7 +123,7 @@ def _build_rows(
         *groups[: len(GROUPS[scope.by])],
         *times,
         rows["correlationId"].tolist(),
-        *own,
+        *cells,
         labels,
         *ids,
         names,

@@ -52,12 +52,12 @@ class _Row:
     ideal: float = 0.0
     has_peak: bool = True
 
-    def add(self, rank: RankFlops, one: FlopSum) -> None:
-        self.flops[one.work] = self.flops.get(one.work, 0) + one.flops
-        form = one.format or rank.usual_format
-        self.formats[form] = self.formats.get(form, 0) + one.flops
-        if one.work != RECOMPUTED:
-            ideal = rank.ideal_ns(one)
+    def add(self, rank: RankFlops, flop_sum: FlopSum) -> None:
+        self.flops[flop_sum.work] = self.flops.get(flop_sum.work, 0) + flop_sum.flops
+        form = flop_sum.format or rank.usual_format
+        self.formats[form] = self.formats.get(form, 0) + flop_sum.flops
+        if flop_sum.work != RECOMPUTED:
+            ideal = rank.ideal_ns(flop_sum)
             self.has_peak &= ideal is not None
             self.ideal += ideal or 0.0
 
@@ -85,8 +85,8 @@ def merge_flops(parts: Sequence[FlopParts]) -> Table:
     ranks = [rank for part in parts for rank in part.ranks]
     rows: dict[str, _Row] = {}
     for rank in ranks:
-        for name, one in _name_sums(rank, by, depth):
-            rows.setdefault(name, _Row({}, {})).add(rank, one)
+        for name, flop_sum in _name_sums(rank, by, depth):
+            rows.setdefault(name, _Row({}, {})).add(rank, flop_sum)
         for name, time in _name_times(rank, by, depth):
             if name in rows:
                 rows[name].time += time
@@ -101,9 +101,13 @@ def merge_flops(parts: Sequence[FlopParts]) -> Table:
 
 def _name_sums(rank: RankFlops, by: str, depth: int) -> Iterator[tuple[str, FlopSum]]:
     module_by_name = _known_modules(rank)
-    for one in rank.sums:
-        name = one.kernel_class if by == "kernel" else _name(one.module, by, depth, module_by_name)
-        yield name, one
+    for flop_sum in rank.sums:
+        name = (
+            flop_sum.kernel_class
+            if by == "kernel"
+            else _name(flop_sum.module, by, depth, module_by_name)
+        )
+        yield name, flop_sum
 
 
 def _name_times(rank: RankFlops, by: str, depth: int) -> Iterator[tuple[str, int]]:
@@ -127,8 +131,8 @@ def _sum_steps(ranks: Sequence[RankFlops]) -> _Row:
     row = _Row({}, {})
     for rank in ranks:
         row.time += rank.span
-        for one in rank.sums:
-            row.add(rank, one)
+        for flop_sum in rank.sums:
+            row.add(rank, flop_sum)
     return row
 
 

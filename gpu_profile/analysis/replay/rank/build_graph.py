@@ -174,7 +174,7 @@ class _Texts:
     def add(self, ids: IntArray, texts: Mapping[int, str]) -> Codes:
         """The code of each id's text."""
         used, place = np.unique(ids, return_inverse=True)
-        codes = [self._codes.setdefault(texts[int(one)], len(self._codes)) for one in used]
+        codes = [self._codes.setdefault(texts[int(code)], len(self._codes)) for code in used]
         return np.array(codes, np.int32)[place]
 
     @property
@@ -195,7 +195,7 @@ def _find_places(
     """The module, phase or NVTX range in which each thread was at each time, and their texts."""
     owners = find_owners_at(activity, thread, time)
     if owners is not None:
-        return owners.of_op, {code: _name_owner(one) for code, one in enumerate(owners.owners)}
+        return owners.of_op, {code: _name_owner(owner) for code, owner in enumerate(owners.owners)}
     ranges = activity.ranges.of_user()
     names = np.append(ranges.name, NO_RANGE)[find_innermost(ranges, thread, time)]
     return names, {NO_RANGE: "", **dict(enumerate(ranges.names))}

@@ -66,18 +66,18 @@ def _find_handovers(activity: Activity, rows: IntArray) -> Places:
     if np.mean(thread[1:] != thread[:-1]) > MOST_TURNS if len(thread) > 1 else True:
         return make_pairs([], [])
     sources, targets = list[IntArray](), list[IntArray]()
-    for one in list_distinct(thread):
-        own, others = by_start[thread == one], by_start[thread != one]
+    for number in list_distinct(thread):
+        of_thread, others = by_start[thread == number], by_start[thread != number]
         if not len(others):
             continue
         others = others[np.argsort(calls.end[others], kind="stable")]
-        before = np.r_[np.iinfo(np.int64).min // 2, calls.end[own[:-1]]]
-        place = np.searchsorted(calls.end[others], calls.start[own], "right") - 1
+        before = np.r_[np.iinfo(np.int64).min // 2, calls.end[of_thread[:-1]]]
+        place = np.searchsorted(calls.end[others], calls.start[of_thread], "right") - 1
         last = others[np.maximum(place, 0)]
         takes_over = (place >= 0) & (calls.end[last] > before)
-        takes_over &= calls.start[own] - before > HANDOVER_NS
+        takes_over &= calls.start[of_thread] - before > HANDOVER_NS
         sources.append(last[takes_over])
-        targets.append(own[takes_over])
+        targets.append(of_thread[takes_over])
     if not sources:
         return make_pairs([], [])
     return make_pairs(np.concatenate(sources), np.concatenate(targets))

@@ -73,7 +73,7 @@ class SqliteStore:
             "SELECT name, type, rootpage FROM sqlite_master WHERE type IN ('table', 'view')"
             " ORDER BY name"
         ).fetchall()
-        return {str(name): self._info(str(name), *rest) for name, *rest in rows}
+        return {str(name): self._info(str(name), *columns) for name, *columns in rows}
 
     def _info(self, table: str, kind: str, root: Value) -> TableInfo:
         """Read a table's columns. Views and virtual tables are not queried: that could run code."""

@@ -3,7 +3,12 @@
 import pytest
 
 from gpu_profile.analysis.scrub.redactor import Redactor
-from gpu_profile.analysis.scrub.rules import ReportNames, Wish, make_redactor, parse_variables
+from gpu_profile.analysis.scrub.rules import (
+    ReportNames,
+    ScrubOptions,
+    make_redactor,
+    parse_variables,
+)
 from gpu_profile.analysis.scrub.second_search import find_leak
 
 
@@ -85,7 +90,7 @@ def test_versions_times_and_code_are_no_addresses(text: str) -> None:
 
 def test_a_full_host_name_goes_with_its_short_form_and_its_neighbours() -> None:
     clean = make_redactor(
-        [ReportNames(hosts={"gpunode07.corp.acme.com", "vm"}, users={"bob"})], Wish()
+        [ReportNames(hosts={"gpunode07.corp.acme.com", "vm"}, users={"bob"})], ScrubOptions()
     )
     text = clean.text("rank0.gpunode07.nsys-rep on GPUNODE07 with gpunode08, gpunode[01-06]")
     assert text == "rank0.<host0>.nsys-rep on <host0> with <host>, <host>"
