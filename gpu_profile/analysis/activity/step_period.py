@@ -78,7 +78,8 @@ def _body_starts(
     waits = calls.named(activity.names, SYNC_NAME)
     begins = asked.copy()
     for thread in list_distinct(threads):
-        mine, of_thread = np.flatnonzero(threads == thread), np.flatnonzero(calls.thread == thread)
+        mine = np.flatnonzero(threads == thread)
+        of_thread = np.flatnonzero(calls.thread == thread)
         lows, highs = (
             np.searchsorted(calls.start[of_thread], time[mine]) for time in (since, asked)
         )

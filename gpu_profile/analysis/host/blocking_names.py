@@ -75,10 +75,8 @@ def _copy_before(activity: Activity, rows: IntArray, copies_by_call: IntArray) -
     calls = activity.calls
     copy_calls, threads = np.full(len(rows), NO_CALL), calls.thread[rows]
     for thread in list_distinct(threads):
-        of_thread, chosen = (
-            np.flatnonzero(calls.thread == thread),
-            np.flatnonzero(threads == thread),
-        )
+        of_thread = np.flatnonzero(calls.thread == thread)
+        chosen = np.flatnonzero(threads == thread)
         place = np.searchsorted(of_thread, rows[chosen])
         for back in range(BEHIND_CALLS, 0, -1):
             before = of_thread[np.maximum(place - back, 0)]
