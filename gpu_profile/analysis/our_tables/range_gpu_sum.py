@@ -159,7 +159,7 @@ def _measure_range(
 ) -> RangeTime:
     """The times of one range name.
 
-    `hit` are the rows of the operations in any instance, `own` those of them without an inner
+    `inclusive` are the rows of the operations in any instance, `exclusive` those of them without an inner
     range; the same array where no instance has one.
     """
     closed, busy = instances.end != FOREVER, _measure_busy(activity, inclusive)

@@ -166,7 +166,7 @@ def _find_regular(launches: Launches, first: IntArray, behind: IntArray) -> IntA
 
 
 def _count_same(token: IntArray, behind: int, row: int, other: int) -> int:
-    """How many launches before row `one`, down to `behind`, are those before row `other`."""
+    """How many launches before row `row`, down to `behind`, are those before row `other`."""
     most = min(row - behind, other)
     same = (token[row - most : row] == token[other - most : other])[::-1]
     fits = same & (np.cumsum(same) >= SAME * np.arange(1, most + 1))

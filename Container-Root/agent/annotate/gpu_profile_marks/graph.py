@@ -118,14 +118,12 @@ def _walk(
         if place >= 0 and number < inner[place].end:
             if place not in passed:
                 passed.add(place)
-                todo += [(node_before, True) for node_before in inner[place].inputs]
+                todo += [(before, True) for before in inner[place].inputs]
             continue
         # Before `seen`: a node of several users can be reached from inside the module first.
         if from_other:
             first_nodes[node] = None
         if node not in seen:
             seen.add(node)
-            todo += [
-                (function, False) for function, _ in node.next_functions if function is not None
-            ]
+            todo += [(after, False) for after, _ in node.next_functions if after is not None]
     return list(first_nodes), list(inputs), list(gradients)

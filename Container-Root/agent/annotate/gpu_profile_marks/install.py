@@ -48,7 +48,7 @@ def _install(torch: Any, environ: Mapping[str, str]) -> None:  # noqa: ANN401 - 
     compiling = torch.compiler.is_compiling
     steps = StepMarks(torch, Steps(), make_window(torch, environ))
     level = environ.get(LEVEL, "")
-    marks = modules.ModuleMarks(steps.at_forward, every=level in ("modules", "ops"))
+    marks = modules.ModuleMarks(steps.at_forward, marks_every_module=level in ("modules", "ops"))
     if level in ("modules", "ops"):
         marks.backward = Backward(torch)
     modules.set_marks(marks, compiling)

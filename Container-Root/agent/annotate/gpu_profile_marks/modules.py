@@ -45,10 +45,10 @@ _marks: ModuleMarks | None = None
 class ModuleMarks:
     """The marks of forwards. `starts` is called before each forward of an outermost module."""
 
-    def __init__(self, starts: Callable[[], None], *, every: bool) -> None:
+    def __init__(self, starts: Callable[[], None], *, marks_every_module: bool) -> None:
         self.backward: Backward | None = None
         self._starts = starts
-        self._every = every
+        self._marks_every_module = marks_every_module
         self._names = Names()
         self._phase = make_mark("forward")
         self._forwards: dict[str, Mark] = {}
@@ -64,7 +64,7 @@ class ModuleMarks:
         if thread.outermost is None:
             thread.outermost = module
             self._begin(module)
-        if self._every:
+        if self._marks_every_module:
             text = self._names.text(module) or self._name_late(module)
             if self.backward is not None:
                 self.backward.enter(module, text)
@@ -72,7 +72,7 @@ class ModuleMarks:
 
     def _begin(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         self._starts()
-        if self._every and self._names.text(module) is None:
+        if self._marks_every_module and self._names.text(module) is None:
             self._names.name_tree(module)
         RANGES.push(_FORWARD, self._phase)
 
@@ -95,7 +95,7 @@ class ModuleMarks:
 
     def leave(self, module: Any, output: Any) -> None:  # noqa: ANN401 - torch
         thread = _THREAD
-        if self._every:
+        if self._marks_every_module:
             if self.backward is not None:
                 self.backward.leave(module, output)
             RANGES.pop(module)
