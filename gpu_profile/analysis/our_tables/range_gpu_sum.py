@@ -159,8 +159,8 @@ def _measure_range(
 ) -> RangeTime:
     """The times of one range name.
 
-    `inclusive` are the rows of the operations in any instance, `exclusive` those of them without an inner
-    range; the same array where no instance has one.
+    `inclusive` are the rows of the operations in any instance, `exclusive` those
+    without an inner range; the same array where no instance has one.
     """
     closed, busy = instances.end != FOREVER, _measure_busy(activity, inclusive)
     return RangeTime(
