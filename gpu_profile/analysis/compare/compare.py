@@ -12,7 +12,7 @@ from gpu_profile.analysis.compare.kernels import list_changed_kernels
 from gpu_profile.analysis.compare.lost_data import check_complete
 from gpu_profile.analysis.compare.notes import list_notes
 from gpu_profile.analysis.compare.rank_sets import Runs, check_recordings, check_samples
-from gpu_profile.analysis.compare.samples import Metric, samples_of
+from gpu_profile.analysis.compare.samples import Metric
 from gpu_profile.analysis.compare.significance import (
     ASSUMED_SPREAD,
     FEWEST,
@@ -22,12 +22,8 @@ from gpu_profile.analysis.compare.significance import (
     count_runs_to_find,
 )
 from gpu_profile.analysis.compare.steady import RunSamples, sample_run
-from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.table import Table
-
-Side = tuple[Database, Scope]
 
 
 @dataclass(frozen=True)
@@ -184,23 +180,6 @@ def parse_percent(text: str, flag: str = "--fail-over") -> float:
     if not 0 <= value < float("inf"):
         raise SettingsError(f"{flag} {text!r} is not a percentage", "Use for example 5%")
     return value / 100
-
-
-def compare_reports(
-    base: Sequence[Side], new: Sequence[Side], metric: str = "step", fail_over: float = 0.05
-) -> Comparison:
-    """Compare one run with another in this process; `base` and `new` are the reports of one run
-    each.
-
-    For tests and notebooks: the verb reads each run first. Raises ReportError if neither run has
-    the metric.
-    """
-    parsed_metric = Metric.parse(metric)
-    sides = [
-        [rank for database, scope in side for rank in samples_of(database, scope, parsed_metric)]
-        for side in (base, new)
-    ]
-    return compare_samples([sides[0]], [sides[1]], parsed_metric, fail_over)
 
 
 def compare_samples(

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from bench.compare_bench import share_of_alarms
-from gpu_profile.analysis.compare.compare import Comparison, compare_reports, parse_percent
+from gpu_profile.analysis.compare.compare import Comparison, compare_samples, parse_percent
 from gpu_profile.analysis.compare.formats import write_comparison
+from gpu_profile.analysis.compare.samples import Metric, samples_of
 from gpu_profile.analysis.compare.significance import (
     Samples,
     compare_medians,
@@ -37,7 +38,9 @@ SCHEMA_TIMES = {
 
 def compared(base: Path, new: Path, metric: str = "step", fail_over: float = 0.05) -> Comparison:
     with Database.open(base) as one, Database.open(new) as other:
-        return compare_reports([(one, Scope())], [(other, Scope())], metric, fail_over)
+        parsed_metric = Metric.parse(metric)
+        sides = [[samples_of(database, Scope(), parsed_metric)] for database in (one, other)]
+        return compare_samples(*sides, parsed_metric, fail_over)
 
 
 def stretched(recording: Recording, factor: float) -> Recording:
