@@ -39,8 +39,8 @@ SCHEMA_TIMES = {
 def compared(base: Path, new: Path, metric: str = "step", fail_over: float = 0.05) -> Comparison:
     with Database.open(base) as one, Database.open(new) as other:
         parsed_metric = Metric.parse(metric)
-        sides = [[samples_of(database, Scope(), parsed_metric)] for database in (one, other)]
-        return compare_samples(*sides, parsed_metric, fail_over)
+        before, after = (samples_of(database, Scope(), parsed_metric) for database in (one, other))
+        return compare_samples([before], [after], parsed_metric, fail_over)
 
 
 def stretched(recording: Recording, factor: float) -> Recording:
