@@ -59,18 +59,23 @@ def test_every_kernel_counts_for_what_launched_it(marked_run: tuple[MarkedRun, P
 
 
 def sum_steady_kernels(database: Database) -> int:
-    """ns of the kernels of all ranks that began after the first step, which is warm-up."""
+    """ns of the kernels of all ranks that began after the first step, which is warm-up.
+
+    A collective that ends behind the last step waits for a rank whose recording goes on, and counts
+    for no module (find_steady_kernels).
+    """
     total = 0
     for activity in activities_of(database, Scope()):
         steps, ops = find_steps(activity), activity.ops
         first = steps.start[first_steady(steps.end - steps.start)]
-        kernels = (ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)
+        waits_on = (ops.kind == COMMUNICATION) & (ops.end > steps.end[-1])
+        kernels = ((ops.kind == COMPUTE) | (ops.kind == COMMUNICATION)) & ~waits_on
         total += int(ops.duration[kernels & (ops.start >= first)].sum())
     return total
 
 
 @pytest.mark.drawn
-@pytest.mark.parametrize("seed", list_seeds(range(10), nightly=200))
+@pytest.mark.parametrize("seed", list_seeds((*range(10), 183), nightly=200))
 def test_the_rows_add_up_to_the_kernels(marked_run: tuple[MarkedRun, Path]) -> None:
     with Database.open(marked_run[1]) as database:
         total = sum_steady_kernels(database)
