@@ -141,14 +141,15 @@ def run_attached(command: Command) -> int:
 @contextlib.contextmanager
 def open_piped(command: Command) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
     """Start a program, give the body a pipe with both its outputs, and end it with the body."""
-    child = start_child(command, subprocess.PIPE)
-    assert child.stdout is not None
-    try:
-        yield child, child.stdout
-    finally:
-        if child.poll() is None:
-            close_group(child)
-        child.stdout.close()
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as output:
+        with os.fdopen(write_end, "wb") as child_end:
+            child = start_child(command, child_end)
+        try:
+            yield child, output
+        finally:
+            if child.poll() is None:
+                close_group(child)
 
 
 def ask_server(question: Command) -> None:

@@ -33,7 +33,10 @@ class Completeness:
 
 
 def measure_completeness(
-    activity: Activity, steps: Steps, kernels: Mapping[str, tuple[IntArray, IntArray]]
+    activity: Activity,
+    steps: Steps,
+    kernels: Mapping[str, tuple[IntArray, IntArray]],
+    warnings: tuple[str, ...],
 ) -> Completeness:
     health, (first, last) = rank_health(activity, ""), steady_window(activity)
     counts = sum((count for count, _ in kernels.values()), np.zeros(len(steps) or 1, np.int64))
@@ -47,7 +50,7 @@ def measure_completeness(
     launches, losses = _count_launches(activity, steps), health.list_losses()
     if silent := _describe_silent_steps(activity, extent):
         losses += (silent,)
-    return Completeness(losses, (), health.has_calls, extent, launches)
+    return Completeness(losses, warnings, health.has_calls, extent, launches)
 
 
 def _describe_silent_steps(activity: Activity, extent: Extent) -> str:

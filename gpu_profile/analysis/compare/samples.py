@@ -85,8 +85,8 @@ class RankSamples:
     """None without GPU work."""
 
 
-def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
-    """The samples of one rank.
+def rank_samples(activity: Activity, metric: Metric, warnings: tuple[str, ...]) -> RankSamples:
+    """The samples of one rank. `warnings`: what nsys says of lost events in its report.
 
     A sample is a step's time, a kernel's or a module's time in one step, or the span of one
     instance of a range on the GPU (on the host if the instance launched nothing).
@@ -109,24 +109,20 @@ def rank_samples(activity: Activity, metric: Metric) -> RankSamples:
         step=step,
         kernels=kernels,
         recording=Recording.of(activity.ops.start, activity.ops.end),
-        completeness=measure_completeness(activity, steps, kernels),
+        completeness=measure_completeness(activity, steps, kernels, warnings),
     )
 
 
 def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
     """The samples of all ranks in one report; of the host's ranges if there is no GPU work."""
     activities = activities_of(database, scope)
-    samples = [_with_warnings(rank_samples(activity, metric), database) for activity in activities]
-    if not samples:
+    if activities:
+        warnings = report_health(database, ()).losses
+        samples = [rank_samples(activity, metric, warnings) for activity in activities]
+    else:
         host = host_ranges_of(database, scope)
         samples = [_host_samples(rank, ranges, metric) for rank, ranges in host]
     return [replace(rank, steps=rank.steps.moved(scope.offset_ns)) for rank in samples]
-
-
-def _with_warnings(rank: RankSamples, database: Database) -> RankSamples:
-    assert rank.completeness
-    warnings = report_health(database, ()).losses
-    return replace(rank, completeness=replace(rank.completeness, warnings=warnings))
 
 
 def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:

@@ -1,7 +1,7 @@
 """Versions and devices of the reports for the page; no hosts, users or paths."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_profile.analysis.store.cells import text
@@ -61,8 +61,7 @@ def _format_counts(names: Sequence[str]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in sorted(Counter(names).items()))
 
 
-def _join_values(values: object) -> str:
-    assert hasattr(values, "__iter__")
+def _join_values(values: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(value for value in values if value))
 
 

@@ -34,11 +34,11 @@ def open_ecr_access(
     """
     where = parse_registry_setting(settings) if settings.registry else None
     words = [settings.base_image, *(w for w in command.argv if not w.startswith("--tag="))]
-    if where is None or not where.is_ecr or not any(where.host in word for word in words):
+    is_named = where is not None and any(where.host in word for word in words)
+    auth = ecr.fetch_authorization(where) if where and is_named else None
+    if auth is None:
         yield command
         return
-    auth = ecr.fetch_authorization(where)
-    assert auth is not None
     with logins.temporary_config(auth, docker_config(environ)) as env:
         yield dataclasses.replace(command, env={**command.env, **env})
 
