@@ -140,10 +140,10 @@ def _inspect_copy(origin: str, path: str) -> Nsys | None:
     return Nsys(path, origin, version.group(0) if version else "", "" if lacks else importer, lacks)
 
 
-def find_copies(named: str = "") -> list[Nsys]:
-    """Return every copy that runs, each real path once. With `named`, only that copy."""
-    if named:
-        only = _inspect_copy("NSYS", str(Path(shutil.which(named) or named).absolute()))
+def find_copies(nsys_path: str = "") -> list[Nsys]:
+    """Return every copy that runs, each real path once. With `nsys_path`, only that copy."""
+    if nsys_path:
+        only = _inspect_copy("NSYS", str(Path(shutil.which(nsys_path) or nsys_path).absolute()))
         return [only] if only else []
     seen: dict[str, Nsys] = {}
     for origin, path in _candidates():
@@ -167,8 +167,8 @@ def describe_copy(copy: Nsys) -> str:
     return text + f" (WARNING: {why}: its recordings stay .qdstrm files)"
 
 
-def explain_missing(named: str) -> str:
-    where = f"{named} does not run" if named else "not in PATH, /opt/nvidia or the CUDA toolkit"
+def explain_missing(path: str) -> str:
+    where = f"{path} does not run" if path else "not in PATH, /opt/nvidia or the CUDA toolkit"
     return f"no nsys on this machine: {where}. Install nsight-systems-cli, or name one by NSYS"
 
 

@@ -151,7 +151,7 @@ def logs(job: Path, follow: bool) -> None:
             time.sleep(POLL_S)
 
 
-def export(job: Path, report: str, named: str) -> None:
+def export(job: Path, report: str, nsys_path: str) -> None:
     """Write the SQLite export of a report to standard output.
 
     The nsys that recorded the report makes it where job.json names one: another version may not be
@@ -161,7 +161,7 @@ def export(job: Path, report: str, named: str) -> None:
     roomier = max(places, key=lambda place: shutil.disk_usage(place).free)
     with tempfile.TemporaryDirectory(dir=roomier) as scratch:
         output = Path(scratch) / "export.sqlite"
-        nsys = (read(job)["nsys"] if (job / STATE).exists() else find_nsys_of(named))["path"]
+        nsys = (read(job)["nsys"] if (job / STATE).exists() else find_nsys_of(nsys_path))["path"]
         # NVTX payloads hold NCCL's message sizes. nsys 2023.4 refuses --include-blobs, so the
         # second attempt leaves it out.
         for more in (["--include-blobs=true"], ["--force-overwrite=true"]):

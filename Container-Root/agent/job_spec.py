@@ -84,10 +84,10 @@ def list_environments(cwd: Path, environ: Mapping[str, str]) -> list[str]:
     return [folder for folder in active if folder] or others
 
 
-def find_nsys_of(named: str) -> dict[str, str]:
-    copy = find_nsys.choose_copy(find_nsys.find_copies(named))
+def find_nsys_of(path: str) -> dict[str, str]:
+    copy = find_nsys.choose_copy(find_nsys.find_copies(path))
     if copy is None:
-        raise RefusedError(find_nsys.explain_missing(named), 3)
+        raise RefusedError(find_nsys.explain_missing(path), 3)
     if not copy.importer:
         print(find_nsys.describe_copy(copy), file=sys.stderr)
     return dict(copy._asdict())

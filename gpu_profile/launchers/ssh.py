@@ -68,7 +68,7 @@ class SshLauncher(OneHost):
         """Return the command that sends a script to `python3 -`: no file is written there."""
         return self.place().run("python3", "-", *argv, stdin=self.agent.text(name))
 
-    def heard(self, result: Result) -> Result:
+    def check_result(self, result: Result) -> Result:
         return self.place().checked(result, f"asking {self.address}")
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:

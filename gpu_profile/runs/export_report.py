@@ -54,9 +54,9 @@ def check_export(report: Path, output: Path, result: Result) -> None:
     raise ReportError(f"{report} cannot be read: {reason}", again)
 
 
-def require_local_nsys(report: Path, named: str) -> str:
-    """Return the nsys of this machine that exports a report: `named`, or the one on PATH."""
-    nsys = named or "nsys"
+def require_local_nsys(report: Path, path: str) -> str:
+    """Return the nsys of this machine that exports a report: `path`, or the one on PATH."""
+    nsys = path or "nsys"
     if process.find_program(nsys) is None:
         what = f"{report} was fetched, not read: no {nsys} here"
         raise ReportError(what, "Set NSYS to one of this machine, and fetch again")

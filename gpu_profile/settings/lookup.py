@@ -25,15 +25,15 @@ class SettingsFile:
     is_misspelt: bool = False
 
 
-def find_settings_file(named: str, keys: Iterable[str]) -> SettingsFile:
+def find_settings_file(env_file: str, keys: Iterable[str]) -> SettingsFile:
     """Return the file of `--env-file`, else `./.env` if it is ours, else the user's own, else none.
 
     `keys` are the names of all settings. Raises SettingsError for a named file that is missing.
     """
-    if named:
-        path = Path(named).expanduser()
+    if env_file:
+        path = Path(env_file).expanduser()
         if not path.is_file():
-            raise SettingsError(f"--env-file {named}: no such file", "`invoke init` writes one")
+            raise SettingsError(f"--env-file {env_file}: no such file", "`invoke init` writes one")
         return SettingsFile(path)
     if uses_clone_places():
         return SettingsFile(HERE)

@@ -126,12 +126,12 @@ def launches_of(activity: Activity, rows: IntArray) -> Launches:
         returned=returned,
         pause=_pauses(activity, asked, returned),
         gpu=np.where(ops.kind[rows] == COMMUNICATION, 0, ops.duration[rows]),
-        graph=_named(texts, re.compile(re.escape(GRAPH_NAME)))[token],
+        graph=_match_texts(texts, re.compile(re.escape(GRAPH_NAME)))[token],
         communication=ops.kind[rows] == COMMUNICATION,
         to_device=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_DEVICE),
         to_host=(ops.kind[rows] == COPY) & (ops.copy_kind[rows] == COPY_TO_HOST),
-        optimizer=_named(texts, OPTIMIZER)[token]
-        | _ends_of_runs(_named(texts, OF_PARAMETER)[token]),
+        optimizer=_match_texts(texts, OPTIMIZER)[token]
+        | _ends_of_runs(_match_texts(texts, OF_PARAMETER)[token]),
         multiplies=np.array([classify_kernel(text) in PRODUCTS for text in texts], bool)[token],
     )
 
@@ -186,7 +186,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\d+", "", text.partition("<")[0])
 
 
-def _named(texts: list[str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+def _match_texts(texts: list[str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
     return np.array([bool(pattern.search(text)) for text in texts], bool)
 
 

@@ -122,7 +122,7 @@ def _python_stacks(database: Database) -> HostStacks | None:
         for start, thread, payload in rows
         if payload and frames[payload]
     ]
-    by_frames = _named(database, {frames for *_, frames in stacks})
+    by_frames = _name_frames(database, {frames for *_, frames in stacks})
     return _indexed("Python", [(time, thread, by_frames[raw]) for time, thread, raw in stacks])
 
 
@@ -143,7 +143,7 @@ def _frames_of(payload: bytes, schemas: Container[int | None]) -> RawStack:
     return tuple((function, file, line) for function, file, line in raw)
 
 
-def _named(database: Database, stacks: set[RawStack]) -> dict[RawStack, Stack]:
+def _name_frames(database: Database, stacks: set[RawStack]) -> dict[RawStack, Stack]:
     ids = {number for stack in stacks for frame in stack for number in frame[:2]}
     small = [number for number in ids if number < 1 << 62]
     names = database.names(np.array(small, np.int64))

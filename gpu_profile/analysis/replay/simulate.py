@@ -17,7 +17,7 @@ from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.weights import Weights
 
-PLAIN, BEGINS, ENDS, TALKS, SILENT = range(5)
+PLAIN, BEGINS, ENDS, COMMUNICATES, SILENT = range(5)
 """Roles of nodes: the start and the end of compute that communication can slow, the start and the
 end of communication."""
 
@@ -65,10 +65,8 @@ def _find_roles(graph: RunGraph) -> IntArray:
         return roles
     communication = graph.ops.kind == COMMUNICATION
     roles[graph.nodes.op_start[slowed]], roles[graph.nodes.op_end[slowed]] = BEGINS, ENDS
-    roles[graph.nodes.op_start[communication]], roles[graph.nodes.op_end[communication]] = (
-        TALKS,
-        SILENT,
-    )
+    roles[graph.nodes.op_start[communication]] = COMMUNICATES
+    roles[graph.nodes.op_end[communication]] = SILENT
     return roles
 
 
@@ -195,9 +193,9 @@ class _Gpus:
         if role == ENDS:
             self._running[rank].pop(node, None)
             return ()
-        talked = self._communicating[rank]
-        self._communicating[rank] += 1 if role == TALKS else -1
-        return self._change_speed(rank, now) if not talked or not self._communicating[rank] else ()
+        active = self._communicating[rank]
+        self._communicating[rank] += 1 if role == COMMUNICATES else -1
+        return self._change_speed(rank, now) if not active or not self._communicating[rank] else ()
 
     def _start(self, rank: int, end: int, work: float, now: int) -> tuple[int, int]:
         speed = self._stretch[end] if self._communicating[rank] else 1.0

@@ -113,5 +113,5 @@ def _is_assignment(word: str) -> bool:
     plain = value.strip("\"'")
     if not equals or len(plain) < 6 or plain.startswith((_STAND_IN, "*", "$")):
         return False
-    named = name.lstrip("-").replace("-", "_").isidentifier() and is_secret(name, plain)
-    return named and not _NUMBERS.fullmatch(plain)
+    names_secret = name.lstrip("-").replace("-", "_").isidentifier() and is_secret(name, plain)
+    return names_secret and not _NUMBERS.fullmatch(plain)

@@ -88,7 +88,7 @@ class SlurmCluster:
         inside = bool(self.script.container.image)
         return self.on_a_node(*argv) if inside else self.with_modules(*argv)
 
-    def heard(self, result: Result) -> Result:
+    def check_result(self, result: Result) -> Result:
         """Return a step's result.
 
         Raises ToolError if it failed, with why its container did not start.

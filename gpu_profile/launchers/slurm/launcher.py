@@ -117,8 +117,8 @@ class SlurmLauncher(Scripted):
         words = ("python3", "-", *argv)
         return self.cluster.on_a_node(*words, stdin=self.agent.text(name))
 
-    def heard(self, result: Result) -> Result:
-        return self.cluster.heard(result)
+    def check_result(self, result: Result) -> Result:
+        return self.cluster.check_result(result)
 
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text from the submitting machine, otherwise from a node.
@@ -126,7 +126,7 @@ class SlurmLauncher(Scripted):
         With an image, or if the submitting machine has no nsys, a node is asked.
         """
         if not self.cluster.script.container.image:
-            words = ("python3", "-", *self.named(), "profile", "--help")
+            words = ("python3", "-", *self.nsys_flags(), "profile", "--help")
             help_result = yield self.cluster.with_modules(
                 *words, stdin=self.agent.text("find_nsys.py")
             )
@@ -191,7 +191,7 @@ class SlurmLauncher(Scripted):
         yield from self._transfer().fetch(directory or self._format_link(job_id), to, again)
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
-        words = shlex.join(("export", report.name, *self.named()))
+        words = shlex.join(("export", report.name, *self.nsys_flags()))
         verb, _, more = words.partition(" ")
         script = f'{self._finding(job_id)}exec python3 "$d/job.py" {verb} "$d" {more}'
         run = self.cluster.beside_nsys("sh", "-c", script)

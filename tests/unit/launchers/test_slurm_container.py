@@ -91,6 +91,6 @@ def test_a_node_that_did_not_answer_says_why() -> None:
     failed = Result(returncode=1, stderr=NO_FILE)
     cluster = SlurmCluster(script=Script(container=Container(image="/fsx/a.sqsh")))
     with pytest.raises(ToolError, match=r"No such file or directory: /fsx/a\.sqsh"):
-        cluster.heard(failed)
+        cluster.check_result(failed)
     with pytest.raises(ToolError, match="task 0: Exited with exit code 1"):
-        SlurmCluster().heard(failed)
+        SlurmCluster().check_result(failed)

@@ -37,7 +37,7 @@ class ExecutionPart:
 
 def _load_part(database: Database, scope: Scope) -> ExecutionPart:
     columns = ("deviceId", "demangledName", *(("streamId",) if scope.by == "stream" else ()))
-    ops = load_launched(database, (KERNEL,), columns, named=True)
+    ops = load_launched(database, (KERNEL,), columns, with_api=True)
     names = (ops["thread"], ops["deviceId"], ops["api"], ops["demangledName"])
     codes, combinations = encode_rows(*names, *(ops[name] for name in columns[2:]))
     keys = _build_keys(database, combinations, scope)

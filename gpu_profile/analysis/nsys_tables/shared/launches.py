@@ -29,19 +29,19 @@ def load_launched(
     tables: Iterable[str],
     columns: Sequence[str] = (),
     unmatched: bool = False,
-    named: bool = False,
+    with_api: bool = False,
 ) -> Columns:
     """Operations whose call was recorded, with the given `columns` of the operations.
 
     The result has the keys start, end (on the GPU), the given columns, and of the call api_start,
-    api_end, thread (its globalTid) and, if `named`, api (the id of its name). Correlation ids are
-    unique only within a process, so the process is compared too. `unmatched` also keeps operations
-    without a call; their call's columns are MISSING.
+    api_end, thread (its globalTid) and, if `with_api`, api (the id of its name). Correlation ids
+    are unique only within a process, so the process is compared too. `unmatched` also keeps
+    operations without a call; their call's columns are MISSING.
     """
     keys = ("start", "end", "correlationId", "globalPid", *columns)
     parts = [database.load(table, *keys, sort=False) for table in tables]
     ops = {name.rstrip("?"): _join_column(parts, name.rstrip("?")) for name in keys}
-    call_columns = [key for name, key in _API_KEYS if named or name != "api"]
+    call_columns = [key for name, key in _API_KEYS if with_api or name != "api"]
     calls, place = _load_calls(
         database, ops.pop("correlationId"), ops.pop("globalPid"), call_columns
     )

@@ -61,7 +61,7 @@ class SqliteStore:
         check_file(plain, path)
         self._connection = opened.enter_context(closing(_connect(plain)))
         _prepare_connection(self._connection, self.notes)
-        self._pages = PageReader(plain, int(self._one("PRAGMA page_count")[0]))
+        self._pages = PageReader(plain, int(self._fetch_row("PRAGMA page_count")[0]))
         self._pages.count(SCHEMA_ROOT)
         self._infos = self._probe()
 
@@ -199,7 +199,7 @@ class SqliteStore:
             self.count(table)
             self._sound.add(table)
 
-    def _one(self, query: str) -> tuple[str | int, ...]:
+    def _fetch_row(self, query: str) -> tuple[str | int, ...]:
         row: tuple[str | int, ...] = self._connection.execute(query).fetchone()
         return row
 
