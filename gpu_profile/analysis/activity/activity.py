@@ -92,7 +92,7 @@ class Calls:
     correlation: IntArray
     name: IntArray
 
-    def named(self, names: Mapping[int, str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+    def match_names(self, names: Mapping[int, str], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
         """A mask of the calls whose name matches the pattern."""
         return is_among(self.name, [key for key in self._codes if pattern.match(names[key])])
 

@@ -117,9 +117,9 @@ def _measure_health(activity: Activity, report: str) -> Health:
     """
     ops, calls = activity.ops, activity.calls
     first, last = int(ops.start[0]), int(ops.end.max())
-    rows = np.flatnonzero(calls.named(activity.names, LAUNCH_NAME))
+    rows = np.flatnonzero(calls.match_names(activity.names, LAUNCH_NAME))
     launches = rows[calls.end[rows] < last]
-    captured = bool(calls.named(activity.names, CAPTURING_NAME).any())
+    captured = bool(calls.match_names(activity.names, CAPTURING_NAME).any())
     unknown = captured or activity.shares_process
     kernels = is_among(ops.kind, (COMPUTE, COMMUNICATION))
     edges = np.array([first]), np.array([last])

@@ -170,7 +170,7 @@ def blocking_calls(activity: Activity) -> Blocking:
     """Synchronisations and blocking transfers on the threads that launch work, sorted by end."""
     calls, names = activity.calls, activity.names
     launchers = [thread for thread in list_distinct(activity.launcher) if thread != NO_CALL]
-    sync = calls.named(names, SYNC_NAME)
+    sync = calls.match_names(names, SYNC_NAME)
     copies = _blocking_copies(activity)
     rows = np.flatnonzero(sync | copies)
     rows = rows[is_among(calls.thread[rows], launchers)]
@@ -201,7 +201,7 @@ def _blocking_copies(activity: Activity) -> NDArray[np.bool_]:
     """A mask of the calls that copy and block, by their name or because of pageable memory."""
     calls: Calls = activity.calls
     ops = activity.ops
-    blocks = calls.named(activity.names, COPY_NAME)
+    blocks = calls.match_names(activity.names, COPY_NAME)
     pageable = ops.call[(ops.kind == COPY) & ops.pageable & (ops.call != NO_CALL)]
     blocks[pageable] = True
     return blocks

@@ -118,7 +118,7 @@ def steady_window(activity: Activity) -> tuple[int, int]:
 def _starts_program(activity: Activity, before: int) -> bool:
     calls = activity.calls
     early = calls.start < before
-    return bool(np.any(calls.named(activity.names, BEGINS) & early))
+    return bool(np.any(calls.match_names(activity.names, BEGINS) & early))
 
 
 def _parts(activity: Activity, start: int, end: int, compiling: Intervals) -> dict[str, int]:
@@ -132,7 +132,7 @@ def _parts(activity: Activity, start: int, end: int, compiling: Intervals) -> di
     first = int(min(calls.start[0], end))
     pieces = [(IMPORTS, Intervals.union(np.array([start]), np.array([first])))]
     for name, pattern in PARTS:
-        rows = calls.named(activity.names, pattern)
+        rows = calls.match_names(activity.names, pattern)
         pieces.append((name, Intervals.union(calls.start[rows], calls.end[rows])))
     pieces.insert(2, ("communicators", _named_ranges(activity, COMMUNICATORS)))
     pieces.append((COMPILING, compiling))

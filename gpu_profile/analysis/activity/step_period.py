@@ -75,7 +75,7 @@ def _body_starts(
     since = np.r_[asked[:1], launches.returned][first]
     most = int(LEAD * float(np.median(np.diff(asked))))
     threads, calls = activity.launcher[rows[first]], activity.calls
-    waits = calls.named(activity.names, SYNC_NAME)
+    waits = calls.match_names(activity.names, SYNC_NAME)
     begins = asked.copy()
     for thread in list_distinct(threads):
         mine = np.flatnonzero(threads == thread)
@@ -153,7 +153,7 @@ def _pauses(activity: Activity, asked: IntArray, returned: IntArray) -> IntArray
     that the GPU still has to do, such as an all-reduce with a late rank.
     """
     calls = activity.calls
-    waits = np.flatnonzero(calls.named(activity.names, SYNC_NAME))
+    waits = np.flatnonzero(calls.match_names(activity.names, SYNC_NAME))
     waited = np.r_[0, np.cumsum(calls.end[waits] - calls.start[waits])]
     since = np.r_[asked[:1], returned[:-1]]
     first, last = (np.searchsorted(calls.start[waits], time) for time in (since, asked))

@@ -70,7 +70,7 @@ def _describe_silent_steps(activity: Activity, extent: Extent) -> str:
 def _count_launches(activity: Activity, steps: Steps) -> IntArray:
     """The calls that launch kernels or graphs by step; in one column without steps."""
     calls = activity.calls
-    start = calls.start[calls.named(activity.names, LAUNCHES)]
+    start = calls.start[calls.match_names(activity.names, LAUNCHES)]
     if not len(steps):
         return np.array([len(start)])
     step = step_of(start, steps.host_start, steps.host_end)

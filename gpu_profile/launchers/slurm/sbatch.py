@@ -56,7 +56,7 @@ for own in venv .venv; do
 done
 """
 _FINDING = """\
-nsys=$(python3 "$run/find_nsys.py"{named}) || exit 3
+nsys=$(python3 "$run/find_nsys.py"{flag}) || exit 3
 """
 _STOPPING = """\
 # USR1: the time limit is near. USR2: `invoke stop`. The step is told, so that nsys finalises;
@@ -148,7 +148,7 @@ class Script:
         modules = _MODULES.format(names=shlex.join(self.modules)) if self.modules else ""
         workdir = f"cd {shlex.quote(self.workdir)} || exit 2\n" if self.workdir else ""
         flag = f" --nsys={shlex.quote(self.nsys)}" if self.nsys else ""
-        finding = _FINDING.format(named=flag) if self._finds_nsys(job) else ""
+        finding = _FINDING.format(flag=flag) if self._finds_nsys(job) else ""
         step = " \\\n    ".join(map(" ".join, self._step(job, plan, directory)))
         parts = (
             "#!/bin/bash\n" + "".join(self._directives(job, directory)),

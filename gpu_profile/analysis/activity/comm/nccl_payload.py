@@ -54,7 +54,7 @@ class NcclRanges:
     names: Mapping[int, str]
     payloads: tuple[Mapping[str, int], ...]
 
-    def named(self, text: str) -> NDArray[np.bool_]:
+    def has_name(self, text: str) -> NDArray[np.bool_]:
         """A mask of the ranges with this name."""
         return is_among(self.name, [key for key, name in self.names.items() if name == text])
 
@@ -135,8 +135,8 @@ def _launching(ranges: NcclRanges, rows: IntArray) -> Iterator[tuple[int, int]]:
     """
     depth, waiting = 0, list[int]()
     masks = (
-        ranges.named(GROUP_START),
-        ranges.named(GROUP_END),
+        ranges.has_name(GROUP_START),
+        ranges.has_name(GROUP_END),
         ranges.with_fields(COMMUNICATOR, SIZE),
     )
     for row, begins, ends, calls in zip(

@@ -50,7 +50,7 @@ class Allocations:
 def collect_allocations(activity: Activity, _: Database) -> Allocations:
     """The calls of one rank that allocate and free memory."""
     calls = activity.calls
-    chosen = calls.named(activity.names, ALLOCATION_NAME)
+    chosen = calls.match_names(activity.names, ALLOCATION_NAME)
     gaps = find_gaps(activity)
     busy = Intervals.union(calls.start[chosen], calls.end[chosen])
     idle = list_windows(activity).sum(gaps.start, busy.within(gaps.start, gaps.end))

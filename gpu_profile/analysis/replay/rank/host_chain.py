@@ -90,7 +90,7 @@ def choose_calls(activity: Activity, chain: HostChain, linked: IntArray) -> Flag
     calls = activity.calls
     keep = np.zeros(len(calls.start), bool)
     for name in (SYNC_NAME, ALLOCATION_NAME):
-        keep |= calls.named(activity.names, name)
+        keep |= calls.match_names(activity.names, name)
     launched = activity.ops.call
     keep[chain.outer[launched[launched >= 0]]] = True
     keep[linked] = True

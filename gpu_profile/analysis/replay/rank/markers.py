@@ -156,7 +156,7 @@ def _list_markers(
     for row, stream, event in of_event:
         yield Marker(int(calls.start[row]), RECORD, stream, event, row)
     waits, blocks, of_events = (
-        calls.named(activity.names, name) for name in (WAIT_NAME, SYNC_NAME, EVENT_NAME)
+        calls.match_names(activity.names, name) for name in (WAIT_NAME, SYNC_NAME, EVENT_NAME)
     )
     rows, listed = _load_rows(database, SYNCHRONIZATION, activity, index, inside), set[int]()
     of_sync = zip(*(rows[key].tolist() for key in ("row", "streamId", "eventSyncId")), strict=True)
@@ -177,8 +177,8 @@ def _list_unlisted(
     nsys 2025.3 writes none for cudaDeviceSynchronize. Of a stream or an event it is not known
     which one, unless there is one stream only.
     """
-    of_one = activity.calls.named(activity.names, STREAM_NAME)
-    of_one |= activity.calls.named(activity.names, EVENT_NAME)
+    of_one = activity.calls.match_names(activity.names, STREAM_NAME)
+    of_one |= activity.calls.match_names(activity.names, EVENT_NAME)
     for row in rows.tolist():
         if row not in listed and (not of_one[row] or len(order.lanes) == 1):
             when = int(activity.calls.start[row])
