@@ -141,7 +141,10 @@ def _list_remarks(comparison: Comparison) -> list[str]:
     need = comparison.describe_need() if comparison.verdict == "pass" else ""
     sides = [_describe_left_out(*side) for side in _list_sides(comparison)]
     notes = [f"note: {printable(note)}" for note in comparison.notes]
-    return [*filter(None, sides), *notes, *([f"{need}."] if need else [])]
+    remarks = [*filter(None, sides), *notes]
+    if need:
+        remarks.append(f"{need}.")
+    return remarks
 
 
 def _describe_left_out(name: str, spread: Spread) -> str:

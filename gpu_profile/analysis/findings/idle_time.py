@@ -108,8 +108,10 @@ def _list_delays(view: RankView, cause: int) -> list[str]:
     if not period:
         rare = find_rare(values, view.least_delay)
         return [f"rank {view.rank}: {rare}"] if rare else []
-    loads = [f"a data loader whose {period.n} workers are too slow waits in this way"]
-    return [f"rank {view.rank}: {period}", *(loads if work and work.before_input else [])]
+    delays = [f"rank {view.rank}: {period}"]
+    if work and work.before_input:
+        delays.append(f"a data loader whose {period.n} workers are too slow waits in this way")
+    return delays
 
 
 def _list_work(view: RankView, cause: int) -> list[str]:

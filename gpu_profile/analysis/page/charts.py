@@ -51,15 +51,17 @@ def draw_stacked(bars: Sequence[Bar], total: float | None = None) -> str:
     return render_legend(used.items()) + render_tag("div", *rows, class_=f"bars{thin}")
 
 
+def _label_part(part: BarPart, bar: Bar) -> str:
+    return render_text(f"{part.short} {part.value / bar.total:.0%}")
+
+
 def _draw_bar(bar: Bar, total: float) -> str:
     parts = [part for part in bar.parts if part.value > 0]
     label = ", ".join(f"{part.label.lower()} {_format_amount(part, bar)}" for part in parts)
     cells = (
         render_tag(
             "span",
-            render_text(f"{part.short} {part.value / bar.total:.0%}")
-            if part.value / total >= _LABEL_FROM
-            else "",
+            _label_part(part, bar) if part.value / total >= _LABEL_FROM else "",
             class_=f"part {part.name}",
             style=f"width:{100 * part.value / total:.3f}%",
             title=f"{bar.label}: {part.label}, {_format_amount(part, bar)}",

@@ -53,11 +53,9 @@ def render_overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
         return sum(sum(map(read_number, breakdown.column(name))) for name in names) / spans
 
     middles = [read_number(cell) for cell in steps.column("Med") if cell is not None]
-    step = (
-        (format_duration(max(middles)), "median of the slowest rank")
-        if middles
-        else ("none", "found")
-    )
+    step = ("none", "found")
+    if middles:
+        step = (format_duration(max(middles)), "median of the slowest rank")
     start_up = facts_of_run.start_up
     starting = [("Start-up", f"{start_up.seconds:.1f} s", "not counted beside")] if start_up else []
     return render_figures(

@@ -171,11 +171,9 @@ def _reduces_for(members: Sequence[RankSplit], number: int) -> str:
 def _looks_tensor(split: RankSplit, number: int) -> bool:
     collectives, steps = split.states.collectives, split.states.steps
     rows = np.flatnonzero((split.arrivals.group == number) & _REDUCTIONS[collectives.kind])
-    size = (
-        collectives.bytes[rows]
-        if collectives.bytes[rows].any()
-        else collectives.end[rows] - split.arrivals.last[rows]
-    )
+    size = collectives.bytes[rows]
+    if not size.any():
+        size = collectives.end[rows] - split.arrivals.last[rows]
     rows = rows[size >= SMALL_SHARE * size.max(initial=0)]
     gap = _longest_gap(collectives.start[rows], steps.start, steps.end)
     exposed = Intervals.union(collectives.start[rows], collectives.end[rows])

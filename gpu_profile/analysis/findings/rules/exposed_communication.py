@@ -41,15 +41,16 @@ def judge_exposed_communication(views: Sequence[View[ExposedTimes]]) -> Judgemen
     exposed_views = [
         view for view in views if view.share("transfer") >= EXPOSED_SHARE and view not in doubtful
     ]
-    unsplit = [
-        view
-        for view in views
-        if view.share("unsplit", *(["transfer"] if view in doubtful else [])) >= EXPOSED_SHARE
+    states = [("unsplit", "transfer") if view in doubtful else ("unsplit",) for view in views]
+    pairs = [
+        (view, names)
+        for view, names in zip(views, states, strict=True)
+        if view.share(*names) >= EXPOSED_SHARE
     ]
+    unsplit = [view for view, _ in pairs]
     notes: tuple[str, ...] = ()
     if unsplit:
-        states = [("unsplit", "transfer") if view in doubtful else ("unsplit",) for view in unsplit]
-        ms = float(np.mean([v.ms(*names) for v, names in zip(unsplit, states, strict=True)]))
+        ms = float(np.mean([view.ms(*names) for view, names in pairs]))
         who = format_ranks(view.rank for view in unsplit)
         notes = (
             f"exposed communication of {who} ({ms:.2f} ms a step): without the other ranks' "

@@ -82,12 +82,14 @@ def _tiny_evidence(views: Sequence[View[TinyKernels]]) -> tuple[str, ...]:
     name = max(modules, key=lambda key: (modules[key], key), default="")
     total = max(int(worst.fact.count[0]), 1)
     share = 100 * modules.get(name, 0) / total
-    return (
+    evidence = (
         f"rank {worst.rank}: {tiny:.0f} of {kernels:.0f} kernels a step take under "
         f"{TINY_NS / 1e3:.0f} us, and for {100 * _tiny_share(worst):.0f} % of the step the GPU "
         "waits for the next of them",
-        *([f"rank {worst.rank}: {share:.0f} % of them in {name}"] if name else []),
     )
+    if not name:
+        return evidence
+    return (*evidence, f"rank {worst.rank}: {share:.0f} % of them in {name}")
 
 
 RULE = FindingRule(

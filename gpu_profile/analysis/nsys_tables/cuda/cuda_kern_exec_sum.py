@@ -36,7 +36,9 @@ class ExecutionPart:
 
 
 def _load_part(database: Database, scope: Scope) -> ExecutionPart:
-    columns = ("deviceId", "demangledName", *(("streamId",) if scope.by == "stream" else ()))
+    columns = ["deviceId", "demangledName"]
+    if scope.by == "stream":
+        columns.append("streamId")
     ops = load_launched(database, (KERNEL,), columns, with_api=True)
     names = (ops["thread"], ops["deviceId"], ops["api"], ops["demangledName"])
     codes, combinations = encode_rows(*names, *(ops[name] for name in columns[2:]))

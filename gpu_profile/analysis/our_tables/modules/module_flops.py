@@ -102,11 +102,10 @@ def merge_flops(parts: Sequence[FlopParts]) -> Table:
 def _name_sums(rank: RankFlops, by: str, depth: int) -> Iterator[tuple[str, FlopSum]]:
     module_by_name = _known_modules(rank)
     for flop_sum in rank.sums:
-        name = (
-            flop_sum.kernel_class
-            if by == "kernel"
-            else _name(flop_sum.module, by, depth, module_by_name)
-        )
+        if by == "kernel":
+            name = flop_sum.kernel_class
+        else:
+            name = _name(flop_sum.module, by, depth, module_by_name)
         yield name, flop_sum
 
 
