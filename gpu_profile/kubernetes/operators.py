@@ -98,7 +98,8 @@ def install_operator(
         yield from _retire_v1(cluster, replace=replace_v1)
     text = yield from _fetch_operator(cluster, new_operator, source)
     if new_operator.name == "training" and "v2beta1" in versions:
-        text = _dump_documents(_without_mpijob(list(yaml.safe_load_all(text))))
+        documents = _without_mpijob(list(yaml.safe_load_all(text)))
+        text = yaml.safe_dump_all(documents, sort_keys=False)
     check_kubectl_result(
         (yield _apply_manifests(cluster, text)), f"installing the {new_operator.name} operator"
     )
@@ -233,7 +234,3 @@ def _without_mpijob(documents: Sequence[Any]) -> list[Any]:
         container = deployment["spec"]["template"]["spec"]["containers"][0]
         container["args"] = [f"--enable-scheme={kind}" for kind in _SCHEMES]
     return remaining
-
-
-def _dump_documents(documents: Sequence[Any]) -> str:
-    return yaml.safe_dump_all(documents, sort_keys=False)

@@ -185,9 +185,10 @@ def apply_lock(settings: Settings, lock: Lock) -> Settings:
         raise GateError(
             f"{NAME} is not of these settings: {differences[0]}", "Run `invoke lock` anew"
         )
+    names = {_BASE, *(component.name for component in list_enabled(settings.component))}
     pinned: dict[str, str] = {}
     for name, part in lock.items():
-        if name == _BASE or name in _list_setting_names(settings):
+        if name in names:
             pinned |= part.pinned
     base = pinned.pop("BASE_IMAGE", settings.base_image)
     component = {**settings.component, **pinned}
@@ -195,10 +196,6 @@ def apply_lock(settings: Settings, lock: Lock) -> Settings:
         if name in pinned and _without_login(value) == pinned[name]:
             component[name] = value  # with its user and password, which the lock leaves out
     return dataclasses.replace(settings, base_image=base, component=component)
-
-
-def _list_setting_names(settings: Settings) -> set[str]:
-    return {component.name for component in list_enabled(settings.component)}
 
 
 def list_drift(settings: Settings, lock: Lock) -> tuple[str, ...]:

@@ -15,14 +15,12 @@ def list_notes(base: Runs, new: Runs) -> tuple[str, ...]:
     """Lines on other numbers of kernels and steps than the base's, and on nsys' own warnings."""
     lines = [*_note_kernels(base[0], new[0]), *_note_steps(base[0], new[0])]
     for side, runs in (("base", base), ("new", new)):
-        ranks = [rank for run in runs for rank in run if rank.completeness]
-        texts = {text: rank.rank for rank in reversed(ranks) for text in _warnings(rank)}
+        texts: dict[str, int] = {}
+        for rank in reversed([rank for run in runs for rank in run]):
+            if rank.completeness:
+                texts |= dict.fromkeys(rank.completeness.warnings, rank.rank)
         lines += [f"nsys on rank {rank} of the {side} run: {text}" for text, rank in texts.items()]
     return tuple(lines)
-
-
-def _warnings(rank: RankSamples) -> tuple[str, ...]:
-    return rank.completeness.warnings if rank.completeness else ()
 
 
 def _note_kernels(base: Sequence[RankSamples], new: Sequence[RankSamples]) -> list[str]:
