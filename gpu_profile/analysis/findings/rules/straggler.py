@@ -29,6 +29,10 @@ from gpu_profile.analysis.findings.late_hosts import (
     list_shares,
 )
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.straggler_evidence import (
+    list_evidence,
+    list_module_evidence,
+)
 from gpu_profile.analysis.findings.view import RankView
 from gpu_profile.analysis.modules.marks import load_marks
 from gpu_profile.analysis.modules.module_times import sum_by_module
@@ -187,11 +191,11 @@ def _make_finding(suspects: Suspects) -> Finding | None:
     if gain < least_ms((*suspects.late, *suspects.others)):
         return None
     ranks = tuple(sorted(view.rank for view in suspects.late))
-    evidence = _list_evidence(suspects, excess)
+    evidence = list_evidence(suspects, excess)
     if most == "host":
         evidence += tuple(list_host_work(suspects, gain, silent))
     if cause == "compute":
-        evidence += _module_evidence(suspects)
+        evidence += list_module_evidence(suspects)
     shares = list_shares(suspects, gain) if most == "host" else ()
     advice = _advice(suspects, cause, silent)
     return Finding("straggler", ranks, cause, gain, evidence, advice, shares=shares)
@@ -207,63 +211,6 @@ def _name_cause(most: str, by_loader: bool, suspects: Suspects, gain: float) -> 
 def _advice(suspects: Suspects, cause: str, late_by_silence: bool) -> str:
     loads = cause == "host" and late_by_silence and any(map(ends_with_input, suspects.late))
     return f"{ADVICE[cause]} If it loads data there: {DATA_ADVICE}" if loads else ADVICE[cause]
-
-
-def _list_evidence(suspects: Suspects, excess: dict[str, float]) -> tuple[str, ...]:
-    late = format_ranks(view.rank for view in suspects.late)
-    others = format_ranks(view.rank for view in suspects.others)
-    wait = float(np.mean([view.ms("wait") for view in suspects.others]))
-    move = float(np.mean([view.ms("transfer") for view in suspects.others]))
-    lag, at = suspects.worst
-    more = ", ".join(f"{name} {value:+.2f} ms" for name, value in excess.items())
-    return (
-        f"{late} arrived last in {suspects.last} of {suspects.total} collectives",
-        f"{others}: exposed collectives are {wait:.2f} ms a step of wait and {move:.2f} ms of "
-        "transfer, so not the network",
-        f"against the typical other rank, a step of {late} has {more}",
-        f"worst at {at / 1e6:.1f} ms: {lag:.2f} ms after all others",
-        *_kernel_evidence(suspects),
-    )
-
-
-def _kernel_evidence(suspects: Suspects) -> tuple[str, ...]:
-    """Evidence whether the late ranks run the same kernels slower, or more of them.
-
-    Only kernels without concurrent communication count, because it slows kernels of waiting ranks.
-    """
-    late, other = suspects.late[0], suspects.others[0]
-    pairs = [
-        (time, other.common.kernels[name])
-        for name, time in late.common.kernels.items()
-        if name in other.common.kernels
-    ]
-    both = [(a, b) for a, b in pairs if a.alone_count and b.alone_count]
-    base = sum(b.alone_total / b.alone_count * a.alone_count for a, b in both)
-    if not base:
-        return ()
-    ratio = sum(a.alone_total for a, _ in both) / base
-    counts = [view.mean(view.common.kernel_count) for view in (late, other)]
-    return (
-        f"rank {late.rank} against rank {other.rank}: the same kernels take {ratio:.2f} times "
-        f"as long, {counts[0]:.0f} against {counts[1]:.0f} kernels a step",
-    )
-
-
-def _module_evidence(suspects: Suspects) -> tuple[str, ...]:
-    """The module in which the late rank computes most longer than another one.
-
-    Both times are of kernels without concurrent communication, as _kernel_evidence() has it.
-    """
-    late, other = (
-        {name: ns / 1e6 for name, ns in view.fact.items()}
-        for view in (suspects.late[0], suspects.others[0])
-    )
-    more = {name: ms - other[name] for name, ms in late.items() if name in other}
-    name = max(more, key=lambda key: (more[key], key), default="")
-    if not name or more[name] <= 0:
-        return ()
-    of = f"rank {suspects.late[0].rank} against rank {suspects.others[0].rank}"
-    return (f"{of}: most of the difference is in {name}, {more[name]:+.2f} ms a step",)
 
 
 def _edit(finding: Finding) -> Change:
