@@ -237,7 +237,7 @@ def test_a_program_that_draws_has_a_terminal_and_is_read(tmp_path: Path) -> None
 
 
 def test_numpy_makes_no_threads_where_it_would_spin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The user's own wish stands, and no job is started with ours."""
+    """The user's own choice stands, and no job is started with ours."""
     for name in process.MATH_THREADS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")

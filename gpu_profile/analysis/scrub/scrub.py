@@ -46,7 +46,7 @@ _REPORT_NAME = re.compile(
 )
 
 
-def wish_of(
+def make_scrub_options(
     keep: Collection[str] = (),
     also: Collection[str] = (),
     hosts: Collection[str] = (),
@@ -214,4 +214,4 @@ def _compress_copy(copy: Path) -> Path:
     return packed
 
 
-__all__ = ["KINDS", "ScrubOptions", "scrub_reports", "wish_of"]
+__all__ = ["KINDS", "ScrubOptions", "make_scrub_options", "scrub_reports"]

@@ -19,10 +19,12 @@ def scrub(options: ScrubOptions) -> None:
     settings = load_settings(options)
     choice = ReportChoice.from_options(options)
     reports = [readable_file(path, settings) for path in find_report_files(choice, settings)]
-    wish = scrubbing.wish_of(keep=options.keep, also=options.also, keep_blobs=options.keep_blobs)
+    removal = scrubbing.make_scrub_options(
+        keep=options.keep, also=options.also, keep_blobs=options.keep_blobs
+    )
     output = Path(options.output or "scrubbed")
     make_folder(output.parent if scrubbing.is_file(output) else output)
     table = scrubbing.scrub_reports(
-        reports, output, wish, Progress().say, most_bytes=settings.unpack_limit_bytes
+        reports, output, removal, Progress().say, most_bytes=settings.unpack_limit_bytes
     )
     print_tables([table], "text")

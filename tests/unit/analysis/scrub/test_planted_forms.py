@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.scrub.redactor import Redactor
-from gpu_profile.analysis.scrub.scrub import scrub_reports, wish_of
+from gpu_profile.analysis.scrub.scrub import make_scrub_options, scrub_reports
 from gpu_profile.analysis.scrub.second_search import search_copy
 from gpu_profile.analysis.scrub.verify import verify_copy
 from tests.unit.analysis.scrub.forms import FORMS, HOST, STAY, STAY_IN_NAMES
@@ -100,7 +100,7 @@ def test_each_form_is_gone_but_those_that_are_listed(report: Path, tmp_path: Pat
 
 def test_blobs_that_are_kept_are_cleaned_in_each_encoding(report: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.sqlite"
-    table = scrub_reports([report], copy, wish_of(keep_blobs=True))
+    table = scrub_reports([report], copy, make_scrub_options(keep_blobs=True))
     assert table.column("Blobs emptied") == (0,)
     for query in BLOBS:
         assert set(_staying(copy, query)) == set(STAY)

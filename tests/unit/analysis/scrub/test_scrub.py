@@ -17,7 +17,7 @@ from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
 from gpu_profile.analysis.scrub.copy_tables import LONGEST_COPIED
 from gpu_profile.analysis.scrub.redactor import Redactor
-from gpu_profile.analysis.scrub.scrub import _name_copy, scrub_reports, wish_of
+from gpu_profile.analysis.scrub.scrub import _name_copy, make_scrub_options, scrub_reports
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.errors import GpuProfileError, ReportError
 
@@ -104,7 +104,7 @@ def _plant(plant: sqlite3.Connection) -> None:
 
 def _scrubbed(report: Path, keep: tuple[str, ...] = (), also: tuple[str, ...] = ()) -> Path:
     output = report.parent / "out.sqlite"
-    scrub_reports([report], output, wish_of(keep, also))
+    scrub_reports([report], output, make_scrub_options(keep, also))
     return output
 
 
@@ -291,7 +291,7 @@ def test_refusals_name_the_file(tmp_path: Path) -> None:
 )
 def test_refused_wishes(keep: tuple[str, ...], also: tuple[str, ...], said: str) -> None:
     with pytest.raises(GpuProfileError, match=said):
-        wish_of(keep, also)
+        make_scrub_options(keep, also)
 
 
 def test_the_original_is_no_output(report: Path) -> None:
