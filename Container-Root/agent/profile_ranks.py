@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 _BY_SIGNAL = 128  # exit codes from here on: a signal ended the program
+_SHOW_OUTPUT = ("--show-output", "-w")
 _WINDOWS = ("--duration", "--capture-range", "-d", "-c")
 _RANKS = re.compile(r"(\d+)(?:-(\d+))?$")  # 3 or 0-3
 
@@ -160,7 +161,8 @@ class Recording:
         recording = Recorded(nsys, self.call.nsys_options, self.make_environment(env))
         sheltered = self.call.options.shelter
         room = RoomWatch(folder)
-        with recording.keeper, room, shelter.wrap_command(command, sheltered) as program:
+        wrapped = shelter.wrap_command(command, sheltered, not self.has_option(_SHOW_OUTPUT))
+        with recording.keeper, room, wrapped as program:
             argv = [*self.argv(nsys), *program.words]
             with shelter.block_signals(sheltered):
                 child = Child(argv, recording.environment, self.call.options.grace)
@@ -222,7 +224,10 @@ class Recording:
         return "--kill=none" not in self.call.nsys_options and self.has_window()
 
     def has_window(self) -> bool:
-        return any(word.startswith(_WINDOWS) for word in self.call.nsys_options)
+        return self.has_option(_WINDOWS)
+
+    def has_option(self, beginnings: tuple[str, ...]) -> bool:
+        return any(word.startswith(beginnings) for word in self.call.nsys_options)
 
 
 def _require_room(environ: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
-"""Keep nsys' umask 0 and blocked signals from its program. Python 3.8, stdlib only.
+"""Keep nsys' umask 0, blocked signals and pipes from its program. Python 3.8, stdlib only.
 
 nsys 2023.4.4 and 2025.3.1 start programs with umask 0, so that all users could change the files
-that the program makes.
+that the program makes. They copy what the program prints into the report.
 
 Slurm signals every process of a step: the program, which should end, and nsys, which drops its
 report at the second signal. The first signal comes from `invoke stop` or the time limit, the
@@ -13,12 +13,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpirun_watch import is_mpirun
+from rank_processes import say
+from start_program import COPIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,11 +56,14 @@ class Program(NamedTuple):
 
 
 @contextlib.contextmanager
-def wrap_command(command: Sequence[str], unblock: bool) -> Iterator[Program]:
+def wrap_command(
+    command: Sequence[str], unblock: bool, give_outputs: bool = True
+) -> Iterator[Program]:
     """Yield the command behind start_program.py, which restores umask and signals and executes it.
 
-    The report has the name of the file that nsys starts, so that file is a link to Python with the
-    program's name. An mpirun stays as it is.
+    With `give_outputs` the program prints to our stdout and stderr, not to nsys' pipes. The report
+    has the name of the file that nsys starts, so that file is a link to Python with the program's
+    name. An mpirun stays as it is.
     """
     if not _NUMBERS or is_mpirun(command):
         yield Program(command)
@@ -69,8 +75,39 @@ def wrap_command(command: Sequence[str], unblock: bool) -> Iterator[Program]:
             folders.enter_context(_hold_folder(folder))
             python, mark = _fill_folder(folder, Path(command[0]).name)
         numbers = " ".join(str(int(number)) for number in _NUMBERS if unblock)
+        outputs = _find_outputs() if give_outputs else ""
         start = [python, "-I", "-S", str(_START), str(mark or ""), f"{_umask():04o}", numbers]
-        yield Program([*start, *command], mark)
+        yield Program([*start, outputs, *command], mark)
+
+
+def _find_outputs() -> str:
+    """Return "PID INODE INODE": where start_program.py finds stdout and stderr of this process.
+
+    Returns "" where it cannot open them, and says that nsys copies the output.
+    """
+    obstacle = _find_obstacle(1, "stdout") or _find_obstacle(2, "stderr")
+    if obstacle:
+        say(f"{COPIED}: {obstacle}")
+        return ""
+    return " ".join(map(str, (os.getpid(), os.fstat(1).st_ino, os.fstat(2).st_ino)))
+
+
+def _find_obstacle(number: int, name: str) -> str:
+    """Return why the program could not open this descriptor and write behind us, or "".
+
+    A file has an offset for each opening, so that nsys and the program would overwrite each other.
+    """
+    import fcntl
+
+    try:
+        mode = os.fstat(number).st_mode
+    except OSError as error:
+        return f"{name}: {error.strerror}"
+    if stat.S_ISSOCK(mode):
+        return f"{name} is a socket"
+    if stat.S_ISREG(mode) and not fcntl.fcntl(number, fcntl.F_GETFL) & os.O_APPEND:
+        return f"{name} is a file that is not open for appending (>>)"
+    return ""
 
 
 def _fill_folder(folder: Path, name: str) -> tuple[str, Path]:

@@ -3,7 +3,9 @@
 import os
 import re
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,32 @@ def test_each_rank_leaves_a_report_and_the_job_its_exit_code(invoked: Invoked) -
     output = (invoked.latest() / "output.log").read_text()
     assert "up 0" in output
     assert "[1] up 1" in output
+
+
+PRINTS_MUCH = r"""
+import os
+for _ in range(200):
+    print("\n".join(os.urandom(49).hex() for _ in range(1000)))
+print("the last line", flush=True)
+"""
+
+
+def test_much_output_is_in_the_log_and_not_in_the_report(invoked: Invoked) -> None:
+    """nsys would copy it: a report of 20 MB."""
+    done = invoked.run(
+        *("profile", "--on", "host", "--ddp", "--processes", "2", "--gpus", "0"),
+        *("--", "python3", "-c", PRINTS_MUCH),
+    )
+    assert done.returncode == 0, done.stderr
+    lines = (invoked.latest() / "output.log").read_text().splitlines()
+    assert sum(len(line) == 98 for line in lines) == 200_000
+    assert sum(line.startswith("[1] ") and len(line) == 102 for line in lines) == 200_000
+    assert {"the last line", "[1] the last line"} < set(lines)
+    for report in invoked.latest().glob("*.nsys-rep"):
+        assert report.stat().st_size < 5_000_000
+    for exported in invoked.latest().glob("*.sqlite"):
+        with closing(sqlite3.connect(exported)) as database:
+            assert database.execute("SELECT count(*) FROM ProcessStreams").fetchone() == (0,)
 
 
 def test_one_rank_dying_ends_the_others_and_all_reports_are_kept(invoked: Invoked) -> None:

@@ -1,8 +1,9 @@
 """What profile.py sees of nsys, as real ones were seen to behave (tests/live/test_nsys_cpu.py).
 
-`nsys profile --name=value… COMMAND…` runs the command in a session of its own with umask 0, hands
-the first SIGINT or SIGTERM on to it, gives its report up at the second, and exits with its exit
-code. The report here is JSON: its own words and the environment. `--fake=WORD` asks for a fault.
+`nsys profile --name=value… COMMAND…` runs the command in a session of its own with umask 0, copies
+what it prints into the report, hands the first SIGINT or SIGTERM on to it, gives its report up at
+the second, and exits with its exit code. The report here is JSON: its own words, the environment
+and the output. `--fake=WORD` asks for a fault.
 """
 
 import contextlib
@@ -11,8 +12,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import IO
 
 HOLD = (
     "import sys, time; file = open(sys.argv[2], 'wb', 0); file.write(b'recorded'); time.sleep(60)"
@@ -55,6 +58,19 @@ def is_open(pid: int, path: Path) -> bool:
     return False
 
 
+def copy_output(source: IO[bytes], number: int, copied: list[bytes]) -> threading.Thread:
+    """Copy a pipe of the program to our descriptor `number`, and keep what came."""
+
+    def copy() -> None:
+        while chunk := os.read(source.fileno(), 1 << 16):
+            copied.append(chunk)
+            os.write(number, chunk)
+
+    thread = threading.Thread(target=copy, daemon=True)
+    thread.start()
+    return thread
+
+
 def main(words: list[str]) -> int:
     if words == ["--version"]:
         print("NVIDIA Nsight Systems version 2099.1.0")
@@ -71,7 +87,12 @@ def main(words: list[str]) -> int:
     if options.get("--fake") == "usage":
         print("Illegal --trace argument 'x'", file=sys.stderr)
         return 1
-    target = subprocess.Popen(words[count:], start_new_session=True, umask=0)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    target = subprocess.Popen(words[count:], start_new_session=True, umask=0, **pipes)
+    assert target.stdout is not None
+    assert target.stderr is not None
+    copied: list[bytes] = []
+    copies = [copy_output(target.stdout, 1, copied), copy_output(target.stderr, 2, copied)]
     signals = 0
 
     def hand_on(signum: int, _frame: object) -> None:
@@ -86,9 +107,12 @@ def main(words: list[str]) -> int:
         time.sleep(float(options["--duration"]))
         target.terminate()
     code = target.wait()
+    for copy in copies:
+        copy.join(0.2)  # a child of the program may hold the pipe open
     time.sleep(0.2)
     if signals < 2 and kind in ("", "both", "agent"):
-        record = json.dumps({"words": words, "environment": dict(os.environ)})
+        output = b"".join(copied).decode(errors="replace")
+        record = json.dumps({"words": words, "environment": dict(os.environ), "output": output})
         Path(options["--output"].replace("%%", "%") + ".nsys-rep").write_text(record)
     if options.get("--fake") in ("stream", "both"):
         Path(options["--output"] + ".qdstrm").write_text("recorded")
