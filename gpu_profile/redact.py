@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from gpu_profile.replace_text import Rule, replace_behind, replace_in_lines
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -66,6 +68,7 @@ CREDENTIALS = (
     ),
 )
 CREDENTIAL = re.compile("|".join(shape.pattern for shape in CREDENTIALS))
+_NEEDLES = tuple(needle for shape in CREDENTIALS for needle in shape.needles)
 SECRET_WORDS = (
     r"(?:secret|token|passwd|password|passphrase|api[_-]?key|access[_-]?key|secret[_-]?key"
     r"|private[_-]?key|credentials?|webhook)"
@@ -100,8 +103,27 @@ _SIGNED_URL = re.compile(
 )
 """A query that grants access: Azure's `sig`, `X-Amz-Signature`, `X-Goog-Credential`."""
 _BEARER = re.compile(r"(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{16,})")
-FREE_TEXT = (_SIGNED_URL, _QUOTED, _SPACED, _PASSWORD, _ASSIGNED, _IN_WORDS, _BEARER)
-"""Patterns whose second group is a secret, for logs and for strings of a report."""
+_HEADER = re.compile(
+    # With `*` in place of 64, a line of 64 kB of `x-x-x-` took 28 s.
+    r"(?i)((?:(?:proxy-)?authorization|x-[\w-]{0,64}(?:token|key|secret)|cookie)\s*:\s*)"
+    r"[^\"'\r\n]+"
+)
+_STARTS = (
+    *("secret", "token", "passw", "passphrase", "api", "access", "private", "credential"),
+    "webhook",
+)
+_PASSWORDS = ("passw", "passphrase")
+FREE_TEXT: tuple[Rule, ...] = (
+    (_HEADER, ("authorization", "proxy-", "x-", "cookie")),
+    (_SIGNED_URL, ("?", "&", ";")),
+    (_QUOTED, _STARTS),
+    (_SPACED, _PASSWORDS),
+    (_PASSWORD, _PASSWORDS),
+    (_ASSIGNED, _STARTS),
+    (_IN_WORDS, _STARTS),
+    (_BEARER, ("bearer", "basic")),
+)
+"""For logs and for strings of a report: what follows a match's first group is a secret."""
 
 
 HIDDEN = "***"
@@ -117,20 +139,14 @@ _ANYWHERE = re.compile(
 )
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _COUNTS = re.compile(r"(?i)(?:max|min|num|n|new|per|total|keep)[\w.-]*tokens|tokens[_.-]per")
-_HEADER = re.compile(
-    # With `*` in place of 64, a line of 64 kB of `x-x-x-` took 28 s.
-    r"(?i)((?:proxy-)?authorization|x-[\w-]{0,64}(?:token|key|secret)|cookie)(\s*:\s*)[^\"'\r\n]+"
-)
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _USER_AND_PASSWORD = re.compile(r"(?<=://)[^/@:\s]*:[^/@\s]+(?=@)")
 
 
 def redact_text(line: str, stand_in: str = HIDDEN) -> str:
     """Replace credentials in a log line: `token=abcdef`, `Authorization: …`, ghp_…"""
-    line = _HEADER.sub(rf"\1\2{stand_in}", CREDENTIAL.sub(stand_in, line))
-    for pattern in FREE_TEXT:
-        line = pattern.sub(rf"\1{stand_in}", line)
-    return line
+    line = replace_in_lines(CREDENTIAL, _NEEDLES, line, stand_in, spanning="-----BEGIN ")
+    return replace_behind(FREE_TEXT, line, stand_in)
 
 
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:

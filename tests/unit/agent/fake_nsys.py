@@ -87,8 +87,13 @@ def main(words: list[str]) -> int:
     if options.get("--fake") == "usage":
         print("Illegal --trace argument 'x'", file=sys.stderr)
         return 1
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    target = subprocess.Popen(words[count:], start_new_session=True, umask=0, **pipes)
+    target = subprocess.Popen(
+        words[count:],
+        start_new_session=True,
+        umask=0,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert target.stdout is not None
     assert target.stderr is not None
     copied: list[bytes] = []
