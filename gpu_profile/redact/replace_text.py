@@ -1,6 +1,6 @@
 """Replace matches of a pattern in long texts, and read only what is near the texts that begin one.
 
-re.sub tries a pattern without regard to case at each letter: the eight of redact.py read 1 MB/s.
+re.sub tries a pattern without regard to case at each letter: the eight of redact read 1 MB/s.
 str.find reads over 1 GB/s.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from gpu_profile.replace_text import Rule, replace_behind, replace_in_lines
+from gpu_profile.redact.replace_text import Rule, replace_behind, replace_in_lines
 
 
 @dataclass(frozen=True)
