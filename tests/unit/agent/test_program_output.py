@@ -74,6 +74,7 @@ def test_nsys_own_option_for_the_output_keeps_its_meaning(wrapper: Wrapper) -> N
 @pytest.mark.parametrize(
     ("pid", "reason"),
     [(os.getpid(), "it is of another process"), (1 << 30, "No such file or directory")],
+    ids=["another", "none"],
 )
 def test_the_outputs_of_no_other_process_are_taken(pid: int, reason: str) -> None:
     """A process of that number may be another one's in nsys' PID namespace."""
