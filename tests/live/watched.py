@@ -66,7 +66,7 @@ def watch(words: Sequence[str]) -> int:
     code = _wait(_start(command))
     _end_descendants(_ENGINE | _CLUSTER)
     if program:
-        subprocess.run([program], stdin=subprocess.DEVNULL, check=False)
+        _run_to_end(program)
     _end_descendants(_ENGINE)
     return code
 
@@ -98,6 +98,17 @@ def _wait(command: int) -> int:
         if 0 in readable:
             return 0
         os.read(wakeup, 4096)
+
+
+def _run_to_end(program: str) -> None:
+    """Run PROGRAM, and reap what it ends meanwhile.
+
+    Orphans are zombies until their subreaper waits for them: a PROGRAM that waits for their end
+    would wait for ever.
+    """
+    child = _start([program])
+    while child not in [pid for pid, _ in _reap()]:
+        time.sleep(0.05)
 
 
 def _reap() -> Iterator[tuple[int, int]]:

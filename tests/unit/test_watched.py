@@ -109,3 +109,26 @@ def test_the_exit_code_is_the_commands_and_daemons_of_a_whole_run_end(tmp_path: 
     pid = int((tmp_path / "daemon").read_text())
     assert not is_running(pid)
     assert f", process {pid}\n" in done.stderr
+
+
+ORPHAN = """
+cp "$(command -v sleep)" containerd
+setsid --fork sh -c 'echo $$ >daemon; exec ./containerd 1000'
+until [ -s daemon ]; do sleep 0.01; done
+"""
+FINALLY = """#!/bin/sh
+pid=$(cat daemon)
+kill "$pid"
+while kill -0 "$pid"; do sleep 0.01; done
+echo done >finished
+"""
+
+
+def test_the_program_at_the_end_may_wait_for_an_orphan_that_it_ends(tmp_path: Path) -> None:
+    """It is a zombie until the watcher reaps it, which must not wait for the program alone."""
+    (tmp_path / "finally").write_text(FINALLY)
+    (tmp_path / "finally").chmod(0o755)
+    words = (*WATCHED, "--finally", "./finally", "sh", "-c", ORPHAN)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "finished").read_text() == "done\n"
