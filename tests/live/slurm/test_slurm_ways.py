@@ -145,7 +145,7 @@ def test_a_waiting_job_leaves_nothing_once_it_is_fetched(invoked: Invoked) -> No
     assert invoked.run("stop", "--job", handle).returncode == 0
     assert "stopped by you" in error_line(invoked.run("fetch", "--job", handle))
     assert not list(Path(invoked.environ["SLURM_DIR"]).glob(".gpu-profile-slurm-*/*"))
-    assert "cancelled" in invoked.run("status", "--job", handle).stdout
+    assert "stopped by you" in invoked.run("status", "--job", handle).stdout
 
 
 def test_what_the_profile_cost(invoked: Invoked) -> None:
