@@ -124,19 +124,25 @@ def _trixie_commands(machine: Distribution) -> tuple[Command, ...]:
     )
 
 
-def plan_start(log: str = _LOG) -> tuple[Command, Command]:
+def plan_start(log: str = _LOG, state: str = "/run") -> tuple[Command, Command]:
     """Return the commands that start the engine and wait for it.
 
     systemd starts it if it runs here; otherwise dockerd gets its own session, and a new file for
-    its log: `set -C` makes the shell open it with O_EXCL, which follows no link.
+    its log: `set -C` makes the shell open it with O_EXCL, which follows no link. The files of
+    process ids under `state` go first if their process is another program: dockerd does not start
+    while a process of that id runs, whatever it is, and ids are used again after kill -9.
     """
     return (
         _make_shell_command(
             "if [ -d /run/systemd/system ]; then systemctl enable --now docker; else"
+            f" for file in {state}/docker.pid {state}/docker/containerd/containerd.pid; do"
+            ' grep -qsE "^(dockerd|containerd)$" "/proc/$(cat "$file" 2>/dev/null)/comm" ||'
+            ' rm -f "$file"; done;'
             f" rm -f {log} && set -C && {{ setsid dockerd >{log} 2>&1 </dev/null & }}; fi"
         ),
         _make_shell_command(
             f"for i in $(seq {_WAIT_S}); do {ENGINE} version >/dev/null 2>&1 && exit 0; sleep 1;"
-            f" done; echo 'no answer within {_WAIT_S} s: see {log}' >&2; exit 1"
+            f' done; echo "no answer within {_WAIT_S} s: see {log}'
+            f' $(tail -n 1 {log} 2>/dev/null)" >&2; exit 1'
         ),
     )

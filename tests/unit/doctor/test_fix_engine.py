@@ -1,6 +1,7 @@
 """The commands that install and start an engine: which, for whom, and where none helps."""
 
 import dataclasses
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,13 +124,32 @@ def test_the_log_of_an_engine_is_a_new_file_that_follows_no_link(
     victim, log = tmp_path / "victim", tmp_path / "dockerd.log"
     victim.write_text("own")
     log.symlink_to(victim)
-    start, _ = fix_engine.plan_start(str(log))
+    start, _ = fix_engine.plan_start(str(log), state=str(tmp_path))
     for _ in range(2):  # the second start replaces the log of the first
         assert run(start).returncode == 0
         run(make_command("sh", "-c", f"until [ -s {log} ]; do sleep 0.01; done"), timeout_s=60)
         assert log.read_text() == "listening\n"
     assert not log.is_symlink()
     assert victim.read_text() == "own"
+
+
+@pytest.mark.skipif(Path("/run/systemd/system").is_dir(), reason="systemd starts the engine here")
+@pytest.mark.parametrize(("program", "stays"), [("dockerd", True), ("other", False)])
+def test_a_process_id_of_another_program_does_not_keep_the_engine_from_its_start(
+    tmp_path: Path, fake_tool: Callable[..., object], *, program: str, stays: bool
+) -> None:
+    fake_tool("dockerd", "echo listening")
+    # The kernel names a process of a script after the script's file.
+    script = tmp_path / program
+    script.write_text("#!/bin/sh\nread -r line\n")
+    script.chmod(0o755)
+    pid_file = tmp_path / "docker.pid"
+    with subprocess.Popen([script], stdin=subprocess.PIPE) as process:
+        pid_file.write_text(str(process.pid))
+        start, _ = fix_engine.plan_start(str(tmp_path / "dockerd.log"), state=str(tmp_path))
+        assert run(start).returncode == 0
+        assert pid_file.exists() == stays
+        process.communicate(b"\n")
 
 
 def test_what_is_missing_is_installed_and_started() -> None:
