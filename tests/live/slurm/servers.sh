@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # To be sourced: servers of our own in ${dir}, for the script that ${0} names. It has functions
 # `start` and `stop`.
+# shellcheck source=../daemons.sh
+source "${BASH_SOURCE[0]%/*}/../daemons.sh"
 
 die() {
     printf '%s: %s\n' "${0##*/}" "$*" >&2
@@ -24,21 +26,14 @@ await() {
     die "${what} did not start: see ${dir:?}"
 }
 
-# Each in a session of its own, its process id in DIR/NAME.id: that is what `end` ends.
-launch() {
-    local name=$1
-    shift
-    setsid "$@" </dev/null >"${dir:?}/${name}.out" 2>&1 &
-    printf '%s\n' "$!" >"${dir}/${name}.id"
-}
+# Each has its process id in DIR/NAME.id, and its output in DIR/NAME.out.
+launch() { launch_daemon "${dir:?}/$1.id" "${dir}/$1.out" "${@:2}"; }
 
 end() {
-    local name file
+    local name
     for name in "$@"; do
-        file=${dir:?}/${name}.id
-        [[ -s ${file} ]] || continue
-        kill "$(cat "${file}")" 2>/dev/null || true
-        rm -f "${file}"
+        end_daemon "${dir:?}/${name}.id" "${dir}/${name}.out"
+        rm -f "${dir}/${name}.id"
     done
 }
 

@@ -12,6 +12,8 @@ readonly lines=("$@")
 mkdir -p "${target}"
 dir=$(cd "${target}" && pwd -P)
 readonly dir
+# shellcheck source=../daemons.sh
+source "${BASH_SOURCE[0]%/*}/../daemons.sh"
 
 die() {
     printf 'sshd.sh: %s\n' "$*" >&2
@@ -69,7 +71,8 @@ start() {
     port=$(free_port)
     write_keys
     write_configs "${port}"
-    setsid "${program}" -f "${dir}/sshd_config" -E "${dir}/sshd.log" </dev/null
+    rm -f "${dir}/sshd.pid" # which sshd writes once it listens
+    launch_daemon "${dir}/sshd.id" "${dir}/sshd.out" "${program}" -D -f "${dir}/sshd_config" -E "${dir}/sshd.log"
     for _ in $(seq 50); do
         [[ -s ${dir}/sshd.pid ]] && break
         sleep 0.1
@@ -79,9 +82,8 @@ start() {
 }
 
 stop() {
-    [[ -s ${dir}/sshd.pid ]] || return 0
-    kill "$(cat "${dir}/sshd.pid")" 2>/dev/null || true
-    rm -f "${dir}/sshd.pid"
+    end_daemon "${dir}/sshd.id" "${dir}/sshd.out"
+    rm -f "${dir}/sshd.id"
 }
 
 case ${verb} in
