@@ -37,6 +37,7 @@ class Finding:
     Without steps (`per_step` is False) it is the time in the whole recording, and texts say "in
     all" instead of "a step". `shares`: what is said here and is no cost of other findings.
     `replayed_ms`: the step less the step replayed without the cause; None without a replay.
+    `range_ms`: its least and its most, where it is an estimate.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Finding:
     per_step: bool = True
     shares: tuple[Share, ...] = ()
     replayed_ms: float | None = None
+    range_ms: tuple[float, float] | None = None
 
     @property
     def cost_ms(self) -> float:
@@ -55,9 +57,14 @@ class Finding:
         return self.ms_per_step if self.replayed_ms is None else self.replayed_ms
 
     def describe_cost(self) -> str:
-        """The cost for a text: "5.33 ms a step", or "at most 5.33 ms a step" without a replay."""
+        """The cost for a text: "5.33 ms a step", "5.33 ms a step (3.00 to 5.69)" of an estimate, or
+        "at most 5.69 ms a step" without a replay.
+        """
+        if not self.cost_ms:
+            return ""
         limit = "at most " if self.replayed_ms is None else ""
-        return f"{limit}{self.cost_ms:.2f} ms {self.unit}" if self.cost_ms else ""
+        bounds = " ({:.2f} to {:.2f})".format(*self.range_ms) if self.range_ms else ""
+        return f"{limit}{self.cost_ms:.2f} ms {self.unit}{bounds}"
 
     def as_json(self) -> dict[str, object]:
         """The finding as the stable object of --format json."""
@@ -66,10 +73,16 @@ class Finding:
             "ranks": list(self.ranks),
             "cause": self.cause,
             "ms_per_step": None if self.replayed_ms is None else round(self.replayed_ms, 3),
+            **self._describe_range(),
             "evidence": list(self.evidence),
             "advice": self.advice,
             **self._describe_limit(),
         }
+
+    def _describe_range(self) -> dict[str, list[float]]:
+        if self.range_ms is None:
+            return {}
+        return {"ms_per_step_range": [round(ms, 3) for ms in self.range_ms]}
 
     def _describe_limit(self) -> dict[str, float]:
         if not self.per_step:

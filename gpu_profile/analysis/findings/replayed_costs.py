@@ -48,10 +48,14 @@ class _Gains:
         self._step_ms = shadow.step_ms if shadow else replay.step_ms
 
     def add_cost(self, finding: Finding) -> Finding:
-        change = _find_edit(finding)
+        change = RULES[finding.kind].edit(finding)
         if change is None or not finding.per_step:
             return finding
-        return replace(finding, replayed_ms=max(0.0, self._predict(change)))
+        gain = max(0.0, self._predict(change.apply))
+        if change.bounds is None:
+            return replace(finding, replayed_ms=gain)
+        least, most = (max(0.0, self._predict(bound)) for bound in change.bounds)
+        return replace(finding, replayed_ms=gain, range_ms=(least, most))
 
     def name_same_loss(self, finding: Finding, earlier: Sequence[Finding]) -> Finding:
         """The finding with a line of evidence if an earlier one takes most of its gain away."""

@@ -46,9 +46,13 @@ class Change:
     kinds: tuple[str, ...] = ()
     rank: int | None = None
     is_bound: bool = False
-    """It takes away more than a fix of the program can: every launch, or every transfer."""
+    """It takes away more than a fix of the program can (every launch, or every transfer), or the
+    fix changes what the program computes.
+    """
     frees_communication: bool = False
     """Communication that is shorter slows what is on the critical path less."""
+    bounds: tuple[Apply, Apply] | None = None
+    """The change at its least and at its most, where `apply` estimates how much it changes."""
 
 
 def match_names(graph: RunGraph, pattern: re.Pattern[str]) -> Flags:

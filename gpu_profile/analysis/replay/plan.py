@@ -24,6 +24,7 @@ from gpu_profile.analysis.replay.changes import (
     scale_communication,
 )
 from gpu_profile.analysis.replay.critical_path import CriticalPath, find_critical_path
+from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import Shadow
@@ -73,7 +74,7 @@ class Plan:
     """`items` in the order of doing them. `gains`: ms a step that each change alone gains now, by
     its text; those that the critical path does not hold are missing. `error`: of the self-test.
     `recorded_ms`: the recorded step; `step_ms` is that without the profiler, where a control tells
-    it, and then `host_factor` of the recorded host time is left.
+    it, and then `host_factor` of the recorded host time is left; `is_factor_measured` as of Shadow.
     """
 
     step_ms: float
@@ -82,6 +83,7 @@ class Plan:
     gains: Mapping[str, float]
     recorded_ms: float
     host_factor: float | None = None
+    is_factor_measured: bool = True
 
     def to_lines(self) -> list[str]:
         """The plan as text, a line for each item."""
@@ -97,6 +99,11 @@ class Plan:
     def _describe_control(self) -> str:
         if self.host_factor is None:
             return ""
+        if not self.is_factor_measured:
+            return (
+                f" (the GPU hides the host, whose work is taken as {100 * self.host_factor:.0f} % "
+                "of its recorded time)"
+            )
         return (
             f" ({self.recorded_ms:.2f} ms recorded, {self.step_ms:.2f} without the profiler: "
             f"the host's work takes {100 * self.host_factor:.0f} % of the recorded time)"
@@ -119,6 +126,7 @@ def list_changes(graph: RunGraph) -> tuple[Change, ...]:
         Change("pageable copies", pin_copies(), ("pageable_copy",)),
         Change("memory allocations", remove_allocations(), ("allocation",)),
         Change("waits for the GPU", remove_waits(), ("synchronization",)),
+        use_tensor_cores(),
     )
     last = (
         Change("host pauses", remove_pauses(), ("idle",)),
@@ -175,8 +183,10 @@ def make_plan(replay: Replay, shadow: Shadow | None = None, most: int = MOST_ITE
         items.append(PlanItem(best.change, now, best.step_ms, _list_alike(useful, best, now)))
         changes = tuple(change for change in changes if change != best.change)
         now, weights, time = best.step_ms, best.weights, best.time
-    factor = shadow.factor if shadow else None
-    return Plan(step_ms, replay.test.error, tuple(items), gains, replay.step_ms, factor)
+    plan = Plan(step_ms, replay.test.error, tuple(items), gains, replay.step_ms)
+    if shadow is None:
+        return plan
+    return replace(plan, host_factor=shadow.factor, is_factor_measured=shadow.is_measured)
 
 
 @dataclass(frozen=True, eq=False)

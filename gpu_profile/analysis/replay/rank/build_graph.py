@@ -109,6 +109,7 @@ class _Builder:
             streams=tuple(np.unique(self._activity.ops.stream[self._rows]).tolist()),
             contradictions=raw.contradictions,
             begin=self._window.begin + self._offset,
+            gpu=self._activity.gpu,
         )
 
     def _make_calls(self, raw: RawLinks) -> HostCalls:

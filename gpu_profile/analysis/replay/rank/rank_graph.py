@@ -99,6 +99,8 @@ class RankGraph:
     contradictions: int = 0
     """Recorded events that the times contradict."""
     begin: int = field(default=0)
+    gpu: str = ""
+    """The model of the GPU, as Activity.gpu."""
 
     @property
     def content(self) -> tuple[HostCalls, GpuOps, Links]:

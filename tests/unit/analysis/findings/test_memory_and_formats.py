@@ -1,10 +1,11 @@
 """Memory allocated in each step, and matrix products in a format without tensor cores."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.findings.rules.no_tensor_cores import is_scalar
+from gpu_profile.analysis.replay.edits.tensor_cores import is_scalar
 from tests.unit.analysis.findings.test_causes import judged
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -36,13 +37,18 @@ def test_allocations_at_the_start_are_no_finding(tmp_path: Path) -> None:
 def test_fp32_products_are_named_with_the_range_of_what_tensor_cores_gain(tmp_path: Path) -> None:
     def product(rank: Rank) -> None:
         rank.kernel(600, SCALAR)
+        rank.kernel(40, "conv2d_c1_k1_nhwc_kernel<float>")
 
     training = Training(ranks=1, layers=10, layer=product)
     (finding,) = judged(training.record(), tmp_path)
     assert (finding.kind, finding.ranks, finding.cause) == ("no_tensor_cores", (0,), "fp32")
     # 494.5 over 67 TFLOP/s is 7.4 times; 70 % of it is 5.2 times.
-    assert finding.ms_per_step == pytest.approx(6 * (1 - 1 / 5.17), rel=0.01)
-    assert any("3.00 ms a step if the products become 2 times" in e for e in finding.evidence)
+    expected = [6 * (1 - 1 / times) for times in (5.17, 2, 7.38)]
+    assert finding.range_ms is not None
+    assert [finding.replayed_ms, *finding.range_ms] == pytest.approx(expected, rel=0.02)
+    assert re.fullmatch(r"4\.\d\d ms a step \(\d\.\d\d to 5\.\d\d\)", finding.describe_cost())
+    assert finding.as_json()["ms_per_step_range"] == [round(ms, 3) for ms in finding.range_ms]
+    assert any("0.40 ms a step in depthwise convolutions" in line for line in finding.evidence)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import Shadow, subtract_profiler
+from gpu_profile.analysis.replay.shadow import TYPICAL_FACTOR, Shadow, subtract_profiler
 from gpu_profile.analysis.replay.step_times import SelfTest
 from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
 from tests.unit.analysis.replay.test_simulate import make_late_host
@@ -42,7 +42,7 @@ def test_a_pause_is_not_the_profilers() -> None:
 def test_a_step_that_the_gpu_limits_stays_as_recorded(control_us: float) -> None:
     """A kernel of 99 us, 1 us behind the one before: no host makes it shorter."""
     shadow = subtract(make_busy_host(99_000), control_us)
-    assert shadow.factor == 1
+    assert (shadow.factor, shadow.is_measured) == (TYPICAL_FACTOR, False)
     assert shadow.step_ms == pytest.approx(0.1)
 
 

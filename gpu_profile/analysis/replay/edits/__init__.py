@@ -1,0 +1,1 @@
+"""Changes of a program that take one kind of cause away."""
