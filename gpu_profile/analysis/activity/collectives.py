@@ -6,13 +6,15 @@ sum of both.
 
 Where the report has NCCL's NVTX payloads, they name the communicator of each kernel
 (comm/match_calls.py). Otherwise kernels are matched by their times: the kernels of one
-communicator end together.
+communicator end together, by kinds: an all-reduce ends on all ranks within 2 us, while the root of
+a broadcast may have sent all its data, and ended, before the others' kernels start.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, Activity
 from gpu_profile.analysis.activity.comm.calls import NO_COMMUNICATOR
@@ -29,10 +31,16 @@ from gpu_profile.analysis.activity.comm.lanes import (
     shifts,
 )
 from gpu_profile.analysis.activity.comm.match_calls import match_calls
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.tables.comm_kernels import KINDS, SYMMETRIC_KINDS, TOGETHER_KINDS
 
 # Kernels of one communicator end within 5 us of each other over NVLink on one clock (the median on
 # four H200s is 3 us), later where the transfer itself is long or the clocks differ.
 END_SPREAD_NS, END_SPREAD_SHARE, END_SPREAD_MOST_NS = 5_000, 0.2, 50_000
+# Fewer collectives of the kinds that end together may agree by chance.
+LEAST_TOGETHER = 5
+_SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])
+_TOGETHER = np.array([kind in TOGETHER_KINDS for kind in KINDS])
 
 
 def collectives_of(activity: Activity, offset_ns: int) -> Collectives:
@@ -142,16 +150,27 @@ def _find_shift(first: Lane, lane: Lane, clock_error_ns: int) -> int | None:
     for shift, rows, other in shifts(len(first.rows), len(lane.rows), guess):
         late = np.maximum(first.start[rows], lane.start[other]) - clock_error_ns
         meet = late <= np.minimum(first.end[rows], lane.end[other])
+        kind, is_judged = first.kind[rows], _choose_judged(first.kind[rows])
+        if not is_judged.all():
+            meet |= ~_SYMMETRIC[kind]
         alike = meet & (first.name[rows] == lane.name[other])
-        spread = np.median(np.abs(first.end[rows] - lane.end[other]))
-        if (
-            alike.mean() >= MATCH_SHARE
-            and spread <= _compute_tolerance(first, lane) + clock_error_ns
-        ):
+        ends = first.end[rows][is_judged], lane.end[other][is_judged]
+        lengths = ends[0] - first.start[rows][is_judged], ends[1] - lane.start[other][is_judged]
+        spread = float(np.median(np.abs(ends[0] - ends[1])))
+        if alike.mean() >= MATCH_SHARE and spread <= _compute_tolerance(*lengths) + clock_error_ns:
             return shift
     return None
 
 
-def _compute_tolerance(first: Lane, lane: Lane) -> float:
-    shortest = min(float(np.median(x.end - x.start)) for x in (first, lane))
+def _choose_judged(kind: NDArray[np.int8]) -> Flags:
+    """A mask of the collectives whose ends tell a communicator: those of the kinds that end
+    together; all where these are few.
+    """
+    together = np.asarray(_TOGETHER[kind], np.bool_)
+    return together if together.sum() >= LEAST_TOGETHER else np.ones(len(kind), np.bool_)
+
+
+def _compute_tolerance(first: IntArray, other: IntArray) -> float:
+    """How far (ns) the ends of one communicator's kernels are apart, given their lengths."""
+    shortest = min(float(np.median(first)), float(np.median(other)))
     return min(max(END_SPREAD_NS, END_SPREAD_SHARE * shortest), END_SPREAD_MOST_NS)

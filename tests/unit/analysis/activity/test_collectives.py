@@ -100,6 +100,22 @@ def test_streams_are_told_apart_whatever_their_order() -> None:
     assert groups(found) == [{0, 1}, {0, 1}]
 
 
+def test_broadcasts_whose_root_ends_early_do_not_hide_a_communicator() -> None:
+    """Parameters are sent before the first step: the root's kernels end before the others start."""
+    _, reduce_end = collective(1, count=20)
+    base = np.arange(60) * 400_000 - 60 * 400_000
+    ranks = []
+    for rank in range(4):
+        sent = base + (0 if rank == 0 else 100_000 + 20_000 * rank)
+        copied = lane(sent, sent + 40_000 + 30_000 * (rank % 2), name="ncclDevKernel_Broadcast")
+        starts, _ = collective(rank + 1, count=20)
+        ranks.append(together(copied, lane(starts, reduce_end + 500 * rank)))
+    found = match_collectives(ranks)
+    reduces = slice(60, None)
+    assert [set(arrivals.group[reduces].tolist()) for arrivals in found] == [{0}] * 4
+    assert found[0].ranks[reduces].tolist() == [4] * 20
+
+
 def test_one_rank_alone_is_unmatched() -> None:
     start, end = collective(1)
     (found,) = match_collectives([lane(start, end)])
