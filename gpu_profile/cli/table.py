@@ -54,6 +54,7 @@ VERBS: tuple[Verb, ...] = (
         "Compare two runs, or several of each, and fail on a regression.",
     ),
     Verb("scrub", "reading.scrub", "Copy a report without environment, secrets, paths and hosts."),
+    Verb("mcp", "assistant.mcp", "Serve runs to an assistant (MCP on stdio), read-only."),
     Verb(
         "trace-file",
         "reading.trace_file",

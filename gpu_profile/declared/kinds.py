@@ -15,7 +15,7 @@ KeyKind = Literal[
     "volumes", "mount", "variable", "registry", "image", "address", "tag", "version", "url",
     "proxy", "path", "json", "commit", "sha256", "packages", "fingerprint", "name", "names", "label", "claim",
     "login", "user", "slurm-time", "archs", "region", "instance", "ranks", "scheduler", "colour",
-    "bytes", "run-name", "directory", "absolute-path", "hosts", "selector", "tolerations",
+    "bytes", "interval", "run-name", "directory", "absolute-path", "hosts", "selector", "tolerations",
 ]  # fmt: skip
 
 MOST_RANKS = 1_000_000
@@ -210,6 +210,7 @@ KINDS: Mapping[str, Kind] = {
     "ranks": Kind(_is_ranks, f"all, 0,3 or 0-3, below {MOST_RANKS}"),
     "scheduler": Kind(_is_scheduler, "an address with its port: tcp://host:8786"),
     "bytes": Kind(_matches(r"0*[1-9]\d{0,15}(?:[KMGTkmgt](?:[iI]?[bB])?)?"), "a size: 64K, 32M, 1G"),
+    "interval": Kind(_matches(r"\d+(?:\.\d+)?(?:ns|us|ms|s)?:\d+(?:\.\d+)?(?:ns|us|ms|s)?"), "START:END, in ns or with a unit: 1.5s:1510ms"),
     "run-name": Kind(_matches(rf"{_PRINTED}*[A-Za-z0-9]{_PRINTED}*"), "letters and digits: train-2"),
     "directory": Kind(_matches(rf"(?!-)(?=.*\S){_PRINTED}+"), "a directory: /data/run, ~/run, run"),
     "absolute-path": Kind(_matches(rf"/{_PRINTED}*"), "an absolute path: /shared/runs"),

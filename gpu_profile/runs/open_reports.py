@@ -56,6 +56,14 @@ class Reading:
         )
         return replace(self, sources=tuple(sources)) if depth else self
 
+    def limited_to(self, start_ns: int, end_ns: int) -> "Reading":
+        """Return the same reports with tables of this part of the run, on the run's clock."""
+        sources = (
+            replace(source, scope=replace(source.scope, between=(start_ns, end_ns)))
+            for source in self.sources
+        )
+        return replace(self, sources=tuple(sources))
+
 
 def open_reports(
     sources: Sequence[ReportSource],

@@ -40,7 +40,7 @@ analysis/compare analysis/findings analysis/our_tables analysis/timeline engine 
 analysis/page doctor image registry
 launchers launchers/slurm lock
 cli
-verbs/image verbs/machine verbs/reading
+verbs/assistant verbs/image verbs/machine verbs/reading
 api verbs/jobs
 __init__
 """  # noqa: E501 - a floor a line

@@ -35,6 +35,7 @@ class Scope:
     "stream", shown in its first columns. `later`: windows that are read together with this first
     one; `joined`: this is such a later window. `edges`: (number, start, end) of every window on
     the run's clock. `depth`: how deep into the model a table of modules goes, 0 for all.
+    `between`: start and end in ns on the run's clock, of a table that shows a part of the run.
     """
 
     ranks: Mapping[int, int] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class Scope:
     joined: bool = False
     edges: tuple[tuple[int, int, int], ...] = ()
     depth: int = 0
+    between: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Analysis:
 
     merge([partial(report)]) is the table of one report; merge([]) has no rows. `by` are the
     supported groupings (Scope.by) besides "". `doc` says what the table shows, on one line.
+    `is_of_part`: it needs Scope.between.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Analysis:
     merge: Callable[[Sequence[Any]], Table]
     by: tuple[str, ...] = ()
     doc: str = ""
+    is_of_part: bool = False
 
     def table(self, *databases: Database, scope: Scope | None = None) -> Table:
         """Run the analysis in this process: for one report, a test or a notebook."""

@@ -1,6 +1,7 @@
 """Select rows of a table for a reader: by a pattern, or the first ones."""
 
 import re
+from decimal import Decimal
 
 from gpu_profile.analysis.tables.summary import GROUPS
 from gpu_profile.errors import SettingsError
@@ -35,6 +36,29 @@ def select_top(table: Table, count: int, by: str = "") -> Table:
         if seen[row[:width]] <= count or not count:
             keep.append(row)
     return table.where(keep)
+
+
+_NS_IN = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+
+
+def parse_interval(text: str) -> tuple[int, int]:
+    """Return the ns of "1.5s:1510ms": (1500000000, 1510000000). Raises SettingsError."""
+    fields = re.fullmatch(r"([\d.]+)([a-z]*):([\d.]+)([a-z]*)", text)
+    if not fields or not {fields[2], fields[4]} <= set(_NS_IN):
+        raise SettingsError(f"--between {text!r} is no interval", "Use START:END, 1.5s:1510ms")
+    start, end = (round(Decimal(fields[n]) * _NS_IN[fields[n + 1]]) for n in (1, 3))
+    if start >= end:
+        raise SettingsError(f"--between {text!r} ends before it starts", "Use START:END")
+    return start, end
+
+
+def check_part(between: str, *, is_of_part: bool, name: str) -> None:
+    """Raise SettingsError for a table of the whole run with --between, or of a part without it."""
+    if between and not is_of_part:
+        raise SettingsError(f"{name} is of the whole run", "--between is of event_trace alone")
+    if is_of_part and not between:
+        hint = "Use --between 1.5s:1510ms; step_trace has the times of steps"
+        raise SettingsError(f"{name} is of a part of the run", hint)
 
 
 def check_by(by: str, groupings: tuple[str, ...], name: str) -> None:

@@ -20,6 +20,9 @@ class StatsOptions(FormatOptions, WindowOptions, SchedulerOptions, ReadOptions):
     by: str = make_flag("", "rank, device or stream; of modules: module, class or line")
     depth: int = make_flag(0, "of modules: how many parts of the name; 0: all", kind="count")
     top: int = make_flag(0, "rows of each table; 0: all", kind="count")
+    between: str = make_flag(
+        "", "of event_trace: start and end on the run's clock, 1.5s:1510ms", kind="interval"
+    )
     filter: str = make_flag("", "rows whose text matches this pattern")
     names: str = make_flag("short", "short or full kernel names in text", choices=("short", "full"))
     notes: bool = True

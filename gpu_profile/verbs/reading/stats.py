@@ -23,8 +23,12 @@ def stats(options: StatsOptions) -> None:
     analyses = _find_tables(options.table)
     for analysis in analyses:
         views.check_by(options.by, analysis.by, analysis.name)
+        views.check_part(options.between, is_of_part=analysis.is_of_part, name=analysis.name)
     choice = replace(ReportChoice.from_options(options), notes=options.notes)
-    answers = open_reading(choice, settings, by=options.by).at_depth(options.depth).of(analyses)
+    reading = open_reading(choice, settings, by=options.by).at_depth(options.depth)
+    if options.between:
+        reading = reading.limited_to(*views.parse_interval(options.between))
+    answers = reading.of(analyses)
     tables = [
         analysis.merge([answer[index] for answer in answers])
         for index, analysis in enumerate(analyses)

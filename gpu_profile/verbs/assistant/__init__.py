@@ -1,0 +1,1 @@
+"""The server for assistants: runs, findings, tables and events over the protocol MCP."""

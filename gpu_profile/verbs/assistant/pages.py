@@ -1,0 +1,54 @@
+"""Pages of an answer: each is JSON of less than 8 kB, and names the next one."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MOST_BYTES = 7_900
+"""An assistant reads each answer whole, so a page is smaller than 8 kB."""
+MOST_TEXT = 300
+"""The most characters of one text. Demangled kernel names have up to 4,000."""
+
+
+def format_page(
+    facts: Mapping[str, object], key: str, items: Sequence[object], offset: int = 0
+) -> str:
+    """Return `facts` and the items from `offset` on, as many as one page holds.
+
+    `next_offset` is the offset of the next page, null on the last one. Texts of more than 300
+    characters are cut and end with "…"; fractions have three decimals.
+    """
+    page: dict[str, Any] = {**_shorten(facts), key: [], "of": len(items), "next_offset": None}
+    size = len(_dump({**page, "next_offset": len(items)}))
+    for number, item in enumerate(items[offset:], offset):
+        short = _shorten(item)
+        size += len(_dump(short)) + len(", ")
+        if size > MOST_BYTES:
+            page["next_offset"] = number
+            break
+        page[key].append(short)
+    return _dump(page)
+
+
+def format_table_page(rows: Sequence[Mapping[str, object]], offset: int = 0) -> str:
+    """Return measured rows as lists, with the names of their columns once."""
+    columns = list(rows[0]) if rows else []
+    cells = [list(row.values()) for row in rows]
+    return format_page({"claims": "measured", "columns": columns}, "rows", cells, offset)
+
+
+def _dump(value: object) -> str:
+    """Return ASCII, in which a byte is a character."""
+    return json.dumps(value)
+
+
+def _shorten(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, str):
+        return value if len(value) <= MOST_TEXT else f"{value[: MOST_TEXT - 1]}…"
+    if isinstance(value, Mapping):
+        return {name: _shorten(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_shorten, value))
+    return value
