@@ -24,6 +24,7 @@ from gpu_profile.analysis.replay.changes import (
     scale_communication,
 )
 from gpu_profile.analysis.replay.critical_path import CriticalPath, find_critical_path
+from gpu_profile.analysis.replay.edits.contention import remove_contention
 from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
@@ -139,6 +140,7 @@ def list_changes(graph: RunGraph) -> tuple[Change, ...]:
             is_bound=True,
             frees_communication=True,
         ),
+        remove_contention(),
     )
     return (*first, *_list_rank_changes(graph), *last)
 

@@ -9,6 +9,7 @@ from gpu_profile.analysis.activity.nvtx_ranges import NO_RANGE, find_innermost
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.modules.marks import fold_module
 from gpu_profile.analysis.modules.owners import Owner, find_owners_at
+from gpu_profile.analysis.replay.rank.grids import load_grids
 from gpu_profile.analysis.replay.rank.host_chain import (
     HostChain,
     chain_calls,
@@ -28,9 +29,7 @@ from gpu_profile.analysis.replay.rank.rank_graph import (
 )
 from gpu_profile.analysis.replay.rank.window import Window, choose_window
 from gpu_profile.analysis.store.database import Database
-from gpu_profile.analysis.store.schema import CUDA_EVENT, KERNEL, SYNCHRONIZATION
-
-GRID = ("gridX", "gridY")
+from gpu_profile.analysis.store.schema import CUDA_EVENT, SYNCHRONIZATION
 
 
 def build_rank_graph(activity: Activity, database: Database, offset_ns: int) -> RankGraph:
@@ -145,7 +144,7 @@ class _Builder:
             start=ops.start[rows] + self._offset,
             end=np.maximum(ops.end[rows], ops.start[rows] + 1) + self._offset,
             bytes=ops.bytes[rows],
-            grid=_load_grids(activity, database, rows),
+            grid=load_grids(activity, database, rows),
             call=np.where(step >= 0, self._call_number[ops.call[rows]], np.int32(NONE)),
             comm=np.where(is_comm, comm[rows], NONE).astype(np.int32),
             kind=ops.kind[rows],
@@ -205,29 +204,3 @@ def _find_places(
 def _name_owner(owner: Owner) -> str:
     module = owner.module
     return fold_module(module) if module.is_real else module.name.strip("()")
-
-
-def _load_grids(activity: Activity, database: Database, rows: IntArray) -> IntArray:
-    """A number of each kernel's grid, by which equal kernels are told; 0 for other operations.
-
-    Only needed where communication runs beside kernels: see contention.py. Two kernels that start
-    in the same ns on streams of one number are told by neither device nor process: four columns of
-    a million kernels take 0.1 s, eight 0.2.
-    """
-    grid, ops = np.zeros(len(rows), np.int64), activity.ops
-    if not np.any(ops.kind[rows] == COMMUNICATION) or not database.has(KERNEL, *GRID):
-        return grid
-    table = database.load(KERNEL, "start", "streamId", *GRID, sort=False)
-    first, last = int(ops.start[rows].min()), int(ops.start[rows].max())
-    picks = np.flatnonzero((table["start"] >= first) & (table["start"] <= last))
-    number = np.zeros(len(picks), np.int64)
-    for name in GRID:
-        number = number * 1009 + table[name][picks]
-    key = table["start"][picks] * 65536 + table["streamId"][picks]
-    order = np.argsort(key)
-    sought = ops.start[rows] * 65536 + ops.stream[rows]
-    place = np.minimum(np.searchsorted(key[order], sought), max(len(picks) - 1, 0))
-    if len(picks):
-        matches = key[order][place] == sought
-        grid[matches] = number[order][place[matches]]
-    return grid

@@ -1,0 +1,181 @@
+"""Finding contention: kernels take longer beside communication than alone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
+from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
+from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.replay.edits.contention import remove_contention
+from gpu_profile.analysis.replay.rank.grids import load_grids
+from gpu_profile.analysis.store.database import Database
+
+LEAST_SHARE = 0.03
+LEAST_LAUNCHES = 5
+"""Of a kernel alone, and beside communication: fewer differ by chance."""
+BESIDE = 0.98
+MOST_SPREAD = 1.25
+"""Of the times of a kernel alone, 90th percentile over 10th. Kernels of one name and grid that
+differ by more multiply matrices of different depth, and cannot be compared."""
+LEAST_STRETCH = 1.1
+MOST_NAMES = 3
+ADVICE = (
+    "Give communication fewer SMs (NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS), or less time beside the "
+    "kernels that it slows most: larger buckets (bucket_cap_mb), fewer bytes, fewer prefetches."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SlowedKernel:
+    """A kernel of one name and grid: its launches beside communication by window, its median time
+    (ns) beside it and alone, and the ns that all of them took longer.
+    """
+
+    name: str
+    launches: IntArray
+    beside: int
+    alone: int
+    longer: int
+
+
+@dataclass(frozen=True, eq=False)
+class Contention:
+    """`longer`: by window, the ns that kernels took longer beside communication than alone.
+    `kernels`: those with most of it.
+    """
+
+    longer: IntArray
+    kernels: tuple[SlowedKernel, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Kernels:
+    """Kernels of the steady part, sorted by shape (name and grid); `part` is that beside
+    communication, 0 to 1.
+    """
+
+    row: IntArray
+    shape: IntArray
+    start: IntArray
+    duration: IntArray
+    part: NDArray[np.float64]
+
+
+def collect_contention(activity: Activity, database: Database) -> Contention:
+    """What communication beside them costs the kernels of one rank."""
+    windows = list_windows(activity)
+    kernels = _list_kernels(activity, database)
+    edges = np.r_[np.flatnonzero(np.diff(kernels.shape, prepend=-1)), len(kernels.shape)]
+    longer, slowed = np.zeros(len(kernels.row), np.int64), list[SlowedKernel]()
+    for first, behind in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        shape = slice(first, behind)
+        times = _compare(kernels.duration[shape], kernels.part[shape])
+        if times is None:
+            continue
+        more = np.maximum(kernels.duration[shape] - times[1], 0) * (kernels.part[shape] > 0)
+        longer[shape] = more
+        name = activity.names[int(activity.ops.name[kernels.row[first]])]
+        launches = windows.count(kernels.start[shape][kernels.part[shape] > 0])
+        slowed.append(SlowedKernel(name, launches, *times, int(more.sum())))
+    slowed.sort(key=lambda kernel: (-kernel.longer, kernel.name))
+    return Contention(windows.sum(kernels.start, longer), tuple(slowed[:MOST_NAMES]))
+
+
+def _list_kernels(activity: Activity, database: Database) -> _Kernels:
+    ops = activity.ops
+    communication = ops.union(COMMUNICATION)
+    rows = np.flatnonzero((ops.kind == COMPUTE) & is_in_steady_part(activity, ops.start))
+    if not communication.total:
+        rows = rows[:0]
+    everything = np.flatnonzero(ops.kind <= COMMUNICATION) if len(rows) else rows
+    grid = np.zeros(len(ops.start), np.int64)
+    grid[everything] = load_grids(activity, database, everything)
+    key = grid[rows] * (int(ops.full_name.max(initial=0)) + 1) + ops.full_name[rows]
+    shape = np.unique(key, return_inverse=True)[1].ravel()
+    order = np.argsort(shape, kind="stable")
+    rows, shape = rows[order], shape[order]
+    start, duration = ops.start[rows], np.maximum(ops.duration[rows], 1)
+    part = communication.within(start, start + duration) / duration if len(rows) else duration / 1
+    return _Kernels(rows, shape, start, duration, part)
+
+
+def _compare(duration: IntArray, part: NDArray[np.float64]) -> tuple[int, int] | None:
+    """The median times (ns) of a kernel beside communication and alone; None where they cannot be
+    compared, or differ by less than LEAST_STRETCH.
+    """
+    alone, beside = duration[part == 0], duration[part > BESIDE]
+    if min(len(alone), len(beside)) < LEAST_LAUNCHES:
+        return None
+    low, usual, high = np.quantile(alone, (0.1, 0.5, 0.9))
+    slow = float(np.median(beside))
+    if high > MOST_SPREAD * low or slow < LEAST_STRETCH * usual:
+        return None
+    return round(slow), round(float(usual))
+
+
+def judge_contention(views: Sequence[View[Contention]]) -> Judgement:
+    """Find ranks whose kernels take 3 % of the step longer beside collectives that move data."""
+    slow = [
+        view for view in views if view.has_steps and _longer_ms(view) >= LEAST_SHARE * view.step_ms
+    ]
+    if not slow:
+        return Judgement()
+    gain = float(np.mean([_longer_ms(view) for view in slow]))
+    ranks = tuple(sorted({view.rank for view in slow}))
+    evidence = tuple(_list_evidence(max(slow, key=_longer_ms)))
+    return Judgement((Finding("contention", ranks, "compute", gain, evidence, ADVICE),))
+
+
+def _longer_ms(view: View[Contention]) -> float:
+    """What kernels take longer in a step beside collectives that move data.
+
+    Beside a collective that waits for a late rank it is a cost of that rank.
+    """
+    return view.mean(view.fact.longer) / 1e6 * _find_moving_part(view)
+
+
+def _find_moving_part(view: View[Contention]) -> float:
+    """The part of the collectives' time in which they move data, all of it where nobody knows."""
+    collectives, arrivals = view.states.collectives, view.split.arrivals
+    rows = np.flatnonzero(arrivals.matched & (collectives.start >= view.start))
+    length = collectives.end[rows] - collectives.start[rows]
+    waits = np.clip(arrivals.last[rows] - collectives.start[rows], 0, length)
+    return 1 - float(waits.sum() / length.sum()) if length.any() else 1.0
+
+
+def _list_evidence(view: View[Contention]) -> Iterator[str]:
+    longer, moving = view.mean(view.fact.longer) / 1e6, _longer_ms(view)
+    yield (
+        f"rank {view.rank}: kernels take {longer:.2f} of {view.step_ms:.2f} ms a step longer "
+        f"beside communication than alone, {moving:.2f} ms of it while that moves data"
+    )
+    for kernel in view.fact.kernels:
+        yield (
+            f"rank {view.rank}: {kernel.name}, {view.mean(kernel.launches):.1f} times a step "
+            f"beside communication: {kernel.beside / 1e3:.1f} us, alone {kernel.alone / 1e3:.1f} us"
+        )
+
+
+RULE = FindingRule(
+    kind="contention",
+    title="Compute slowed by communication",
+    collect=collect_contention,
+    judge=judge_contention,
+    edit=lambda finding: remove_contention(finding.ranks),
+    rows=(
+        FindingRow(
+            causes=("compute",),
+            when=(
+                "kernels take 3 % of the step longer beside collectives that move data than the "
+                "same kernels of the same grid take alone on that rank. Beside collectives that "
+                "wait, it is a cost of the late rank"
+            ),
+        ),
+    ),
+)
