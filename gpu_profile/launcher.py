@@ -188,6 +188,12 @@ class Launcher(Protocol):
         UNKNOWN while a host or engine cannot be reached: the job may still run.
         """
 
+    def require_own(self, job_id: str) -> Steps[None]:
+        """Raise SettingsError for a job that `fetch` may not read here, before it has a directory.
+
+        Example: slurm looks for our comment, kubernetes for our label.
+        """
+
     def logs(self, job_id: str, *, follow: bool) -> Command:
         """Return the command that prints the job's output, such as `docker logs --follow NAME`.
 
@@ -243,6 +249,10 @@ class LauncherDefaults:
 
     def check_job(self, job: Job, plan: NsysPlan) -> Steps[None]:
         """Raise nothing: what the job lacks shows when it starts."""
+        yield from ()
+
+    def require_own(self, job_id: str) -> Steps[None]:
+        """Raise nothing: `status` has refused a directory in which there is no job of ours."""
         yield from ()
 
     def lacking(self) -> Steps[Mapping[str, str]]:

@@ -5,6 +5,7 @@ import io
 import json
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from gpu_profile.command import ENGINE, Command, Result, Steps, make_command, make_engine_command
@@ -134,6 +135,17 @@ def inspect_container(name: str) -> Command:
     """Return the command that prints a container's State and, on a second line, its labels."""
     both = "--format={{json .State}}\n{{json .Config.Labels}}"
     return make_engine_command("container", "inspect", both, name)
+
+
+def inspect_mounts(name: str) -> Command:
+    """Return the command that prints a container's mounts."""
+    return make_engine_command("container", "inspect", "--format={{json .Mounts}}", name)
+
+
+def parse_mounts(result: Result) -> Mapping[str, Path]:
+    """Return the folder of this machine behind each folder of a container."""
+    mounts = json.loads(check_engine_result(result, "asking for the mounts").stdout or "null")
+    return {mount["Destination"]: Path(mount["Source"]) for mount in mounts or ()}
 
 
 def get_variables(name: str) -> Steps[dict[str, str]]:

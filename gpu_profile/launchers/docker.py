@@ -152,7 +152,18 @@ class DockerLauncher(LauncherDefaults):
             return JobStatus(state=JobState.UNKNOWN, reason=reason, patience_s=patience_s)
         return _read_own_status(job_id, result)
 
-    def _require_own(self, job_id: str) -> Steps[None]:
+    def require_own(self, job_id: str) -> Steps[None]:
+        """Raise SettingsError unless the container's run directory is in this REPORT_DIR.
+
+        `fetch` copies nothing: the container writes its reports there.
+        """
+        answer = yield from container.ask_patiently(container.inspect_mounts(job_id))
+        source = container.parse_mounts(answer).get(f"{REPORTS_INSIDE}/{job_id}")
+        if source and source.resolve() != (self.report_dir / job_id).resolve():
+            what = f"docker://{job_id} writes its reports to {source}"
+            raise SettingsError(what, f"Add --set REPORT_DIR={source.parent}")
+
+    def _require_started(self, job_id: str) -> Steps[None]:
         """Raise SettingsError unless there is such a container, which `profile` started."""
         inspect_result = yield from container.ask_patiently(container.inspect_container(job_id))
         _read_own_status(job_id, inspect_result)
@@ -164,7 +175,7 @@ class DockerLauncher(LauncherDefaults):
         return (yield from container.get_variables(job_id))
 
     def stop(self, job_id: str) -> Steps[None]:
-        yield from self._require_own(job_id)
+        yield from self._require_started(job_id)
         stop = make_engine_command("stop", f"--time={_FINALISE_S}", job_id)
         stopped = yield from container.ask_patiently(stop)
         container.check_engine_result(stopped, f"stopping {job_id}")
@@ -189,7 +200,7 @@ class DockerLauncher(LauncherDefaults):
         return self._tool_in(report.parent, *argv)
 
     def cleanup(self, job_id: str) -> Steps[None]:
-        yield from self._require_own(job_id)
+        yield from self._require_started(job_id)
         remove = make_engine_command("container", "rm", "--force", job_id)
         removed = yield from container.ask_patiently(remove)
         container.check_engine_result(removed, f"removing {job_id}")

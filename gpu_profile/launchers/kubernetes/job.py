@@ -174,6 +174,9 @@ class KubernetesJob(LauncherDefaults, ABC):
     def status(self, job_id: str) -> Steps[JobStatus]:
         return get_job_status(self.cluster, self.kind, job_id)
 
+    def require_own(self, job_id: str) -> Steps[None]:
+        yield from state.get_own_job(self.cluster, self.kind, job_id)
+
     def logs(self, job_id: str, *, follow: bool) -> Command:
         namespace, name = split_id(job_id)
         flags = ["--prefix"] if self.kind.holds else []

@@ -28,6 +28,7 @@ from gpu_profile.launchers.slurm.sbatch import COMMENT
 from gpu_profile.settings.settings import Settings
 
 _OLDER = ".gpu-profile-slurm"
+_NOT_OURS = 2  # exit code of the shell text that looks for our marks
 
 
 def _user(login: str) -> str:
@@ -170,13 +171,21 @@ class SlurmLauncher(Scripted):
             raise SettingsError(f"Slurm knows no job {job_id}", f"It was below {self.directory}")
         return state.from_ended(ended.stdout)
 
+    def require_own(self, job_id: str) -> Steps[None]:
+        """Raise SettingsError unless the job has our comment in Slurm or a directory of ours."""
+        marked = yield self._marked(job_id)
+        if marked.returncode == _NOT_OURS:
+            what = self.cluster.place.said(marked)
+            raise SettingsError(what, "`squeue` and `scancel` show and end it")
+        self.cluster.place.checked(marked, f"looking for slurm://{job_id}")
+
     def logs(self, job_id: str, *, follow: bool) -> Command:
         show = "tail -n +1 -F" if follow else "cat"
         return self._shell(job_id, f'exec {show} "$d/output.log"')
 
     def stop(self, job_id: str) -> Steps[None]:
         """Stop a job that has our comment in Slurm, or whose directory is ours."""
-        self.cluster.place.checked((yield self._marked(job_id)), f"stopping slurm://{job_id}")
+        yield from self.require_own(job_id)
         status = yield from self.status(job_id)
         if not status.state.finished:
             yield from self.cluster.stop(job_id, status.state)
@@ -226,7 +235,9 @@ class SlurmLauncher(Scripted):
         It must have our comment in Slurm, or a directory of ours.
         """
         job_line = f'"$(scontrol show job {parse_job_number(job_id)} --oneliner)"'
-        refuse_line = f"echo slurm://{job_id} was not submitted by gpu-profile >&2; exit 2"
+        refuse_line = (
+            f"echo slurm://{job_id} was not submitted by gpu-profile >&2; exit {_NOT_OURS}"
+        )
         comment = f'case {job_line} in *" Comment={COMMENT}"*) ;; *) {refuse_line} ;; esac'
         return self._shell(job_id, f'test -e "$d/job.sbatch" || {comment}')
 

@@ -176,12 +176,13 @@ def stop(options: StopOptions) -> None:
 def _marked(report_dir: Path, handle: str) -> Iterator[None]:
     """Mark the job's run as stopped by the user. The mark comes first: its end is soon followed.
 
-    A run that another machine started has no directory here, and is not marked.
+    A run that was started from another REPORT_DIR is not marked, and one line says so.
     """
     try:
         directory = record.find_run(report_dir, handle)
     except SettingsError:
         yield
+        tell(f"note: no run of {report_dir} has this job: its own run.json will call it failed")
         return
     job_note.mark_stopped(directory)
     try:

@@ -58,7 +58,9 @@ def _directory_of(run_name: str, settings: Settings) -> Path:
         if "://" not in run_name:
             raise
     handle = Handle.parse(run_name)
-    _require_answer(launcher_of(handle.launcher, settings), handle)
+    launcher = launcher_of(handle.launcher, settings)
+    _require_answer(launcher, handle)
+    process.drive(launcher.require_own(handle.id))
     directory = record.create_run(settings.report_dir, Path(handle.id).name)
     new_run = RunRecord(
         id=directory.name, launcher=handle.launcher, command=(), handle=run_name, phase="running"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from gpu_profile.errors import NameTakenError
+from gpu_profile.errors import NameTakenError, SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import Launcher
 from gpu_profile.progress import Progress
@@ -27,9 +27,10 @@ def start_run(
     """Submit the job that `make_job` returns for a run's name, and return the run.
 
     The name is free in REPORT_DIR and on the engine: two users, or two REPORT_DIRs, may start
-    `train` in one second, and the second gets `train-2`.
+    `train` in one second, and the second gets `train-2`. A SettingsError leaves no directory: the
+    job was refused, so that the latest run is still the one before.
     """
-    occupied: list[Path] = []
+    unused: list[Path] = []
     try:
         while True:
             directory = record.create_run(settings.report_dir, name)
@@ -44,6 +45,9 @@ def start_run(
             try:
                 return runner, runner.start(make_job(directory.name), plan, kinds)
             except NameTakenError:
-                occupied.append(directory)
+                unused.append(directory)
+            except SettingsError:
+                unused.append(directory)
+                raise
     finally:
-        prune.remove_runs(occupied)
+        prune.remove_runs(unused)
