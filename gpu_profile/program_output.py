@@ -29,6 +29,17 @@ def read_lines(command: Command) -> Generator[str, None, int]:
         return child.wait()
 
 
+def read_output(command: Command) -> Iterator[bytes]:
+    """Yield both outputs of a program in pieces, as they come.
+
+    Raises ToolError if it fails in the end, or if its server does not answer for two minutes.
+    """
+    with process.open_piped(command) as (child, pipe):
+        yield from _read_output(pipe, command)
+        if code := child.wait():
+            raise ToolError(f"`{command}` exited with {code}")
+
+
 def copy_output(command: Command, target: IO[bytes], copy: Copy) -> int:
     """Copy both outputs of a program to a stream through `copy`. Returns the exit code."""
     with process.open_piped(command) as (child, pipe):

@@ -5,17 +5,19 @@ import functools
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from gpu_profile import files, process, program_output, redact
-from gpu_profile.command import Command, Result
-from gpu_profile.errors import EngineAwayError, GpuProfileError, ReportError
+from gpu_profile.command import Command
+from gpu_profile.errors import EngineAwayError, GpuProfileError, ReportError, ToolError
 from gpu_profile.launcher import Launcher
 from gpu_profile.printable import remove_controls
 from gpu_profile.progress import Progress
 
+_PIECE = 1 << 16  # bytes that are read at once
+_KEY_BEGINS, _KEY_ENDS, _LONGEST_KEY = b"-----BEGIN ", b"-----END ", 1 << 14
 _TAIL = 1 << 14  # bytes at the log's end that are searched for its last line
 _FROM = r"(\[(\d+|pod/\S+)\] )*"
 """The prefix of a line with its rank and pod: `[pod/train-worker-0] [3] `."""
@@ -58,14 +60,30 @@ class OutputLog:
         copy = functools.partial(copy_redacted, secrets=self._list_secrets())
         return program_output.in_background(command, self.path, copy)
 
-    def complete(self, result: Result) -> None:
-        """Write the followed output or the job's own log, whichever is longer."""
-        followed = _followed(self.path)
-        logged = result.stdout + result.stderr if result.returncode == 0 else ""
-        if logged.startswith("No resources found"):  # kubectl: the pods never existed
-            logged = ""
-        texts = (redact.without(text, self._list_secrets()) for text in (followed, logged))
-        files.write_atomically(self.path, max(texts, key=len))
+    def complete(self, command: Command) -> None:
+        """Write the followed output or the job's own log, whichever is longer.
+
+        `command` prints the job's own log. Either may be larger than the memory.
+        """
+        secrets = self._list_secrets()
+        with files.open_draft(self.path) as draft:
+            has_log = _copy_log(command, draft, secrets)
+            if not has_log or draft.tell() <= self._measure():
+                draft.seek(0)
+                draft.truncate()
+                draft.writelines(_redact_pieces(self._read(), secrets))
+
+    def _measure(self) -> int:
+        """Return the bytes of the followed output; 0 for a link or a FIFO that the job left."""
+        with contextlib.suppress(FileNotFoundError):
+            facts = self.path.lstat()
+            return facts.st_size if stat.S_ISREG(facts.st_mode) else 0
+        return 0
+
+    def _read(self) -> Iterator[bytes]:
+        absent = contextlib.suppress(FileNotFoundError, ReportError)  # ReportError: of a link
+        with absent, files.open_regular(self.path) as followed:
+            yield from _read_pieces(followed)
 
 
 def find_secrets(launcher: Launcher, job_id: str, progress: Progress) -> tuple[str, ...]:
@@ -82,28 +100,57 @@ def find_secrets(launcher: Launcher, job_id: str, progress: Progress) -> tuple[s
         return ()
 
 
-def _followed(log: Path) -> str:
-    """Return the output followed so far; empty if the job replaced the file by a link or a FIFO."""
-    try:
-        return files.read_text(log)
-    except (FileNotFoundError, ReportError):
-        return ""
-
-
 def copy_redacted(source: IO[bytes], target: IO[bytes], secrets: Sequence[str] = ()) -> None:
     """Copy whole lines as they come, without credentials. A carriage return ends a line too."""
-    unwritten = b""
+    for piece in _redact_pieces(_read_pieces(source), secrets):
+        target.write(piece)
+        target.flush()
+
+
+def _copy_log(command: Command, target: IO[bytes], secrets: Sequence[str]) -> bool:
+    """Write the job's own log. Returns False if the engine does not have it or does not answer."""
+    pieces = _redact_pieces(program_output.read_output(command), secrets)
+    try:
+        first = next(pieces, b"")
+        if first.startswith(b"No resources found"):  # kubectl: the pods never existed
+            return False
+        target.write(first)
+        target.writelines(pieces)
+    except ToolError:
+        return False
+    return True
+
+
+def _read_pieces(source: IO[bytes]) -> Iterator[bytes]:
+    """Yield what comes, up to the source's end or until it is closed."""
     # in_background closes the pipe 2 s after the program's end
     with contextlib.suppress(OSError, ValueError):
-        while chunk := os.read(source.fileno(), 1 << 16):
-            unwritten += chunk
-            line_end = max(unwritten.rfind(b"\n"), unwritten.rfind(b"\r")) + 1
-            # A line without an end is written in pieces of 64 KiB: it must not fill the memory.
-            end = line_end or (len(unwritten) >> 16) << 16
-            target.write(redact.without(unwritten[:end].decode(errors="replace"), secrets).encode())
-            target.flush()
+        while piece := os.read(source.fileno(), _PIECE):
+            yield piece
+
+
+def _redact_pieces(pieces: Iterable[bytes], secrets: Sequence[str]) -> Iterator[bytes]:
+    """Yield the text in pieces of whole lines, without credentials; never an empty piece."""
+    unwritten = b""
+    for piece in pieces:
+        unwritten += piece
+        end = _find_end(unwritten)
+        if end:
+            yield redact.without(unwritten[:end].decode(errors="replace"), secrets).encode()
             unwritten = unwritten[end:]
-        target.write(redact.without(unwritten.decode(errors="replace"), secrets).encode())
+    if unwritten:
+        yield redact.without(unwritten.decode(errors="replace"), secrets).encode()
+
+
+def _find_end(text: bytes) -> int:
+    """Return how much of the text is whole lines, without a private key that has not ended.
+
+    A line without an end is taken in pieces of 64 KiB: it must not fill the memory.
+    """
+    end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1 or len(text) // _PIECE * _PIECE
+    key = text.rfind(_KEY_BEGINS, 0, end)
+    is_cut = key >= 0 and text.find(_KEY_ENDS, key, end) < 0 and len(text) - key < _LONGEST_KEY
+    return key if is_cut else end
 
 
 def last_line(log: Path) -> str:

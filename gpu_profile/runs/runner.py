@@ -181,7 +181,7 @@ class Runner:
         """Follow the job to its end and write its output to output.log."""
         log = output_log.OutputLog(self.directory / OUTPUT_FILE, lambda: self._list_secrets(job_id))
         status = watch_job(self.launcher, job_id, run, log, self.progress, until)
-        log.complete(process.run(self.launcher.logs(job_id, follow=False)))
+        log.complete(self.launcher.logs(job_id, follow=False))
         return status
 
     def _list_secrets(self, job_id: str) -> tuple[str, ...]:

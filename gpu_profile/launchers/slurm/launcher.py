@@ -235,9 +235,8 @@ class SlurmLauncher(Scripted):
         It must have our comment in Slurm, or a directory of ours.
         """
         job_line = f'"$(scontrol show job {parse_job_number(job_id)} --oneliner)"'
-        refuse_line = (
-            f"echo slurm://{job_id} was not submitted by gpu-profile >&2; exit {_NOT_OURS}"
-        )
+        words = f"slurm://{job_id} was not submitted by gpu-profile"
+        refuse_line = f"echo {words} >&2; exit {_NOT_OURS}"
         comment = f'case {job_line} in *" Comment={COMMENT}"*) ;; *) {refuse_line} ;; esac'
         return self._shell(job_id, f'test -e "$d/job.sbatch" || {comment}')
 

@@ -1,10 +1,11 @@
 """What a job said, in one line."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from gpu_profile.command import Result
+from gpu_profile.command import make_command
 from gpu_profile.runs import output_log
 from gpu_profile.runs.output_log import OutputLog
 
@@ -65,15 +66,22 @@ def test_no_output_yet(tmp_path: Path) -> None:
     assert output_log.last_line(tmp_path / "output.log") == ""
 
 
+def complete(log: Path, text: str, *secrets: str, code: int = 0) -> None:
+    """Complete the log by that of an engine, which prints the text."""
+    engine_log = log.with_name("engine.log")
+    engine_log.write_text(text)
+    command = make_command("sh", "-c", f"cat {engine_log}; exit {code}")
+    OutputLog(log, lambda: secrets).complete(command)
+
+
 def test_the_longer_of_both_is_kept_without_credentials(tmp_path: Path) -> None:
     log = tmp_path / "output.log"
     log.write_text("followed\n")
-    OutputLog(log, tuple).complete(
-        Result(returncode=0, stdout="followed\nhttps://me:abcdef@proxy.example/\n")
-    )
+    complete(log, "followed\nhttps://me:abcdef@proxy.example/\n")
     assert log.read_text().startswith("followed\nhttps://")
     assert "abcdef" not in log.read_text()
-    OutputLog(log, tuple).complete(Result(returncode=1, stdout="x" * 100))
+    complete(log, "x" * 100, code=1)
+    complete(log, f"No resources found in x namespace.{'x' * 100}")
     assert "xxx" not in log.read_text()
 
 
@@ -82,7 +90,31 @@ def test_the_kept_log_is_the_followed_one_though_hidden_values_made_it_shorter(
 ) -> None:
     log = tmp_path / "output.log"
     log.write_text("b ***\na\n")
-    OutputLog(log, lambda: ("hunter2xyz",)).complete(
-        Result(returncode=0, stdout="a\nb hunter2xyz\n")
-    )
+    complete(log, "a\nb hunter2xyz\n", "hunter2xyz")
     assert log.read_text() == "b ***\na\n"
+
+
+def test_a_link_that_the_job_left_is_replaced(tmp_path: Path) -> None:
+    log, victim = tmp_path / "output.log", tmp_path / "victim"
+    victim.write_text("a longer text than the job's\n")
+    log.symlink_to(victim)
+    complete(log, "a line\n")
+    assert (log.read_text(), log.is_symlink()) == ("a line\n", False)
+
+
+def test_a_large_output_takes_little_memory_and_a_cut_key_is_hidden(tmp_path: Path) -> None:
+    """The key stands across two pieces of 64 KiB, in the engine's log and in the followed one."""
+    log = tmp_path / "output.log"
+    filler = "step 1\n" * 9000
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{'hunter2xyz' * 60}\n-----END RSA PRIVATE KEY-----\n"
+    text = (filler + "-----BEGIN training-----\n" + "x" * 2300 + key + filler) * 16
+    for path in (log, tmp_path / "engine.log"):
+        path.write_text(text)
+    tracemalloc.start()
+    OutputLog(log, tuple).complete(make_command("cat", str(tmp_path / "engine.log")))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    kept = log.read_text()
+    assert "hunter2xyz" not in kept
+    assert (kept.count("step 1\n"), kept.count("BEGIN training")) == (288_000, 16)
+    assert peak < 1 << 20

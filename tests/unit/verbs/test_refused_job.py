@@ -49,14 +49,8 @@ def test_a_job_that_its_launcher_refuses_leaves_no_run(tmp_path: Path, fake_tool
     fake_tool("sbatch", refusal)
     fake_tool("nsys", f"cat {HELP}")
     reporting_here(tmp_path)
-    words = (
-        "profile",
-        "--on=slurm",
-        "--gpus=0",
-        f"--set=SLURM_DIR={tmp_path}/shared",
-        "--",
-        "true",
-    )
+    shared = f"--set=SLURM_DIR={tmp_path}/shared"
+    words = ("profile", "--on=slurm", "--gpus=0", shared, "--", "true")
     refused = invoke(*words, directory=tmp_path)
     assert refused.returncode == 2, refused.stderr
     assert "invalid partition" in refused.stderr
