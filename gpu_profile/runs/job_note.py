@@ -23,12 +23,14 @@ class JobNote:
     """`handle`: as in run.json, empty for a directory without a job (`invoke run`).
 
     `followed`: a process waits for the job. If that process has ended, it was killed, or its
-    terminal is gone. `stopped`: this user ended the job by `stop` or Ctrl-C.
+    terminal is gone. `stopped`: this user ended the job by `stop` or Ctrl-C. `tags`: names that
+    this user gave the run, such as "main".
     """
 
     handle: str
     followed: bool = False
     stopped: bool = False
+    tags: tuple[str, ...] = ()
 
 
 def _place(directory: Path) -> Path:
@@ -51,6 +53,12 @@ def is_stopped(directory: Path) -> bool:
     return note is not None and note.stopped
 
 
+def list_tags(directory: Path) -> tuple[str, ...]:
+    """Return the names that this user gave the run."""
+    note = read_note(directory)
+    return note.tags if note else ()
+
+
 def remove_note(directory: Path) -> None:
     _place(directory.absolute()).unlink(missing_ok=True)
 
@@ -61,7 +69,8 @@ def read_note(directory: Path) -> JobNote | None:
         with files.open_regular(_place(directory.absolute())) as file:
             if hasattr(os, "getuid") and os.fstat(file.fileno()).st_uid != os.getuid():
                 return None
-            return JobNote(**json.loads(file.read(_BYTES)))
+            note = JobNote(**json.loads(file.read(_BYTES)))
+            return replace(note, tags=tuple(map(str, note.tags)))
     except (OSError, ReportError, ValueError, TypeError):
         return None
 

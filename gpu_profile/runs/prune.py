@@ -20,7 +20,9 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 @dataclass(frozen=True)
 class OldRuns:
-    """The runs to remove, oldest first, and how many old ones may still go on or are unreadable."""
+    """The runs to remove, oldest first, and how many old ones are left: tagged, going on, damaged
+    or behind a link.
+    """
 
     removable: tuple[Path, ...]
     spared: int = 0
@@ -37,15 +39,16 @@ def parse_age(text: str) -> timedelta:
 def find_old_runs(report_dir: Path, now: datetime, keep: int, age: timedelta) -> OldRuns:
     """Return the runs but the latest `keep` that began more than `age` ago.
 
-    Runs that have not ended are spared, because their job may still bring reports; so are
-    directories behind a link, and runs whose record is damaged. A run whose process was killed
-    before it had submitted the job has ended.
+    Runs that have not ended are spared, because their job may still bring reports; so are tagged
+    ones, directories behind a link, and runs whose record is damaged. A run whose process was
+    killed before it had submitted the job has ended.
     """
     runs = list_runs(report_dir)
     older = runs[: len(runs) - keep] if keep else runs
     removable, spared = [], 0
     for directory in older:
-        run = None if directory.is_symlink() else _read_record(directory)
+        is_kept = directory.is_symlink() or job_note.list_tags(directory)
+        run = None if is_kept else _read_record(directory)
         if run is None or not (
             run.cleaned or run.phase in _ENDED or _never_started(run, directory)
         ):

@@ -202,7 +202,7 @@ def _has_record(path: Path) -> bool:
 
 
 def find_run(report_dir: Path, name: str = "") -> Path:
-    """Return the directory of a run id, a handle, a run's name, or the latest run.
+    """Return the directory of a run id, a handle, a run's name or tag, or the latest run.
 
     A name, as `profile --name` takes it, means its latest run. Only this user's runs are searched.
     A note is printed if others can write to the directory.
@@ -218,15 +218,28 @@ def _find(report_dir: Path, name: str) -> Path:
         if not runs:
             raise SettingsError(f"{report_dir} holds no runs", "`invoke profile` makes one")
         return runs[-1]
-    pattern = _match_name(name)
-    for path in reversed(runs):
-        if pattern.fullmatch(path.name) or ("://" in name and _handle(path) == name):
-            return path
+    if path := find_by_name(report_dir, name) or find_tagged(report_dir, name):
+        return path
     for path in foreign_runs(report_dir):
-        if pattern.fullmatch(path.name):
+        if _match_name(name).fullmatch(path.name):
             what = f"{path} is {owner.describe_foreign(path, path / RUN_FILE)}, not yours"
             raise SettingsError(what, f"`stats --run {path}` only reads it")
     raise SettingsError(f"no run {name!r} in {report_dir}", "`invoke reports` lists the runs")
+
+
+def find_by_name(report_dir: Path, name: str) -> Path | None:
+    """Return this user's latest run of this id, name or handle."""
+    pattern = _match_name(name)
+    for path in reversed(list_runs(report_dir)):
+        if pattern.fullmatch(path.name) or ("://" in name and _handle(path) == name):
+            return path
+    return None
+
+
+def find_tagged(report_dir: Path, tag: str) -> Path | None:
+    """Return this user's run of this tag (verbs/jobs/tag_run.py)."""
+    runs = list_runs(report_dir)
+    return next((path for path in reversed(runs) if tag in job_note.list_tags(path)), None)
 
 
 def _match_name(name: str) -> re.Pattern[str]:

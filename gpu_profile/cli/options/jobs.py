@@ -75,6 +75,9 @@ class ReportsOptions(FormatOptions, SetOptions, DryRunOptions, YesOptions):
     prune: bool = make_flag(False, "remove old runs of yours, after showing them")
     keep: int = make_flag(0, "prune: leave this many of the latest", kind="count")
     older: str = make_flag("", "prune: those that began longer ago: 12h, 30d, 4w")
+    tag: str = make_flag("", "name --run, for compare --base NAME", kind="run-name")
+    untag: str = make_flag("", "take this name from its run", kind="run-name")
+    run: str = make_flag("", "tag: run id, name or handle; default: the latest")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,15 +11,25 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import owner, prune, record
 from gpu_profile.runs.follower import tell_left
+from gpu_profile.runs.job_note import list_tags
 from gpu_profile.runs.record import RUN_FILE, RunRecord
 from gpu_profile.table import Cell, Column, Table
+from gpu_profile.verbs.jobs.tag_run import tag_run, untag_run
 
-_NAMES = ("Run", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
+_NAMES = ("Run", "Tags", "Phase", "Launcher", "Exit code", "Reports", "MB", "Cost", "Command")
 
 
 def reports(options: ReportsOptions) -> None:
-    """Print a table of the runs in REPORT_DIR; with --prune, remove old ones after showing them."""
+    """Print a table of the runs in REPORT_DIR; with --prune, remove old ones after showing them.
+
+    With --tag or --untag, name a run or take the name away.
+    """
     report_dir = load_settings(options).report_dir
+    if options.tag or options.untag:
+        _change_tags(report_dir, options)
+        return
+    if options.run:
+        raise SettingsError("--run chooses what --tag names", "Add --tag main")
     if not options.prune and (options.older or options.keep):
         raise SettingsError("--keep and --older choose what --prune removes", "Add --prune")
     tell_left(report_dir)
@@ -33,6 +43,17 @@ def reports(options: ReportsOptions) -> None:
         tell(f"{report_dir} holds no runs; `invoke profile` makes one")
 
 
+def _change_tags(report_dir: Path, options: ReportsOptions) -> None:
+    if options.untag:
+        directory = untag_run(report_dir, options.untag)
+        Progress().say(f"{directory.name} is no longer tagged {options.untag}")
+    if options.tag:
+        directory = record.find_run(report_dir, options.run)
+        before = tag_run(report_dir, options.tag, directory)
+        moved = f", which was {before.name} before" if before else ""
+        Progress().say(f"{options.tag} is {directory.name}{moved}")
+
+
 def prune_runs(report_dir: Path, options: ReportsOptions) -> None:
     """Show the old runs, ask, and remove them. Runs of other users are never among them."""
     if not options.older and not options.keep:
@@ -41,7 +62,7 @@ def prune_runs(report_dir: Path, options: ReportsOptions) -> None:
     age = prune.parse_age(options.older) if options.older else timedelta(0)
     old = prune.find_old_runs(report_dir, datetime.now(timezone.utc), options.keep, age)
     if old.spared:
-        Progress().say(f"{old.spared} runs are left: not ended, damaged, or behind a link")
+        Progress().say(f"{old.spared} runs are left: tagged, not ended, damaged, or behind a link")
     table = _make_table("old runs", old.removable, (), "none, so nothing is removed")
     print_tables([table], options.format)
     if not old.removable or options.dry_run:
@@ -65,19 +86,19 @@ def _own_row(directory: Path) -> tuple[Cell, ...]:
     """Return the row of a run. A damaged record affects its own row only."""
     size = round(prune.measure_folder(directory) / 1e6, 1)
     try:
-        return _build_row(record.load_run(directory), size)
+        return _build_row(record.load_run(directory), ", ".join(list_tags(directory)), size)
     except SettingsError as error:
-        return (directory.name, "damaged", None, None, None, size, "", error.what)
+        return (directory.name, "", "damaged", None, None, None, size, "", error.what)
 
 
 def _foreign_row(directory: Path) -> tuple[Cell, ...]:
     """Return the row of another user's run. Nothing in it is read."""
     whose = owner.describe_foreign(directory, directory / RUN_FILE)
     what = f"{whose}: `--run {directory}` reads it"
-    return (directory.name, "foreign", None, None, None, None, "", what)
+    return (directory.name, "", "foreign", None, None, None, None, "", what)
 
 
-def _build_row(run: RunRecord, size: float) -> tuple[Cell, ...]:
+def _build_row(run: RunRecord, tag_names: str, size: float) -> tuple[Cell, ...]:
     cost = f"{run.baseline['ratio']:.3f}x" if run.baseline else ""
-    command = " ".join(run.command)
-    return (run.id, run.phase, run.launcher, run.exit_code, len(run.reports), size, cost, command)
+    facts = (run.phase, run.launcher, run.exit_code, len(run.reports), size, cost)
+    return (run.id, tag_names, *facts, " ".join(run.command))

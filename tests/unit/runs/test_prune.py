@@ -1,6 +1,7 @@
 """Which runs `reports --prune` removes: ended ones of this user, and only after showing them."""
 
 import dataclasses
+import json
 import os
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 
 from gpu_profile import files
 from gpu_profile.errors import SettingsError, ToolError
-from gpu_profile.runs.job_note import JobNote, write_note
-from gpu_profile.runs.prune import find_old_runs, measure_folder, parse_age, remove_runs
-from gpu_profile.runs.record import RunRecord, save_run
+from gpu_profile.runs.job_note import JobNote, list_tags, mark_stopped, write_note
+from gpu_profile.runs.prune import OldRuns, find_old_runs, measure_folder, parse_age, remove_runs
+from gpu_profile.runs.record import RunRecord, find_run, save_run
+from gpu_profile.verbs.jobs.tag_run import tag_run
 from tests.invoked import invoke, reporting_here
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
@@ -138,3 +140,37 @@ def test_refusals(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert message in refused.stderr
     assert (tmp_path / "train-1").exists()
+
+
+def test_a_tag_names_one_run_and_keeps_it(tmp_path: Path) -> None:
+    """`compare --base main` reads the run of a tag; pruning leaves it."""
+    first, second = make_run(tmp_path, "a-1", 50), make_run(tmp_path, "a-2", 40)
+    place = reporting_here(tmp_path)
+    done = invoke("reports", "--tag=main", "--run=a-1", directory=place)
+    assert (done.returncode, done.stderr) == (0, "main is a-1\n")
+    assert find_run(tmp_path, "main") == first
+    assert find_old_runs(tmp_path, NOW, 0, NONE) == OldRuns((second,), 1)
+    done = invoke("reports", "--tag=main", directory=place)
+    assert done.stderr == "main is a-2, which was a-1 before\n"
+    assert find_run(tmp_path, "main") == second
+    rows = json.loads(invoke("reports", "--format=json", directory=place).stdout)["runs"]
+    assert [row["Tags"] for row in rows] == ["", "main"]
+    assert invoke("reports", "--untag=main", directory=place).returncode == 0
+    for words, reason in (
+        (("--untag=main",), "no run is tagged 'main'"),
+        (("--tag=a-1",), "a run has this name"),
+        (("--tag=main", "--run=b"), "no run 'b'"),
+        (("--run=a-1",), "--run chooses what --tag names"),
+    ):
+        done = invoke("reports", *words, directory=place)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert reason in done.stderr
+
+
+def test_a_job_cannot_tag_its_run(tmp_path: Path) -> None:
+    """The tag stands beside the run directory; a job writes into it only."""
+    directory = make_run(tmp_path, "a-1", 1)
+    tag_run(tmp_path, "main", directory)
+    assert [path.name for path in directory.iterdir()] == ["run.json", "rank0.h.nsys-rep"]
+    mark_stopped(directory)
+    assert list_tags(directory) == ("main",)
