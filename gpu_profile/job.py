@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.declared.kinds import MOST_RANKS
-from gpu_profile.declared.launchers import LAUNCHERS
+from gpu_profile.declared.launchers import LAUNCHERS, is_launcher
 from gpu_profile.errors import SettingsError
 
 Annotate = Literal["none", "steps", "modules", "ops"]
@@ -93,7 +93,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Handle:
-    """The address of a job: `slurm://1234`, `mpijob://namespace/name`."""
+    """The address of a job: `slurm://1234`, `mpijob://namespace/name`, `deployment://team/web`."""
 
     launcher: str
     id: str
@@ -105,7 +105,7 @@ class Handle:
     def parse(cls, text: str) -> "Handle":
         """Return the handle of `LAUNCHER://ID`. Raises SettingsError."""
         launcher, _, job_id = text.partition("://")
-        if launcher in LAUNCHERS and job_id and not job_id.startswith("-"):
+        if is_launcher(launcher) and job_id and not job_id.startswith("-"):
             return cls(launcher=launcher, id=job_id)
         raise SettingsError(
             f"{text!r} is not a job handle",

@@ -2,10 +2,11 @@
 """Run a command, each chosen rank of it under Nsight Systems. Python 3.8, stdlib only.
 
     profile.py [--processes N] [--ranks all|0,3] [--output DIR] [--nsys PATH] [--first=OPTION]…
-               [--annotate LEVEL] [--steps A:B] [--plain] [--shelter] [NSYS_OPTION…] -- COMMAND…
+               [--annotate LEVEL] [--steps A:B] [--plain] [--shelter] [--rank N] [NSYS_OPTION…]
+               -- COMMAND…
 
 Starts N ranks on this node with --processes; otherwise it is one rank of torchrun, mpirun, srun
-or of its own --processes, and finds out which. A chosen rank's report is
+or of its own --processes, and finds out which; --rank says it. A chosen rank's report is
 DIR/rank<N>.<host>.nsys-rep. Exits with the command's own exit code, 128+n where signal n ended it.
 """
 
@@ -253,6 +254,12 @@ def _left_behind(started: float) -> str:
     return f"; recordings that it may have left: {', '.join(streams)}" if streams else ""
 
 
+def _choose_place(call: Call, environ: Mapping[str, str]) -> Place:
+    """Return the place of --rank, which gives the program no variables, or of the environment."""
+    rank = call.options.rank
+    return place(environ) if rank is None else Place(rank)
+
+
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         call = parse_call(argv, __doc__ or "")
@@ -262,7 +269,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
             argv = call.of_a_rank()
             code = start_ranks.start(argv, call.options.processes, environ, call.options.grace)
         else:
-            code = run_rank(call, place(environ), environ)
+            code = run_rank(call, _choose_place(call, environ), environ)
     except (RefusedError, ValueError) as error:
         say(str(error))
         return error.code if isinstance(error, RefusedError) else USAGE

@@ -3,14 +3,20 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpu_profile.declared.launchers import LAUNCHERS
+from gpu_profile.declared.launchers import LAUNCHERS, OBJECT_ROW
+from gpu_profile.declared.object_kinds import ObjectKind, find_kind
 from gpu_profile.errors import EngineAwayError, JobError, SettingsError, ToolError
 from gpu_profile.job import Handle
 from gpu_profile.launcher import Launcher
 from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.settings import Settings
+
+if TYPE_CHECKING:  # ruamel.yaml takes 50 ms, which most verbs do not need
+    from gpu_profile.manifest.manifest_launcher import ManifestLauncher
+    from gpu_profile.manifest.user_manifest import UserManifest
 
 
 def load_launcher(name: str) -> type[Launcher]:
@@ -20,7 +26,19 @@ def load_launcher(name: str) -> type[Launcher]:
 
 
 def launcher_of(name: str, settings: Settings) -> Launcher:
-    return load_launcher(name).from_settings(settings)
+    """Return the launcher of a name in --on, or of the kind of object that a handle begins with."""
+    kind = None if name in LAUNCHERS else find_kind(name)
+    if kind is None:
+        return load_launcher(name).from_settings(settings)
+    return open_object(kind, settings)
+
+
+def open_object(
+    kind: ObjectKind, settings: Settings, manifest: "UserManifest | None" = None
+) -> "ManifestLauncher":
+    """Return the launcher of an object of this kind: of a manifest's, or of a handle's."""
+    launcher: ManifestLauncher = OBJECT_ROW.load_class().from_kind(settings, kind, manifest)
+    return launcher
 
 
 def with_image(settings: Settings, image: str) -> Settings:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu_profile.declared.key import Key
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
+from gpu_profile.declared.object_kinds import find_kind
 from gpu_profile.declared.slurm_settings import SlurmSettings
 from gpu_profile.declared.ssh_settings import SshSettings
 
@@ -106,9 +107,17 @@ ROWS: tuple[LauncherRow, ...] = (
     _make_kubernetes_row("trainjob", "trainjob.TrainJobLauncher"),
 )
 
+OBJECT_ROW = LauncherRow(name="object", path="user_object.UserObject")
+"""The launcher of objects of the user's own manifest. No --on names it; handles have the kind."""
+
 LAUNCHERS: Mapping[str, LauncherRow] = {row.name: row for row in ROWS}
 LAUNCHER_KEYS = tuple(dict.fromkeys(key for row in ROWS for key in row.keys))
 """The settings of all launchers. Rows of one family, such as Kubernetes, share theirs."""
+
+
+def is_launcher(name: str) -> bool:
+    """Return whether a handle may begin with this word: a launcher's name or a kind of object."""
+    return name in LAUNCHERS or find_kind(name) is not None
 
 
 def find_flags() -> dict[str, tuple[LauncherRow, ...]]:

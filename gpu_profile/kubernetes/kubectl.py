@@ -116,12 +116,12 @@ class KubernetesCluster:
         document: Object = manifests[0]
         if len(manifests) > 1:
             document = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
-        return self.kubectl(
-            "create",
-            "--filename=-",
-            "--output=jsonpath={.metadata.namespace}/{.metadata.name} {.metadata.uid}",
-            stdin=yaml.dump(document, Dumper=_Readable, sort_keys=False, width=100),
-        )
+        return self.create_text(yaml.dump(document, Dumper=_Readable, sort_keys=False, width=100))
+
+    def create_text(self, text: str, *, verb: str = "create", namespace: str = "") -> Command:
+        """Return the command that creates or replaces objects of a YAML text; see `create`."""
+        shown = "--output=jsonpath={.metadata.namespace}/{.metadata.name} {.metadata.uid}"
+        return self.kubectl(verb, "--filename=-", shown, namespace=namespace, stdin=text)
 
 
 def split_id(job_id: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_profile import files
-from gpu_profile.declared.launchers import LAUNCHERS
+from gpu_profile.declared.launchers import is_launcher
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.job import Handle
 from gpu_profile.runs import job_note, owner, record_fields
@@ -144,7 +144,7 @@ def load_run(directory: Path) -> RunRecord:
     path = directory / RUN_FILE
     try:
         data: dict[str, Any] = json.loads(files.read_text(path, _RECORD_BYTES))
-        if data.pop("schema") != _SCHEMA or data["launcher"] not in LAUNCHERS:
+        if data.pop("schema") != _SCHEMA or not is_launcher(data["launcher"]):
             raise ValueError("another version's")
         reports = tuple(map(_parse_summary, data.pop("reports")))
         data |= {key: tuple(data[key]) for key in ("command", "nsys", "ranks", "kinds")}

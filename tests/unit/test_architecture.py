@@ -34,7 +34,7 @@ analysis/step_search analysis/store kubernetes process schemas table_formats
 analysis/tables job program_output
 analysis/activity analysis/nsys_tables analysis/multi_report nccl nsys settings
 analysis/counters analysis/host analysis/modules launcher
-analysis/replay analysis/scrub
+analysis/replay analysis/scrub manifest
 launchers/agent
 analysis/compare analysis/findings analysis/our_tables analysis/timeline engine launchers/kubernetes runs
 analysis/page doctor image registry

@@ -53,6 +53,11 @@ class ProfileOptions(NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, Sh
     processes: int = make_flag(
         0, "processes a node; default: one a GPU, two without GPUs", kind="count"
     )
+    manifest: str = make_flag(
+        "", "your own Kubernetes objects: their pods run under nsys", kind="path"
+    )
+    container: str = make_flag("", "manifest: the container whose program is profiled")
+    template: str = make_flag("", "manifest: path of the pod template in a kind of your own")
     strict: bool = make_flag(False, "refuse where a preset would degrade")
     env: tuple[str, ...] = make_flag(
         (), "NAME or NAME=value for the job; may be given again", kind="variable"

@@ -13,6 +13,7 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
     split_id,
 )
+from gpu_profile.kubernetes.marks import PREFIX
 from gpu_profile.launchers.kubernetes import copy_reports, manifests
 from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
@@ -62,7 +63,7 @@ def collect_from_claim(
 ) -> Steps[None]:
     """Copy the run's directory from its claim. Raises ReportError if a report is missing."""
     notes = job["metadata"]["annotations"]
-    claim, directory = (str(notes[f"{manifests.PREFIX}/{key}"]) for key in ("claim", "reports"))
+    claim, directory = (str(notes[f"{PREFIX}/{key}"]) for key in ("claim", "reports"))
     # `lasting` is False for pods that end by themselves, perhaps during the copy: do not use
     # those.
     pod = next((pod for pod in job_pods if lasting and pods.is_running(pod)), None)

@@ -8,6 +8,7 @@ from gpu_profile.command import Command, Result, Steps, make_command
 from gpu_profile.errors import ReportError
 from gpu_profile.kubernetes import pods
 from gpu_profile.kubernetes.kubectl import KubernetesCluster, Object, strip_address
+from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER
 from gpu_profile.launchers.agent.job_directory import Agent
 
 _TRIES = 4  # of a `kubectl exec` that lost its connection; the pod still has the reports then
@@ -49,8 +50,9 @@ Sums = dict[str, str]
 
 
 def get_container_name(pod: Object) -> str:
-    """Return the name of the pod's first container, in which operators run the job."""
-    return str(pod["spec"]["containers"][0]["name"])
+    """Return the container that the pod's annotation names, or the first, as operators do."""
+    annotations = pod["metadata"].get("annotations") or {}
+    return str(annotations.get(DEFAULT_CONTAINER) or pod["spec"]["containers"][0]["name"])
 
 
 def execute_in_pod(cluster: KubernetesCluster, pod: Object, *argv: str) -> Command:

@@ -1,4 +1,4 @@
-"""KubernetesJob, the base of the three Kubernetes launchers.
+"""KubernetesObject follows, stops and fetches an object's pods; KubernetesJob makes one of ours.
 
 A launcher adds its Kind (names and selectors) and its manifest.
 """
@@ -49,71 +49,24 @@ _GONE_S = 180
 
 
 @dataclass(frozen=True, kw_only=True)
-class KubernetesJob(LauncherDefaults, ABC):
-    """A job that is a custom resource, such as an MPIJob. Its id is `namespace/name`."""
+class KubernetesObject(LauncherDefaults, ABC):
+    """An object whose pods hold reports. Its id is `namespace/name`."""
 
     images: ClassVar[ImageFrom] = ImageFrom.REGISTRY
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.REGISTRY})
     exports_in_job: ClassVar[bool] = True
     one_node: ClassVar[bool] = False
-    kind: ClassVar[Kind]
-    name: ClassVar[str]
     cluster: KubernetesCluster
     options: PodOptions
 
-    @classmethod
-    def from_settings(cls: type[T], settings: Settings) -> T:
-        kube = settings.of(KubernetesSettings)
-        return cls(
-            cluster=KubernetesCluster(context=kube.context, namespace=kube.namespace),
-            options=PodOptions.from_settings(settings),
-        )
-
-    @classmethod
-    def with_image(cls, settings: Settings, image: str) -> Settings:
-        """Return the settings with this image, and with its own user in place of `auto`.
-
-        Only the image that IMAGE names is known to have the account that `auto` runs pods as.
-        """
-        user = settings.of(KubernetesSettings).run_as_user
-        user = "0" if user == AUTO else user
-        return settings.with_image(image).with_launcher_value("KUBE_RUN_AS_USER", user)
+    @property
+    @abstractmethod
+    def kind(self) -> Kind:
+        """The names of this kind of object, and how its conditions and pods are read."""
 
     def doctor(self) -> Steps[tuple[Check, ...]]:
         checks = yield from check_cluster(self.cluster, self.kind)
         return (*checks, *explain_rights(self.kind, self.options))
-
-    def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
-        """Return the object that starts the job, for `kubectl create`, from k8s/NAME.yaml."""
-        checked_name(job.name, self.longest_ending(job))
-        self.refuse(plan)
-        manifest = manifests.load_manifest(f"{self.name}.yaml")
-        manifests.describe_job(manifest, job, self.options, {})
-        self.edit(manifest["spec"], job, plan)
-        return manifest
-
-    @abstractmethod
-    def longest_ending(self, job: Job) -> str:
-        """Return what the operator puts behind the job's name in a pod's: `-worker-15`."""
-
-    def refuse(self, plan: NsysPlan) -> None:
-        """Raise SettingsError for what this kind of job cannot do, such as an injector's work."""
-
-    @abstractmethod
-    def edit(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
-        """Fill the object's `spec` in: numbers of pods and ranks, images, resources, commands."""
-
-    def edit_worker(
-        self, spec: Manifest, job: Job, plan: NsysPlan, *, needs: Sequence[str] = ()
-    ) -> None:
-        """Fill in the spec of a pod that runs ranks; `needs` are capabilities of its root."""
-        container = spec["containers"][0]
-        options = self.options.with_user(plan)
-        manifests.place_pod(spec, options)
-        manifests.spread_pods(spec, self.kind.label, job.name)
-        manifests.edit_container(container, options, job, privileged=plan.privileged, needs=needs)
-        manifests.edit_worker(container, self.options, job)
-        manifests.edit_volumes(spec, self.options)
 
     @abstractmethod
     def expected(self, job: Object) -> tuple[str, ...]:
@@ -130,46 +83,8 @@ class KubernetesJob(LauncherDefaults, ABC):
         """
         return STOP
 
-    def gpus(self) -> Steps[int | None]:
-        """Return the GPUs of the named instance type, otherwise the largest number on any node."""
-        if self.options.instance:
-            return self.options.instance.gpus
-        words = [
-            f"--selector={','.join(f'{k}={v}' for k, v in self.options.node_selector.items())}"
-        ]
-        answer = yield self.cluster.get("nodes", *words)
-        if "orbidden" in answer.stderr:
-            raise SettingsError(
-                "this user may not list nodes, so their GPUs are not known",
-                "Say --gpus-per-node N, or --instance TYPE",
-            )
-        nodes = parse_object(answer, "asking for the nodes' GPUs").get("items", ())
-        offered = [node["status"].get("allocatable", {}).get(GPU, 0) for node in nodes]
-        return max(map(int, offered), default=0)
-
     def identity(self) -> Steps[str]:
         return make_no_identity()
-
-    def probe(self, job: Job) -> Steps[str]:
-        """Return nsys' help text; with an injector a typical one, since it brings its own nsys."""
-        if self.options.injector:
-            return TYPICAL_HELP
-        return (yield from nsys_probe.ask_for_help(self.cluster, job, self.options))
-
-    def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
-        manifests.refuse_mounts(job)
-        manifest = self.manifest(job, plan)
-        try:
-            created = yield self.cluster.create(manifest)
-        except KeyboardInterrupt:
-            shown = f"`kubectl get {self.kind.resource} {job.name}` says whether it was made"
-            raise Interrupted(f"interrupted while {job.name} was submitted", shown) from None
-        check_kubectl_result(created, f"starting {job.name}")
-        created_name, _, uid = created.stdout.strip().partition(" ")
-        if job.env:
-            owner_uid = uid or "UID"  # --dry-run creates nothing, so nothing has a uid
-            yield from create_secret(self.cluster, self.kind.resource, job, manifest, owner_uid)
-        return created_name or f"{self.cluster.namespace}/{job.name}".lstrip("/")
 
     def status(self, job_id: str) -> Steps[JobStatus]:
         return get_job_status(self.cluster, self.kind, job_id)
@@ -245,6 +160,102 @@ class KubernetesJob(LauncherDefaults, ABC):
             f"{job_id} was fetched and deleted, and is still there after {_GONE_S} s",
             "`kubectl describe` its pods: a node may not answer",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesJob(KubernetesObject):
+    """A job that is a custom resource of ours, such as an MPIJob of k8s/mpijob.yaml."""
+
+    kind: ClassVar[Kind]
+    name: ClassVar[str]
+
+    @classmethod
+    def from_settings(cls: type[T], settings: Settings) -> T:
+        kube = settings.of(KubernetesSettings)
+        return cls(
+            cluster=KubernetesCluster(context=kube.context, namespace=kube.namespace),
+            options=PodOptions.from_settings(settings),
+        )
+
+    @classmethod
+    def with_image(cls, settings: Settings, image: str) -> Settings:
+        """Return the settings with this image, and with its own user in place of `auto`.
+
+        Only the image that IMAGE names is known to have the account that `auto` runs pods as.
+        """
+        user = settings.of(KubernetesSettings).run_as_user
+        user = "0" if user == AUTO else user
+        return settings.with_image(image).with_launcher_value("KUBE_RUN_AS_USER", user)
+
+    def manifest(self, job: Job, plan: NsysPlan) -> Manifest:
+        """Return the object that starts the job, for `kubectl create`, from k8s/NAME.yaml."""
+        checked_name(job.name, self.longest_ending(job))
+        self.refuse(plan)
+        manifest = manifests.load_manifest(f"{self.name}.yaml")
+        manifests.describe_job(manifest, job, self.options, {})
+        self.edit(manifest["spec"], job, plan)
+        return manifest
+
+    @abstractmethod
+    def longest_ending(self, job: Job) -> str:
+        """Return what the operator puts behind the job's name in a pod's: `-worker-15`."""
+
+    def refuse(self, plan: NsysPlan) -> None:
+        """Raise SettingsError for what this kind of job cannot do, such as an injector's work."""
+
+    @abstractmethod
+    def edit(self, spec: Manifest, job: Job, plan: NsysPlan) -> None:
+        """Fill the object's `spec` in: numbers of pods and ranks, images, resources, commands."""
+
+    def edit_worker(
+        self, spec: Manifest, job: Job, plan: NsysPlan, *, needs: Sequence[str] = ()
+    ) -> None:
+        """Fill in the spec of a pod that runs ranks; `needs` are capabilities of its root."""
+        container = spec["containers"][0]
+        options = self.options.with_user(plan)
+        manifests.place_pod(spec, options)
+        manifests.spread_pods(spec, self.kind.label, job.name)
+        manifests.edit_container(container, options, job, privileged=plan.privileged, needs=needs)
+        manifests.edit_worker(container, self.options, job)
+        manifests.edit_volumes(spec, self.options)
+
+    def gpus(self) -> Steps[int | None]:
+        """Return the GPUs of the named instance type, otherwise the largest number on any node."""
+        if self.options.instance:
+            return self.options.instance.gpus
+        words = [
+            f"--selector={','.join(f'{k}={v}' for k, v in self.options.node_selector.items())}"
+        ]
+        answer = yield self.cluster.get("nodes", *words)
+        if "orbidden" in answer.stderr:
+            raise SettingsError(
+                "this user may not list nodes, so their GPUs are not known",
+                "Say --gpus-per-node N, or --instance TYPE",
+            )
+        nodes = parse_object(answer, "asking for the nodes' GPUs").get("items", ())
+        offered = [node["status"].get("allocatable", {}).get(GPU, 0) for node in nodes]
+        return max(map(int, offered), default=0)
+
+    def probe(self, job: Job) -> Steps[str]:
+        """Return nsys' help text; with an injector a typical one, since it brings its own nsys."""
+        if self.options.injector:
+            return TYPICAL_HELP
+        return (yield from nsys_probe.ask_for_help(self.cluster, job, self.options))
+
+    def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
+        manifests.refuse_mounts(job)
+        manifest = self.manifest(job, plan)
+        try:
+            created = yield self.cluster.create(manifest)
+        except KeyboardInterrupt:
+            shown = f"`kubectl get {self.kind.resource} {job.name}` says whether it was made"
+            raise Interrupted(f"interrupted while {job.name} was submitted", shown) from None
+        check_kubectl_result(created, f"starting {job.name}")
+        created_name, _, uid = created.stdout.strip().partition(" ")
+        if job.env:
+            owner_uid = uid or "UID"  # --dry-run creates nothing, so nothing has a uid
+            yield from create_secret(self.cluster, self.kind.resource, job, manifest, owner_uid)
+        return created_name or f"{self.cluster.namespace}/{job.name}".lstrip("/")
 
 
 def _list_missing_pods(expected: Sequence[str], job_pods: Sequence[Object]) -> tuple[str, ...]:

@@ -14,14 +14,9 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
     split_id,
 )
+from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, PREFIX
 from gpu_profile.launchers.kubernetes import state
-from gpu_profile.launchers.kubernetes.manifests import (
-    MANAGED_BY,
-    MANAGER,
-    PREFIX,
-    Manifest,
-    name_secret,
-)
+from gpu_profile.launchers.kubernetes.manifests import Manifest, name_secret
 from gpu_profile.signals import HungUp
 
 

@@ -99,7 +99,7 @@ def _read_exit_codes(
         "logs",
         f"--selector={kind.workers.format(name=name)}",
         "--tail=1",
-        f"--container={kind.container}",
+        *kind.choose_container(),
         namespace=namespace,
     )
     codes = {m["pod"]: int(m["code"]) for m in _ENDED.finditer(result.stdout)}

@@ -8,13 +8,12 @@ import yaml
 
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job
+from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, PREFIX
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.settings.places import ROOT
 
 Manifest: TypeAlias = dict[str, Any]
 
-PREFIX = "gpu-profile.io"
-MANAGED_BY, MANAGER = "app.kubernetes.io/managed-by", "gpu-profile"
 DIRECTORY = ROOT / "k8s"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 SSHD_NEEDS = ("SETGID", "SETUID", "SYS_CHROOT")

@@ -20,7 +20,8 @@ _ROLE = "training.kubeflow.org/job-role"
 # `[.]` does not match the command line of this sh itself.
 _STOP = """(umask 077 && mkdir -p "$1") && : >"$1/.stopped"
 for process in /proc/[0-9]*; do
-  if tr '\\0' ' ' 2>/dev/null <"$process/cmdline" | grep -q "/profile[.]py .*--output=$1 "; then
+  words=$(tr '\\0' ' ' 2>/dev/null <"$process/cmdline")
+  if echo "$words" | grep -q "/profile[_ranks]*[.]py .*--output=$1 "; then
     kill -TERM "${process#/proc/}" || true
   fi
 done"""
@@ -60,7 +61,6 @@ class MpiJobLauncher(KubernetesJob):
         label="training.kubeflow.org/job-name",
         worker_role=f",{_ROLE}=worker",
         speaker_role=f",{_ROLE}=launcher",
-        container="launcher",
         leader="-launcher",
         suspend={"runPolicy": {"suspend": True}},
         root_needs=manifests.SSHD_NEEDS,
@@ -114,7 +114,7 @@ class MpiJobLauncher(KubernetesJob):
 
         Each rank leaves a file `.ran.RANK.HOST`. mpirun exits with 0 even if it used fewer hosts.
         """
-        if self.kind.succeeded not in list_conditions(job):
+        if self.kind.succeeded not in list_conditions(job) or get_annotation(job, "manifest"):
             return
         directory, expected_pods, hosts = get_annotation(job, "reports"), self.expected(job), set()
         for pod in filter(pods.is_running, job_pods):

@@ -46,14 +46,24 @@ def make_probe_manifest(name: str, job: Job, options: PodOptions) -> Manifest:
 
 def ask_for_help(cluster: KubernetesCluster, job: Job, options: PodOptions) -> Steps[str]:
     """Return the output of `nsys profile --help`. Raises JobError if the pod does not run."""
-    asking = f"asking {job.image or options.image} for its nsys"
-    # Two runs of one name may probe at the same time.
-    name = pods.draw_name(f"{checked_name(job.name, '-probe-xxxxxx')}-probe")
+    manifest = make_probe_manifest(draw_probe_name(job), job, options)
+    return ask_pod(cluster, manifest, options.wait_s)
+
+
+def draw_probe_name(job: Job) -> str:
+    """Return a name for the pod: two runs of one name may probe at the same time."""
+    return pods.draw_name(f"{checked_name(job.name, '-probe-xxxxxx')}-probe")
+
+
+def ask_pod(cluster: KubernetesCluster, manifest: Manifest, wait_s: int) -> Steps[str]:
+    """Return the output of a pod that ends by itself. Raises JobError if it does not run."""
+    name, image = manifest["metadata"]["name"], manifest["spec"]["containers"][0]["image"]
+    asking = f"asking {image} for its nsys"
     remove = cluster.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
     try:
-        created = yield cluster.create(make_probe_manifest(name, job, options))
+        created = yield cluster.create(manifest)
         check_kubectl_result(created, asking)
-        reason = yield from _wait_for_pod(cluster, name, options.wait_s)
+        reason = yield from _wait_for_pod(cluster, name, wait_s)
         logs = yield cluster.kubectl("logs", name)
         if not reason:
             check_kubectl_result(logs, asking)
@@ -62,14 +72,14 @@ def ask_for_help(cluster: KubernetesCluster, job: Job, options: PodOptions) -> S
         raise
     check_kubectl_result((yield remove), f"{name} is left there")
     if reason:
-        raise _make_probe_error(job, options, reason, logs)
+        raise _make_probe_error(image, reason, logs)
     return logs.stdout
 
 
-def _make_probe_error(job: Job, options: PodOptions, reason: str, logs: Result) -> JobError:
+def _make_probe_error(image: str, reason: str, logs: Result) -> JobError:
     last = logs.stdout.strip().splitlines()[-1:]
     return JobError(
-        ": ".join([f"nsys in {job.image or options.image} cannot be asked", reason, *last]),
+        ": ".join([f"nsys in {image} cannot be asked", reason, *last]),
         "Check the image, and what the cluster lets run: `invoke doctor --on mpijob`",
     )
 

@@ -12,7 +12,7 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
     split_id,
 )
-from gpu_profile.launchers.kubernetes.manifests import MANAGED_BY, MANAGER, PREFIX
+from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, PREFIX, is_ours
 
 _TRIES = 12  # 12 * 5 s: a minute
 _PAUSE_S = 5
@@ -26,9 +26,10 @@ class Kind:
 
     `operator` is what `k8s.install-operator --operator` calls the operator of this kind. `label`
     has the job's name on each pod. `workers` selects the pods that hold reports, `speakers` those
-    whose output in `container` is the job's; `worker_role` and `speaker_role` narrow the label's
-    selector, as in `,training.kubeflow.org/job-role=worker`. The job's exit code is that of the
-    pod with `leader` in its name. `suspend` is the patch that makes the job release its pods.
+    whose output in `container`, by default the pod's first, is the job's; `worker_role` and
+    `speaker_role` narrow the label's selector, as in `,training.kubeflow.org/job-role=worker`. The
+    job's exit code is that of the pod with `leader` in its name. `suspend` is the patch that makes
+    the job release its pods.
     `holds`: pods wait after the run for the fetch. `root_needs` are the capabilities that workers
     have as root. `rights_note` is what else `doctor` says of the pods' rights. `list_gone` returns
     the names of a failed job's pods that were deleted while it ran.
@@ -37,9 +38,9 @@ class Kind:
     resource: str
     operator: str
     label: str
-    container: str
     leader: str
     suspend: Mapping[str, object]
+    container: str = ""
     succeeded: str = "Succeeded"
     failed: str = "Failed"
     suspended: str = "Suspended"
@@ -54,6 +55,10 @@ class Kind:
     def selector(self) -> str:
         """The selector of all pods, for `str.format(name=…)`: `jobset-name={name}`."""
         return f"{self.label}={{name}}"
+
+    def choose_container(self) -> tuple[str, ...]:
+        """Return the flag of `kubectl logs` for the container; without one kubectl chooses."""
+        return (f"--container={self.container}",) if self.container else ()
 
     @property
     def workers(self) -> str:
@@ -86,7 +91,7 @@ def get_job(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps[Object
 def get_own_job(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps[Object]:
     """Return the job. Raises SettingsError unless it has our label."""
     job = yield from get_job(cluster, kind, job_id)
-    if job.get("metadata", {}).get("labels", {}).get(MANAGED_BY) != MANAGER:
+    if not is_ours(job):
         raise SettingsError(
             f"{job_id} was not started by gpu-profile: it has no label {MANAGED_BY}={MANAGER}",
             "`kubectl` reads and ends it",

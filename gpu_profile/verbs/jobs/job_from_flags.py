@@ -28,6 +28,7 @@ from gpu_profile.job import (
     parse_steps,
 )
 from gpu_profile.launcher import ImageFrom, Launcher
+from gpu_profile.manifest.manifest_launcher import ManifestLauncher
 from gpu_profile.nsys import options as nsys
 from gpu_profile.nsys.permissions import list_concerns, remove_lacking
 from gpu_profile.progress import Progress
@@ -35,6 +36,7 @@ from gpu_profile.registry.digests import apply_digest
 from gpu_profile.runs import record, reports
 from gpu_profile.settings.places import cache_folder
 from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.jobs.manifest import make_manifest_job
 from gpu_profile.verbs.jobs.mounts import find_workdir, parse_mount
 
 SAMPLE = ("python3", "/train.py")
@@ -60,6 +62,16 @@ def job_from(options: ProfileOptions, settings: Settings, launcher: Launcher) ->
     if not options.dry_run:  # --dry-run does not ask for the number of GPUs
         _check_ranks(job)
     return job
+
+
+def job_from_manifest(
+    options: ProfileOptions, settings: Settings, launcher: ManifestLauncher
+) -> Job:
+    """Return the job of the object in --manifest, with what the flags say of nsys."""
+    target = launcher.get_manifest().target
+    name = record.run_id((target.title,), datetime.now(timezone.utc), options.name or target.name)
+    job = make_manifest_job(name, launcher)
+    return dataclasses.replace(job, profile=_profile_spec(options, settings))
 
 
 def _check_ranks(job: Job) -> None:

@@ -19,7 +19,13 @@ from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
-from gpu_profile.verbs.jobs.job_from_flags import job_from, nsys_plan, plan_for
+from gpu_profile.verbs.jobs.job_from_flags import (
+    job_from,
+    job_from_manifest,
+    nsys_plan,
+    plan_for,
+)
+from gpu_profile.verbs.jobs.manifest import open_manifest, show_difference, tell_target
 from gpu_profile.verbs.jobs.start_run import start_run
 from gpu_profile.verbs.jobs.tell_run import tell_run, telling_reports
 
@@ -34,6 +40,9 @@ def profile(options: ProfileOptions) -> None:
     if options.baseline and options.detach:
         raise SettingsError("--baseline waits for two runs", "Leave out --detach")
     settings = apply_version(with_image(load_settings(options), options.image))
+    if options.manifest:
+        _profile_manifest(options, settings)
+        return
     launcher = launcher_of(settings.launcher, settings)
     job = job_from(options, settings, launcher)
     if options.dry_run:
@@ -48,6 +57,33 @@ def profile(options: ProfileOptions) -> None:
     secrets = redact.secret_values(options.environ)
     plain = _run_baseline(job, launcher, settings, secrets) if options.baseline else None
     runner, run = _start_run(job, plan, kinds, launcher, settings, secrets, keep=options.keep)
+    _follow_run(runner, run, options, settings, plain)
+
+
+def _profile_manifest(options: ProfileOptions, settings: Settings) -> None:
+    """Profile the object of --manifest; with --dry-run print the difference alone."""
+    launcher = open_manifest(options, settings)
+    job = job_from_manifest(options, settings, launcher)
+    if options.dry_run:
+        plan, _ = plan_for(job, job.profile or ProfileSpec(), TYPICAL_HELP)
+        show_difference(job, plan, launcher)
+        return
+    tell_left(settings.report_dir)
+    tell_target(launcher)
+    plan, kinds = nsys_plan(job, launcher, settings, strict=options.strict)
+    secrets = redact.secret_values(options.environ)
+    runner, run = _start_run(job, plan, kinds, launcher, settings, secrets, keep=options.keep)
+    _follow_run(runner, run, options, settings)
+
+
+def _follow_run(
+    runner: Runner,
+    run: RunRecord,
+    options: ProfileOptions,
+    settings: Settings,
+    plain: tuple[list[str], float] | None = None,
+) -> None:
+    """Wait for the run's end and tell what its reports say, or leave it with --detach."""
     if options.detach:
         runner.detach()
         runner.progress.say(f"`invoke fetch --job {run.id}` waits for it and brings its reports")

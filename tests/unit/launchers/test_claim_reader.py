@@ -7,7 +7,8 @@ import pytest
 from gpu_profile.command import Result
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.kubernetes.kubectl import KubernetesCluster
-from gpu_profile.launchers.kubernetes import claim_reader, manifests
+from gpu_profile.kubernetes.marks import PREFIX
+from gpu_profile.launchers.kubernetes import claim_reader
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.signals import HungUp
 from tests.unit.launchers.kubernetes_objects import answer, name_of_new_pod, pod
@@ -20,7 +21,7 @@ OK = Result(returncode=0)
 def test_reading_a_claim_that_is_interrupted_leaves_no_pod(
     answers: int, interrupt: type[BaseException]
 ) -> None:
-    notes = {f"{manifests.PREFIX}/claim": "reports", f"{manifests.PREFIX}/reports": "/wd/train-1"}
+    notes = {f"{PREFIX}/claim": "reports", f"{PREFIX}/reports": "/wd/train-1"}
     steps = claim_reader.collect_from_claim(
         KubernetesCluster(),
         PodOptions(image=ImageRef(name="gpu-profile")),

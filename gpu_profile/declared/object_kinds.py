@@ -1,0 +1,172 @@
+"""The kinds of Kubernetes objects that `profile --manifest` edits, one row each.
+
+A kind outside this table takes `--template PATH`. A row's paths are those of the operator's own
+API reference; `*` stands for each key or item.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodTemplate:
+    """A pod template in an object.
+
+    `path` leads to the template, and `counts` to numbers whose product is how many pods it makes.
+    `ranks`: whether its program or that program's children are ranks. `starter`: its mpirun starts
+    the ranks in the object's other pods. `container`: the name that the operator looks for.
+    """
+
+    path: str
+    counts: tuple[str, ...] = ()
+    ranks: bool = True
+    starter: bool = False
+    container: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectKind:
+    """A kind of object. `group` is its API group, empty for the core.
+
+    `succeeded` and `failed` are the conditions that its status ends with; empty where it has none,
+    as a Deployment's program has no end of its own. `suspend` is the spec that makes it release its
+    pods. `set_values` are paths and values without which reports would be lost. `updates`: a change
+    of the pod template makes new pods, so that an object that runs can be changed.
+    """
+
+    kind: str
+    group: str
+    templates: tuple[PodTemplate, ...]
+    succeeded: str = "Succeeded"
+    failed: str = "Failed"
+    suspend: Mapping[str, object] | None = None
+    set_values: tuple[tuple[str, str], ...] = ()
+    updates: bool = False
+
+    @property
+    def handle(self) -> str:
+        """The word before `://` in a handle: `pytorchjob`."""
+        return self.kind.lower()
+
+    @property
+    def resource(self) -> str:
+        """The name for kubectl: `statefulsets.apps`, `pods`."""
+        return f"{self.handle}s.{self.group}".rstrip(".")
+
+
+_REPLICAS = "spec.mpiReplicaSpecs"
+_SETS = "spec.replicatedJobs.*"
+
+ROWS: tuple[ObjectKind, ...] = (
+    ObjectKind(
+        kind="Pod",
+        group="",
+        templates=(PodTemplate(path=""),),
+        succeeded="",
+        failed="",
+    ),
+    ObjectKind(
+        kind="Job",
+        group="batch",
+        templates=(PodTemplate(path="spec.template", counts=("spec.completions",)),),
+        succeeded="Complete",
+        suspend={"suspend": True},
+    ),
+    ObjectKind(
+        kind="Deployment",
+        group="apps",
+        templates=(PodTemplate(path="spec.template", counts=("spec.replicas",)),),
+        succeeded="",
+        failed="",
+        updates=True,
+    ),
+    ObjectKind(
+        kind="StatefulSet",
+        group="apps",
+        templates=(PodTemplate(path="spec.template", counts=("spec.replicas",)),),
+        succeeded="",
+        failed="",
+        updates=True,
+    ),
+    ObjectKind(
+        kind="JobSet",
+        group="jobset.x-k8s.io",
+        templates=(
+            PodTemplate(
+                path=f"{_SETS}.template.spec.template",
+                counts=(f"{_SETS}.replicas", f"{_SETS}.template.spec.completions"),
+            ),
+        ),
+        succeeded="Completed",
+        suspend={"suspend": True},
+    ),
+    ObjectKind(
+        kind="PyTorchJob",
+        group="kubeflow.org",
+        templates=(
+            PodTemplate(
+                path="spec.pytorchReplicaSpecs.*.template",
+                counts=("spec.pytorchReplicaSpecs.*.replicas",),
+                container="pytorch",
+            ),
+        ),
+        suspend={"runPolicy": {"suspend": True}},
+        set_values=(("spec.runPolicy.cleanPodPolicy", "None"),),
+    ),
+    ObjectKind(
+        kind="MPIJob",
+        group="kubeflow.org",
+        templates=(
+            PodTemplate(path=f"{_REPLICAS}.Launcher.template", ranks=False, starter=True),
+            PodTemplate(
+                path=f"{_REPLICAS}.Worker.template",
+                counts=(f"{_REPLICAS}.Worker.replicas",),
+                ranks=False,
+            ),
+        ),
+        suspend={"runPolicy": {"suspend": True}},
+        set_values=(("spec.runPolicy.cleanPodPolicy", "None"),),
+    ),
+    ObjectKind(
+        kind="LeaderWorkerSet",
+        group="leaderworkerset.x-k8s.io",
+        templates=(
+            PodTemplate(path="spec.leaderWorkerTemplate.leaderTemplate", counts=("spec.replicas",)),
+            PodTemplate(
+                path="spec.leaderWorkerTemplate.workerTemplate",
+                counts=("spec.replicas", "spec.leaderWorkerTemplate.size"),
+            ),
+        ),
+        succeeded="",
+        failed="",
+        updates=True,
+    ),
+)
+
+KINDS: Mapping[str, ObjectKind] = {row.handle: row for row in ROWS}
+
+
+def find_kind(handle: str) -> ObjectKind | None:
+    """Return the kind of a handle's word; None for a word that is no kind.
+
+    A kind outside the table is written with its version and group: `foo.v1.example.com`.
+    """
+    if handle in KINDS:
+        return KINDS[handle]
+    kind, _, version_and_group = handle.partition(".")
+    if not version_and_group:
+        return None
+    return OtherKind(kind=kind, group=version_and_group, templates=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherKind(ObjectKind):
+    """A kind outside the table. `group` has its version too: `v1.example.com`."""
+
+    @property
+    def handle(self) -> str:
+        return f"{self.kind.lower()}.{self.group}"
+
+    @property
+    def resource(self) -> str:
+        return self.handle

@@ -1,0 +1,153 @@
+"""UserObject: an object of the user's own manifest, of any kind with a pod template."""
+
+from dataclasses import dataclass
+
+from gpu_profile.command import Steps
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
+from gpu_profile.declared.object_kinds import ObjectKind
+from gpu_profile.errors import Interrupted, NameTakenError, SettingsError
+from gpu_profile.job import Job, NsysPlan
+from gpu_profile.kubernetes.kubectl import (
+    KubernetesCluster,
+    Object,
+    check_kubectl_result,
+    parse_object,
+)
+from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, OBJECT_LABEL
+from gpu_profile.launchers.kubernetes import nsys_probe
+from gpu_profile.launchers.kubernetes.job import KubernetesObject
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.state import Kind
+from gpu_profile.manifest.edit import Edit
+from gpu_profile.manifest.user_manifest import EditedManifest, UserManifest
+from gpu_profile.settings.settings import Settings
+
+_NEVER = "no condition"
+_PLACEMENT = (
+    *("imagePullSecrets", "serviceAccountName", "nodeSelector", "tolerations", "affinity"),
+    *("securityContext", "runtimeClassName", "priorityClassName", "schedulerName"),
+)
+"""What of a pod's spec says where it may run, and as whom."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserObject(KubernetesObject):
+    """Runs an object of a manifest with its ranks under nsys. Its pods wait for the fetch.
+
+    `manifest` is None where a handle names an object that was submitted before.
+    """
+
+    row: ObjectKind
+    manifest: UserManifest | None = None
+
+    @classmethod
+    def from_kind(
+        cls, settings: Settings, row: ObjectKind, manifest: UserManifest | None = None
+    ) -> "UserObject":
+        kube = settings.of(KubernetesSettings)
+        namespace = (manifest.target.namespace if manifest else "") or kube.namespace
+        return cls(
+            cluster=KubernetesCluster(context=kube.context, namespace=namespace),
+            options=PodOptions.from_settings(settings),
+            row=row,
+            manifest=manifest,
+        )
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "UserObject":
+        """Raise SettingsError: the settings name no object."""
+        raise SettingsError("settings name no object", "Use --manifest FILE")
+
+    def get_manifest(self) -> UserManifest:
+        """Return the manifest. Raises SettingsError for a handle alone."""
+        if self.manifest is None:
+            raise SettingsError(f"no manifest of this {self.row.kind} is known", "Use --manifest")
+        return self.manifest
+
+    @property
+    def name(self) -> str:
+        return self.row.handle
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(
+            resource=self.row.resource,
+            operator="",
+            label=OBJECT_LABEL,
+            leader="",
+            suspend=self.row.suspend or {},
+            succeeded=self.row.succeeded or _NEVER,
+            failed=self.row.failed or _NEVER,
+            holds=True,
+        )
+
+    def gpus(self) -> Steps[int | None]:
+        """Return the GPUs that a container of the manifest asks for."""
+        yield from ()
+        return self.get_manifest().target.gpus
+
+    def expected(self, job: Object) -> tuple[str, ...]:
+        """Return no names: most of these pods get random ones."""
+        return ()
+
+    def edit_manifest(self, job: Job, plan: NsysPlan) -> EditedManifest:
+        """Return the manifest with the job's ranks under nsys."""
+        options = self.options
+        edit = Edit(
+            job=job,
+            plan=plan,
+            hold_s=options.hold_s,
+            wait_s=options.wait_s,
+            disk_gib=options.disk_gib,
+        )
+        return self.get_manifest().edit(edit)
+
+    def probe(self, job: Job) -> Steps[str]:
+        """Return nsys' help text from a pod with the image and the placement of the manifest's."""
+        container = {
+            "name": "nsys",
+            "image": str(job.image),
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["nsys", "profile", "--help"],
+        }
+        spec = self.get_manifest().get_pod_spec()
+        placement = {key: spec[key] for key in _PLACEMENT if key in spec}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": nsys_probe.draw_probe_name(job), "labels": {MANAGED_BY: MANAGER}},
+            "spec": {"restartPolicy": "Never", **placement, "containers": [container]},
+        }
+        return nsys_probe.ask_pod(self.cluster, pod, self.options.wait_s)
+
+    def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
+        """Create the object, after what else is in the manifest. Raises SettingsError if it exists.
+
+        The exit of `kubectl create` decides: an object that exists stays as it is.
+        """
+        edited = self.edit_manifest(job, plan)
+        name = self.get_manifest().target.name or job.name
+        if edited.others:
+            applied = yield self.cluster.kubectl("apply", "--filename=-", stdin=edited.others)
+            check_kubectl_result(applied, f"applying what stands beside {name}")
+        try:
+            created = yield self.cluster.create_text(edited.target)
+        except KeyboardInterrupt:
+            shown = f"`kubectl get {self.kind.resource} {name}` says whether it was made"
+            raise Interrupted(f"interrupted while {name} was submitted", shown) from None
+        try:
+            check_kubectl_result(created, f"starting {name}")
+        except NameTakenError as error:
+            raise SettingsError(error.what, "Delete it, or give metadata.name another") from error
+        created_name = created.stdout.strip().partition(" ")[0]
+        return created_name or f"{self.cluster.namespace}/{name}".lstrip("/")
+
+    def find_existing(self) -> Steps[Object | None]:
+        """Return the object of the manifest's name if the cluster has one."""
+        name = self.get_manifest().target.name
+        if not name:  # of generateName: it gets a name of its own
+            return None
+        result = yield self.cluster.get(self.row.resource, name)
+        if "(NotFound)" in result.stderr:
+            return None
+        return parse_object(result, f"asking for {self.row.handle}/{name}")

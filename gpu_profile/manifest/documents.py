@@ -1,0 +1,89 @@
+"""Read and write YAML so that comments, order and quotes stay, and compare two texts."""
+
+import difflib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from gpu_profile.errors import SettingsError
+
+Document: TypeAlias = dict[str, Any]
+"""One YAML document: a mapping that keeps its comments."""
+
+_HELM = "{{"
+_WIDE = 1 << 20
+"""Columns of a line. A narrower text would be broken anew, which is no change of the user's."""
+_INDENTS = ((2, 2, 0), (2, 4, 2), (4, 4, 0), (4, 6, 4))
+"""Of mappings, of lists, and of a list's dash: the layouts that manifests are written in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class YamlText:
+    """The text of a file. `name` is for messages and for the difference: `fsdp.yaml`."""
+
+    name: str
+    text: str
+
+    def parse(self) -> list[Document]:
+        """Return the documents that are mappings. Raises SettingsError for a text without any."""
+        try:
+            documents = list(_make_yaml(_INDENTS[0]).load_all(self.text))
+        except YAMLError as error:
+            raise self._make_error(error) from error
+        mappings = [document for document in documents if isinstance(document, dict)]
+        if not mappings:
+            raise SettingsError(f"{self.name} holds no object", "Name a file with kind: and spec:")
+        return mappings
+
+    def dump(self, documents: Sequence[Document]) -> str:
+        """Return the documents as YAML, in the layout that the text is written in."""
+        return _dump(documents, self._find_indents())
+
+    def _find_indents(self) -> tuple[int, int, int]:
+        """Return the layout that changes the fewest of the text's lines."""
+        lines = set(self.text.splitlines())
+        documents = self.parse()
+
+        def count_changes(indents: tuple[int, int, int]) -> int:
+            return len(set(_dump(documents, indents).splitlines()) - lines)
+
+        return min(_INDENTS, key=count_changes)
+
+    def _make_error(self, error: YAMLError) -> SettingsError:
+        if _HELM in self.text:
+            what = f"{self.name} is a template of helm, which is no YAML yet"
+            return SettingsError(what, "Write it out first: helm template … > rendered.yaml")
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        return SettingsError(f"{self.name}{where} is no YAML: {problem}", "Mend that line")
+
+
+def _make_yaml(indents: tuple[int, int, int]) -> YAML:
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = _WIDE
+    mapping, sequence, offset = indents
+    yaml.indent(mapping=mapping, sequence=sequence, offset=offset)
+    return yaml
+
+
+def _dump(documents: Sequence[Document], indents: tuple[int, int, int]) -> str:
+    stream = io.StringIO()
+    _make_yaml(indents).dump_all(documents, stream)
+    return stream.getvalue()
+
+
+def compare_texts(name: str, before: str, after: str) -> str:
+    """Return the unified difference of two texts, empty where there is none."""
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True),
+        after.splitlines(keepends=True),
+        fromfile=name,
+        tofile=f"{name} under nsys",
+    )
+    return "".join(lines)

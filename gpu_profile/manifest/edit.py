@@ -1,0 +1,178 @@
+"""Edit an object so that its ranks run under nsys: labels, volumes, environment, wrapper, grace."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_profile.job import Job, NsysPlan
+from gpu_profile.kubernetes.kubectl import quote_literal
+from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER, OBJECT_LABEL, PREFIX, RUN_LABEL
+from gpu_profile.manifest.documents import Document
+from gpu_profile.manifest.paths import Path, set_value
+from gpu_profile.manifest.target import Container, Target
+from gpu_profile.nsys.rank_wrapper import rank_options
+
+REPORTS_MOUNT = "/gpu-profile"
+_VOLUME = "gpu-profile-reports"
+_TEMPORARY = "gpu-profile-tmp"
+_GRACE_S = 120  # nsys writes its report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """The programs in a container: the Python that runs our agent, the agent's directory, nsys."""
+
+    python: str = "python3"
+    agent: str = "/opt/gpu-profile/agent"
+    nsys: str = "nsys"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """What all pods of a run get. `disk_gib` limits the reports in a pod, `hold_s` their wait."""
+
+    job: Job
+    plan: NsysPlan
+    tools: Tools = Tools()
+    hold_s: int = 3600
+    wait_s: int = 600
+    disk_gib: int = 100
+
+    @property
+    def reports(self) -> str:
+        """The directory of the reports in each pod."""
+        return f"{REPORTS_MOUNT}/{self.job.name}"
+
+    def wrap(self, container: Container) -> list[str]:
+        """Return the words before the container's own."""
+        hold = 0 if container.template.starter else self.hold_s
+        words = (
+            self.tools.python,
+            f"{self.tools.agent}/run_container.py",
+            f"--by={container.starter.value}",
+            f"--hold={hold}",
+            *([] if self.tools.nsys == "nsys" else [f"--nsys={self.tools.nsys}"]),
+            *rank_options(self.job, self.plan, output=self.reports),
+            "--",
+        )
+        return quote_literal(words)
+
+
+def edit_object(document: Document, target: Target, edit: Edit) -> None:
+    """Edit the document of the target."""
+    metadata = _get_mapping(document, "metadata")
+    if not target.name:
+        del metadata["generateName"]
+        _insert(metadata, "name", edit.job.name)
+    name = target.name or edit.job.name
+    _put(metadata, "labels", {RUN_LABEL: edit.job.name})
+    facts = {"reports": edit.reports, "manifest": "true", "wait-seconds": str(edit.wait_s)}
+    _put(metadata, "annotations", {f"{PREFIX}/{key}": value for key, value in facts.items()})
+    for path, value in target.kind.set_values:
+        set_value(document, path, value)
+    for container in target.containers:
+        template = _follow(document, container.where)
+        _edit_pod(template, container, name, edit)
+        _edit_container(_find_container(template, container.name), container, edit)
+
+
+def _edit_pod(template: Document, container: Container, name: str, edit: Edit) -> None:
+    metadata, spec = _get_mapping(template, "metadata"), template["spec"]
+    _put(metadata, "labels", {OBJECT_LABEL: name})
+    _put(metadata, "annotations", {DEFAULT_CONTAINER: container.name})
+    grace = spec.get("terminationGracePeriodSeconds", 0)
+    if grace < _GRACE_S:
+        _insert(spec, "terminationGracePeriodSeconds", _GRACE_S)
+    volumes = _get_list(spec, "volumes")
+    _add_named(volumes, {"name": _VOLUME, "emptyDir": {"sizeLimit": f"{edit.disk_gib}Gi"}})
+    if _needs_temporary(_find_container(template, container.name)):
+        _add_named(volumes, {"name": _TEMPORARY, "emptyDir": {"sizeLimit": f"{edit.disk_gib}Gi"}})
+
+
+def _edit_container(container: Document, target: Container, edit: Edit) -> None:
+    needs_temporary = _needs_temporary(container)
+    mounts = _get_list(container, "volumeMounts")
+    if needs_temporary:
+        _add_named(mounts, {"name": _TEMPORARY, "mountPath": "/tmp"})
+    _add_named(mounts, {"name": _VOLUME, "mountPath": REPORTS_MOUNT})
+    if not target.is_wrapped:
+        return
+    pod_name = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    _add_named(_get_list(container, "env"), {"name": "GPU_PROFILE_POD", **pod_name})
+    _wrap(container, edit.wrap(target), target.entrypoint)
+
+
+def _wrap(container: Document, words: list[str], entrypoint: tuple[str, ...]) -> None:
+    """Put our words before the command, or before the image's where the object has none."""
+    if not container.get("command"):
+        container.pop("command", None)
+        _insert(container, "command", [*words, *quote_literal(entrypoint)], at=1)
+        return
+    command = container["command"]
+    if command[: len(words)] == words:  # an alias: the other container has the same list
+        return
+    for word in reversed(words):
+        command.insert(0, word)
+
+
+def _needs_temporary(container: Document) -> bool:
+    """Return whether /tmp, where nsys records, is a part of a root that is read only."""
+    security = container.get("securityContext") or {}
+    paths = {mount.get("mountPath") for mount in container.get("volumeMounts") or ()}
+    return bool(security.get("readOnlyRootFilesystem")) and "/tmp" not in paths
+
+
+def _find_container(template: Document, name: str) -> Document:
+    containers: list[Document] = template["spec"]["containers"]
+    return next(container for container in containers if container.get("name", "") == name)
+
+
+def _follow(document: Document, where: Path) -> Document:
+    node: Any = document
+    for key in where:
+        node = node[key]
+    mapping: Document = node
+    return mapping
+
+
+def _get_mapping(parent: Document, key: str) -> Document:
+    """Return the mapping under a key. A new one is first: what stands behind has comments."""
+    if not parent.get(key):
+        parent.pop(key, None)
+        _insert(parent, key, {})
+    mapping: Document = parent[key]
+    return mapping
+
+
+def _get_list(parent: Document, key: str) -> list[Any]:
+    if not parent.get(key):
+        parent.pop(key, None)
+        _insert(parent, key, [], at=1)
+    items: list[Any] = parent[key]
+    return items
+
+
+def _put(parent: Document, key: str, values: Mapping[str, str]) -> None:
+    """Set keys of a mapping, new ones in this order before its own."""
+    if not parent.get(key):
+        parent.pop(key, None)
+        _insert(parent, key, dict(values))
+        return
+    for name, value in reversed(list(values.items())):
+        _insert(parent[key], name, value)
+
+
+def _insert(mapping: Document, key: str, value: object, *, at: int = 0) -> None:
+    """Set a key. A new one does not come last, where ruamel puts it behind the next comment."""
+    if key in mapping:
+        mapping[key] = value
+    elif hasattr(mapping, "insert"):
+        mapping.insert(min(at, len(mapping)), key, value)
+    else:
+        mapping[key] = value
+
+
+def _add_named(items: list[Any], item: Document) -> None:
+    """Insert an item unless one of its name is there: an alias is one list at two places."""
+    if not any(isinstance(other, dict) and other.get("name") == item["name"] for other in items):
+        items.insert(0, item)

@@ -1,0 +1,22 @@
+"""ManifestLauncher: what a launcher of the user's own file can do beside running a job."""
+
+from typing import Protocol
+
+from gpu_profile.command import Steps
+from gpu_profile.job import Job, NsysPlan
+from gpu_profile.kubernetes.kubectl import Object
+from gpu_profile.launcher import Launcher
+from gpu_profile.manifest.user_manifest import EditedManifest, UserManifest
+
+
+class ManifestLauncher(Launcher, Protocol):
+    """A launcher that runs the object of a file with its ranks under nsys."""
+
+    def get_manifest(self) -> UserManifest:
+        """Return the file and the object in it. Raises SettingsError for a handle alone."""
+
+    def edit_manifest(self, job: Job, plan: NsysPlan) -> EditedManifest:
+        """Return the file before and after the edit, which `submit` applies."""
+
+    def find_existing(self) -> Steps[Object | None]:
+        """Return the object of that name if the cluster has one."""

@@ -1,0 +1,53 @@
+"""Find and set values in a document by paths such as `spec.replicatedJobs.*.template`."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+Path = tuple[str | int, ...]
+"""The keys and list positions that lead to a value."""
+
+
+def find_values(document: Any, path: str) -> Iterator[tuple[Path, Any]]:  # noqa: ANN401 - YAML
+    """Yield each value at `path`, in which `*` is any key or item, with its own path."""
+    yield from _find(document, path.split(".") if path else [], ())
+
+
+def _find(node: Any, keys: Sequence[str], where: Path) -> Iterator[tuple[Path, Any]]:  # noqa: ANN401
+    if not keys:
+        yield where, node
+        return
+    for key in _list_keys(node, keys[0]):
+        yield from _find(node[key], keys[1:], (*where, key))
+
+
+def _list_keys(node: Any, word: str) -> list[str | int]:  # noqa: ANN401 - YAML
+    """Return the keys of a mapping, or the positions of a list, that a word of a path means."""
+    if isinstance(node, list):
+        positions: list[str | int] = list(range(len(node)))
+        return positions if word == "*" else [n for n in positions if str(n) == word]
+    if isinstance(node, dict):
+        return list(node) if word == "*" else [key for key in (word,) if key in node]
+    return []
+
+
+def follow_beside(document: Any, path: str, where: Path) -> Any:  # noqa: ANN401 - YAML
+    """Return the value at `path`, whose `*` mean the keys at the same places of `where`.
+
+    None where there is no such value: the replicas of `where`'s own template, for example.
+    """
+    node = document
+    for number, word in enumerate(path.split(".")):
+        key = where[number] if word == "*" else word
+        if not _list_keys(node, str(key)):
+            return None
+        node = node[key]
+    return node
+
+
+def set_value(document: Any, path: str, value: str) -> None:  # noqa: ANN401 - YAML
+    """Set the value at `path`. Mappings on the way are made."""
+    *keys, last = path.split(".")
+    node = document
+    for key in keys:
+        node = node.setdefault(key, {})
+    node[last] = value

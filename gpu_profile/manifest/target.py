@@ -1,0 +1,232 @@
+"""Choose the object of a manifest whose pods are profiled, and its containers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_profile.declared.object_kinds import ROWS, ObjectKind, OtherKind, PodTemplate
+from gpu_profile.errors import SettingsError
+from gpu_profile.manifest.documents import Document
+from gpu_profile.manifest.paths import Path, find_values, follow_beside
+from gpu_profile.manifest.starters import Starter, count_ranks, find_starter
+
+_LONGEST = 63  # characters of a label's value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """A container that is edited. `where` leads to its pod template in the object.
+
+    `command` and `args` are its own; without a command, `entrypoint` is the image's. `pods` is how
+    many pods the template makes.
+    """
+
+    name: str
+    where: Path
+    template: PodTemplate
+    image: str
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    pods: int
+    gpus: int
+    entrypoint: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (*(self.command or self.entrypoint), *self.args)
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether its program is started by our wrapper: not the sshd of an MPIJob's worker."""
+        return self.template.ranks or self.template.starter
+
+    @property
+    def starter(self) -> Starter:
+        return Starter.MPIRUN if self.template.starter else find_starter(self.words)
+
+    def describe(self) -> str:
+        """Return one line: `container pytorch of 2 pods: one report a rank, …`."""
+        pods = "1 pod" if self.pods == 1 else f"{self.pods} pods"
+        work = self.starter.says if self.is_wrapped else "keeps the reports of the ranks in it"
+        return f"container {self.name} of {pods}: {work}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The object that is profiled: the document's number, its kind, and its containers."""
+
+    number: int
+    kind: ObjectKind
+    namespace: str
+    name: str
+    containers: tuple[Container, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind.kind} {self.name or 'of generateName'}"
+
+    @property
+    def pods(self) -> int:
+        """How many pods run ranks."""
+        workers = [c.pods for c in self.containers if not c.template.starter]
+        return sum(workers)
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are at least."""
+        started = [c for c in self.containers if c.template.starter]
+        if started:
+            return sum(count_ranks(c.words, c.starter) for c in started)
+        return sum(c.pods * count_ranks(c.words, c.starter) for c in self.containers)
+
+    @property
+    def gpus(self) -> int:
+        return max(container.gpus for container in self.containers)
+
+
+def choose_target(
+    documents: Sequence[Document], file: str, *, container: str = "", template: str = ""
+) -> Target:
+    """Return the one object with pods, or the one that has `container`.
+
+    `template` is the path of the pod template in a kind that the table lacks. Raises SettingsError.
+    """
+    targets = [
+        target
+        for number, document in enumerate(documents)
+        if (target := _find_target(number, document, container, template))
+    ]
+    if not targets:
+        raise _explain_none(documents, file, container, template)
+    if len(targets) > 1:
+        titles = ", ".join(target.title for target in targets)
+        what = f"{file} has several objects with pods: {titles}"
+        raise SettingsError(what, "Choose by --container NAME, or give each a file of its own")
+    return targets[0]
+
+
+def _find_target(number: int, document: Document, container: str, template: str) -> Target | None:
+    kind = _find_kind(document, template)
+    if kind is None:
+        return None
+    containers = tuple(_find_containers(document, kind, container))
+    metadata = document.get("metadata") or {}
+    name = str(metadata.get("name", ""))
+    if not containers:
+        return None
+    if not name and "generateName" not in metadata:
+        raise SettingsError(f"a {kind.kind} has no metadata.name", "Give it one")
+    if len(name) > _LONGEST:
+        raise SettingsError(f"{name} is longer than {_LONGEST} characters", "Give it a shorter one")
+    return Target(
+        number=number,
+        kind=kind,
+        namespace=str(metadata.get("namespace", "")),
+        name=name,
+        containers=containers,
+    )
+
+
+def _find_kind(document: Document, template: str) -> ObjectKind | None:
+    """Return the row of the document's kind, or a row made of --template; otherwise None."""
+    kind, version = str(document.get("kind", "")), str(document.get("apiVersion", ""))
+    group, _, number = version.rpartition("/")
+    if template and any(_has_pod(value) for _, value in find_values(document, template)):
+        words = f"{number}.{group}".rstrip(".")
+        return OtherKind(kind=kind, group=words, templates=(PodTemplate(path=template),))
+    return next((row for row in ROWS if (row.kind, row.group) == (kind, group)), None)
+
+
+def _has_pod(value: Any) -> bool:  # noqa: ANN401 - YAML
+    """Return whether a value is a pod template: a mapping with spec.containers."""
+    spec = value.get("spec") if isinstance(value, dict) else None
+    return isinstance(spec, dict) and isinstance(spec.get("containers"), list)
+
+
+def _find_containers(document: Document, kind: ObjectKind, chosen: str) -> Iterator[Container]:
+    for template in kind.templates:
+        for where, value in find_values(document, template.path):
+            if not _has_pod(value):
+                continue
+            container = _choose_container(value["spec"]["containers"], template, chosen, kind)
+            if container is not None:
+                pods = _count_pods(document, template, where)
+                yield _read_container(container, template, where, pods)
+
+
+def _choose_container(
+    containers: Sequence[Document], template: PodTemplate, chosen: str, kind: ObjectKind
+) -> Document | None:
+    """Return the container to edit; None where --container names one of another template."""
+    names = [str(container.get("name", "")) for container in containers]
+    wanted = chosen if chosen in names else template.container
+    if wanted in names:
+        return containers[names.index(wanted)]
+    if chosen and template.ranks:
+        return None
+    if len(names) == 1:
+        return containers[0]
+    what = f"a pod of the {kind.kind} has {len(names)} containers: {', '.join(names)}"
+    raise SettingsError(what, "Choose by --container NAME")
+
+
+def _count_pods(document: Document, template: PodTemplate, where: Path) -> int:
+    pods = 1
+    for path in template.counts:
+        number = follow_beside(document, path, where)
+        pods *= int(number) if isinstance(number, int) else 1
+    return pods
+
+
+def _read_container(
+    container: Document, template: PodTemplate, where: Path, pods: int
+) -> Container:
+    resources = container.get("resources") or {}
+    amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    gpus = [value for key, value in amounts.items() if str(key).startswith("nvidia.com/")]
+    return Container(
+        name=str(container.get("name", "")),
+        where=where,
+        template=template,
+        image=str(container.get("image", "")),
+        command=tuple(map(str, container.get("command") or ())),
+        args=tuple(map(str, container.get("args") or ())),
+        pods=pods,
+        gpus=sum(int(value) for value in gpus if str(value).isdecimal()),
+    )
+
+
+def _explain_none(
+    documents: Sequence[Document], file: str, container: str, template: str
+) -> SettingsError:
+    """Return the error of a file in which nothing can be profiled."""
+    if template:
+        what = f"{file} has no pod template at {template}"
+        return SettingsError(what, _hint_at_template(documents))
+    known = [document for document in documents if _find_kind(document, "")]
+    if known and container:
+        return SettingsError(f"{file} has no container {container!r}", "Name one that it has")
+    if known:
+        what = f"the {known[0]['kind']} of {file} has no pod template with containers"
+        return SettingsError(what, "See its spec")
+    kinds = ", ".join(str(document.get("kind", "?")) for document in documents)
+    if any(next(_find_templates(document), "") for document in documents):
+        return SettingsError(f"{file}: no known kind: {kinds}", _hint_at_template(documents))
+    return SettingsError(f"{file} has no object with pods: {kinds}", "Name the job's own manifest")
+
+
+def _hint_at_template(documents: Sequence[Document]) -> str:
+    paths = [path for document in documents for path in _find_templates(document)]
+    return (
+        f"Use --template {paths[0]}" if paths else "Use the path of a mapping with spec.containers"
+    )
+
+
+def _find_templates(node: Any, where: str = "") -> Iterator[str]:  # noqa: ANN401 - YAML
+    """Yield the paths of all pod templates in a document."""
+    if where and _has_pod(node):
+        yield where
+    items: Any = node.items() if isinstance(node, dict) else ()
+    items = enumerate(node) if isinstance(node, list) else items
+    for key, value in items:
+        yield from _find_templates(value, f"{where}.{key}".lstrip("."))

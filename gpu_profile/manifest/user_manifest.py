@@ -1,0 +1,112 @@
+"""UserManifest: a file of the user's with the object in it that is profiled."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_profile.errors import SettingsError
+from gpu_profile.manifest.documents import YamlText, compare_texts
+from gpu_profile.manifest.edit import Edit, edit_object
+from gpu_profile.manifest.target import Container, Target, choose_target
+
+
+@dataclass(frozen=True, kw_only=True)
+class EditedManifest:
+    """The texts of a manifest: all of it before and after the edit, its object, and the others."""
+
+    name: str
+    before: str
+    after: str
+    target: str
+    others: str
+
+    @property
+    def difference(self) -> str:
+        """The unified difference that --dry-run prints."""
+        return compare_texts(self.name, self.before, self.after)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserManifest:
+    """The YAML of a file, and the object in it whose pods are profiled."""
+
+    yaml: YamlText
+    target: Target
+
+    @classmethod
+    def read(cls, yaml: YamlText, *, container: str = "", template: str = "") -> "UserManifest":
+        """Return the manifest in a text. Raises SettingsError for what cannot be profiled."""
+        documents = yaml.parse()
+        target = choose_target(documents, yaml.name, container=container, template=template)
+        return cls(yaml=yaml, target=target)
+
+    def get_pod_spec(self) -> dict[str, Any]:
+        """Return the spec of the first pod template as plain data."""
+        node: Any = self.yaml.parse()[self.target.number]
+        for key in self.target.containers[0].where:
+            node = node[key]
+        spec: dict[str, Any] = json.loads(json.dumps(node["spec"]))
+        return spec
+
+    def list_others(self) -> tuple[str, ...]:
+        """Return what stands beside the target, such as `Service train`."""
+        documents = self.yaml.parse()
+        others = [doc for number, doc in enumerate(documents) if number != self.target.number]
+        return tuple(
+            f"{doc.get('kind', 'object')} {(doc.get('metadata') or {}).get('name', '')}".strip()
+            for doc in others
+        )
+
+    def list_images(self) -> tuple[str, ...]:
+        """Return the images whose own entrypoint has to be known, each once."""
+        lacking = [c for c in self.target.containers if c.is_wrapped and not c.command]
+        return tuple(dict.fromkeys(container.image for container in lacking))
+
+    def with_entrypoints(self, entrypoints: Mapping[str, "Entrypoint"]) -> "UserManifest":
+        """Return the manifest with the command of each image in `entrypoints`, by its address."""
+
+        def fill(container: Container) -> Container:
+            if container.image not in entrypoints or container.command:
+                return container
+            words = entrypoints[container.image].make_command(has_args=bool(container.args))
+            return dataclasses.replace(container, entrypoint=words)
+
+        containers = tuple(map(fill, self.target.containers))
+        target = dataclasses.replace(self.target, containers=containers)
+        return dataclasses.replace(self, target=target)
+
+    def edit(self, edit: Edit) -> EditedManifest:
+        """Return the manifest before and after the edit. Raises SettingsError without a command."""
+        self._require_commands()
+        documents = self.yaml.parse()
+        number = self.target.number
+        before = self.yaml.dump(documents)
+        edit_object(documents[number], self.target, edit)
+        others = [document for n, document in enumerate(documents) if n != number]
+        return EditedManifest(
+            name=self.yaml.name,
+            before=before,
+            after=self.yaml.dump(documents),
+            target=self.yaml.dump([documents[number]]),
+            others=self.yaml.dump(others) if others else "",
+        )
+
+    def _require_commands(self) -> None:
+        for container in self.target.containers:
+            if container.is_wrapped and not container.words:
+                what = f"container {container.name} of {self.yaml.name} has no command:"
+                raise SettingsError(what, "Write the image's own there; it is what nsys starts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrypoint:
+    """The ENTRYPOINT and CMD of an image."""
+
+    entrypoint: tuple[str, ...]
+    cmd: tuple[str, ...]
+
+    def make_command(self, *, has_args: bool) -> tuple[str, ...]:
+        """Return what a container without `command:` starts: `args:` take the place of CMD."""
+        return self.entrypoint if has_args else (*self.entrypoint, *self.cmd)

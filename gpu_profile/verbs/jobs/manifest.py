@@ -1,0 +1,98 @@
+"""profile --manifest: the job and the launcher of a file with the user's own objects."""
+
+from pathlib import Path
+
+from gpu_profile import process
+from gpu_profile.cli.jobs import open_object
+from gpu_profile.cli.options.jobs import ProfileOptions
+from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.declared.kubernetes_settings import KubernetesSettings
+from gpu_profile.errors import SettingsError
+from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.manifest.documents import YamlText
+from gpu_profile.manifest.manifest_launcher import ManifestLauncher
+from gpu_profile.manifest.user_manifest import UserManifest
+from gpu_profile.progress import Progress
+from gpu_profile.settings.settings import Settings
+
+_OF_MANIFEST = "Write it into the manifest, or leave it out"
+
+
+def open_manifest(options: ProfileOptions, settings: Settings) -> ManifestLauncher:
+    """Return the launcher of the object in --manifest. Raises SettingsError, one line each."""
+    _refuse_flags(options, settings)
+    manifest = UserManifest.read(
+        _read_text(options.manifest), container=options.container, template=options.template
+    )
+    launcher = open_object(manifest.target.kind, settings, manifest)
+    if not options.dry_run and process.drive(launcher.find_existing()) is not None:
+        what = f"{manifest.target.title} exists on the cluster already"
+        raise SettingsError(what, "Delete it, or give metadata.name another")
+    return launcher
+
+
+def make_manifest_job(name: str, launcher: ManifestLauncher) -> Job:
+    """Return the job of the object: its command, its image, and its ranks as far as it says."""
+    target = launcher.get_manifest().target
+    container = next(container for container in target.containers if container.is_wrapped)
+    nodes = max(1, min(target.pods, target.ranks))
+    tasks = max(1, target.ranks // nodes)
+    return Job(
+        name=name,
+        command=container.words or ("",),
+        image=ImageRef.parse(container.image) if container.image else None,
+        resources=Resources(nodes=nodes, gpus_per_node=target.gpus, tasks_per_node=tasks),
+    )
+
+
+def show_difference(job: Job, plan: NsysPlan, launcher: ManifestLauncher) -> None:
+    """Print what the edit adds: a comment for each container, and the unified difference."""
+    target = launcher.get_manifest().target
+    for container in target.containers:
+        print(f"# {target.title}: {container.describe()}")
+    print(launcher.edit_manifest(job, plan).difference, end="")
+
+
+def tell_target(launcher: ManifestLauncher) -> None:
+    """Say which object and containers of the file are profiled, and which are left as they are."""
+    manifest, progress = launcher.get_manifest(), Progress()
+    for container in manifest.target.containers:
+        progress.say(f"{manifest.target.title}: {container.describe()}")
+    others = manifest.list_others()
+    if others:
+        progress.say(f"applied as they are: {', '.join(others)}")
+
+
+def _read_text(path: str) -> YamlText:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"--manifest {path}: {error.strerror}", "Name a file") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"--manifest {path} is no UTF-8 text", "Name a YAML file") from error
+    return YamlText(name=Path(path).name, text=text)
+
+
+def _refuse_flags(options: ProfileOptions, settings: Settings) -> None:
+    """Raise SettingsError for flags that the manifest decides, and settings without effect."""
+    decided = {
+        "words behind --": options.words,
+        "--on": options.on,
+        "--nodes": options.nodes != 1,
+        "--gpus": options.gpus != "all",
+        "--gpus-per-node": options.gpus_per_node,
+        "--image": options.image,
+        "--ddp": options.ddp,
+        "--processes": options.processes,
+        "--env": options.env,
+        "--mount": options.mount,
+        "--baseline": options.baseline,
+    }
+    for flag in (flag for flag, value in decided.items() if value):
+        raise SettingsError(f"{flag}: the manifest decides that", _OF_MANIFEST)
+    kube = settings.of(KubernetesSettings)
+    for key, value, unset in (("KUBE_PVC", kube.pvc, ""), ("KUBE_INJECTOR", kube.injector, "none")):
+        if value != unset:
+            raise SettingsError(
+                f"{key} {value}: reports of a manifest wait in its pods", "Unset it"
+            )
