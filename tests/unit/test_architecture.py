@@ -48,6 +48,7 @@ __init__
 FLOOR = {name: floor for floor, line in enumerate(FLOORS.split("\n")) for name in line.split()}
 SCRIPT_FLOORS = """
 agent/annotate/gpu_profile_marks lib/stage
+agent/annotate/gpu_profile_pauses
 agent agent/annotate lib/final samples .
 """
 SCRIPT_FLOOR = {

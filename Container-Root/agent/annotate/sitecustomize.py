@@ -24,6 +24,12 @@ def _run_hidden_module():  # type: () -> None  # noqa: ANN202 - Python 2 reads t
         spec.loader.exec_module(module)
 
 
+def _start_pauses():  # type: () -> None  # noqa: ANN202
+    from gpu_profile_pauses.start import start_pauses
+
+    start_pauses()
+
+
 def _import_hidden_module():  # type: () -> None  # noqa: ANN202
     """Do the same in a Python without importlib's functions."""
     ours = sys.modules.pop("sitecustomize")
@@ -39,8 +45,9 @@ if sys.version_info < (3, 8):  # noqa: UP036
 elif "gpu_profile_marks" not in sys.modules:
     try:
         from gpu_profile_marks import waiting
+        from gpu_profile_pauses import unpatched  # noqa: F401 - before the program replaces them
 
-        waiting.wait_for_torch(os.environ)
+        waiting.wait_for_library(os.environ, _start_pauses)
     except Exception as error:
         words = ": ".join((type(error).__name__, str(error))).splitlines()[0][:200]
         sys.stderr.write("gpu-profile: marks are off, the job goes on: " + words + "\n")

@@ -7,7 +7,8 @@ import numpy as np
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
 from gpu_profile.analysis.arrays.types import IntArray
-from gpu_profile.analysis.host.stacks import HostStacks, Stack
+from gpu_profile.analysis.host.frames import Stack
+from gpu_profile.analysis.host.stacks import HostStacks
 
 # Files of torch.compile (2.1 to 2.11), Triton and JAX that are on the stack while they compile and
 # never while what they compiled runs. (torch/_dynamo/eval_frame.py is there in each call.)

@@ -1,7 +1,8 @@
-"""Read the sampled stacks of host threads: Python (nsys --python-sampling) and C/C++.
+"""Read the sampled stacks of host threads: Python and C/C++.
 
-nsys writes a Python sample as an NVTX mark in its own domain, with the frames in the payload
-(exported with --include-blobs=true). C/C++ samples (--sample=process-tree) are in the table
+Python's are nsys' own (--python-sampling) or those of --annotate (pauses.py). nsys writes a
+Python sample as an NVTX mark in its own domain, with the frames in the payload (exported with
+--include-blobs=true). C/C++ samples (--sample=process-tree) are in the table
 COMPOSITE_EVENTS, and their frames in SAMPLING_CALLCHAINS.
 """
 
@@ -17,6 +18,8 @@ import numpy as np
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import IntArray
+from gpu_profile.analysis.host.frames import Frame, Stack, make_printable
+from gpu_profile.analysis.host.pauses import list_samples
 from gpu_profile.analysis.store.cells import blob, integer, integer_or_none, text
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.records import read_records
@@ -26,53 +29,9 @@ PYTHON_SCHEMA = "Python Periodic Sampling"
 # Header: domain, schema, size and offset of the payload. Sample: id of the thread state, state,
 # number of frames. Frame: function, file, line.
 _HEADER, SAMPLE, FRAME = struct.Struct("<4Q"), struct.Struct("<QiI"), struct.Struct("<3Q")
-_MOST_FRAMES, _MOST_LETTERS = 128, 300
+_MOST_FRAMES = 128
 CALLCHAINS, SAMPLES = "SAMPLING_CALLCHAINS", "COMPOSITE_EVENTS"
 _UNRESOLVED = re.compile(r"0x[0-9a-f]+$|\[Unknown\]|\[Broken backtraces\]")
-_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib(64)?/python3|^<frozen|/lib/|\.so(\.|$)")
-_LOADER = re.compile(
-    r"torch/utils/data/|/webdataset/|/nvidia/dali/|/grain/|/datasets/|/streaming/|tensorflow/\S*data"
-)
-
-
-@dataclass(frozen=True)
-class Frame:
-    """One function of a stack; `line` is 0 if unknown."""
-
-    function: str
-    file: str
-    line: int = 0
-
-    def __str__(self) -> str:
-        """For example `collate (collate.py:9)`, without the directory, which may contain a user's
-        name.
-        """
-        place = f"{self.name_of_file}:{self.line}" if self.line else self.name_of_file
-        return f"{self.function} ({place})" if place else self.function
-
-    @property
-    def name_of_file(self) -> str:
-        """`train.py`; for a package's `__init__.py` with the package: `sympy.__init__.py`.
-
-        The parts are joined by a dot because a slash would look like a path.
-        """
-        parts = self.file.split("/")
-        return ".".join(parts[-2:] if parts[-1] == "__init__.py" else parts[-1:])
-
-    @property
-    def of_user(self) -> bool:
-        """Whether the file is neither Python's own nor an installed library's."""
-        return bool(self.file) and not _LIBRARY.search(self.file)
-
-    @property
-    def of_loader(self) -> bool:
-        """Whether the file is of a library that loads data: PyTorch's DataLoader, webdataset,
-        DALI, grain.
-        """
-        return bool(_LOADER.search(self.file))
-
-
-Stack = tuple[Frame, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +59,8 @@ NO_STACKS = HostStacks("", _NONE, _NONE, _NONE, ())
 @once_each
 def load_stacks(database: Database) -> tuple[HostStacks, ...]:
     """The stacks of a report; Python's come first, because they name the user's own functions."""
-    kinds = (_python_stacks(database), _cpu_stacks(database))
+    python = _python_stacks(database) or _indexed("Python", list_samples(database))
+    kinds = (python, _cpu_stacks(database))
     return tuple(stacks for stacks in kinds if stacks)
 
 
@@ -147,20 +107,13 @@ def _name_frames(database: Database, stacks: set[RawStack]) -> dict[RawStack, St
     ids = {number for stack in stacks for frame in stack for number in frame[:2]}
     small = [number for number in ids if number < 1 << 62]
     names = database.names(np.array(small, np.int64))
-    texts = {number: _printable(html.unescape(names.get(number, ""))) for number in ids}
+    texts = {number: make_printable(html.unescape(names.get(number, ""))) for number in ids}
     frames = {
         frame: Frame(texts[frame[0]], texts[frame[1]], frame[2])
         for stack in stacks
         for frame in stack
     }
     return {stack: tuple(frames[frame] for frame in reversed(stack)) for stack in stacks}
-
-
-def _printable(text: str) -> str:
-    """The text without control characters, which would act on a terminal; the job controls the
-    text.
-    """
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MOST_LETTERS])
 
 
 def _cpu_stacks(database: Database) -> HostStacks | None:
@@ -209,7 +162,7 @@ def _raw_chains(chains: dict[str, IntArray]) -> dict[int, Chain]:
 def _cpu_frames(database: Database, chains: dict[str, IntArray]) -> dict[tuple[int, int], Frame]:
     names = database.names(np.r_[chains["symbol"], chains["module"]])
     pairs = set(zip(chains["symbol"].tolist(), chains["module"].tolist(), strict=True))
-    texts = {key: _printable(name) for key, name in names.items()}
+    texts = {key: make_printable(name) for key, name in names.items()}
     return {pair: _cpu_frame(texts[pair[0]], texts[pair[1]]) for pair in pairs}
 
 

@@ -10,24 +10,31 @@ from gpu_profile.analysis.activity.activity import COPY, COPY_TO_DEVICE, COPY_TO
 from gpu_profile.analysis.activity.idle import STAGED_BYTES, SYNC, Gaps, blocking_calls, find_gaps
 from gpu_profile.analysis.activity.start_up import steady_window
 from gpu_profile.analysis.activity.steps import find_steps
-from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.intervals import NOTHING, Intervals
 from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.host.functions import top_functions
+from gpu_profile.analysis.host.pauses import GARBAGE, list_compilations, load_pause_marks
 from gpu_profile.analysis.host.samples import HOST_CAUSES, samples_in
-from gpu_profile.analysis.host.stacks import NO_STACKS, HostStacks, Stack, load_stacks
+from gpu_profile.analysis.host.stacks import NO_STACKS, HostStacks, load_stacks
 from gpu_profile.analysis.host.waits import NO_WAITS, QUEUE, HostWaits, load_waits
 from gpu_profile.analysis.store.database import Database
 
 # At least 5 samples and half of the time are needed to name one cause for a gap.
 FEWEST_SAMPLES, MOST_OF_IT = 5, 0.5
-_TOP, _SHOWN_SHARE = 5, 0.2
+_TOP, _SHOWN_SHARE, _SHOWN_INTERRUPTION = 5, 0.2, 0.05
 
 
 @dataclass(frozen=True)
 class HostRecord:
-    """The host's stacks and waits in a report, besides CUDA and NVTX."""
+    """The host's stacks and waits in a report, besides CUDA and NVTX.
+
+    `interruptions`: for each globalTid, the time that is no function's own: "garbage collection",
+    "compilation of train_step (train.py:30)".
+    """
 
     stacks: HostStacks = NO_STACKS
     waits: HostWaits = NO_WAITS
+    interruptions: Mapping[int, Mapping[str, Intervals]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,8 @@ class HostWork:
 
     `samples` of the launching threads are in the gaps, of these `loading` in a data loader.
     `functions` are the most frequent ones, (name and place, samples). `idle` is the total of the
-    gaps (ns). `waits` is how much of it the thread waited (ns), by kind. `to_device` is the time
+    gaps (ns). `waits` is how much of it the thread waited (ns), by kind; `interruptions` likewise
+    of collections and compilations, which the samples leave out. `to_device` is the time
     (ns) of gaps that end with a copy to the GPU and do not begin with a large copy from it,
     `to_host` of gaps that end with a large copy from it. `steps` is the number of steady steps, 1
     without steps.
@@ -48,6 +56,7 @@ class HostWork:
     functions: tuple[tuple[str, int], ...] = ()
     idle: int = 0
     waits: Mapping[str, int] = field(default_factory=dict)
+    interruptions: Mapping[str, int] = field(default_factory=dict)
     has_loader: bool = False
     to_device: int = 0
     to_host: int = 0
@@ -67,7 +76,7 @@ class HostWork:
 
     def lines(self) -> list[str]:
         """Lines of evidence; empty if the recording has no samples or waits."""
-        evidence = []
+        evidence = self._list_interruptions()
         if self.samples >= FEWEST_SAMPLES:
             evidence += [
                 self._function_line(name, count)
@@ -91,15 +100,50 @@ class HostWork:
             )
         return evidence
 
+    @property
+    def is_named(self) -> bool:
+        """Whether a function, a collection or a compilation is named for half of the time."""
+        named = max(self.interruptions.values(), default=0)
+        return self.samples >= FEWEST_SAMPLES or named >= MOST_OF_IT * max(self.idle, 1)
+
+    @property
+    def is_collecting(self) -> bool:
+        """Whether half of the idle time is garbage collection."""
+        return self.interruptions.get(GARBAGE, 0) >= MOST_OF_IT * max(self.idle, 1)
+
+    def _list_interruptions(self) -> list[str]:
+        """For example "garbage collection: 12.30 ms a step"."""
+        ordered = sorted(self.interruptions.items(), key=lambda item: (-item[1], item[0]))
+        return [
+            f"{what}: {ns / self.steps / 1e6:.2f} ms a step"
+            for what, ns in ordered[:_TOP]
+            if ns >= _SHOWN_INTERRUPTION * self.idle
+        ]
+
     def _function_line(self, name: str, count: int) -> str:
-        """For example "58 % of 120 Python samples in it: collate (data.py:41), 38.00 ms a step"."""
+        """For example "38.00 ms a step in collate (data.py:41): 58 % of 120 Python samples"."""
         share = count / self.samples
-        what = f"{100 * share:.0f} % of {self.samples} {self.kind} samples in it: {name}"
-        return f"{what}, {share * self.idle / self.steps / 1e6:.2f} ms a step"
+        idle = self.idle - sum(self.interruptions.values())
+        ms = share * max(idle, 0) / self.steps / 1e6
+        samples = f"{100 * share:.0f} % of {self.samples} {self.kind} samples"
+        return f"{ms:.2f} ms a step in {name}: {samples}"
 
 
 def load_host_record(database: Database) -> HostRecord:
-    return HostRecord(next(iter(load_stacks(database)), NO_STACKS), load_waits(database))
+    stacks = next(iter(load_stacks(database)), NO_STACKS)
+    return HostRecord(stacks, load_waits(database), _load_interruptions(database))
+
+
+def _load_interruptions(database: Database) -> Mapping[int, Mapping[str, Intervals]]:
+    by_thread: dict[int, dict[str, Intervals]] = {}
+    for thread, pieces in load_pause_marks(database).pick(GARBAGE).by_thread.items():
+        by_thread.setdefault(thread, {})[GARBAGE] = pieces
+    for one in list_compilations(database):
+        of_thread, what = by_thread.setdefault(one.thread, {}), f"compilation of {one.function}"
+        before = of_thread.get(what, NOTHING)
+        start, end = np.r_[before.start, one.start], np.r_[before.end, one.end]
+        of_thread[what] = Intervals.union(start, end)
+    return by_thread
 
 
 def host_work(activity: Activity, record: HostRecord) -> dict[int, HostWork]:
@@ -130,7 +174,8 @@ def _in_blocking_calls(activity: Activity, record: HostRecord) -> HostWork:
     rows = np.flatnonzero(~calls.copies & (calls.start >= steady_window(activity)[0]))
     rows = rows[np.argsort(calls.start[rows], kind="stable")]
     thread = activity.calls.thread[calls.call[rows]]
-    return _work(calls.start[rows], calls.end[rows], thread, HostRecord(record.stacks))
+    without_waits = replace(record, waits=NO_WAITS)
+    return _work(calls.start[rows], calls.end[rows], thread, without_waits)
 
 
 def _before_copies(activity: Activity, gaps: Gaps) -> tuple[Flags, Flags]:
@@ -149,41 +194,39 @@ def _before_copies(activity: Activity, gaps: Gaps) -> tuple[Flags, Flags]:
 def _work(start: IntArray, end: IntArray, owner: IntArray, record: HostRecord) -> HostWork:
     """HostWork of these spans of time, sorted by start, each on the thread `owner`."""
     stacks = record.stacks
-    inside = samples_in(stacks, start, end, owner)
+    inside = _leave_out(stacks, samples_in(stacks, start, end, owner), record)
     chosen = [stacks.stacks[index] for index in stacks.stack[inside].tolist()]
-    waits: Counter[str] = Counter()
-    for thread, by_kind in sorted(record.waits.by_thread.items()):
-        rows = np.flatnonzero(owner == thread)
-        if not len(rows):
-            continue
-        lanes = Intervals(start[rows], end[rows])
-        for what, pieces in by_kind.items():
-            waits[what] += lanes.meet(pieces).total
     return HostWork(
         kind=stacks.kind,
         samples=len(chosen),
         loading=sum(any(frame.of_loader for frame in stack) for stack in chosen),
         functions=tuple(top_functions(chosen)[:_TOP]),
         idle=int((end - start).sum()),
-        waits=dict(waits),
+        waits=_sum_times(record.waits.by_thread, start, end, owner),
+        interruptions=_sum_times(record.interruptions, start, end, owner),
         has_loader=record.waits.has_loader,
     )
 
 
-def top_functions(stacks: list[Stack]) -> list[tuple[str, int]]:
-    """The innermost functions of the user's files (else of libraries), the most frequent first.
+def _sum_times(
+    times: Mapping[int, Mapping[str, Intervals]], start: IntArray, end: IntArray, owner: IntArray
+) -> dict[str, int]:
+    """The ns of each kind of time in these spans, each on its own thread."""
+    sums: Counter[str] = Counter()
+    for thread, by_kind in sorted(times.items()):
+        rows = np.flatnonzero(owner == thread)
+        if len(rows):
+            lanes = Intervals(start[rows], end[rows])
+            for what, pieces in by_kind.items():
+                sums[what] += lanes.meet(pieces).total
+    return dict(sums)
 
-    Each name has the most frequent line and library function, e.g. "load (train.py:9), in read".
-    """
-    counts: Counter[tuple[str, str]] = Counter()
-    labels: dict[tuple[str, str], Counter[str]] = {}
-    for stack in stacks:
-        frame_of_user = next((frame for frame in reversed(stack) if frame.of_user), stack[-1])
-        label = (
-            str(frame_of_user) if frame_of_user == stack[-1] else f"{frame_of_user}, in {stack[-1]}"
-        )
-        key = frame_of_user.function, frame_of_user.file
-        counts[key] += 1
-        labels.setdefault(key, Counter())[label] += 1
-    ordered = sorted(counts, key=lambda key: (-counts[key], key))
-    return [(labels[key].most_common(1)[0][0], counts[key]) for key in ordered]
+
+def _leave_out(stacks: HostStacks, rows: IntArray, record: HostRecord) -> IntArray:
+    """These samples without those during a collection or a compilation of their thread."""
+    for thread, by_kind in record.interruptions.items():
+        for pieces in by_kind.values():
+            time = stacks.time[rows]
+            during = (stacks.thread[rows] == thread) & pieces.touches(time, time + 1)
+            rows = rows[~during]
+    return rows

@@ -20,7 +20,7 @@ TABLES = {
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "start INT, end INT, deviceId INT, streamId INT,"
     " correlationId INT, globalPid INT",
     "NVTX_EVENTS": "start INT, end INT, eventType INT, globalTid INT, domainId INT, text TEXT,"
-    " textId INT, binaryData TEXT, int64Value INT",
+    " textId INT, binaryData TEXT, int64Value INT, category INT",
     "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId INT, schemaId INT, name TEXT, offset INT",
     "NVTX_PAYLOAD_SCHEMAS": "domainId INT, schemaId INT, name TEXT",
     "CUDA_GRAPH_NODE_EVENTS": "start INT, globalTid INT, graphNodeId INT, originalGraphNodeId INT",
@@ -217,11 +217,21 @@ class Rank:
         row = (start, self.now, 59, self.thread, 0, name, None, None)
         self.recording.add("NVTX_EVENTS", *row)
 
-    def mark(self, text: str, start: int, payload: int | None = None) -> None:
-        """A range of --annotate from `start` until now."""
+    def _open_marks(self, start: int) -> None:
         domain = (start, None, 75, self.thread, MARKS, "gpu-profile", None, None)
         if not any(row[2:5] == domain[2:5] for row in self.recording.rows["NVTX_EVENTS"]):
             self.recording.add("NVTX_EVENTS", *domain)
+
+    def pause(self, text: str, start: int, thread: int = 0) -> None:
+        """A mark of --annotate for the time from `start` until now: a stack, a collection."""
+        self._open_marks(start)
+        row = (self.now, None, 34, self.thread + bool(thread), MARKS, None)
+        number = self.recording.name(text)
+        self.recording.add("NVTX_EVENTS", *row, number, None, self.now - start, thread)
+
+    def mark(self, text: str, start: int, payload: int | None = None) -> None:
+        """A range of --annotate from `start` until now."""
+        self._open_marks(start)
         row = (start, self.now, 59, self.thread, MARKS, None, self.recording.name(text))
         self.recording.add("NVTX_EVENTS", *row, None, payload)
 

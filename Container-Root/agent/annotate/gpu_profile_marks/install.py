@@ -29,16 +29,22 @@ def install(torch: Any, environ: Mapping[str, str], domain: Any = None) -> bool:
     Without a tool that listens, the program stays as it is.
     """
     try:
-        domain = domain if domain is not None else nvtx.open_domain(DOMAIN)
-        if domain is None or _is_data_worker():
-            return False
-        Ranges.domain = domain
-        SWITCH.on = True
-        _install(torch, environ)
+        if open_marks(domain):
+            _install(torch, environ)
     except Exception as error:
         SWITCH.on = True
         SWITCH.fail(error)
     return SWITCH.on
+
+
+def open_marks(domain: Any = None) -> bool:  # noqa: ANN401 - nvtx.Domain
+    """Open our NVTX domain. Returns whether a tool listens, and the process is to be marked."""
+    domain = domain or Ranges.domain or nvtx.open_domain(DOMAIN)
+    if domain is None or _is_data_worker():
+        return False
+    Ranges.domain = domain
+    SWITCH.on = True
+    return True
 
 
 def _install(torch: Any, environ: Mapping[str, str]) -> None:  # noqa: ANN401 - torch

@@ -17,7 +17,7 @@ _CALLBACKS, _VERSION_INFO = 1, 3
 _CORE2 = 5
 _SIZES = {1: 16, 2: 9, 3: 16, 4: 7, _CORE2: 16, 6: 7}
 """Slots of each module's table. nsys refuses a program that lacks one of the modules."""
-_PUSH, _POP, _REGISTER_STRING, _DOMAIN_CREATE = 4, 5, 10, 12
+_MARK, _PUSH, _POP, _REGISTER_STRING, _DOMAIN_CREATE = 1, 4, 5, 10, 12
 _VERSION = 3
 _INT64, _REGISTERED = 2, 3  # NVTX_PAYLOAD_TYPE_INT64, NVTX_MESSAGE_TYPE_REGISTERED
 
@@ -46,6 +46,7 @@ _ModuleTable = ctypes.CFUNCTYPE(
 _SetVersion = ctypes.CFUNCTYPE(None, ctypes.c_uint32)
 # PYFUNCTYPE keeps the interpreter's lock: releasing it would let another thread run at each range.
 _Push = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+_Mark = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _Pop = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _Make = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 _MakeDomain = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
@@ -103,7 +104,9 @@ class _Tables:
 
 
 class Domain:
-    """An NVTX domain. `push` takes the address of Attributes, `pop` ends this thread's last range.
+    """An NVTX domain. `push` and `mark` take the address of Attributes.
+
+    `pop` ends this thread's last range.
 
     Registered strings and Attributes are kept for ever: the tool may read them later.
     """
@@ -112,6 +115,7 @@ class Domain:
         self._register = _Make(functions[_REGISTER_STRING])
         self._push = _Push(functions[_PUSH])
         self._pop = _Pop(functions[_POP])
+        self._mark = _Mark(functions[_MARK]) if functions[_MARK] else None
         self._handle = _MakeDomain(functions[_DOMAIN_CREATE])(name.encode())
         self._kept: list[Attributes] = []
 
@@ -132,6 +136,10 @@ class Domain:
 
     def pop(self) -> None:
         self._pop(self._handle)
+
+    def mark(self, address: int) -> None:
+        if self._mark is not None:
+            self._mark(self._handle, address)
 
 
 def number(attributes: Attributes, value: int) -> None:

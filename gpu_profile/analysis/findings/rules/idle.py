@@ -32,8 +32,11 @@ STALLED = f"idle_{CAUSES[STALL]}"
 SHORTER = tuple(f"idle_{CAUSES[cause]}" for cause in (LAUNCH, SYNC))
 STALL_ADVICE = {
     "data": f"P{DATA_ADVICE[1:]}",
-    "host": "Look at what the host does there (--preset=full names the function); move it off the "
-    "launching thread or out of the step.",
+    "host": "Look at what the host does there; move it off the launching thread or out of the "
+    "step.",
+    "unnamed": " --annotate=steps names the function.",
+    "garbage": "Collect garbage outside of the steps: gc.freeze() behind the set-up, or "
+    "gc.disable() and a gc.collect() every few hundred steps; keep fewer objects.",
     "queued": "The work was issued in time and waited for an event or another stream: check "
     "stream dependencies.",
 }
@@ -92,10 +95,12 @@ def _steady_ms(view: RankView) -> float:
 
 def _host_advice(views: Sequence[RankView]) -> str:
     works = [view.common.idle.host_work.get(STALL) for view in views]
+    if any(work and work.is_collecting for work in works):
+        return STALL_ADVICE["garbage"]
+    named = any(work and work.is_named for work in works)
+    advice = STALL_ADVICE["host"] + ("" if named else STALL_ADVICE["unnamed"])
     loads = any(work and work.before_input for work in works)
-    if not loads:
-        return STALL_ADVICE["host"]
-    return f"{STALL_ADVICE['host']} If it loads data there: {DATA_ADVICE}"
+    return f"{advice} If it loads data there: {DATA_ADVICE}" if loads else advice
 
 
 def _is_stalled(view: RankView) -> bool:

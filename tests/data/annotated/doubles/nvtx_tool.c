@@ -1,4 +1,6 @@
-/* A tool that listens to NVTX: writes the messages of ranges to the file TOOL_LOG. */
+/* A tool that listens to NVTX: writes the messages of ranges to the file TOOL_LOG, and marks with
+ * their category and number. */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,13 @@ static int push(void *domain, const char *attributes) {
   say("push", *(const char *const *)(attributes + 40));
   return 0;
 }
+static void mark(void *domain, const char *attributes) {
+  char text[70000];
+  (void)domain;
+  snprintf(text, sizeof text, "%u %lld %s", *(const uint32_t *)(attributes + 4),
+           *(const long long *)(attributes + 24), *(const char *const *)(attributes + 40));
+  say("mark", text);
+}
 static int pop(void *domain) { say("pop", domain); return 0; }
 
 int InitializeInjectionNvtx2(const void *(*export_table)(unsigned)) {
@@ -25,6 +34,7 @@ int InitializeInjectionNvtx2(const void *(*export_table)(unsigned)) {
   void ***table;
   unsigned size;
   callbacks->module_table(5, &table, &size);
+  *table[1] = (void *)mark;
   *table[4] = (void *)push;
   *table[5] = (void *)pop;
   *table[10] = (void *)keep;

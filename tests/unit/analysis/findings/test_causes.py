@@ -12,7 +12,7 @@ from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.store.database import Database
 from tests.reading import diagnose_reports
 from tests.unit.analysis.scenarios import Training
-from tests.unit.analysis.synthetic import Rank, Recording
+from tests.unit.analysis.synthetic import MS, Rank, Recording
 
 COLLATE = ("collate", "/home/user/train.py", 9)
 FETCH = ("fetch", "/usr/lib/python3.12/site-packages/torch/utils/data/_utils/fetch.py", 57)
@@ -79,8 +79,38 @@ def test_the_function_that_waits_is_named(tmp_path: Path) -> None:
     finding = only_of(Training(ranks=1, after=item).record(), tmp_path)
     assert finding.cause == "sync"
     (line,) = [line for line in finding.evidence if "Python samples" in line]
-    assert "Python samples in it: write_log (log.py:7), " in line
-    assert line.endswith(" ms a step")
+    assert " ms a step in write_log (log.py:7): " in line
+
+
+def test_a_pause_is_named_by_default(tmp_path: Path) -> None:
+    """As --annotate steps marks it: function and line, and what garbage collection takes of it."""
+
+    function = 'stack | main "train.py" 0 | sample_neighbours "sampler.py" 41'
+
+    def pause(rank: Rank) -> None:
+        start = rank.now
+        rank.work(30_000)
+        rank.pause("garbage collection", rank.now - 3 * MS)
+        rank.pause(function, start, rank.thread & 0xFFFFFF)
+
+    finding = only_of(Training(ranks=1, layer=lambda _: None, after=pause).record(), tmp_path)
+    assert (finding.kind, finding.cause) == ("idle", "host")
+    (collected,) = [line for line in finding.evidence if "garbage collection: " in line]
+    assert float(collected.split()[4]) == pytest.approx(3, rel=0.1)
+    (named,) = [line for line in finding.evidence if "in sample_neighbours (sampler.py:41)" in line]
+    assert float(named.split()[2]) == pytest.approx(finding.ms_per_step - 3, rel=0.1)
+    assert "--annotate" not in finding.advice
+
+
+def test_a_pause_for_garbage_has_its_own_advice(tmp_path: Path) -> None:
+    def collect(rank: Rank) -> None:
+        start = rank.now
+        rank.work(9_000)
+        rank.pause("garbage collection", start)
+
+    finding = only_of(Training(ranks=1, layer=lambda _: None, after=collect).record(), tmp_path)
+    assert (finding.kind, finding.cause) == ("idle", "host")
+    assert "gc.freeze()" in finding.advice
 
 
 def every(n: int, act: Callable[[Rank], None]) -> Callable[[Rank], None]:
@@ -241,8 +271,8 @@ def test_python_samples_name_the_function(
     training = Training(ranks=1, layer=lambda _: None, after=work)
     finding = only_of(training.record(), tmp_path)
     assert (finding.kind, finding.cause) == ("idle", cause)
-    (line,) = [line for line in finding.evidence if f"Python samples in it: {place}, " in line]
-    assert float(line.split()[-4]) == pytest.approx(finding.ms_per_step, rel=0.02)
+    (line,) = [line for line in finding.evidence if f" ms a step in {place}: " in line]
+    assert float(line.split()[2]) == pytest.approx(finding.ms_per_step, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import pytest
 
 from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.host.compilations import MOST_PERIODS, find_compilations
-from gpu_profile.analysis.host.stacks import NO_STACKS, Frame, HostStacks, Stack
+from gpu_profile.analysis.host.frames import Frame, Stack
+from gpu_profile.analysis.host.stacks import NO_STACKS, HostStacks
 
 MAIN, WORKER = 100, 101
 RUN: Stack = (Frame("<module>", "/home/me/train.py", 3), Frame("step", "/home/me/train.py", 9))

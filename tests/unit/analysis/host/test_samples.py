@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
+from gpu_profile.analysis.host.frames import Frame
 from gpu_profile.analysis.host.samples import HostSamples, samples_in, samples_of
-from gpu_profile.analysis.host.stacks import NO_STACKS, Frame, HostStacks
+from gpu_profile.analysis.host.stacks import NO_STACKS, HostStacks
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.scenarios import Training

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile.analysis.host.stacks import Frame, HostStacks, load_stacks
+from gpu_profile.analysis.host.frames import Frame
+from gpu_profile.analysis.host.stacks import HostStacks, load_stacks
 from gpu_profile.analysis.store.database import Database
 from tests.unit.analysis.synthetic import MS, PYTHON, Rank, Recording, add_cpu_sample, ranks_of
 

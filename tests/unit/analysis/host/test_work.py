@@ -6,9 +6,10 @@ import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.idle import LAUNCH, STALL, SYNC
-from gpu_profile.analysis.host.stacks import Frame, Stack
+from gpu_profile.analysis.host.frames import Frame, Stack
+from gpu_profile.analysis.host.functions import top_functions
 from gpu_profile.analysis.host.waits import QUEUE, SLEEP
-from gpu_profile.analysis.host.work import HostWork, host_work, load_host_record, top_functions
+from gpu_profile.analysis.host.work import HostWork, host_work, load_host_record
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from tests.unit.analysis.scenarios import Act, Training
@@ -47,6 +48,33 @@ def test_a_function_of_the_user_comes_before_those_that_it_calls() -> None:
     assert top_functions([]) == []
 
 
+def test_an_event_loop_is_told_by_its_task() -> None:
+    """Else each pause of a server would be one of `serve`, which started the loop."""
+    library = "<path>/lib/python3"
+    loop = [
+        ("serve", "serve.py", 40),
+        ("run_forever", f"{library}/asyncio/base_events.py", 0),
+        ("_run_once", f"{library}/asyncio/base_events.py", 0),
+    ]
+    run, select = (
+        ("_run", f"{library}/asyncio/events.py", 0),
+        ("select", f"{library}/selectors.py", 9),
+    )
+    handle, parse = ("handle", "serve.py", 0), ("parse", "words.py", 12)
+    stacks = [
+        *[stack_of(*loop, run, handle, parse)] * 3,
+        *[stack_of(*loop, select)] * 2,
+        stack_of(*loop, run, ("drain", f"{library}/asyncio/streams.py", 7)),
+        stack_of(("run", f"{PACKAGE}/gevent/hub.py", 647)),
+    ]
+    assert top_functions(stacks) == [
+        ("parse (words.py:12), task handle", 3),
+        ("asyncio's event loop, which has no task to run", 2),
+        ("drain (streams.py:7)", 1),
+        ("gevent's hub, which has no task to run", 1),
+    ]
+
+
 def test_equal_counts_are_in_the_order_of_names() -> None:
     stacks = [stack_of((name, "/home/me/a.py", 1)) for name in ("c", "a", "b")]
     assert [name for name, _ in top_functions(stacks)] == ["a (a.py:1)", "b (a.py:1)", "c (a.py:1)"]
@@ -62,8 +90,8 @@ def test_functions_with_a_fifth_of_the_samples_are_shown() -> None:
     functions = ("a (a.py:1)", 15), ("b (b.py:2)", 4), ("c (c.py:3)", 1)
     work = HostWork("Python", 20, 0, functions, idle=40 * MS, steps=4)
     assert work.lines() == [
-        "75 % of 20 Python samples in it: a (a.py:1), 7.50 ms a step",
-        "20 % of 20 Python samples in it: b (b.py:2), 2.00 ms a step",
+        "7.50 ms a step in a (a.py:1): 75 % of 20 Python samples",
+        "2.00 ms a step in b (b.py:2): 20 % of 20 Python samples",
     ]
 
 

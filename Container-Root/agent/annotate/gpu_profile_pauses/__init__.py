@@ -1,0 +1,1 @@
+"""Names for the pauses of the host: Python stacks, garbage collections, compilations."""

@@ -1,0 +1,149 @@
+"""A thread that reads the Python stacks of the others. Python 3.8, stdlib only.
+
+It holds the interpreter's lock while it reads, and so no other thread's frames change. It keeps no
+frame: a frame holds the program's tensors. Function arguments and variables are never read.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from gpu_profile_marks.ranges import SWITCH
+
+from gpu_profile_pauses.stacks import StackTexts
+from gpu_profile_pauses.unpatched import (
+    MAIN_THREAD,
+    get_ident,
+    perf_counter_ns,
+    sleep,
+    start_new_thread,
+)
+from gpu_profile_pauses.untraced import make_sleep, name_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from gpu_profile_pauses.pause_marks import PauseMarks
+
+PERIOD_NS = 10_000_000
+LEAST_PART = 400
+"""The thread sleeps at least so many times as long as it holds the lock: 0.25 % of the time."""
+_SAME_NS = 100_000_000  # a thread that does not move is told of ten times a second
+_MOST_THREADS = 8
+_MOST_SEEN = 1000
+_END_S = 0.05
+
+
+class _Seen:
+    """A thread as it was last seen.
+
+    `looked`: when. `told`: until when marks tell of it (ns of perf_counter_ns).
+    """
+
+    __slots__ = ("looked", "place", "text", "told")
+
+    def __init__(self, now: int) -> None:
+        self.place: tuple[int, ...] = ()
+        self.text = ""
+        self.looked = self.told = now - PERIOD_NS
+
+
+class Sampler:
+    """Marks where each Python thread is, 100 times a second."""
+
+    def __init__(self, marks: PauseMarks) -> None:
+        self._marks = marks
+        self._texts = StackTexts()
+        self._seen: dict[int, _Seen] = {}
+        self._main = (MAIN_THREAD[0], os.getpid())
+        self._turn = 0
+        self._stopped = False
+        self._ended = True
+
+    def start(self) -> None:
+        self._ended = False
+        start_new_thread(self._run, ())
+
+    def stop(self) -> None:
+        """End the thread: one that lives on behind Python's end can crash. Waits 50 ms at most."""
+        self._stopped = True
+        waited = 0.0
+        while not self._ended and waited < _END_S:
+            sleep(0.001)
+            waited += 0.001
+
+    def _run(self) -> None:
+        try:
+            # Signals are for the program's threads: one that waits is interrupted by them.
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            name_thread("gpu-profile")
+            self._sample(make_sleep())
+        except Exception as error:
+            SWITCH.fail(error)
+        finally:
+            self._ended = True
+
+    def _sample(self, wait: Callable[[int], object]) -> None:
+        state, ours = 1, get_ident()
+        pause = PERIOD_NS
+        while True:
+            # Half to one and a half periods: a step of one period would be seen at one place only.
+            state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+            wait(pause // 2 + pause * state // 0x7FFFFFFF)
+            if self._stopped or not SWITCH.on:
+                return
+            now = perf_counter_ns()
+            self._look(ours, now)
+            pause = max(PERIOD_NS, LEAST_PART * (perf_counter_ns() - now))
+
+    def _look(self, ours: int, now: int) -> None:
+        """Tell where each thread is; of many threads, of eight at a time."""
+        frames = sys._current_frames()
+        frames.pop(ours, None)
+        threads = [(ident, self._find_thread(ident)) for ident in frames]
+        if len(threads) > _MOST_THREADS:
+            self._turn += _MOST_THREADS
+            place = self._turn % len(threads)
+            threads = (threads[place:] + threads[:place])[:_MOST_THREADS]
+        for ident, thread in threads:
+            if thread:
+                self._tell(thread, frames.pop(ident), now)
+
+    def _find_thread(self, ident: int) -> int:
+        """Return the kernel's number of a thread, 0 for one that Python's threading does not know.
+
+        gevent numbers its greenlets in place of the main thread.
+        """
+        if ident == self._main[0]:
+            return self._main[1]
+        thread = threading._active.get(ident)  # type: ignore[attr-defined]
+        return getattr(thread, "_native_id", None) or 0
+
+    def _tell(self, thread: int, frame: FrameType, now: int) -> None:
+        """Mark the time since the last mark of this thread, at its end.
+
+        Where the thread held the interpreter's lock, in a collection or a regular expression, this
+        thread waited for it: what the other did then is what it is at now.
+        """
+        seen = self._seen.get(thread)
+        if seen is None:
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()
+            seen = self._seen[thread] = _Seen(now)
+        outer = frame.f_back
+        place = (id(frame), frame.f_lasti, id(outer), outer.f_lasti if outer is not None else 0)
+        if place == seen.place and now - seen.told < _SAME_NS:
+            seen.looked = now
+            return
+        if place != seen.place:
+            if seen.looked > seen.told:
+                self._marks.write(seen.text, seen.looked - seen.told, thread)
+            seen.told = seen.looked
+            seen.place, seen.text = place, self._texts.text(frame)
+        self._marks.write(seen.text, now - seen.told, thread)
+        seen.looked = seen.told = now

@@ -1,0 +1,19 @@
+"""What gevent.monkey replaces, as it was when Python started. Python 3.8, stdlib only.
+
+The start-up module imports this file before the program can replace anything.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident, start_new_thread
+from time import perf_counter_ns, sleep
+
+try:
+    from _thread import get_native_id
+
+    MAIN_THREAD = (get_ident(), get_native_id())
+    """Python's and the kernel's number of the thread that runs `__main__`."""
+except ImportError:  # a system without numbers of threads
+    MAIN_THREAD = (get_ident(), 0)
+
+__all__ = ["MAIN_THREAD", "get_ident", "perf_counter_ns", "sleep", "start_new_thread"]

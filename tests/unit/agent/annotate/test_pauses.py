@@ -1,0 +1,127 @@
+"""Names for the host's pauses: stacks, garbage collections and compilations of a program."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_profile.launchers.agent.job_directory import AGENT
+
+PROGRAM = """
+import torch, gc, threading, sys, time
+
+def collate(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        sum(range(100))
+
+def collect():
+    nodes = [[] for _ in range(200_000)]
+    for node in nodes:
+        node.append(node)
+    del nodes
+    gc.collect()
+
+def read():
+    time.sleep(1.5)
+
+reader = threading.Thread(target=read)
+reader.start()
+collate(0.5)
+collect()
+import torch._dynamo.convert_frame as convert
+convert._compile(collate.__code__)
+reader.join()
+print(threading.get_native_id(), reader.native_id, threading.active_count())
+"""
+
+
+def run(site: Path, tool: Path, code: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environ = {
+        "PYTHONPATH": f"{AGENT / 'annotate'}{os.pathsep}{site}",
+        "GPU_PROFILE_ANNOTATE": "steps",
+        "NVTX_INJECTION64_PATH": str(tool),
+        "TOOL_LOG": str(site / "log"),
+        "PATH": "/usr/bin:/bin",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **more,
+    }
+    (site / "program.py").write_text(code)
+    words = [sys.executable, "program.py"]
+    return subprocess.run(words, env=environ, cwd=site, capture_output=True, text=True)
+
+
+def list_marks(site: Path) -> list[tuple[int, int, str]]:
+    """(thread, ns, message) of each mark."""
+    if not (site / "log").exists():
+        return []
+    lines = (site / "log").read_text().splitlines()
+    words = (line.split(" ", 3) for line in lines if line.startswith("mark "))
+    return [(int(thread), int(ns), text) for _, thread, ns, text in words]
+
+
+def test_a_program_s_pauses_have_names(site: Path, tool: Path) -> None:
+    compiler = "def _compile(code):\n    import time\n    time.sleep(0.05)\n"
+    (site / "torch" / "_dynamo").mkdir()
+    (site / "torch" / "_dynamo" / "__init__.py").write_text("")
+    (site / "torch" / "_dynamo" / "convert_frame.py").write_text(compiler)
+    path = f"__path__ = [{str(site / 'torch')!r}]\n"
+    with (site / "torch" / "__init__.py").open("a") as file:
+        file.write(path)
+    done = run(site, tool, PROGRAM)
+    assert (done.returncode, done.stderr) == (0, "")
+    main, reader, threads = map(int, done.stdout.split())
+    assert threads == 1, "Python's threading does not know our thread"
+    marks = list_marks(site)
+    ms = {thread: 0.0 for thread, *_ in marks}
+    for thread, ns, text in marks:
+        if f'| {"read" if thread == reader else "collate"} "program.py" ' in text:
+            ms[thread] += ns / 1e6
+    assert 350 <= ms[main] <= 650, "half a second in collate"
+    assert 1200 <= ms[reader] <= 1700, "1.5 s in read"
+    assert not any("gpu_profile" in text or "frozen importlib" in text for *_, text in marks)
+    assert max(ns for *_, ns, text in marks if text == "garbage collection") > 1e6
+    ((thread, ns, text),) = [mark for mark in marks if mark[2].startswith("compilation")]
+    assert (thread, text) == (0, 'compilation | collate "program.py" 4')
+    assert 50e6 <= ns < 1e9
+
+
+ENDINGS = {
+    "exit": "raise SystemExit(3)",
+    "os._exit": "import os; os._exit(3)",
+    "a thread that lives on": "threading.Thread(target=time.sleep, args=(9,), daemon=True).start()"
+    "\nraise SystemExit(3)",
+    "a fork": "import os; child = os.fork()\n"
+    "if child == 0: time.sleep(0.1); os._exit(3)\n"
+    "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))",
+    "no callbacks": "import gc; gc.callbacks.clear(); gc.disable(); gc.collect(); sys.exit(3)",
+    "another hook for errors": "sys.excepthook = lambda *_: sys.exit(3)\nraise ValueError",
+    "patched functions": "import _thread\n"
+    "time.sleep = _thread.start_new_thread = threading._active = None\nsys.exit(3)",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_program_ends_as_without_the_marks(site: Path, tool: Path, ending: str) -> None:
+    code = f"import torch, sys, threading, time\ntime.sleep(0.05)\n{ENDINGS[ending]}\n"
+    done = run(site, tool, code)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+    assert any(text.startswith('stack | <module> "program.py" 2') for *_, text in list_marks(site))
+
+
+@pytest.mark.parametrize("level", ["none", ""])
+def test_no_marks_without_a_level(site: Path, tool: Path, level: str) -> None:
+    code = "import torch, gc, time; time.sleep(0.05); print(gc.callbacks)"
+    assert run(site, tool, code, GPU_PROFILE_ANNOTATE=level).stdout == "[]\n"
+    assert list_marks(site) == []
+
+
+def test_a_program_of_another_library_has_names_too(site: Path, tool: Path) -> None:
+    (site / "cupy.py").write_text("")
+    done = run(
+        site, tool, "import sys, cupy, time\ntime.sleep(0.1)\nassert 'torch' not in sys.modules"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list_marks(site)
