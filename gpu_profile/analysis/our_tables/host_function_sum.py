@@ -70,5 +70,5 @@ HOST_FUNCTION_SUM = Analysis(
     "host_function_sum",
     partial,
     merge,
-    doc="functions of the launching threads, by samples. Needs --preset=full",
+    doc="functions of the launching threads, by samples. Not with --annotate none",
 )
