@@ -26,6 +26,7 @@ from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import Shadow, subtract_profiler
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.printable import name_program
+from gpu_profile.redact import CommandLine
 from gpu_profile.table import Table
 
 ViewT = TypeVar("ViewT", bound=RankView)
@@ -57,7 +58,13 @@ def judge_run(
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow)
     ordered = replay_costs(findings, replay, plan, shadow)
     named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
-    return Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
+    diagnosis = Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
+    return diagnosis.with_texts(_hide_secrets)
+
+
+def _hide_secrets(text: str) -> str:
+    """Hide credentials in the name of a range or a kernel, which may be a command line."""
+    return CommandLine().redact_line(text)
 
 
 def _find_shadow(replay: Replay | str, control_ms: float) -> Shadow | None:

@@ -1,7 +1,7 @@
 """The findings of a run, and their forms: text, JSON and a table."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from gpu_profile.analysis.findings.finding import Finding, drop_lone_rank
@@ -44,6 +44,11 @@ class Diagnosis:
             for one in self.findings
         )
         return replace(self, findings=findings)
+
+    def with_texts(self, change: Callable[[str], str]) -> "Diagnosis":
+        """The diagnosis with `change` applied to each text that may hold a name of the report."""
+        findings = tuple(one.with_texts(change) for one in self.findings)
+        return replace(self, findings=findings, unjudged=tuple(map(change, self.unjudged)))
 
     def without_lone_rank(self) -> "Diagnosis":
         """The diagnosis for readers: in a run of rank 0 alone no text names it."""

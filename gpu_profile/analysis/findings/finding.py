@@ -1,7 +1,7 @@
 """A finding, and the judgement of a rule."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 # A cost of which others explain less than a quarter stays, however small the rest is.
@@ -111,6 +111,13 @@ class Finding:
         line = f"{share.ms:.2f} ms a step of it are the straggler's delay and not counted here"
         left = replace(self, ms_per_step=remaining, evidence=(*self.evidence, line))
         return left if remaining >= share.least else None
+
+    def with_texts(self, change: Callable[[str], str]) -> "Finding":
+        """The finding with `change` applied to its cause, evidence and advice."""
+        evidence = tuple(map(change, self.evidence))
+        return replace(
+            self, cause=change(self.cause), evidence=evidence, advice=change(self.advice)
+        )
 
     def of_recording(self) -> "Finding":
         """The same finding for a recording without steps."""

@@ -156,10 +156,11 @@ def _render_parts(data: PageData, clean_text: Callable[[str], str]) -> tuple[str
     """The parts below the navigation, from the findings to the facts of the run."""
     tables = {name: redact_table(table, data.redactor) for name, table in data.tables.items()}
     refused = [clean_text(str(error)) for error in data.refused]
+    diagnosis = data.diagnosis.with_texts(lambda text: data.redactor.text(shorten(text)))
     return (
         *(render_tag("p", render_text(line), class_="warn") for line in refused),
         render_overview(tables, data.diagnosis.overview),
-        render_findings(data.diagnosis, [*map(clean_text, data.diagnosis.overview.to_lines())]),
+        render_findings(diagnosis, [*map(clean_text, diagnosis.overview.to_lines())]),
         kernel_classes(tables["kernel_class_sum"]),
         model_icicle(data.modules, data.redactor),
         render_breakdown(tables["temporal_breakdown"]),
