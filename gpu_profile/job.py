@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
+from gpu_profile.carrier import Carrier
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.declared.kinds import MOST_RANKS
 from gpu_profile.declared.launchers import LAUNCHERS, is_launcher
@@ -89,6 +90,13 @@ class Job:
     mounts: tuple[Mount, ...] = ()
     workdir: str = ""
     """The directory of the container where it works, with the user's uid; empty: the image's."""
+    carrier: Carrier | None = None
+    """nsys and our agent for an image that has neither; None where the job has its own."""
+
+    @property
+    def profile_words(self) -> tuple[str, ...]:
+        """The words that start profile.py in a container or pod, before its options."""
+        return self.carrier.profile if self.carrier else ("python3", "/profile.py")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,16 @@ class ImageFrom(Enum):
     REGISTRY = "the job's machine pulls it, by the digest that `invoke push` recorded"
 
 
+class Carrying(Enum):
+    """How nsys reaches a job whose image or machine has none."""
+
+    NEVER = "not at all: the job has its own"
+    VOLUME = "a read-only volume of the engine"
+    INIT_CONTAINER = "an init container copies it from our image into an emptyDir"
+    BIND_MOUNT = "the container runtime mounts a directory of the cluster"
+    COPY = "a directory that is copied to the machine"
+
+
 class JobState(Enum):
     """The state of a job. UNKNOWN: its engine does not answer at the moment."""
 
@@ -96,6 +106,9 @@ class Launcher(Protocol):
 
     possible_images: ClassVar[frozenset[ImageFrom]]
     """Where images may come from, whatever the settings are: {NOWHERE, SETTINGS} for slurm."""
+
+    carrying: ClassVar[Carrying]
+    """How nsys is carried to a job without it: Carrying.VOLUME for docker, COPY for ssh."""
 
     one_node: ClassVar[bool]
     """Whether a job runs on one machine only: True for docker, host and ssh."""
@@ -170,6 +183,12 @@ class Launcher(Protocol):
         asked each time.
         """
 
+    def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
+        """Return the job with a Carrier if its image has no nsys of ours, or if that is `wanted`.
+
+        Example: docker fills a volume from our image. Raises ToolError where there is no carrier.
+        """
+
     def probe(self, job: Job) -> Steps[str]:
         """Return the output of `nsys profile --help` from the job's nsys: `-t, --trace= …`."""
 
@@ -237,6 +256,12 @@ class LauncherDefaults:
     one_task_per_gpu: ClassVar[bool] = False
     exports_in_job: ClassVar[bool] = False
     reports_inside: ClassVar[str] = ""
+    carrying: ClassVar[Carrying] = Carrying.NEVER
+
+    def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
+        """Return the job as it is: it has nsys of its own."""
+        yield from ()
+        return job
 
     @classmethod
     def with_image(cls, settings: Settings, image: str) -> Settings:

@@ -215,10 +215,16 @@ def drive(steps: Steps[T]) -> T:
 
 def plan(steps: Steps[T]) -> tuple[Command, ...]:
     """Return the commands that `steps` would run if each succeeded, for --dry-run."""
+    return plan_value(steps)[0]
+
+
+def plan_value(steps: Steps[T]) -> tuple[tuple[Command, ...], T]:
+    """Return the commands that `steps` would run if each succeeded, and what they would return."""
     commands = []
-    with contextlib.suppress(StopIteration):
+    try:
         command = next(steps)
         while True:
             commands.append(command)
             command = steps.send(Result(returncode=0))
-    return tuple(commands)
+    except StopIteration as end:
+        return tuple(commands), end.value

@@ -6,6 +6,7 @@
     python3 job.py stop DIR           so that nsys finalises; waits for it
     python3 job.py names DIR          what to fetch, one JSON line
     python3 job.py copy DIR TO        the same, copied
+    python3 job.py take DIR TO        the same, moved; DIR belongs to other users too
     python3 job.py pack DIR           the same, as a tar on standard output
     python3 job.py unpack ARCHIVE TO [--exports]  what pack (or a pod) wrote; removes ARCHIVE
     python3 job.py stage TO           a directory in TO for rsync to write into
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-_OF_FILES = ("unpack", "stage", "adopt", "discard")
+_OF_FILES = ("unpack", "stage", "adopt", "discard", "take")
 """Verbs whose first word is no job's directory."""
 
 
@@ -188,7 +189,7 @@ def remove(job: Path) -> None:
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A job of one machine.")
     verbs = ("start", "supervise", "status", "logs", "stop", "remove")
-    files = ("names", "copy", "pack", "unpack", "stage", "adopt", "export", "discard")
+    files = ("names", "copy", "take", "pack", "unpack", "stage", "adopt", "export", "discard")
     parser.add_argument("verb", choices=(*verbs, *files))
     parser.add_argument("directory", type=Path)
     parser.add_argument("to", type=Path, nargs="?", default=Path())
@@ -211,6 +212,7 @@ def _answer(options: argparse.Namespace) -> object:
         "logs": lambda: logs(job, options.follow),
         "names": lambda: job_files.names(job),
         "copy": lambda: job_files.copy(job, to),
+        "take": lambda: job_files.take(job, to),
         "pack": lambda: job_files.pack(job),
         "unpack": lambda: job_files.unpack(job, to, options.exports),
         "stage": lambda: job_files.stage(job),

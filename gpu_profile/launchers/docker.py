@@ -2,8 +2,9 @@
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,11 +14,12 @@ from gpu_profile.declared.check import Check
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.doctor import fix_engine
 from gpu_profile.doctor.engine import check_engine
-from gpu_profile.engine import container, image_programs, probe
+from gpu_profile.engine import carrier_volume, container, image_programs, probe
 from gpu_profile.errors import SettingsError
 from gpu_profile.image import embedded_base
 from gpu_profile.job import REPORTS_INSIDE, Job, Mount, NsysPlan
 from gpu_profile.launcher import (
+    Carrying,
     ImageFrom,
     JobState,
     JobStatus,
@@ -26,12 +28,17 @@ from gpu_profile.launcher import (
     ask_command,
 )
 from gpu_profile.launchers import own_directory
+from gpu_profile.launchers.agent import job_directory
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.rank_wrapper import local_arguments
 from gpu_profile.settings.settings import Settings
 
+_HELP = ("nsys", "profile", "--help")
 _FINALISE_S = 3900  # longer than the 3600 s that profile.py lets nsys work on a report
 _NO_ENGINE = "No usable Docker Engine here. To install and start one"
+_OF_CONTAINER = "container"
+"""The folder of a run directory that a job of another image sees: all users may write there, as
+such an image has a user of its own, and nobody else gets through the run directory."""
 _WITH_OWNER = 'report=$1 output=$2; shift 2; "$@" && chown --reference="$report" "$output"'
 """The container's root writes the export. chown gives it the report's owner, also where a
 rootless engine maps root to this user."""
@@ -46,6 +53,7 @@ class DockerLauncher(LauncherDefaults):
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.ENGINE})
     reports_inside: ClassVar[str] = REPORTS_INSIDE
     one_node: ClassVar[bool] = True
+    carrying: ClassVar[Carrying] = Carrying.VOLUME
     image: ImageRef
     report_dir: Path
     options: tuple[str, ...] = ()
@@ -53,12 +61,18 @@ class DockerLauncher(LauncherDefaults):
     umask: int = 0o022
     owner: str = ""
     """`uid:gid` that gets the reports, such as `1000:1000`; empty where root may keep them."""
+    carrier_image: ImageRef | None = None
+    """The image of ours whose nsys other images get; None where `image` is that."""
+    agent: job_directory.Agent = field(
+        default_factory=lambda: job_directory.Agent(python=sys.executable)
+    )
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "DockerLauncher":
         has_hostname = settings.network not in {"host", "none"}
         return cls(
             image=settings.image_ref,
+            carrier_image=settings.carrier_ref,
             report_dir=settings.report_dir.absolute(),
             options=container.list_placement_options(settings),
             hostname=platform.node().partition(".")[0] if has_hostname else "",
@@ -89,10 +103,29 @@ class DockerLauncher(LauncherDefaults):
     def identity(self) -> Steps[str]:
         return (yield from image_programs.get_image_id(str(self.image)))
 
+    def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
+        """Return a job of an image that is not ours with nsys in a volume."""
+        ours = self.carrier_image or self.image
+        if str(ours) == str(self.image) and not wanted:
+            return job
+        config = yield from carrier_volume.read_config(self.image)
+        if not wanted and (not config or carrier_volume.is_ours(config)):
+            return job
+        carrier = yield from carrier_volume.fill_volume(ours)
+        yield from carrier_volume.check_container(carrier, self.image, self.options)
+        return carrier_volume.carry(job, carrier, config)
+
     def probe(self, job: Job) -> Steps[str]:
-        return ask_command(make_command(*self._program((), "nsys", "profile", "--help")))
+        if job.carrier:
+            options = carrier_volume.mount_options(job.carrier, job.carrier.nsys)
+            words = (ENGINE, "run", "--rm", "--pull=never", "--network=none", *options)
+            return ask_command(make_command(*words, str(self.image), "profile", "--help"))
+        return ask_command(make_command(*image_programs.make_program_words(self.image, (), *_HELP)))
 
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
+        if job.carrier:
+            made = yield make_command("mkdir", "-m", "1777", str(self._reports(job).source))
+            job_directory.check_agent_result(made, f"making a folder for {job.name}")
         rootless = bool(job.workdir and self.owner) and (yield from _is_rootless())
         words = self._run(job, plan, own_directory.list_user_options(job, self.owner, rootless))
         run = Command(argv=words, env=job.env, secrets=frozenset(job.env))
@@ -112,11 +145,12 @@ class DockerLauncher(LauncherDefaults):
         if not names:
             return
         workdir = [f"--workdir={job.workdir}"] if job.workdir else []
+        shell = ("-c", own_directory.LIST_ABSENT, "sh", *names)
         question = (
-            *(ENGINE, "run", "--rm", "--pull=never"),
+            *(ENGINE, "run", "--rm", "--pull=never", "--entrypoint=sh"),
             *map(container.mount_option, job.mounts),
             *workdir,
-            *(*self.options, str(self.image), "sh", "-c", own_directory.LIST_ABSENT, "sh", *names),
+            *(*self.options, str(self.image), *shell),
         )
         own_directory.refuse_absent((yield make_command(*question)), names)
 
@@ -128,6 +162,8 @@ class DockerLauncher(LauncherDefaults):
         """
         name = [f"--hostname={self.hostname}"] if self.hostname else []
         rights = ["--cap-add=SYS_ADMIN"] if plan.privileged else []
+        carried = carrier_volume.mount_options(job.carrier) if job.carrier else ()
+        _, *program = job.profile_words if job.carrier else ("", *job.profile_words)
         return (
             *(ENGINE, "run", "--detach", "--pull=never", f"--name={job.name}"),
             f"--label={container.RUN_LABEL}={job.name}",
@@ -136,7 +172,7 @@ class DockerLauncher(LauncherDefaults):
             *(f"--env={name}" for name in sorted(job.env)),
             *container.gpu_options(job.resources.gpus_per_node),
             *rights,
-            *(*user, *self.options, str(self.image), "python3", "/profile.py"),
+            *(*user, *carried, *self.options, str(self.image), *program),
             *local_arguments(own_directory.with_umask(job, self.umask), plan, output=_inside(job)),
         )
 
@@ -184,14 +220,15 @@ class DockerLauncher(LauncherDefaults):
         """Give the reports to this user. They are in the mounted run directory already.
 
         In a rootless engine the container's root is this user: chown would give the reports to a
-        subordinate uid.
+        subordinate uid. Those of a container of another image are moved up into `to`.
         """
-        if not self.owner:
-            return
-        if not (yield from _is_rootless()):
+        if self.owner and not (yield from _is_rootless()):
             words = ("chown", "--recursive", "--no-dereference", self.owner, str(to))
             chown_result = yield from container.ask_patiently(self._tool_in(to, *words))
             container.check_engine_result(chown_result, f"giving {to} to {self.owner}")
+        if (to / _OF_CONTAINER).is_dir():
+            take = self.agent.call("job.py", "take", str(to / _OF_CONTAINER), str(to))
+            job_directory.check_agent_result((yield take), f"taking the reports of {job_id}")
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         argv = nsys_export.export_command(("nsys",), report, output).argv
@@ -207,15 +244,16 @@ class DockerLauncher(LauncherDefaults):
 
     def _reports(self, job: Job) -> Mount:
         """Mount the job's run directory only. REPORT_DIR itself may be a directory such as /tmp."""
-        return Mount(source=self.report_dir / job.name, target=_inside(job))
-
-    def _program(self, mounts: Sequence[Mount], *argv: str) -> tuple[str, ...]:
-        return image_programs.make_program_words(self.image, mounts, *argv)
+        directory = self.report_dir / job.name
+        source = directory / _OF_CONTAINER if job.carrier else directory
+        return Mount(source=source, target=_inside(job))
 
     def _tool_in(self, directory: Path, *argv: str) -> Command:
-        return make_command(
-            *self._program((Mount(source=directory, target=str(directory)),), *argv)
-        )
+        """Return the call of a program of the job's image, or of ours where that was carried to."""
+        is_carried = (directory / _OF_CONTAINER).is_dir()
+        image = self.carrier_image if is_carried and self.carrier_image else self.image
+        mounts = (Mount(source=directory, target=str(directory)),)
+        return make_command(*image_programs.make_program_words(image, mounts, *argv))
 
 
 def _is_rootless() -> Steps[bool]:

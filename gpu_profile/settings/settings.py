@@ -120,8 +120,17 @@ class Settings:
         """Return the settings with this image, such as `team/app:1.2`, in place of IMAGE."""
         image = ImageRef.parse(address)
         return dataclasses.replace(
-            self, registry=image.registry, image=image.name, version=image.tag or "latest"
+            self,
+            registry=image.registry,
+            image=image.name,
+            version=image.tag or "latest",
+            component={**self.component, "CARRIER_IMAGE": str(self.carrier_ref)},
         )
+
+    @property
+    def carrier_ref(self) -> ImageRef:
+        """The image of ours whose nsys is carried to jobs of other images."""
+        return ImageRef.parse(str(self.component.get("CARRIER_IMAGE") or self.image_ref))
 
     @property
     def unpack_limit_bytes(self) -> int:

@@ -25,7 +25,7 @@ LIBRARY_USERS = {
 }
 
 FLOORS = """
-printable signals
+carrier printable signals
 analysis/arrays command errors function_names progress redact table
 declared files remote_host
 pins

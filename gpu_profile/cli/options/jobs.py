@@ -65,6 +65,7 @@ class ProfileOptions(NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, Sh
     mount: tuple[str, ...] = make_flag(
         (), ". to work here, or SOURCE:TARGET[:ro]; may be given again", kind="mount"
     )
+    carry: bool = make_flag(False, "bring nsys to an image or machine that has none")
     baseline: bool = make_flag(False, "run without nsys first, and say what the profile costs")
     detach: bool = make_flag(False, "return once it is submitted")
     keep: bool = make_flag(False, "leave the job's remains on its engine")

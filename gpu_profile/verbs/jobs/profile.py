@@ -20,10 +20,12 @@ from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
 from gpu_profile.verbs.jobs.job_from_flags import (
+    carry_nsys,
     job_from,
     job_from_manifest,
     nsys_plan,
     plan_for,
+    refuse_carry,
 )
 from gpu_profile.verbs.jobs.manifest import open_manifest, show_difference, tell_target
 from gpu_profile.verbs.jobs.start_run import start_run
@@ -39,19 +41,21 @@ def profile(options: ProfileOptions) -> None:
     """
     if options.baseline and options.detach:
         raise SettingsError("--baseline waits for two runs", "Leave out --detach")
-    settings = apply_version(with_image(load_settings(options), options.image))
+    settings = with_image(apply_version(load_settings(options)), options.image)
     if options.manifest:
         _profile_manifest(options, settings)
         return
     launcher = launcher_of(settings.launcher, settings)
     job = job_from(options, settings, launcher)
+    refuse_carry(options, launcher)
     if options.dry_run:
         if options.baseline:
             show_commands(process.plan(launcher.submit(_make_plain(_strip_values(job)), _NO_NSYS)))
-        _show_plan(_strip_values(job), launcher)
+        _show_plan(_strip_values(job), launcher, carry=options.carry)
         return
     _tell_unused(options)
     tell_left(settings.report_dir)
+    job = carry_nsys(job, launcher, options)
     plan, kinds = nsys_plan(job, launcher, settings, strict=options.strict)
     process.drive(launcher.check_job(job, plan))
     secrets = redact.secret_values(options.environ)
@@ -102,11 +106,15 @@ def _tell_unused(options: ProfileOptions) -> None:
         Progress().say("note: standard input does not reach the job: have it read a file")
 
 
-def _show_plan(job: Job, launcher: Launcher) -> None:
+def _show_plan(job: Job, launcher: Launcher, *, carry: bool) -> None:
     """Print the commands of --dry-run, with the options of a typical nsys.
 
-    The job's own nsys is not asked, because that would run something.
+    The job's own nsys is not asked, because that would run something; nor is its image, whether it
+    has one: `carry` says so.
     """
+    if carry:
+        commands, job = process.plan_value(launcher.carry(job, wanted=True))
+        show_commands(commands)
     question = process.plan(launcher.probe(job))[0]
     print(f"# nsys' options follow what this says, here a typical answer: {question}")
     plan, _ = plan_for(job, job.profile or ProfileSpec(), TYPICAL_HELP)

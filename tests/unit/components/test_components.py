@@ -52,7 +52,11 @@ def test_what_is_needed(on: dict[str, bool | str], needed: list[str]) -> None:
 
 
 def test_components_that_are_off_are_not_built() -> None:
-    off: dict[str, bool | str] = {"INSTALL_MPI": False, "INSTALL_TORCH": "none"}
+    off: dict[str, bool | str] = {
+        "INSTALL_MPI": False,
+        "INSTALL_TORCH": "none",
+        "INSTALL_CARRIER": False,
+    }
     assert [component.name for component in list_enabled({**DEFAULTS, **off})] == ["nsys"]
 
 

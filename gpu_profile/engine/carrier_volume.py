@@ -1,0 +1,106 @@
+"""The carrier of a job in Docker: a volume that the engine fills from our image, once a digest."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpu_profile.carrier import CARRIED_TO, Carrier
+from gpu_profile.command import ENGINE, Result, Steps, make_command, make_engine_command
+from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.engine import container
+from gpu_profile.errors import Refusal, ToolError, explain_refusal
+from gpu_profile.job import Job
+
+LABEL = "gpu-profile.carrier"
+_BUILD = "`invoke build` with INSTALL_CARRIER=true makes one that does"
+_REFUSALS = (
+    Refusal("exec format error", ToolError, "Build the carrier's image on such a machine"),
+    Refusal("no such file or directory", ToolError, "It takes an image with glibc, as Debian has"),
+    Refusal("GLIBC_", ToolError, "It takes a newer image"),
+    Refusal("which is not here", ToolError, "Install its package in the image, such as libgcc-s1"),
+    Refusal("nsys records in", ToolError, "RUN_OPTS=--tmpfs=/tmp:exec gives the container one"),
+)
+"""What carried.py, the loader or the engine says where the carrier does not run in an image.
+
+An image with musl has no loader for programs of glibc: the kernel says that the program is missing.
+"""
+
+
+def read_config(image: ImageRef) -> Steps[Mapping[str, Any]]:
+    """Return the Config of an image of the engine. Raises ToolError where it has no such image."""
+    answer = yield make_engine_command("image", "inspect", "--format={{json .Config}}", str(image))
+    text = container.check_engine_result(answer, f"looking for {image}").stdout
+    config: Mapping[str, Any] = json.loads(text or "null") or {}
+    return config
+
+
+def is_ours(config: Mapping[str, Any]) -> bool:
+    """Return whether an image is of this project, and has nsys and our agent."""
+    return any(name.startswith(f"{container.IMAGE_LABEL}.") for name in config.get("Labels") or ())
+
+
+def fill_volume(image: ImageRef) -> Steps[Carrier]:
+    """Return the carrier of our image, in a volume. The engine copies it there the first time."""
+    words = ("--rm", "--pull=never", "--network=none")
+    ask = (f"{CARRIED_TO}/agent/carried.py", "describe", CARRIED_TO)
+    described = yield make_command(
+        *(ENGINE, "run", *words, "--entrypoint=python3", str(image), *ask)
+    )
+    if described.returncode in {2, 3}:
+        raise ToolError(f"{image} holds no nsys that could be carried", _BUILD)
+    text = container.check_engine_result(described, f"asking {image} for its nsys").stdout
+    facts = json.loads(text or '{"digest": "0123456789ab", "glibc": "2.29"}')  # --dry-run
+    volume = f"gpu-profile-{facts['digest'][:12]}"
+    made = yield make_engine_command(
+        "volume", "create", f"--label={LABEL}={facts['digest']}", volume
+    )
+    container.check_engine_result(made, f"making the volume {volume}")
+    mount = f"--mount=type=volume,source={volume},target={CARRIED_TO}"
+    filled = yield make_command(*(ENGINE, "run", *words, mount, "--entrypoint=true", str(image)))
+    container.check_engine_result(filled, f"copying nsys to the volume {volume}")
+    return Carrier(source=volume, digest=facts["digest"], glibc=facts["glibc"])
+
+
+def carry(job: Job, carrier: Carrier, config: Mapping[str, Any]) -> Job:
+    """Return the job with the carrier, and with the image's entrypoint before its command.
+
+    `docker run` starts the entrypoint with the command as its arguments: so does nsys.
+    """
+    command = (*(config.get("Entrypoint") or ()), *job.command)
+    return dataclasses.replace(job, carrier=carrier, command=command)
+
+
+def mount_options(carrier: Carrier, program: str = "") -> tuple[str, ...]:
+    """Return the `docker run` options for a container that has the carrier.
+
+    It starts `program`, by default the carrier's Python.
+    """
+    place = f"source={carrier.source},target={carrier.directory}"
+    mount = f"--mount=type=volume,{place},readonly,volume-nocopy"
+    return (mount, f"--entrypoint={program or carrier.python}")
+
+
+def check_container(carrier: Carrier, image: ImageRef, options: Sequence[str]) -> Steps[None]:
+    """Raise ToolError where nsys does not work in a container of the image with these options."""
+    words = (ENGINE, "run", "--rm", "--pull=never", *options, *mount_options(carrier))
+    check = (carrier.checker, "check", carrier.directory)
+    _refuse_fault((yield make_command(*words, str(image), *check)), image, carrier)
+
+
+def _refuse_fault(result: Result, image: ImageRef, carrier: Carrier) -> None:
+    if result.returncode == 0:
+        return
+    what = f"nsys cannot be carried to {image}: {_describe_fault(result, carrier)}"
+    raise explain_refusal(_REFUSALS, result.stderr, what, container.make_engine_error(result, what))
+
+
+def _describe_fault(result: Result, carrier: Carrier) -> str:
+    text = result.stderr
+    if "exec format error" in text:
+        return "it is of another architecture"
+    if result.returncode != 3 and "no such file or directory" in text:
+        return "it has no glibc (Alpine has musl)"
+    if result.returncode != 3 and "GLIBC_" in text:
+        return f"its glibc is older than {carrier.glibc}"
+    return result.said
