@@ -13,7 +13,6 @@ from gpu_profile.cli.flags import (
     split_words,
     whole_number,
 )
-from gpu_profile.cli.jobs import name_launchers
 from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.paths import records_file
 from gpu_profile.declared.image_ref import ImageRef
@@ -28,7 +27,7 @@ from gpu_profile.job import (
     parse_ranks,
     parse_steps,
 )
-from gpu_profile.launcher import Carrying, ImageFrom, Launcher
+from gpu_profile.launcher import ImageFrom, Launcher
 from gpu_profile.manifest.manifest_launcher import ManifestLauncher
 from gpu_profile.nsys import options as nsys
 from gpu_profile.nsys.permissions import list_concerns, remove_lacking
@@ -172,29 +171,6 @@ def image_of(image_text: str, settings: Settings, images: ImageFrom) -> ImageRef
         return ImageRef.parse(image_text)
     local = images is ImageFrom.ENGINE
     return settings.image_ref if local else apply_digest(records_file(), settings.image_ref)
-
-
-def refuse_carry(options: ProfileOptions, launcher: Launcher) -> None:
-    """Raise SettingsError for --carry where the launcher's jobs always have nsys of their own."""
-    if options.carry and launcher.carrying is Carrying.NEVER:
-        what = f"--carry: a job of {launcher.name} runs with these settings where nsys is"
-        raise SettingsError(what, f"Leave it out, or use {_list_carrying()}")
-
-
-def _list_carrying() -> str:
-    return name_launchers(lambda launcher: launcher.carrying is not Carrying.NEVER)
-
-
-def carry_nsys(job: Job, launcher: Launcher, options: ProfileOptions) -> Job:
-    """Return the job with a carrier if its image has no nsys of ours, or with --carry."""
-    carried = process.drive(launcher.carry(job, wanted=options.carry))
-    if carried.carrier is None:
-        return job
-    if not options.words:
-        what = f"{job.image or 'the machine'} has no {SAMPLE[-1]}"
-        raise SettingsError(what, "Write its command after --")
-    Progress().say(f"nsys is carried to {job.image or 'the machine'}: {carried.carrier.source}")
-    return carried
 
 
 def nsys_plan(

@@ -19,13 +19,12 @@ from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
+from gpu_profile.verbs.jobs.carry import carry_nsys, refuse_carry
 from gpu_profile.verbs.jobs.job_from_flags import (
-    carry_nsys,
     job_from,
     job_from_manifest,
     nsys_plan,
     plan_for,
-    refuse_carry,
 )
 from gpu_profile.verbs.jobs.manifest import open_manifest, show_difference, tell_target
 from gpu_profile.verbs.jobs.start_run import start_run
