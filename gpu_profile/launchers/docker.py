@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from gpu_profile.command import ENGINE, Command, Result, Steps, make_command, make_engine_command
+from gpu_profile.command import ENGINE, Command, Steps, make_command, make_engine_command
 from gpu_profile.declared.check import Check
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.doctor import fix_engine
@@ -29,6 +29,7 @@ from gpu_profile.launcher import (
 )
 from gpu_profile.launchers import own_directory
 from gpu_profile.launchers.agent import job_directory
+from gpu_profile.launchers.docker_status import read_own_status
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.rank_wrapper import local_arguments
 from gpu_profile.settings.settings import Settings
@@ -186,7 +187,7 @@ class DockerLauncher(LauncherDefaults):
             reason = "the Docker Engine does not answer"
             patience_s = 0 if container.has_hung(result) else container.AWAY_S
             return JobStatus(state=JobState.UNKNOWN, reason=reason, patience_s=patience_s)
-        return _read_own_status(job_id, result)
+        return read_own_status(job_id, result)
 
     def require_own(self, job_id: str) -> Steps[None]:
         """Raise SettingsError unless the container's run directory is in this REPORT_DIR.
@@ -202,7 +203,7 @@ class DockerLauncher(LauncherDefaults):
     def _require_started(self, job_id: str) -> Steps[None]:
         """Raise SettingsError unless there is such a container, which `profile` started."""
         inspect_result = yield from container.ask_patiently(container.inspect_container(job_id))
-        _read_own_status(job_id, inspect_result)
+        read_own_status(job_id, inspect_result)
 
     def logs(self, job_id: str, *, follow: bool) -> Command:
         return container.follow_logs(job_id, follow=follow)
@@ -279,24 +280,3 @@ def _get_owner() -> str:
     if not hasattr(os, "getuid") or os.getuid() == 0:
         return ""
     return f"{os.getuid()}:{os.getgid()}"
-
-
-def _read_own_status(job_id: str, result: Result) -> JobStatus:
-    state, labels = container.parse_inspect(result)
-    if state and container.RUN_LABEL not in labels:
-        what = f"the container {job_id} was not started by `invoke profile`"
-        raise SettingsError(what, "`invoke reports` lists runs")
-    return _make_status(job_id, state)
-
-
-def _make_status(job_id: str, state: Mapping[str, Any] | None) -> JobStatus:
-    if state is None:
-        raise SettingsError(f"no container {job_id} on this engine", "`invoke reports` lists runs")
-    if state["Status"] in {"created", "restarting"}:
-        return JobStatus(state=JobState.PENDING, reason=state.get("Error", ""))
-    if state["Status"] in {"running", "paused", "removing"}:
-        return JobStatus(state=JobState.RUNNING)
-    code = int(state["ExitCode"])
-    reason = "out of memory" if state.get("OOMKilled") else str(state.get("Error") or "")
-    done = JobState.SUCCEEDED if code == 0 else JobState.FAILED
-    return JobStatus(state=done, reason=reason, exit_code=code)
