@@ -130,7 +130,7 @@ def list_changes(graph: RunGraph) -> tuple[Change, ...]:
         use_tensor_cores(),
     )
     last = (
-        Change("host pauses", remove_pauses(), ("idle",)),
+        Change("host pauses", remove_pauses(), ("idle", "compile")),
         Change("launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",), is_bound=True),
         Change("launches", free_launches(), ("host_bound",), is_bound=True),
         Change(

@@ -1,0 +1,189 @@
+"""Finding compile: the host compiles in the middle of the run, and the GPU idles meanwhile."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.activity.activity import COMPUTE, NO_CALL, Activity
+from gpu_profile.analysis.activity.idle import STALL, Gaps, find_gaps
+from gpu_profile.analysis.activity.nvtx_ranges import FOREVER
+from gpu_profile.analysis.activity.start_up import XLA, steady_window
+from gpu_profile.analysis.arrays.columns import is_among
+from gpu_profile.analysis.arrays.intervals import Intervals
+from gpu_profile.analysis.arrays.types import Flags, IntArray
+from gpu_profile.analysis.findings.facts.windows import list_windows
+from gpu_profile.analysis.findings.finding import Finding, Judgement
+from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.host.compilations import find_compilations
+from gpu_profile.analysis.host.pauses import Compilation, list_compilations
+from gpu_profile.analysis.host.stacks import load_stacks
+from gpu_profile.analysis.replay.changes import Change, remove_pauses
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import process_of
+
+LEAST_SHARE = 0.03
+LEAST_STEPS = 2
+"""With a compilation: one alone proves no recompilation."""
+HALF = 0.5
+MOST_NAMES = 3
+LEAST_PAUSE_NS = 10_000_000
+"""Before the first launch of a kernel. The driver loads a kernel of a library in less, and Triton,
+NVRTC and XLA compile one in more."""
+# Driver calls that load what was compiled, and torch's ranges while it compiles (torch 2.4 to
+# 2.11, under emit_nvtx).
+LOADS = re.compile(r"cu(da)?LibraryLoadData|cuModuleLoad(Data|FatBinary|_|$)")
+TORCH = re.compile(r"(\w+:)?(_compile\.compile_inner|triton:compile)|.*\(dynamo_timed\)$")
+ADVICE = (
+    "Keep shapes and Python values of compiled functions the same over the steps: pad to a few "
+    "lengths, torch.compile(dynamic=True), mark_dynamic, static arguments that do not change; "
+    "TORCH_LOGS=recompiles and JAX_LOG_COMPILES=1 name the reason of each."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Compilations:
+    """`idle`: ns by window in which the GPU idles while the host compiles. `new_kernels`: kernels
+    that are launched for the first time behind such idle time, by window. `functions`: those that
+    torch compiled in the steady part, the longest first.
+    """
+
+    idle: IntArray
+    new_kernels: IntArray
+    functions: tuple[str, ...] = ()
+
+
+def collect_compilations(activity: Activity, database: Database) -> Compilations:
+    """The idle gaps of one rank in which its host compiled."""
+    gaps, windows = find_gaps(activity), list_windows(activity)
+    length = gaps.end - gaps.start
+    proven = _find_proven(activity, database).within(gaps.start, gaps.end)
+    is_first_use = _precedes_new_kernel(activity, gaps)
+    idle = np.where(gaps.cause == STALL, np.where(is_first_use, length, proven), 0)
+    first = _find_first_launches(activity)
+    behind = np.searchsorted(gaps.end, activity.ops.start[first], "right") - 1
+    is_new = (behind >= 0) & (idle[behind] > 0) if len(gaps.end) else np.zeros(len(first), bool)
+    new = gaps.start[behind[is_new]]
+    names = _name_functions(activity, database)
+    return Compilations(windows.sum(gaps.start, idle), windows.count(new), names)
+
+
+def _find_proven(activity: Activity, database: Database) -> Intervals:
+    """The time in which marks, samples of Python, or ranges of XLA and torch show a compilation."""
+    ranges = activity.ranges
+    named = [c for c, name in enumerate(ranges.names) if XLA.match(name) or TORCH.match(name)]
+    rows = np.flatnonzero(is_among(ranges.name, named) & (ranges.end != FOREVER))
+    marks = _list_marks(activity, database)
+    start = [ranges.start[rows], np.array([mark.start for mark in marks], np.int64)]
+    end = [ranges.end[rows], np.array([mark.end for mark in marks], np.int64)]
+    for stacks in load_stacks(database):
+        sampled = find_compilations(stacks, activity.calls.thread)
+        start.append(sampled.start)
+        end.append(sampled.end)
+    return Intervals.union(np.concatenate(start), np.concatenate(end))
+
+
+def _list_marks(activity: Activity, database: Database) -> list[Compilation]:
+    marks = list_compilations(database)
+    process = process_of(np.array([mark.thread for mark in marks], np.int64))
+    return [mark for mark, own in zip(marks, process, strict=True) if own == activity.process]
+
+
+def _name_functions(activity: Activity, database: Database) -> tuple[str, ...]:
+    first, last = steady_window(activity)
+    times = Counter[str]()
+    for mark in _list_marks(activity, database):
+        if first <= mark.start < last:
+            times[str(mark.function)] += mark.end - mark.start
+    return tuple(sorted(times, key=lambda name: (-times[name], name))[:MOST_NAMES])
+
+
+def _find_first_launches(activity: Activity) -> IntArray:
+    """The first operation of each kernel, by its full name."""
+    kernels = np.flatnonzero(activity.ops.kind == COMPUTE)
+    _, first = np.unique(activity.ops.full_name[kernels], return_index=True)
+    return np.sort(kernels[first])
+
+
+def _precedes_new_kernel(activity: Activity, gaps: Gaps) -> Flags:
+    """A mask of the gaps in which the host loads code, mostly does something else, and that end
+    with a kernel that was never launched before.
+    """
+    ops, calls = activity.ops, activity.calls
+    loads = np.flatnonzero(calls.match_names(activity.names, LOADS))
+    busy = Intervals.union(calls.start[loads], calls.end[loads])
+    until = np.where(ops.call[gaps.next_op] == NO_CALL, gaps.end, activity.launched[gaps.next_op])
+    inside = busy.within(gaps.start, np.maximum(until, gaps.start))
+    length = gaps.end - gaps.start
+    is_new = is_among(gaps.next_op, _find_first_launches(activity).tolist())
+    long = (length >= LEAST_PAUSE_NS) & (inside < HALF * length)
+    return np.asarray(is_new & long & (inside > 0), np.bool_)
+
+
+def judge_compilations(views: Sequence[View[Compilations]]) -> Judgement:
+    """Find ranks whose hosts compile in several steady steps, for 3 % of their time, and whose
+    pauses are mostly that.
+    """
+    slow = [view for view in views if view.has_steps and _is_slow(view)]
+    if not slow:
+        return Judgement()
+    gain = float(np.mean([_idle_ms(view) for view in slow]))
+    ranks = tuple(sorted({view.rank for view in slow}))
+    evidence = tuple(_list_evidence(max(slow, key=_idle_ms)))
+    return Judgement((Finding("compile", ranks, "recompilation", gain, evidence, ADVICE),))
+
+
+def _is_slow(view: View[Compilations]) -> bool:
+    idle, stalls = _idle_ms(view), view.steady(view.split.spent["idle_stall"])
+    if np.count_nonzero(view.steady(view.fact.idle)) < LEAST_STEPS:
+        return False
+    return idle >= max(LEAST_SHARE * view.step_ms, HALF * float(np.mean(stalls)) / 1e6)
+
+
+def _idle_ms(view: View[Compilations]) -> float:
+    """The mean of all steady steps: a compilation is rare, and long."""
+    return float(np.mean(view.steady(view.fact.idle))) / 1e6
+
+
+def _list_evidence(view: View[Compilations]) -> Iterator[str]:
+    idle = view.steady(view.fact.idle)
+    yield (
+        f"rank {view.rank}: the host compiled in {np.count_nonzero(idle)} of {len(idle)} steps, "
+        f"and the GPU idled {idle.sum() / 1e6:.0f} ms in all, {_idle_ms(view):.2f} ms a step"
+    )
+    if view.fact.functions:
+        yield f"rank {view.rank}: compiled {', '.join(view.fact.functions)}"
+    new = int(view.steady(view.fact.new_kernels).sum())
+    if new:
+        yield f"rank {view.rank}: {new} kernels ran for the first time right after it"
+
+
+def _explains(compilations: Sequence[Finding], other: Finding) -> bool:
+    """Whether these compilations are most of another finding's pauses."""
+    ranks = {rank for finding in compilations for rank in finding.ranks}
+    return other.kind == "idle" and other.cause != "queued" and set(other.ranks) <= ranks
+
+
+RULE = FindingRule(
+    kind="compile",
+    title="Recompilation",
+    collect=collect_compilations,
+    judge=judge_compilations,
+    explains=_explains,
+    needs_all_kernels=True,
+    edit=lambda finding: Change("host pauses", remove_pauses(finding.ranks)),
+    rows=(
+        FindingRow(
+            causes=("recompilation",),
+            when=(
+                "the host compiles in two or more steady steps, the GPU idles for 3 % of the "
+                "steps' time meanwhile, and that is half of what it idles by cause `stall`. Shown "
+                "by marks and samples of Python (`--annotate`), by ranges of XLA and torch, and by "
+                "a pause of 10 ms in which the driver loads code, before a kernel that never ran"
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,71 @@
+"""Compilations in the middle of a run, by what loads and first runs behind a pause."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.unit.analysis.findings.test_causes import judged
+from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import Rank
+
+
+def compile_each(period: int, least: int = 0) -> Callable[[Rank], None]:
+    """Every `period` steps, after `least` of them, a new kernel is compiled for 60 ms."""
+    steps = count()
+
+    def run(rank: Rank) -> None:
+        step = next(steps)
+        if step >= least and step % period == 0:
+            rank.work(60_000)
+            rank.call("cuModuleLoadData", 300)
+            rank.kernel(50, f"triton_poi_fused_{step}")
+
+    return run
+
+
+def test_recompilations_are_named_and_no_idle_host_beside_them(tmp_path: Path) -> None:
+    """Of each 60 ms the GPU idles for 28: the host is four steps of 8 ms ahead."""
+    training = Training(ranks=1, steps=21, after=compile_each(4))
+    (finding,) = judged(training.record(), tmp_path)
+    assert (finding.kind, finding.cause) == ("compile", "recompilation")
+    assert finding.cost_ms == pytest.approx(28 / 4, rel=0.15)
+    assert any("the host compiled in 5 of 20 steps" in line for line in finding.evidence)
+    assert any("5 kernels ran for the first time right after it" in e for e in finding.evidence)
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["our mark", "torch's range"])
+def test_marks_and_ranges_prove_a_compilation_without_new_kernels(
+    marked: bool, tmp_path: Path
+) -> None:
+    steps = count()
+
+    def trace(rank: Rank) -> None:
+        if next(steps) % 4 == 0:
+            start = rank.now
+            rank.work(60_000)
+            if marked:
+                rank.pause('compilation | forward "model.py" 30', start)
+            else:
+                rank.range("_compile.compile_inner (dynamo_timed)", start)
+
+    (finding,) = judged(Training(ranks=1, steps=21, after=trace).record(), tmp_path)
+    assert finding.kind == "compile"
+    names = [line for line in finding.evidence if "compiled forward (model.py:30)" in line]
+    assert len(names) == marked
+
+
+def test_a_first_use_that_comes_once_is_no_recompilation(tmp_path: Path) -> None:
+    once = Training(ranks=1, steps=21, after=compile_each(16, least=8))
+    assert "compile" not in {finding.kind for finding in judged(once.record(), tmp_path)}
+
+
+def test_pauses_that_load_nothing_are_no_compilation(tmp_path: Path) -> None:
+    steps = count()
+
+    def pause(rank: Rank) -> None:
+        rank.work(60_000 if next(steps) % 4 == 0 else 0)
+
+    findings = judged(Training(ranks=1, steps=21, after=pause).record(), tmp_path)
+    assert [finding.kind for finding in findings] == ["idle"]
