@@ -15,7 +15,7 @@ _PLACES = {
     "component.py": "gpu_profile/components/toy.py",
     "setup": "Container-Root/setup.d/65-toy.sh",
     "table.py": "gpu_profile/analysis/our_tables/toy_sum.py",
-    "finding.py": "gpu_profile/analysis/findings/rules/toy.py",
+    "finding.py": "gpu_profile/analysis/findings/rules/host/toy.py",
     "launcher.py": "gpu_profile/launchers/toy.py",
 }
 _ROW_END = ")\n\nLAUNCHERS: "

@@ -40,7 +40,8 @@ def _is_never(*_: object) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class FindingRule(Generic[Fact]):
-    """A kind of finding, the constant `RULE` of the file `findings/rules/<kind>.py`.
+    """A kind of finding, the constant `RULE` of the file `<kind>.py` in a
+    folder of `findings/rules/`.
 
     - `title` is the page's heading, `rows` are those of docs/findings.md.
     - `collect` computes from one rank what this rule alone needs. It runs where the report is read,

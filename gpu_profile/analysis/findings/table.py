@@ -10,9 +10,10 @@ from gpu_profile.analysis.findings.rule import FindingRule
 
 
 def _find_rules() -> Iterator[tuple[str, FindingRule[Any]]]:
-    for module in pkgutil.iter_modules(rules.__path__):
-        rule = importlib.import_module(f"{rules.__name__}.{module.name}").RULE
-        yield rule.kind, rule
+    for module in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
+        if not module.ispkg:
+            rule = importlib.import_module(module.name).RULE
+            yield rule.kind, rule
 
 
 RULES = dict(sorted(_find_rules()))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.activity.cached import activities_of
-from gpu_profile.analysis.findings.rules.unused_gpu import (
+from gpu_profile.analysis.findings.rules.gpu.unused_gpu import (
     FEWEST_SAMPLES,
     NO_USE,
     GpuUse,

@@ -1,0 +1,1 @@
+"""Causes between the ranks."""

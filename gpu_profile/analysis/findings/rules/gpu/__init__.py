@@ -1,0 +1,1 @@
+"""Causes on the GPU and in its recording."""

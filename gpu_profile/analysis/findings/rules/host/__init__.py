@@ -1,0 +1,1 @@
+"""Causes that keep the host from issuing work in time."""
