@@ -72,6 +72,8 @@ class ProfileSpec:
     """What is marked in a PyTorch program, from outside."""
     steps: tuple[int, int] | None = None
     """Record the steps from the first number to before the second, as in (20, 40)."""
+    whole: bool = False
+    """Record a program with marks to its end, not only until the recording holds enough steps."""
     nsys_args: tuple[str, ...] = ()
 
 
@@ -84,6 +86,8 @@ class Job:
     image: ImageRef | None = None
     profile: ProfileSpec | None = field(default_factory=ProfileSpec)
     """None runs the command without nsys, to measure the baseline of --baseline."""
+    timed: bool = False
+    """Without nsys, whether marks of a PyTorch program write the times of its steps."""
     resources: Resources = field(default_factory=Resources)
     ddp: bool = False
     env: Mapping[str, str] = field(default_factory=dict)

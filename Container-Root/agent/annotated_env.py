@@ -19,12 +19,17 @@ STEPS_FILE = ".steps.json"
 
 
 def make_environment_with_marks(
-    environ: Mapping[str, str], level: str, steps: str, file: Path, nsys_options: Sequence[str]
+    environ: Mapping[str, str],
+    level: str,
+    steps: str,
+    file: Path,
+    nsys_options: Sequence[str] = (),
+    end: str = "",
 ) -> dict[str, str]:
-    """Return the environment of a rank whose steps are marked, or are recorded in part.
+    """Return the environment of a rank whose steps are marked and timed, or are recorded in part.
 
     `level`: none, steps, modules or ops. `steps`: "" or the window `20:40`. `file`: where the
-    program writes the times of its steps.
+    program writes the times of its steps. `end`: the socket of recording_end.py, or "".
     """
     if level in ("", "none"):
         return dict(environ)
@@ -32,12 +37,14 @@ def make_environment_with_marks(
     marks = {
         "GPU_PROFILE_ANNOTATE": level,
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        "GPU_PROFILE_STEPS_FILE": str(file),
     }
+    if end:
+        marks["GPU_PROFILE_STEPS_END"] = end
     if steps:
         cuda = "--capture-range=cudaProfilerApi" in nsys_options
         marks["GPU_PROFILE_STEPS"] = steps
         marks["GPU_PROFILE_STEPS_START"] = "cuda" if cuda else "nvtx"
-        marks["GPU_PROFILE_STEPS_FILE"] = str(file)
     return {**environ, **marks}
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class Recorded:
     """The recordings of one rank. `mask` overwrites variables; `replace` makes the reports again.
 
+    Both may be called after each window; `warn` comes last.
+
     Both do nothing where nsys has --discard-environment. `environment` is the environment to start
     nsys with.
     """
@@ -31,6 +33,7 @@ class Recorded:
         self._options = options
         self._environ = environ
         self._left: set[str] = set()
+        self._masked: set[str] = set()
         self._discards = recorded_env.DISCARDING in options
         self.environment = environ if self._discards else recorded_env.plain_stream(environ)
         if not self._discards:
@@ -72,16 +75,22 @@ class Recorded:
             with path.open("r+b") as file:
                 recorded_env.mask_stream(file, self._environ)
 
-    def replace(self, reports: Sequence[Path], rank: int) -> None:
-        """Import each masked stream in place of its report, or warn with the variables' names."""
-        streams = self.keeper.streams
-        masked = [report for report in reports if report.stem in self._left]
-        pairs = [] if masked else recorded_env.pair_streams(streams, reports)
+    def replace(self, reports: Sequence[Path]) -> None:
+        """Import each masked stream in place of its report."""
+        streams = self.keeper.take()
+        fresh = [report for report in reports if report.stem not in self._masked]
+        masked = [report for report in fresh if report.stem in self._left]
+        pairs = [] if masked else recorded_env.pair_streams(streams, fresh)
         masked += [report for stream, report in pairs if self._import(stream, report)]
+        self._masked |= {report.stem for report in masked}
         for stream in streams:
             stream.close()
+
+    def warn(self, reports: Sequence[Path], rank: int) -> None:
+        """Say which variables a report holds that could not be made again."""
         names = recorded_env.secret_names(self._environ)
-        if not self._discards and len(masked) < len(reports) and names:
+        unmasked = {report.stem for report in reports} - self._masked
+        if not self._discards and unmasked and names:
             say(
                 f"rank {rank}: this nsys records environments, and the report holds"
                 f" {', '.join(names)}: give others the copy that `invoke scrub` makes"

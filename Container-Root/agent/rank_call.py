@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 USAGE = 2
 _NO_MARKS = "--env-var=GPU_PROFILE_ANNOTATE=none"
 """`--annotate=none` in words that nsys takes too, for the profile.py of images without marks."""
+_WHOLE = "--env-var=GPU_PROFILE_WHOLE=1"
+"""`--whole` in such words: the profile.py of an image from before 2026-11-25 records all anyway."""
 _PROFILE_RANKS = Path(__file__).resolve().with_name("profile_ranks.py")
 
 
@@ -39,6 +41,8 @@ class Call(NamedTuple):
             optional.append(f"--steps={ours.steps}")
         if ours.plain:
             optional.append("--plain")
+        if ours.whole:
+            optional.append("--whole")
         if ours.shelter:
             optional.append("--shelter")
         return [
@@ -67,12 +71,15 @@ def parse_call(argv: Sequence[str], usage: str) -> Call:
     parser.add_argument("--first", action="append", default=[])
     parser.add_argument("--grace", type=float, default=90.0)
     parser.add_argument("--mpirun-wait", type=float, default=180.0)
-    parser.add_argument("--annotate", default="steps")
+    parser.add_argument("--annotate", default="")
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--steps", default="")
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--shelter", action="store_true")
     options, nsys_options = parser.parse_known_args(argv[:end])
     if _NO_MARKS in nsys_options:
         options.annotate = "none"
-        nsys_options = [word for word in nsys_options if word != _NO_MARKS]
+    options.annotate = options.annotate or ("none" if options.plain else "steps")
+    options.whole = options.whole or _WHOLE in nsys_options
+    nsys_options = [word for word in nsys_options if word not in (_NO_MARKS, _WHOLE)]
     return Call(options, nsys_options, argv[end + 1 :])

@@ -92,9 +92,22 @@ def after(seconds: float, call: Callable[..., None], *arguments: object) -> None
 
 
 class Child:
-    """One program in its own session, which a stop signal to this process ends."""
+    """One program in its own session, which a stop signal to this process ends.
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], grace_s: float) -> None:
+    `profiler`: it is nsys, whose launcher returns the exit code of the program below it.
+    `before_end` is called before what is left of a stopped program is ended.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        grace_s: float,
+        *,
+        profiler: bool = False,
+    ) -> None:
+        self.before_end: Callable[[], None] = lambda: None
+        self._profiler = profiler
         self._process: subprocess.Popen[bytes] | None = None
         self._grace_s = grace_s
         adopt_orphans()
@@ -143,8 +156,12 @@ class Child:
         assert self._process is not None
         code = _patient_wait(self._process)
         if not self.stopper.signum:
-            code = _wait_for_group(self._process.pid) or code
+            codes = _wait_for_group(self._process.pid)
+            # A signal that ended nsys is no exit code of the program, which ran on.
+            code = 0 if self._profiler and code < 0 and codes else code
+            code = next(filter(None, codes), code)
         if self.stopper.signum:
+            self.before_end()
             end_descendants(_LEFTOVER_S)
             return exit_code(code) or 128 + self.stopper.signum
         return exit_code(code)
@@ -158,14 +175,14 @@ def _patient_wait(process: subprocess.Popen[bytes]) -> int:
     return process.wait()
 
 
-def _wait_for_group(pid: int) -> int:
-    """Wait for adopted orphans of this process group. Returns the first exit code that is not 0."""
-    first = 0
+def _wait_for_group(pid: int) -> list[int]:
+    """Wait for adopted orphans of this process group. Returns their exit codes as they end."""
+    codes = []
     while hasattr(os, "waitpid"):
         try:
             _, status = os.waitpid(-pid, 0)
         except OSError:
             break
         ended = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        first = first or ended
-    return first
+        codes.append(ended)
+    return codes

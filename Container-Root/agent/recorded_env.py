@@ -190,6 +190,7 @@ class StreamKeeper:
         self.nsys = ""
         self.library_path = ""
         self._seen: set[tuple[int, int]] = set()
+        self._taking = threading.Lock()
         self._agents: list[int] = []
         self._wanted = watch and sys.platform == "linux"
         self._ended = threading.Event()
@@ -210,26 +211,37 @@ class StreamKeeper:
         if self._thread.is_alive():
             self._thread.join()
 
+    def take(self) -> list[IO[bytes]]:
+        """Return the streams so far, which the caller closes. Later ones are of later windows."""
+        with self._taking:
+            streams, self.streams = self.streams, []
+            return streams
+
     def _watch(self) -> None:
         while not self._ended.wait(_POLL_S):
             if not any(Path(f"/proc/{pid}/fd").exists() for pid in self._agents):
                 self._agents = [process.pid for process in descendants() if _is_agent(process.pid)]
-            for pid in self._agents:
-                self._keep_streams(pid)
+            # A later stream may get the inode of one that nsys has deleted and closed.
+            open_ = {seen for pid in self._agents for seen in self._keep_streams(pid)}
+            with self._taking:
+                self._seen = open_ | {_identify(os.fstat(s.fileno())) for s in self.streams}
 
-    def _keep_streams(self, pid: int) -> None:
+    def _keep_streams(self, pid: int) -> Iterator[tuple[int, int]]:
+        """Keep the streams that a process has open; yield the identity of each."""
         with suppress(OSError):
             for link in Path(f"/proc/{pid}/fd").iterdir():
-                if os.readlink(str(link)).endswith(".qdstrm"):  # noqa: PTH115 - of Python 3.9
-                    self._keep(link)
-                    self._look_at(Path(f"/proc/{pid}"))
+                with suppress(OSError):  # it is closed meanwhile
+                    if os.readlink(str(link)).endswith(".qdstrm"):  # noqa: PTH115 - of Python 3.9
+                        yield self._keep(link)
+                        self._look_at(Path(f"/proc/{pid}"))
 
-    def _keep(self, link: Path) -> None:
-        with suppress(OSError):
-            status = link.stat()
-            if (status.st_dev, status.st_ino) not in self._seen:
-                self._seen.add((status.st_dev, status.st_ino))
+    def _keep(self, link: Path) -> tuple[int, int]:
+        stream = _identify(link.stat())
+        if stream not in self._seen:
+            with self._taking:
                 self.streams.append(link.open("r+b"))
+            self._seen.add(stream)
+        return stream
 
     def _look_at(self, agent: Path) -> None:
         self.nsys = os.readlink(str(agent / "exe"))  # noqa: PTH115 - of Python 3.9
@@ -237,6 +249,10 @@ class StreamKeeper:
         prefix = b"LD_LIBRARY_PATH="
         library_paths = [text[len(prefix) :] for text in variables if text.startswith(prefix)]
         self.library_path = os.fsdecode(library_paths[0]) if library_paths else ""
+
+
+def _identify(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _is_agent(pid: int) -> bool:

@@ -71,8 +71,7 @@ def wrap_command(
     with contextlib.ExitStack() as folders:
         python, mark = sys.executable, None
         with contextlib.suppress(OSError):  # no room or right in TMPDIR: the name is python3
-            folder = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix=_FOLDER)))
-            folders.enter_context(_hold_folder(folder))
+            folder = folders.enter_context(make_held_folder())
             python, mark = _fill_folder(folder, Path(command[0]).name)
         numbers = " ".join(str(int(number)) for number in _NUMBERS if unblock)
         outputs = _find_outputs() if give_outputs else ""
@@ -117,6 +116,13 @@ def _fill_folder(folder: Path, name: str) -> tuple[str, Path]:
     link.symlink_to(sys.executable)
     mark.touch()
     return str(link), mark
+
+
+@contextlib.contextmanager
+def make_held_folder() -> Iterator[Path]:
+    """Make a temporary folder for the body, which `invoke` leaves alone meanwhile."""
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as name, _hold_folder(Path(name)):
+        yield Path(name)
 
 
 @contextlib.contextmanager

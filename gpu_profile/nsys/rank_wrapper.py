@@ -6,6 +6,8 @@ from gpu_profile.job import Job, NsysPlan, ProfileSpec
 
 NO_MARKS = "--env-var=GPU_PROFILE_ANNOTATE=none"
 """Leaves the program as it is. An image without marks gives the word to nsys: it has no effect."""
+WHOLE = "--env-var=GPU_PROFILE_WHOLE=1"
+"""Records to the program's end, as the profile.py of older images does, which give it to nsys."""
 
 
 def rank_options(
@@ -16,7 +18,8 @@ def rank_options(
     `quote` is applied to all words but `output`, which a script names by a variable: `"$run"`.
     """
     if job.profile is None:
-        return ("--plain", f"--output={output}")
+        timed = (quote("--annotate=steps"),) if job.timed else ()
+        return ("--plain", *timed, f"--output={output}")
     ranks = job.profile.ranks
     return (
         quote(f"--ranks={'all' if ranks is None else ','.join(map(str, sorted(ranks)))}"),
@@ -49,4 +52,5 @@ def _list_marks(spec: ProfileSpec) -> tuple[str, ...]:
         return f"--annotate={level}", f"--steps={spec.steps[0]}:{spec.steps[1]}"
     if spec.annotate == "none":
         return (NO_MARKS,)
-    return () if spec.annotate == "steps" else (f"--annotate={spec.annotate}",)
+    marks = () if spec.annotate == "steps" else (f"--annotate={spec.annotate}",)
+    return (*marks, WHOLE) if spec.whole else marks

@@ -2,14 +2,17 @@
 
 import json
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gpu_profile import files
 from gpu_profile.errors import SettingsError
-from gpu_profile.runs.record import ReportSummary, RunRecord, load_run
-from gpu_profile.runs.step_times import StepTimes
+from gpu_profile.printable import name_program
+from gpu_profile.runs.record import OUTPUT_FILE, RunRecord, load_run
+from gpu_profile.runs.step_times import find_times_file, read_times
 
 _FEWEST = 3
+_AROUND = 2  # steps that are recorded before a slow one
 
 
 def step_times_ms(output: Iterable[str]) -> list[float]:
@@ -30,14 +33,25 @@ def _step_times(output: Iterable[str]) -> Iterator[float]:
             yield float(fields["step_ms"])
 
 
+def list_step_ms(directory: Path) -> list[float]:
+    """Return the milliseconds of the steps of a run: those that its output tells, else its marks.
+
+    Of a run with nsys these are the recorded steps.
+    """
+    printed = step_times_ms(files.read_text(directory / OUTPUT_FILE).splitlines())
+    file = find_times_file(directory)
+    times = read_times(file) if file and len(printed) < _FEWEST else None
+    return list(times.ms[slice(*times.recorded)]) if times else printed
+
+
 def compute_cost(
-    plain: Iterable[str], profiled: Iterable[str], plain_s: float, profiled_s: float
+    plain: Sequence[float], profiled: Sequence[float], plain_s: float, profiled_s: float
 ) -> dict[str, float]:
     """Return `ratio` and the two values: median step times in ms, otherwise seconds in all.
 
-    Step times need at least 3 steps in both outputs.
+    `plain` and `profiled` are the milliseconds of steps, at least 3 of each to count.
     """
-    steps = step_times_ms(plain), step_times_ms(profiled)
+    steps = plain, profiled
     if min(map(len, steps)) >= _FEWEST:
         before, after = (statistics.median(each) for each in steps)
         return {"step_ms": before, "profiled_step_ms": after, "ratio": after / before}
@@ -71,10 +85,34 @@ def describe_cost_of(directory: Path) -> str:
 def find_control_ms(run: RunRecord) -> float:
     """Return the step (ms) without the profiler; 0 if it is not known.
 
-    It is that of --baseline, else the mean of the slowest rank's steps behind the recording.
+    It is that of --baseline, else the mean of the slowest rank's steps that were not recorded.
     """
     baseline_ms = run.baseline.get("step_ms", 0.0)
-    return baseline_ms or max((_control_of(report) for report in run.reports), default=0.0)
+    return baseline_ms or max((r.control["ms"] for r in run.reports if r.control), default=0.0)
+
+
+def describe_control(directory: Path) -> tuple[str, ...]:
+    """Return lines on the steps that were not recorded, of the rank with the longest; or none."""
+    try:
+        reports = [report for report in load_run(directory).reports if report.control]
+    except SettingsError:
+        return ()
+    slowest = max(reports, key=lambda report: report.control["ms"], default=None)
+    return _describe_control(slowest.rank, slowest.control) if slowest else ()
+
+
+def _describe_control(rank: int, control: Mapping[str, float]) -> tuple[str, ...]:
+    line = (
+        f"by the clock of rank {rank}: {control['recorded_ms']:.2f} ms a step recorded,"
+        f" {control['ms']:.2f} ms in {control['count']:.0f} steps that were not recorded"
+    )
+    slow = int(control.get("slow_step", 0))
+    if not slow:
+        return (line,)
+    times = control["slow_ms"] / control["ms"]
+    window = f"{max(0, slow - _AROUND)}:{slow + _AROUND}"
+    again = name_program(f"`invoke profile --steps {window} -- …` records it")
+    return (line, f"step {slow} took {control['slow_ms']:.2f} ms, {times:.1f}x as long: {again}")
 
 
 def find_control_of(directory: Path) -> float:
@@ -83,11 +121,3 @@ def find_control_of(directory: Path) -> float:
         return find_control_ms(load_run(directory))
     except SettingsError:
         return 0.0
-
-
-def _control_of(report: ReportSummary) -> float:
-    if len(report.recorded_steps) != 2:
-        return 0.0
-    begin, end = report.recorded_steps
-    times = StepTimes(first=report.first_step, recorded=(begin, end), ms=report.step_ms)
-    return times.control_ms()

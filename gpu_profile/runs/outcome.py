@@ -13,7 +13,7 @@ from gpu_profile.job import Handle, Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus, Launcher
 from gpu_profile.redact import CommandLine
 from gpu_profile.runs import baseline, output_log
-from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
+from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
 from gpu_profile.runs.reports import Report, check_events, check_ranks, has_recordings
 
 STOPPED = "stopped by you"
@@ -109,11 +109,18 @@ def format_phase(status: JobStatus) -> str:
     return f"{status.state.value} ({status.reason})" if status.reason else status.state.value
 
 
+def describe_steps(report: ReportSummary) -> str:
+    """Return ", steps 0 to 59" of a report whose steps the program counted; otherwise ""."""
+    begin, end = report.recorded_steps if len(report.recorded_steps) == 2 else (0, 0)
+    return f", steps {begin} to {end - 1}" if end > begin else ""
+
+
 def describe_end(directory: Path, run: RunRecord) -> str:
     """Return one line on a finished run: its state, reports, cost and error."""
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
     count = len(run.reports)
-    remains = f"{directory} has {count or 'no'} report{'' if count == 1 else 's'}"
+    steps = describe_steps(run.reports[0]) if run.reports else ""
+    remains = f"{directory} has {count or 'no'} report{'' if count == 1 else 's'}{steps}"
     state = _WORDS.get(run.phase, run.phase)
     return "; ".join(
         filter(None, (state + code, remains, baseline.describe_cost(run.baseline), run.error))

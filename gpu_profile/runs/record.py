@@ -36,10 +36,12 @@ class ReportSummary:
     window: int = 0
     """The window's number, from 1, with --capture-range-end=repeat:N; otherwise 0."""
     recorded_steps: tuple[int, ...] = ()
-    """With --steps 20:40: 20 and 40, or fewer if the program ended earlier."""
+    """20 and 40 where steps 20 to 39 of a program with marks are recorded."""
     first_step: int = 0
     step_ms: tuple[float, ...] = ()
-    """With --steps, milliseconds of each step from `first_step` on, recorded or not."""
+    """Milliseconds of steps around the recording's end from `first_step` on, recorded or not."""
+    control: Mapping[str, float] = field(default_factory=dict)
+    """Steps that were not recorded, the fields of step_times.Control. Empty without any."""
 
 
 @dataclass(frozen=True, kw_only=True)

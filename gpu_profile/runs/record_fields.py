@@ -20,6 +20,8 @@ def check(run: Any) -> None:  # noqa: ANN401 - a RunRecord, whose module imports
 
 
 def check_report(report: Any) -> None:  # noqa: ANN401 - a ReportSummary of runs/record.py
+    if report.control and not {"ms", "count", "recorded_ms"} <= report.control.keys():
+        raise ValueError("reports: control has no ms")
     for name, kind in typing.get_type_hints(type(report)).items():
         if not _is_of(getattr(report, name), kind):
             raise ValueError(f"reports: {name} has a value of another kind")

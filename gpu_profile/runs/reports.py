@@ -1,5 +1,6 @@
 """Find the reports of a run directory and check their ranks and events."""
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -85,10 +86,13 @@ def summarise_report(report: Report) -> ReportSummary:
     with Database.open(report.sqlite) as database:
         events = count_events(database.event_counts())
     times = read_step_times(report.path)
+    first_step, step_ms = times.excerpt() if times else (0, ())
+    control = times.find_control() if times else None
     return ReportSummary(
         recorded_steps=times.recorded if times else (),
-        first_step=times.first if times else 0,
-        step_ms=times.ms if times else (),
+        first_step=first_step,
+        step_ms=step_ms,
+        control=dataclasses.asdict(control) if control else {},
         file=report.path.name,
         rank=report.rank,
         host=report.host,

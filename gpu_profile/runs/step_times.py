@@ -1,46 +1,110 @@
-"""The times of a program's steps, which `profile --steps` has it write beside its report."""
+"""The times of a program's steps, which its marks write beside its report, recorded or not."""
 
 import json
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_profile import files
 from gpu_profile.errors import ReportError
 
-_MOST_BYTES = 1 << 20
+ENDING = ".steps.json"
+_MOST_BYTES = 1 << 21  # 100,000 steps, the most that the marks write, take 1 MB
 _MOST_STEPS = 200  # of 512 ranks these make 2 MB of run.json
-_BEHIND = 50  # of them, those behind the window
+_BEHIND = 50  # of them, those behind the recording
+_START_STEPS = 20  # of the program: compilers, autotuning
 _FEWEST = 3
+_EVALUATION = 10.0
+"""A step that takes as many times the median holds an evaluation or a checkpoint."""
+_SLOW = 2.0
+"""A step is slow if it takes as many times the median, and nothing as slow was recorded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """Steps that were not recorded, and what they tell of those that were.
+
+    `first` is the number of the first of `count` steps. `ms` is their mean, `recorded_ms` that of
+    the recorded steps. `slow_step` took `slow_ms`, 0 for none: it is slower than all that is
+    recorded.
+    """
+
+    first: int
+    count: int
+    ms: float
+    recorded_ms: float
+    slow_step: int = 0
+    slow_ms: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepTimes:
-    """Milliseconds of steps by the program's clock. `first` is the number of the first one.
+    """Milliseconds of all steps by the program's clock.
 
-    `recorded` is (20, 40) if the report holds steps 20 to 39.
+    `recorded` is (20, 40) if the report holds steps 20 to 39. `control` is the first step behind
+    the end of nsys' work, None where there is none.
     """
 
-    first: int
-    recorded: tuple[int, int]
     ms: tuple[float, ...]
+    recorded: tuple[int, int]
+    control: int | None = None
 
-    def median_ms(self, *, recorded: bool) -> float | None:
-        """Return the median of the steps in the report, or of the others; None of under three."""
+    def excerpt(self) -> tuple[int, tuple[float, ...]]:
+        """Return the number and times of the steps around the recording's end, at most 200."""
+        first = max(0, min(len(self.ms), self.recorded[1] + _BEHIND) - _MOST_STEPS)
+        return first, self.ms[first : first + _MOST_STEPS]
+
+    def steady_ms(self) -> float:
+        """Return the mean of the recorded steps behind the program's start; 0 of under three."""
         begin, end = self.recorded
-        numbered = enumerate(self.ms, self.first)
-        times = [ms for number, ms in numbered if (begin <= number < end) is recorded]
-        return statistics.median(times) if len(times) >= _FEWEST else None
+        steady = self.ms[max(begin, _START_STEPS) : end]
+        return _mean(steady if len(steady) >= _FEWEST else self.ms[begin:end])
 
-    def control_ms(self) -> float:
-        """Return the mean of the steps behind the recording; 0 of under three.
+    def find_control(self) -> Control | None:
+        """Return the control: up to 200 steps behind the recording. None of under three.
 
-        The first of them is left out: the recording ends in it. Steps before the recording may
-        still warm up.
+        Steps before the recording may still warm up.
         """
-        behind = self.ms[max(0, self.recorded[1] + 1 - self.first) :]
-        return statistics.fmean(behind) if len(behind) >= _FEWEST else 0.0
+        if self.control is None:
+            return None
+        behind = self.ms[self.control :]
+        nearest = behind[:_MOST_STEPS]
+        if len(nearest) < _FEWEST:
+            return None
+        slow_step, slow_ms = self._find_slow(behind)
+        return Control(
+            first=self.control,
+            count=len(nearest),
+            ms=_mean(nearest),
+            recorded_ms=self.steady_ms(),
+            slow_step=slow_step,
+            slow_ms=slow_ms,
+        )
+
+    def _find_slow(self, behind: Sequence[float]) -> tuple[int, float]:
+        """Return the slowest step's number and time; (0, 0) where it is not slow."""
+        begin, end = self.recorded
+        slowest = max(behind)
+        recorded = max(self.ms[max(begin, _START_STEPS) : end], default=0.0)
+        if slowest < _SLOW * statistics.median(behind) or slowest < _SLOW * recorded:
+            return 0, 0.0
+        return self.ms.index(slowest, len(self.ms) - len(behind)), slowest
+
+
+def _mean(times: Sequence[float]) -> float:
+    """Return the mean without evaluations and checkpoints; 0 of under three times."""
+    if len(times) < _FEWEST:
+        return 0.0
+    most = _EVALUATION * statistics.median(times)
+    return statistics.fmean(ms for ms in times if ms <= most)
+
+
+def find_times_file(directory: Path) -> Path | None:
+    """Return the file of the lowest rank of a run, or None."""
+    paths = (path for path in directory.glob(f"rank*{ENDING}") if path.is_file())
+    return min(paths, key=lambda path: (len(path.name), path.name), default=None)
 
 
 def read_step_times(report: Path) -> StepTimes | None:
@@ -48,28 +112,21 @@ def read_step_times(report: Path) -> StepTimes | None:
 
     The file comes from the job's machine: one that is damaged counts as none.
     """
-    path = report.with_name(report.name.removesuffix(".nsys-rep") + ".steps.json")
+    return read_times(report.with_name(report.name.removesuffix(".nsys-rep") + ENDING))
+
+
+def read_times(path: Path) -> StepTimes | None:
+    """Return the times of a file; None if it is missing or damaged, or tells of no step."""
     try:
         words = json.loads(files.read_text(path, _MOST_BYTES))
         begin, end = map(int, words["recorded"])
-        step_ms = [float(ms) for ms in words["ms"]]
+        step_ms = tuple(float(ms) for ms in words["ms"])
+        # The marks of an older image say nothing: their recording ends in the step behind it.
+        control = words.get("control", end + 1)
+        control = None if control is None else int(control)
     except (OSError, ReportError, ValueError, TypeError, KeyError, RecursionError):
         return None
-    if not (0 <= begin <= end) or not all(math.isfinite(ms) and ms >= 0 for ms in step_ms):
+    is_known = 0 <= begin <= end and (control is None or control >= end)
+    if not is_known or not all(math.isfinite(ms) and ms >= 0 for ms in step_ms):
         return None
-    first = max(0, min(len(step_ms), end + _BEHIND) - _MOST_STEPS)
-    return StepTimes(
-        first=first, recorded=(begin, end), ms=tuple(step_ms[first : first + _MOST_STEPS])
-    )
-
-
-def describe_step_times(rank: int, times: StepTimes) -> str:
-    """Return one line on what the recording cost in each step; empty if too few steps tell."""
-    traced, other = times.median_ms(recorded=True), times.median_ms(recorded=False)
-    if not traced or not other:
-        return ""
-    begin, end = times.recorded
-    return (
-        f"rank {rank}, by the program's clock: {traced:.2f} ms a step in steps {begin} to"
-        f" {end - 1}, which are recorded; {other:.2f} ms in the others ({traced / other:.3f}x)"
-    )
+    return StepTimes(ms=step_ms, recorded=(begin, end), control=control)

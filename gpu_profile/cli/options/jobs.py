@@ -34,6 +34,9 @@ class NsysOptions:
         "", "marks in a PyTorch program: none, steps, modules or ops", "ANNOTATE"
     )
     steps: str = make_flag("", "record steps 20 to 39 of a PyTorch program: 20:40")
+    whole: bool = make_flag(
+        False, "record to the program's end, not until enough steps are recorded"
+    )
     delay: float = make_flag(0.0, "nsys: seconds before recording", kind="number")
     duration: float = make_flag(0.0, "nsys: seconds of recording; the job goes on", kind="number")
     python_functions_trace: str = make_flag("", "nsys: JSON file of functions to trace")

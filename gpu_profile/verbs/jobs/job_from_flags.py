@@ -104,6 +104,7 @@ def _profile_spec(options: ProfileOptions, settings: Settings) -> ProfileSpec:
         ranks=parse_ranks(options.ranks),
         annotate=settings.annotate,
         steps=_parse_window(options),
+        whole=options.whole,
         nsys_args=split_words("--nsys-args", options.nsys_args),
     )
 
@@ -114,6 +115,8 @@ def _parse_window(options: ProfileOptions) -> tuple[int, int] | None:
     if steps and (options.capture_range or options.delay or options.duration):
         others = "--capture-range, --delay and --duration"
         raise SettingsError(f"--steps is a window, as are {others}", "Give one of them")
+    if steps and options.whole:
+        raise SettingsError("--whole records all, and --steps a part", "Give one of them")
     return steps
 
 

@@ -1,9 +1,8 @@
 """profile: run a command under nsys, fetch its reports and print what they tell."""
 
 import dataclasses
-from pathlib import Path
 
-from gpu_profile import files, process, redact
+from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import launcher_of, with_image
 from gpu_profile.cli.options.jobs import ProfileOptions
@@ -12,10 +11,11 @@ from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan, ProfileSpec
 from gpu_profile.launcher import Launcher
 from gpu_profile.nsys.help import TYPICAL_HELP
+from gpu_profile.nsys.recorded_part import describe_recorded_part
 from gpu_profile.progress import Progress
 from gpu_profile.runs import baseline, record
 from gpu_profile.runs.follower import tell_left
-from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
+from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
@@ -116,7 +116,10 @@ def _show_plan(job: Job, launcher: Launcher, *, carry: bool) -> None:
         show_commands(commands)
     question = process.plan(launcher.probe(job))[0]
     print(f"# nsys' options follow what this says, here a typical answer: {question}")
-    plan, _ = plan_for(job, job.profile or ProfileSpec(), TYPICAL_HELP)
+    spec = job.profile or ProfileSpec()
+    if part := describe_recorded_part(spec):
+        print(f"# recorded: {part}")
+    plan, _ = plan_for(job, spec, TYPICAL_HELP)
     show_commands(process.plan(launcher.submit(job, plan)))
 
 
@@ -143,7 +146,9 @@ def _start_run(
 
 
 def _make_plain(job: Job) -> Job:
-    return dataclasses.replace(job, name=f"{job.name}-plain", profile=None)
+    """Return the job of --baseline: without nsys, its steps timed where marks are wanted."""
+    is_marked = job.profile is not None and job.profile.annotate != "none"
+    return dataclasses.replace(job, name=f"{job.name}-plain", profile=None, timed=is_marked)
 
 
 def _strip_values(job: Job) -> Job:
@@ -153,23 +158,21 @@ def _strip_values(job: Job) -> Job:
 
 def _run_baseline(
     job: Job, launcher: Launcher, settings: Settings, secrets: tuple[str, ...]
-) -> tuple[list[str], float]:
-    """Run the job without nsys. Returns its output's lines and its seconds."""
+) -> tuple[list[float], float]:
+    """Run the job without nsys. Returns the milliseconds of its steps, and its seconds."""
     runner, run = _start_run(_make_plain(job), _NO_NSYS, (), launcher, settings, secrets)
     run = runner.finish(run)
-    return _read_output(runner.directory), run.seconds["run"]
+    return baseline.list_step_ms(runner.directory), run.seconds["run"]
 
 
-def _read_output(directory: Path) -> list[str]:
-    return files.read_text(directory / OUTPUT_FILE).splitlines()
-
-
-def _save_cost(runner: Runner, run: RunRecord, plain: tuple[list[str], float] | None) -> RunRecord:
+def _save_cost(
+    runner: Runner, run: RunRecord, plain: tuple[list[float], float] | None
+) -> RunRecord:
     """Write the cost of profiling into the run's record."""
     if plain is None:
         return run
     cost = baseline.compute_cost(
-        plain[0], _read_output(runner.directory), plain[1], run.seconds["run"]
+        plain[0], baseline.list_step_ms(runner.directory), plain[1], run.seconds["run"]
     )
     run = dataclasses.replace(run, baseline=cost)
     record.save_run(run, runner.directory)

@@ -11,9 +11,8 @@ from gpu_profile.cli.run_verb import run_verb
 from gpu_profile.errors import GpuProfileError, Interrupted, JobError
 from gpu_profile.progress import Progress
 from gpu_profile.runs import record
-from gpu_profile.runs.outcome import STOPPED
-from gpu_profile.runs.record import OUTPUT_FILE, ReportSummary, RunRecord
-from gpu_profile.runs.step_times import StepTimes, describe_step_times
+from gpu_profile.runs.outcome import STOPPED, describe_steps
+from gpu_profile.runs.record import OUTPUT_FILE, RunRecord
 from gpu_profile.settings.settings import Settings
 
 
@@ -83,12 +82,5 @@ def _first_table(run: RunRecord) -> str:
 def _print_summary(run: RunRecord, directory: Path) -> None:
     for facts in run.reports:
         kinds = ", ".join(f"{count} {kind}" for kind, count in facts.events.items() if count)
-        print(f"{directory / facts.file}: {facts.bytes / 1e6:.1f} MB, {kinds} events")
-        if len(facts.recorded_steps) == 2 and (line := _describe_steps(facts)):
-            print(line)
-
-
-def _describe_steps(facts: ReportSummary) -> str:
-    begin, end = facts.recorded_steps
-    times = StepTimes(first=facts.first_step, recorded=(begin, end), ms=facts.step_ms)
-    return describe_step_times(facts.rank, times)
+        size = f"{facts.bytes / 1e6:.1f} MB"
+        print(f"{directory / facts.file}: {size}, {kinds} events{describe_steps(facts)}")

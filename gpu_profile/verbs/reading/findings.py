@@ -17,6 +17,7 @@ from gpu_profile.settings.settings import Settings
 from gpu_profile.table import Table
 from gpu_profile.verbs.reading.open_run import (
     ReportChoice,
+    describe_control,
     describe_tracing_cost,
     find_control,
     find_directory,
@@ -70,7 +71,8 @@ def print_answer(options: AnswerOptions, settings: Settings, directory: Path) ->
     if options.format == "json":
         print(json.dumps(_document(diagnosis, directory, page), indent=2))
     else:
-        print("\n".join(_lines(diagnosis, page)))
+        control = baseline.describe_control(directory)
+        print("\n".join(_lines(diagnosis, control, page)))
 
 
 def _write_and_judge(choice: ReportChoice, settings: Settings, page: Path) -> Diagnosis:
@@ -88,8 +90,9 @@ def _judge(choice: ReportChoice, settings: Settings) -> Diagnosis:
     return diagnosis.with_cost(baseline.describe_cost(run.baseline))
 
 
-def _lines(diagnosis: Diagnosis, page: Path | None) -> list[str]:
-    lines = ["", *diagnosis.overview.to_lines(), *diagnosis.to_blocks(MOST_FINDINGS)]
+def _lines(diagnosis: Diagnosis, control: tuple[str, ...], page: Path | None) -> list[str]:
+    overview = (*diagnosis.overview.to_lines(), *control)
+    lines = ["", *overview, *diagnosis.to_blocks(MOST_FINDINGS)]
     if page:
         lines.append(f"page: {page} (one file, open it in a browser)")
     return lines
@@ -124,6 +127,7 @@ def diagnose(options: DiagnoseOptions) -> None:
     if form == "json":
         print(diagnosis.to_json())
     elif form == "text":
-        print("\n".join((*diagnosis.overview.to_lines(), diagnosis.to_text())))
+        control = describe_control(choice, settings)
+        print("\n".join((*diagnosis.overview.to_lines(), *control, diagnosis.to_text())))
     else:
         print_tables([diagnosis.to_table()], form)

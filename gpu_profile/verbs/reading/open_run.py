@@ -148,6 +148,11 @@ def find_control(choice: ReportChoice, settings: Settings) -> float:
     return 0.0 if choice.report else baseline.find_control_of(find_directory(choice.run, settings))
 
 
+def describe_control(choice: ReportChoice, settings: Settings) -> tuple[str, ...]:
+    """Return lines on the run's steps that were not recorded; none of them without such steps."""
+    return () if choice.report else baseline.describe_control(find_directory(choice.run, settings))
+
+
 def describe_tracing_cost(choice: ReportChoice, settings: Settings) -> str:
     """Return a line on what tracing cost the run, if --baseline measured it."""
     if choice.report:

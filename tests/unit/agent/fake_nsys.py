@@ -4,6 +4,10 @@
 what it prints into the report, hands the first SIGINT or SIGTERM on to it, gives its report up at
 the second, and exits with its exit code. The report here is JSON: its own words, the environment
 and the output. `--fake=WORD` asks for a fault.
+
+`--session-new=NAME` makes a session, whose recording `nsys stop --session=NAME` ends: the report is
+written, and the program runs on. `nsys sessions list` shows its state. The first word of all calls
+is the folder for the sessions.
 """
 
 import contextlib
@@ -14,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -71,10 +76,51 @@ def copy_output(source: IO[bytes], number: int, copied: list[bytes]) -> threadin
     return thread
 
 
-def main(words: list[str]) -> int:
+def write_report(path: str, record: Mapping[str, object]) -> None:
+    Path(path.replace("%%", "%") + ".nsys-rep").write_text(json.dumps(record))
+
+
+def answer_session(words: list[str], sessions: Path) -> int:
+    """`nsys sessions list -p false` and `nsys stop --session=NAME`."""
+    if words[0] == "sessions":
+        for file in sorted(sessions.glob("*")):
+            state = json.loads(file.read_text())["state"]
+            print(f"  1031343        00:04                  {state}      1 {file.name}")
+        return 0
+    file = sessions / words[1].partition("=")[2]
+    session = json.loads(file.read_text())
+    if session["fault"] == "unstoppable":
+        print("Connection to Agent lost.")
+        return 1
+    write_report(session["output"], {"words": words})
+    file.write_text(json.dumps({**session, "state": "Launched"}))
+    return 0
+
+
+def open_session(options: dict[str, str], sessions: Path) -> Path | None:
+    if "--session-new" not in options:
+        return None
+    sessions.mkdir(exist_ok=True)
+    file = sessions / options["--session-new"]
+    session = {"state": "Collection", "output": options["--output"]}
+    file.write_text(json.dumps({**session, "fault": options.get("--fake", "")}))
+    return file
+
+
+def has_stopped(session: Path | None) -> bool:
+    return session is not None and json.loads(session.read_text())["state"] == "Launched"
+
+
+def main(folder: str, *words: str) -> int:
+    return run(list(words), Path(folder))
+
+
+def run(words: list[str], sessions: Path) -> int:
     if words == ["--version"]:
         print("NVIDIA Nsight Systems version 2099.1.0")
         return 0
+    if words[0] in ("sessions", "stop"):
+        return answer_session(words, sessions)
     assert words[0] == "profile", words
     count = next(n for n, word in enumerate(words[1:], 1) if not word.startswith("-"))
     options = dict(word.partition("=")[::2] for word in words[1:count])
@@ -87,6 +133,7 @@ def main(words: list[str]) -> int:
     if options.get("--fake") == "usage":
         print("Illegal --trace argument 'x'", file=sys.stderr)
         return 1
+    session = open_session(options, sessions)
     target = subprocess.Popen(
         words[count:],
         start_new_session=True,
@@ -115,14 +162,16 @@ def main(words: list[str]) -> int:
     for copy in copies:
         copy.join(0.2)  # a child of the program may hold the pipe open
     time.sleep(0.2)
-    if signals < 2 and kind in ("", "both", "agent"):
+    if signals < 2 and kind in ("", "both", "agent", "unstoppable") and not has_stopped(session):
         output = b"".join(copied).decode(errors="replace")
-        record = json.dumps({"words": words, "environment": dict(os.environ), "output": output})
-        Path(options["--output"].replace("%%", "%") + ".nsys-rep").write_text(record)
+        record = {"words": words, "environment": dict(os.environ), "output": output}
+        write_report(options["--output"], record)
+    if session is not None:
+        session.unlink()
     if options.get("--fake") in ("stream", "both"):
         Path(options["--output"] + ".qdstrm").write_text("recorded")
     return 128 - code if code < 0 else code
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main(*sys.argv[1:]))

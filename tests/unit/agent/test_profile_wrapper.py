@@ -30,7 +30,8 @@ def test_one_report_and_the_words_untouched(wrapper: Wrapper) -> None:
     assert words[:2] == ["profile", "--trace=nvtx"]
     assert words[2].startswith(f"--output={wrapper.out}/rank0.")
     assert words[-8:] == [sys.executable, "-c", "pass", *hostile]
-    assert Path(words[3]).name == Path(sys.executable).name  # the process' name in the report
+    assert words[3].startswith("--session-new=gpu-profile-rank0-")
+    assert Path(words[4]).name == Path(sys.executable).name  # the process' name in the report
 
 
 def test_a_double_dash_behind_the_first_is_the_program_s(wrapper: Wrapper) -> None:

@@ -68,7 +68,7 @@ class Wrapper:
 def wrapper_in(directory: Path) -> Wrapper:
     nsys = directory / "nsys"
     fake = Path(__file__).with_name("fake_nsys.py")
-    nsys.write_text(f'#!/bin/sh\nexec {sys.executable} {fake} "$@"\n')
+    nsys.write_text(f'#!/bin/sh\nexec {sys.executable} {fake} {directory / "sessions"} "$@"\n')
     nsys.chmod(0o755)
     return Wrapper(directory, nsys)
 

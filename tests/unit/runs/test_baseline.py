@@ -1,5 +1,6 @@
 """What a profile cost."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,28 @@ PLAIN = ['{"device": "cpu"}', *(f'{{"step": {n}, "step_ms": {10 + n}}}' for n in
 PROFILED = [*(f'[0] {{"step": {n}, "step_ms": {11 + n}}}' for n in range(5)), "Generated:"]
 
 
-def test_steps_count_where_both_runs_print_them() -> None:
-    found = baseline.compute_cost(PLAIN, PROFILED, 1.0, 9.0)
+def list_steps(folder: Path, output: list[str]) -> list[float]:
+    (folder / record.OUTPUT_FILE).write_text("\n".join(output))
+    return baseline.list_step_ms(folder)
+
+
+def test_steps_count_where_both_runs_print_them(tmp_path: Path) -> None:
+    plain, profiled = list_steps(tmp_path, PLAIN), list_steps(tmp_path, PROFILED)
+    found = baseline.compute_cost(plain, profiled, 1.0, 9.0)
     assert found == {"step_ms": 12.0, "profiled_step_ms": 13.0, "ratio": pytest.approx(13 / 12)}
     assert baseline.describe_cost(found) == "the profile cost 1.083x: 12.00 -> 13.00 ms a step"
 
 
+def test_steps_of_a_program_that_prints_none_are_those_of_its_marks(tmp_path: Path) -> None:
+    for rank, ms in ((10, 9), (2, 4)):
+        facts = {"recorded": [1, 3], "ms": [1, ms, ms, 1]}
+        (tmp_path / f"rank{rank}.host.steps.json").write_text(json.dumps(facts))
+    assert list_steps(tmp_path, ["hello"]) == [4, 4]
+    assert list_steps(tmp_path, PLAIN) == [10, 11, 12, 13, 14]
+
+
 def test_duration_counts_otherwise() -> None:
-    found = baseline.compute_cost(["hello"], PROFILED, 2.0, 3.0)
+    found = baseline.compute_cost([], [1.0, 1.0, 1.0], 2.0, 3.0)
     assert baseline.describe_cost(found) == "the profile cost 1.500x: 2.00 -> 3.00 s in all"
 
 

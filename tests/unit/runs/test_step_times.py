@@ -1,14 +1,15 @@
 """Step times beside a report: what is read of them, kept in run.json, and said."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpu_profile.runs import record
-from gpu_profile.runs.baseline import find_control_ms
+from gpu_profile.runs.baseline import describe_control, find_control_ms
 from gpu_profile.runs.record import ReportSummary, RunRecord
-from gpu_profile.runs.step_times import StepTimes, describe_step_times, read_step_times
+from gpu_profile.runs.step_times import Control, StepTimes, read_step_times
 
 
 def write(folder: Path, text: str) -> Path:
@@ -16,20 +17,24 @@ def write(folder: Path, text: str) -> Path:
     return folder / "rank0.host.nsys-rep"
 
 
-def facts(recorded: object, ms: object) -> str:
-    return json.dumps({"steps": 9, "window": [2, 4], "recorded": recorded, "ms": ms})
+def facts(recorded: object, ms: object, **more: object) -> str:
+    return json.dumps({"steps": 9, "window": [2, 4], "recorded": recorded, "ms": ms, **more})
 
 
 def test_times_are_read(tmp_path: Path) -> None:
     report = write(tmp_path, facts([2, 4], [9, 1, 3.5, 3.5, 1]))
-    expected = StepTimes(first=0, recorded=(2, 4), ms=(9.0, 1.0, 3.5, 3.5, 1.0))
+    expected = StepTimes(recorded=(2, 4), ms=(9.0, 1.0, 3.5, 3.5, 1.0), control=5)
     assert read_step_times(report) == expected
+    report = write(tmp_path, facts([0, 2], [1, 2], control=None))
+    assert read_step_times(report) == StepTimes(recorded=(0, 2), ms=(1.0, 2.0))
+    report = write(tmp_path, facts([0, 2], [1, 2], control=7))
+    assert read_step_times(report) == StepTimes(recorded=(0, 2), ms=(1.0, 2.0), control=7)
 
 
-def test_of_many_steps_those_around_the_window_are_kept(tmp_path: Path) -> None:
-    times = read_step_times(write(tmp_path, facts([500, 520], list(range(2000)))))
-    assert times is not None
-    assert (times.first, times.ms[0], times.ms[-1], len(times.ms)) == (370, 370.0, 569.0, 200)
+def test_of_many_steps_those_around_the_end_are_kept() -> None:
+    times = StepTimes(recorded=(500, 520), ms=tuple(map(float, range(2000))))
+    first, ms = times.excerpt()
+    assert (first, ms[0], ms[-1], len(ms)) == (370, 370.0, 569.0, 200)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +51,10 @@ def test_of_many_steps_those_around_the_window_are_kept(tmp_path: Path) -> None:
         facts([2, 4], [-1]),
         facts([2, 4], [float("nan")]),
         facts(["a", "b"], [1]),
+        facts([2, 4], [1], control=3),
+        facts([2, 4], [1], control="x"),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_a_damaged_file_counts_as_none(tmp_path: Path, text: str) -> None:
     assert read_step_times(write(tmp_path, text)) is None
@@ -57,44 +64,63 @@ def test_no_file(tmp_path: Path) -> None:
     assert read_step_times(tmp_path / "rank0.host.nsys-rep") is None
 
 
-def test_recorded_steps_are_compared_with_the_others() -> None:
-    times = StepTimes(first=10, recorded=(12, 15), ms=(4, 4, 5, 5, 5, 4))
-    assert describe_step_times(1, times) == (
-        "rank 1, by the program's clock: 5.00 ms a step in steps 12 to 14, which are recorded;"
-        " 4.00 ms in the others (1.250x)"
-    )
-    assert describe_step_times(1, StepTimes(first=0, recorded=(0, 2), ms=(1, 1, 1))) == ""
-
-
 def test_the_record_keeps_them(tmp_path: Path) -> None:
     summary = ReportSummary(
-        file="a", rank=0, host="h", bytes=1, events={}, recorded_steps=(2, 4), step_ms=(1.5, 2.0)
-    )
+        file="a", rank=0, host="h", bytes=1, events={}, recorded_steps=(2, 4), step_ms=(1.5, 2.0),
+        control={"first": 5, "count": 3, "ms": 2.0, "recorded_ms": 3.0},
+    )  # fmt: skip
     run = RunRecord(id=tmp_path.name, launcher="docker", command=("x",), reports=(summary,))
     record.save_run(run, tmp_path)
     assert record.load_run(tmp_path).reports == (summary,)
 
 
 def test_the_control_is_the_mean_of_the_steps_behind_the_recording() -> None:
-    """Steps 2 and 3 are recorded, the recording ends in step 4."""
-    times = StepTimes(first=1, recorded=(2, 4), ms=(9.0, 5.0, 5.0, 50.0, 3.0, 4.0, 5.0))
-    assert times.control_ms() == pytest.approx(4.0)
-    assert StepTimes(first=1, recorded=(2, 4), ms=(9.0, 5.0, 5.0, 50.0, 3.0)).control_ms() == 0
+    """An evaluation, in step 5, is in none of the means."""
+    times = StepTimes(recorded=(0, 3), ms=(9.0, 5.0, 4.0, 50.0, 3.0, 400.0, 5.0, 4.0), control=4)
+    control = times.find_control()
+    assert control == Control(first=4, count=4, ms=4.0, recorded_ms=6.0, slow_step=5, slow_ms=400.0)
+    assert replace(times, control=None).find_control() is None
+    assert replace(times, control=6).find_control() is None, "of two steps"
+    assert replace(times, recorded=(0, 2)).steady_ms() == 0, "of two steps"
+
+
+def test_the_start_is_not_among_the_steady_steps() -> None:
+    times = StepTimes(recorded=(0, 60), ms=(9.0,) * 20 + (2.0,) * 40 + (1.0,) * 300, control=61)
+    control = times.find_control()
+    assert control == Control(first=61, count=200, ms=1.0, recorded_ms=2.0)
 
 
 @pytest.mark.parametrize(
-    ("baseline", "step_ms", "control"),
-    [({"step_ms": 7.0}, (1.0, 2.0), 7.0), ({}, (9, 9, 9, 5, 6, 7), 6.0), ({}, (9, 9), 0.0)],
+    ("recorded", "slow"), [(2.0, (100, 5.0)), (2.5, (100, 5.0)), (3.0, (0, 0.0))]
 )
-def test_the_control_of_a_run_is_its_baseline_else_the_slowest_ranks_steps(
-    baseline: dict[str, float], step_ms: tuple[float, ...], control: float
+def test_a_step_is_slow_if_none_as_slow_is_recorded(
+    recorded: float, slow: tuple[int, float]
 ) -> None:
+    ms = (5.0,) * 20 + (2.0,) * 39 + (recorded,) + (2.0,) * 40 + (5.0,) + (2.0,) * 9
+    control = StepTimes(recorded=(0, 60), ms=ms, control=61).find_control()
+    assert control is not None
+    assert (control.slow_step, control.slow_ms) == slow
+
+
+def test_the_control_of_a_run_is_its_baseline_else_that_of_the_slowest_rank(tmp_path: Path) -> None:
     reports = tuple(
         ReportSummary(
-            file="a", rank=rank, host="h", bytes=1, events={}, recorded_steps=(0, 2),
-            step_ms=tuple(ms / (rank + 1) for ms in step_ms),
+            file="a", rank=rank, host="h", bytes=1, events={},
+            control={"count": 40, "ms": ms, "recorded_ms": 404.0, "slow_step": slow,
+                     "slow_ms": 852},
         )
-        for rank in range(2)
+        for rank, ms, slow in ((0, 101.0, 0), (1, 213.0, 913))
     )  # fmt: skip
-    run = RunRecord(id="r", launcher="host", command=(), reports=reports, baseline=baseline)
-    assert find_control_ms(run) == control
+    run = RunRecord(id="r", launcher="host", command=(), reports=reports)
+    record.save_run(run, tmp_path)
+    assert find_control_ms(run) == 213.0
+    assert describe_control(tmp_path) == (
+        "by the clock of rank 1: 404.00 ms a step recorded, 213.00 ms in 40 steps that were not"
+        " recorded",
+        "step 913 took 852.00 ms, 4.0x as long: `invoke profile --steps 911:915 -- …` records it",
+    )
+    record.save_run(replace(run, reports=reports[:1]), tmp_path)
+    assert len(describe_control(tmp_path)) == 1
+    assert find_control_ms(replace(run, baseline={"step_ms": 7.0})) == 7.0
+    assert find_control_ms(replace(run, reports=())) == 0.0
+    assert describe_control(tmp_path / "absent") == ()

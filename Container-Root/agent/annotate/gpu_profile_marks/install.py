@@ -13,7 +13,7 @@ from gpu_profile_marks.compiled import mark_compiled_steps
 from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls
 from gpu_profile_marks.ranges import SWITCH, Ranges
 from gpu_profile_marks.steps import Steps
-from gpu_profile_marks.variables import LEVEL
+from gpu_profile_marks.variables import FILE, LEVEL
 from gpu_profile_marks.window import make_window
 
 if TYPE_CHECKING:
@@ -26,10 +26,12 @@ _FILE_WORKER = "torch.utils.data._utils.worker"
 def install(torch: Any, environ: Mapping[str, str], domain: Any = None) -> bool:  # noqa: ANN401 - torch
     """Mark steps, and modules at the level `modules` or `ops`. Returns whether it does.
 
-    Without a tool that listens, the program stays as it is.
+    Without a tool that listens, the program stays as it is, or has its steps timed if there is a
+    file for them.
     """
     try:
-        if open_marks(domain):
+        if open_marks(domain) or (environ.get(FILE) and not _is_data_worker()):
+            SWITCH.on = True
             _install(torch, environ)
     except Exception as error:
         SWITCH.on = True
@@ -53,7 +55,7 @@ def _install(torch: Any, environ: Mapping[str, str]) -> None:  # noqa: ANN401 - 
 
     compiling = torch.compiler.is_compiling
     steps = StepMarks(torch, Steps(), make_window(torch, environ))
-    level = environ.get(LEVEL, "")
+    level = environ.get(LEVEL, "") if Ranges.domain is not None else "steps"
     marks = modules.ModuleMarks(steps.at_forward, marks_every_module=level in ("modules", "ops"))
     if level in ("modules", "ops"):
         marks.backward = Backward(torch)

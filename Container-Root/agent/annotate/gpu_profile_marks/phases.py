@@ -14,6 +14,7 @@ from gpu_profile_marks.ranges import RANGES, SWITCH, make_mark
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpu_profile_marks.ending import Ending
     from gpu_profile_marks.steps import Steps
     from gpu_profile_marks.window import Window
 
@@ -21,9 +22,9 @@ _STEP = object()
 
 
 class StepMarks:
-    """The range `step` of the thread that trains, and the window of steps to record."""
+    """The range `step` of the thread that trains, and what ends the recording."""
 
-    def __init__(self, torch: Any, steps: Steps, window: Window | None) -> None:  # noqa: ANN401 - torch
+    def __init__(self, torch: Any, steps: Steps, window: Window | Ending | None) -> None:  # noqa: ANN401 - torch
         self.steps = steps
         self._window = window
         self._mark = make_mark("step")
@@ -48,7 +49,7 @@ class StepMarks:
         RANGES.pop(_STEP)
         now = self.steps.begin()
         if self._window is not None:
-            if self._window.turn(now):
+            if self._window.turn(now, self.steps):
                 self.steps.leave_out()
             self._window.save(self.steps)
         if self._mark.attributes is not None:

@@ -16,10 +16,12 @@ def test_no_level_leaves_the_environment() -> None:
 
 
 def test_marks_come_before_the_jobs_own_path() -> None:
-    env = make_environment_with_marks({"PYTHONPATH": "/mine"}, "modules", "", Path("x"), ())
+    env = make_environment_with_marks({"PYTHONPATH": "/mine"}, "modules", "", Path("x"), (), "/s")
     assert env == {
         "PYTHONPATH": f"{AGENT / 'annotate'}{os.pathsep}/mine",
         "GPU_PROFILE_ANNOTATE": "modules",
+        "GPU_PROFILE_STEPS_FILE": "x",
+        "GPU_PROFILE_STEPS_END": "/s",
     }
 
 

@@ -1,0 +1,132 @@
+"""End the recording by default, once it holds enough steps. Python 3.8, stdlib only.
+
+All ranks end it where the same step begins. The program waits there until nsys has what it recorded
+so far, which takes about a second, and then goes on without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpu_profile_marks.times_file import TimesFile
+
+if TYPE_CHECKING:
+    from gpu_profile_marks.steps import Steps
+
+STEPS = 60
+"""Steps of a recording. 20 are for the start: compilers, autotuning, the files of the first epoch.
+40 are steady: what happens in each tenth step is there four times, and the 95th percentile has two
+steps above it."""
+FEWER_STEPS, MOST_S = 20, 300.0
+"""Where 60 steps take over five minutes, which nsys advises as the most, 20 are recorded."""
+STEADY_S, START_STEPS = 5.0, 20
+"""The steady steps take 5 s at least: a function with 1 % of the time then has 25 of the samples
+that `--preset full` takes. Of short steps more are recorded: 60, 120, 240, …"""
+DECIDED_AT = 15
+"""The step at whose beginning the last one is chosen, by the ten before it. The rank that is first
+there chooses for all: a file beside the reports holds its choice."""
+_MOST_DOUBLINGS = 16
+_WAIT_S = 60.0
+_CHOICE = "last-step.json"
+
+
+class Ending:
+    """The end of a recording that began with the program.
+
+    `file` is that of the steps' times; `address` is the socket on which profile.py waits for the
+    end, or "" for none: then all is recorded.
+    """
+
+    def __init__(self, torch: Any, file: str, address: str) -> None:  # noqa: ANN401 - torch
+        self._torch = torch
+        self._address = address
+        self._choice = Path(file).with_name(_CHOICE)
+        self._file = TimesFile(file)
+        self._line: socket.socket | None = None
+        self._control: int | None = None
+        self.end = 0
+        self.recorded: tuple[int, int] | None = None
+
+    def turn(self, number: int, steps: Steps) -> bool:
+        """End the recording where step `number` begins, if it is time. Returns whether it did."""
+        if self._line is not None:
+            self._look_for_report(number)
+        if not self._address or self.recorded is not None:
+            return False
+        if not self.end and number >= DECIDED_AT:
+            self.end = choose_for_all(self._choice, steps.times_s[DECIDED_AT - 10 : DECIDED_AT])
+        if not self.end or number < self.end:
+            return False
+        self._end_recording(number)
+        return True
+
+    def _end_recording(self, number: int) -> None:
+        """Have profile.py end the recording. It goes on where profile.py is gone."""
+        address, self._address = self._address, ""
+        if self._torch.cuda.is_initialized():
+            self._torch.cuda.synchronize()
+        line = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError):
+            line.settimeout(_WAIT_S)
+            line.connect(address)
+            line.sendall(b"end %d\n" % (number - 1))
+            if line.recv(1) == b"s":  # stopped
+                self.recorded = (0, number)
+                line.setblocking(False)
+                self._line = line
+                return
+        line.close()
+
+    def _look_for_report(self, number: int) -> None:
+        """Note the first step that begins behind the end of nsys' work on the report."""
+        assert self._line is not None
+        try:
+            if self._line.recv(1) == b"w":  # written
+                self._control = number
+        except BlockingIOError:
+            return
+        except OSError:  # profile.py is gone
+            pass
+        self._line.close()
+        self._line = None
+
+    def stop(self, _number: int) -> None:
+        """Do nothing: nsys ends with the program."""
+
+    def save(self, steps: Steps, *, now: bool = False) -> None:
+        recorded = self.recorded or (0, steps.made())
+        self._file.save(steps, recorded, self._control, now=now)
+
+
+def choose_end(times_s: list[float]) -> int:
+    """Return how many steps to record, by the seconds of some steps behind the first."""
+    step_s = statistics.median(times_s)
+    if STEPS * step_s > MOST_S:
+        return FEWER_STEPS
+    counts = [STEPS << doublings for doublings in range(_MOST_DOUBLINGS)]
+    return next((n for n in counts if (n - START_STEPS) * step_s >= STEADY_S), counts[-1])
+
+
+def choose_for_all(path: Path, times_s: list[float]) -> int:
+    """Return the number of steps in the file; without a file, choose it and write it.
+
+    A link appears with its content, and only once: ranks that come together read one number.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if not path.exists():
+            draft.write_text(json.dumps({"steps": choose_end(times_s)}), encoding="utf-8")
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+        return int(json.loads(path.read_text(encoding="utf-8"))["steps"])
+    except (OSError, ValueError, TypeError, KeyError):  # a file system without links
+        return choose_end(times_s)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()

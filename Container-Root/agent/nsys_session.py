@@ -1,0 +1,91 @@
+"""Control the nsys session of one rank, by its name. Python 3.8, stdlib only.
+
+No other session is touched: `nsys sessions list` shows those of all programs of this user. nsys'
+exit code 0 says little: `nsys start` of an unknown session makes an empty one and returns 0. So the
+state of a session is read first, and a report counts once its file is there.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+from rank_processes import own_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+COLLECTING = "Collection"
+_POLL_S = 0.2  # a call of nsys takes 60 ms of one processor
+_ANSWER_S = 60.0
+_STOP_S = 3600.0  # the longest time that nsys may work on its report (process_tree.LONGEST_S)
+
+
+class Session:
+    """The session that `nsys profile` makes for a rank. `environ` is that of nsys itself."""
+
+    def __init__(self, nsys: str, rank: int, environ: Mapping[str, str]) -> None:
+        # Names are visible to all programs of this user and TMPDIR.
+        self.name = f"gpu-profile-rank{rank}-{os.getpid()}-{os.urandom(3).hex()}"
+        self._nsys = nsys
+        self._environ = environ
+
+    def state(self) -> str:
+        """Return nsys' word: Collection, DelayedCollection, Generation or Launched; "" if none.
+
+        A row of `nsys sessions list` is `1031343  00:04  Collection  1  NAME`.
+        """
+        done = self._call("sessions", "list", "-p", "false")
+        rows = (line.split() for line in done.stdout.splitlines())
+        return next((row[-3] for row in rows if len(row) > 3 and row[-1] == self.name), "")
+
+    def stop(self, at_end: Callable[[], None] = lambda: None) -> str:
+        """End the collection, and wait until nsys has made its report. The program runs on.
+
+        `at_end` is called once nothing more is recorded, which is seconds before the report is
+        there. Returns what nsys says of a failure, "" if it names none.
+        """
+        if self.state() != COLLECTING:
+            return "nsys records nothing"
+        ended = threading.Event()
+        watch = threading.Thread(target=self._await_end, args=(ended, at_end), daemon=True)
+        watch.start()
+        try:
+            done = self._call("stop", f"--session={self.name}", within_s=_STOP_S)
+        finally:
+            ended.set()
+        watch.join()
+        return "" if done.returncode == 0 else _last_line(done.stdout)
+
+    def _await_end(self, ended: threading.Event, at_end: Callable[[], None]) -> None:
+        while not ended.wait(_POLL_S):
+            if self.state() not in (COLLECTING, ""):
+                at_end()
+                return
+
+    def _call(self, *words: str, within_s: float = _ANSWER_S) -> subprocess.CompletedProcess[str]:
+        argv = [self._nsys, *words]
+        try:
+            return subprocess.run(
+                argv,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=within_s,
+                check=False,
+                **own_session(),
+            )
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(argv, 1, f"no answer in {within_s:g} s", "")
+        except OSError as error:
+            return subprocess.CompletedProcess(argv, 1, str(error), "")
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "nothing"

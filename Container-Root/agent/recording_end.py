@@ -1,0 +1,104 @@
+"""End a rank's recording where the program's marks ask for it. Python 3.8, stdlib only.
+
+The marks (annotate/gpu_profile_marks/ending.py) connect to a socket where their last step has
+ended, send `end 59` and wait for an `s`: nothing more is recorded. A `w` follows once nsys has made
+its report. The connection breaks if this process is killed, so that the program goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import shelter
+from rank_processes import say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nsys_session import Session
+
+_REQUEST = re.compile(rb"end (\d{1,9})\n")
+_JOIN_S = 3600.0  # nsys may work that long on a report (process_tree.LONGEST_S)
+
+
+@contextlib.contextmanager
+def make_end(session: Session | None, rank: int) -> Iterator[RecordingEnd]:
+    """Listen while the body runs, if there is a session."""
+    end = RecordingEnd(session, rank)
+    with contextlib.ExitStack() as opened:
+        try:
+            if session is not None:
+                folder = opened.enter_context(shelter.make_held_folder())
+                end.listen(opened.enter_context(socket.socket(socket.AF_UNIX)), f"{folder}/end")
+        except OSError as error:
+            say(f"rank {rank}: it is recorded as a whole, for lack of a socket: {error.strerror}")
+        yield end
+
+
+class RecordingEnd:
+    """Listens on a socket. `at_report` is called when nsys has written the report.
+
+    `address` is the path of the socket, "" for none: the recording then has no end.
+    """
+
+    def __init__(self, session: Session | None, rank: int) -> None:
+        self.address = ""
+        self.at_report: Callable[[], None] = lambda: None
+        self._session = session
+        self._rank = rank
+        self._ending = threading.Lock()
+        self._collected = threading.Event()
+        self._completed = threading.Event()
+        self._failure = ""
+        self._worker = threading.Thread(target=self._end, daemon=True)
+        self.last_step = -1
+
+    def listen(self, listener: socket.socket, address: str) -> None:
+        listener.bind(address)
+        listener.listen(8)  # processes of this rank: torchrun starts several under one nsys
+        self.address = address
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def join(self) -> None:
+        """Wait until the reports are complete, if the recording has ended."""
+        if self._worker.ident is not None:
+            self._worker.join(_JOIN_S)
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                line, _ = listener.accept()
+            except OSError:  # closed
+                return
+            threading.Thread(target=self._serve, args=(line,), daemon=True).start()
+
+    def _serve(self, line: socket.socket) -> None:
+        """Answer one process of the program, which waits for the end of the recording."""
+        with line, contextlib.suppress(OSError):  # the process has ended meanwhile
+            match = _REQUEST.fullmatch(line.recv(64))
+            if match is None:
+                return
+            if self._ending.acquire(blocking=False):
+                self.last_step = int(match[1])
+                self._worker.start()
+            self._collected.wait()
+            line.sendall(b"f" if self._failure else b"s")
+            self._completed.wait()
+            line.sendall(b"w")
+
+    def _end(self) -> None:
+        assert self._session is not None
+        with shelter.block_signals(True):  # of Slurm, which signals all processes of a step
+            failure = self._failure = self._session.stop(self._collected.set)
+        self._collected.set()
+        who = f"rank {self._rank}"
+        if failure:
+            say(f"{who}: the recording goes on: nsys stop: {failure}")
+        else:
+            self.at_report()
+            say(f"{who}: the recording ended behind step {self.last_step}; the program goes on")
+        self._completed.set()

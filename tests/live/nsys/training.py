@@ -1,0 +1,22 @@
+"""A training on the torch of tests/data/annotated/doubles: STEPS, SECONDS of each, EXIT CODE."""
+
+import sys
+import time
+
+import torch
+
+
+class Net(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, *_: object) -> object:
+        time.sleep(float(sys.argv[2]))
+        return torch.Tensor()
+
+
+model = Net()
+optimizer = torch.optim.Optimizer()
+for step in range(int(sys.argv[1])):
+    model()
+    torch.autograd.backward()
+    optimizer.step()
+    print("step", step, flush=True)
+raise SystemExit(int(sys.argv[3]))
