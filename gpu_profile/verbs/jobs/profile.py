@@ -84,7 +84,7 @@ def _follow_run(
     run: RunRecord,
     options: ProfileOptions,
     settings: Settings,
-    plain: tuple[list[str], float] | None = None,
+    plain: tuple[list[float], float] | None = None,
 ) -> None:
     """Wait for the run's end and tell what its reports say, or leave it with --detach."""
     if options.detach:
