@@ -35,9 +35,13 @@ CAUSES = ("launch", "stall", "sync", "copy", "queued", "latency", "profiler")
 
 # Frameworks take 5 to 100 us from one launch to the next; after 1 ms without a launch the host is
 # doing other work. So it is after a tenth of a shorter step, if that comes once or twice in a step:
-# more such gaps are those of slow launches.
+# more such gaps are those of slow launches. In a pause as long as 20 of the program's own launches
+# it does other work however often that comes, such as Python between two tokens.
 LONG_GAP_NS, SHORTEST_LONG_GAP_NS = 1_000_000, 100_000
 LONG_GAP_SHARE, MOST_LONG_GAPS = 0.1, 2
+LAUNCHES_LONG, SHORTEST_PAUSE_NS = 20, 250_000
+# Where most pauses between launches are longer, the host works between launches: graph by graph.
+LONGEST_LAUNCH_NS = 100_000
 # A GPU takes 1 to 2 us from one queued operation to the next, and up to some 20 us over an event.
 LATENCY_NS = 20_000
 # For smaller transfers, such as .item(), the time goes into waiting for the GPU, not into the
@@ -144,25 +148,51 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
 
 
 def _find_long_gap(activity: Activity, late: Intervals) -> int:
-    """From which length (ns) a gap of a late host is a stall: 1 ms, or a tenth of a shorter step.
-
-    `late` holds all gaps of a late host.
+    """From which length (ns) a gap of a late host is a stall; `late` holds all gaps of a late
+    host.
     """
     steps, least = find_steps(activity), find_least_stall(activity)
     begins = np.sort(late.start[late.end - late.start >= least])
     counts = np.diff(np.searchsorted(begins, np.r_[steps.start, steps.end[-1:]]))
-    counts = counts[first_steady(steps.end - steps.start) :]
-    return least if len(counts) and np.median(counts) <= MOST_LONG_GAPS else LONG_GAP_NS
+    return choose_stall(activity, counts[first_steady(steps.end - steps.start) :])
 
 
+def choose_stall(activity: Activity, counts: IntArray) -> int:
+    """From which length (ns) a pause of the host is a stall, given by step the number of those that
+    find_least_stall() tells.
+    """
+    are_few = len(counts) and np.median(counts) <= MOST_LONG_GAPS
+    return find_least_stall(activity) if are_few else _find_long_pause(activity)
+
+
+@once_each
 def find_least_stall(activity: Activity) -> int:
-    """From which length (ns) a pause of the host may be a stall: 1 ms, or a tenth of a shorter
-    step.
+    """From which length (ns) a pause of the host may be a stall: that of LAUNCHES_LONG launches, or
+    a tenth of a shorter step.
     """
     steps = find_steps(activity)
     time = (steps.end - steps.start)[first_steady(steps.end - steps.start) :]
     share = int(LONG_GAP_SHARE * float(np.median(time))) if len(time) else LONG_GAP_NS
-    return min(LONG_GAP_NS, max(SHORTEST_LONG_GAP_NS, share))
+    return min(_find_long_pause(activity), max(SHORTEST_LONG_GAP_NS, share))
+
+
+@once_each
+def _find_long_pause(activity: Activity) -> int:
+    """The time (ns) of LAUNCHES_LONG launches, from SHORTEST_PAUSE_NS to LONG_GAP_NS, by the median
+    pause between the launches of a thread.
+    """
+    calls, pauses = activity.calls, list[IntArray]()
+    rows = np.flatnonzero(activity.asked)
+    for thread in list_distinct(calls.thread[rows]):
+        of_thread = rows[calls.thread[rows] == thread]
+        pauses.append(calls.start[of_thread[1:]] - calls.end[of_thread[:-1]])
+    length = np.concatenate(pauses) if pauses else np.empty(0, np.int64)
+    if not len(length):
+        return LONG_GAP_NS
+    usual = float(np.median(length))
+    if usual > LONGEST_LAUNCH_NS:
+        return SHORTEST_PAUSE_NS
+    return min(LONG_GAP_NS, max(SHORTEST_PAUSE_NS, int(LAUNCHES_LONG * usual)))
 
 
 @once_each

@@ -6,9 +6,8 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.idle import (
-    LONG_GAP_NS,
-    MOST_LONG_GAPS,
     blocking_calls,
+    choose_stall,
     find_least_stall,
 )
 from gpu_profile.analysis.activity.steps import Steps
@@ -47,18 +46,10 @@ def measure_host_times(activity: Activity, steps: Steps) -> HostTimes:
     end = np.r_[start[1:], steps.host_end[-1:]]
     active = end - start - held.within(start, end)
     blocked, least = Intervals.union(blocking.start, blocking.end), find_least_stall(activity)
-    silence = _leave_slow_launches(_find_silence(activity, blocked, least), start)
-    return HostTimes(active, silence.within(start, end))
-
-
-def _leave_slow_launches(silence: Intervals, begins: IntArray) -> Intervals:
-    """The pauses that are no slow launches, given the begins of the steps on the host.
-
-    Where a step has more than MOST_LONG_GAPS pauses, those under a millisecond are slow launches.
-    """
-    counts = np.diff(np.searchsorted(silence.start, begins))
-    many = len(counts) and np.median(counts) > MOST_LONG_GAPS
-    return _select_long(silence, LONG_GAP_NS) if many else silence
+    silence = _find_silence(activity, blocked, least)
+    counts = np.diff(np.searchsorted(silence.start, start))
+    stalls = _select_long(silence, choose_stall(activity, counts) if len(counts) else least)
+    return HostTimes(active, stalls.within(start, end))
 
 
 def _find_silence(activity: Activity, blocked: Intervals, least: int) -> Intervals:

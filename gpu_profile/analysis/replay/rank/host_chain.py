@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import ALLOCATION_NAME, SYNC_NAME, Activity
-from gpu_profile.analysis.activity.idle import LONG_GAP_NS, MOST_LONG_GAPS, find_least_stall
+from gpu_profile.analysis.activity.idle import choose_stall, find_least_stall
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.types import Flags, IntArray, Places
 from gpu_profile.analysis.replay.rank.rank_graph import make_pairs
@@ -107,10 +107,9 @@ def sum_silences(activity: Activity, window: Window, chain: HostChain, keep: Fla
     start, end = calls.start[chain.rows], calls.end[chain.rows]
     pause = np.r_[0, start[1:] - end[:-1]][: len(start)]
     pause[chain.is_first] = 0
-    least = find_least_stall(activity)
-    counts = np.bincount(window.steps_of(start[pause >= least]), minlength=window.count)
-    least = least if np.median(counts) <= MOST_LONG_GAPS else LONG_GAP_NS
-    pause[pause < least] = 0
+    long = start[pause >= find_least_stall(activity)]
+    counts = np.bincount(window.steps_of(long), minlength=window.count)
+    pause[pause < choose_stall(activity, counts)] = 0
     sums = np.r_[0, np.cumsum(pause)]
     kept = np.flatnonzero(keep)
     before = np.r_[0, kept[:-1] + 1][: len(kept)]

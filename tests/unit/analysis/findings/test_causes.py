@@ -52,7 +52,7 @@ def test_item_in_each_step_is_named(pageable: bool, marked: bool, tmp_path: Path
     assert float(line.partition(" times a step, held the host")[0].rpartition(" ")[2]) == times
 
 
-@pytest.mark.parametrize(("work_us", "overlaps"), [(400, False), (3000, True)])
+@pytest.mark.parametrize(("work_us", "overlaps"), [(200, False), (3000, True)])
 def test_a_wait_before_a_pause_of_the_host_says_that_both_cost_the_same_time(
     work_us: int, overlaps: bool, tmp_path: Path
 ) -> None:
@@ -313,3 +313,18 @@ def test_damaged_samples_are_left_out(tmp_path: Path) -> None:
     finding = only_of(recording, tmp_path)
     assert (finding.kind, finding.cause) == ("idle", "host")
     assert not any("samples" in line for line in finding.evidence)
+
+
+def test_python_between_tokens_is_work_of_the_host_and_no_slow_launch(tmp_path: Path) -> None:
+    """A step decodes 16 tokens: a CUDA graph of 300 us each, and 600 us of Python after each."""
+
+    def decode(rank: Rank) -> None:
+        for _ in range(16):
+            rank.graph(300)
+            rank.synchronize()
+            rank.work(600)
+
+    training = Training(ranks=1, layers=0, after=decode)
+    finding = judged(training.record(), tmp_path)[0]
+    assert (finding.kind, finding.cause) == ("idle", "host")
+    assert finding.cost_ms == pytest.approx(16 * 0.6, rel=0.1)

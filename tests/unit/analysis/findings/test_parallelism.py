@@ -82,7 +82,7 @@ def test_uneven_experts_are_named_beside_a_slow_host(tmp_path: Path) -> None:
     shares = (1 << 19, 3 << 19)
     recording = experts((300, 1200), shares, host_us=(900, 10))
     found = kinds(diagnosed(recording, tmp_path))
-    assert {("experts", (1,), "compute"), ("host_bound", (0,), "launch")} <= found
+    assert {("experts", (1,), "compute"), ("idle", (0,), "host")} <= found
 
 
 def test_even_experts_on_a_slow_gpu_are_a_straggler(tmp_path: Path) -> None:

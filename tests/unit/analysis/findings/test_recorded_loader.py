@@ -26,7 +26,7 @@ def test_the_loader_is_named_first_with_its_period_and_line(diagnosis: Diagnosis
     assert (first.kind, first.ranks, first.cause) == ("idle", (0,), "data")
     assert first.ms_per_step == pytest.approx(16, rel=0.15)
     said = "; ".join(first.evidence)
-    assert "every 2nd step has 35.70 ms of it" in said
+    assert "every 2nd step has 36.27 ms of it" in said
     assert " ms a step in <module> (slow_loader.py:8), in wait (threading.py" in said
     assert "of the samples are in the data loader" in said
     assert "the thread waited for a queue, a pipe or another process" in said
