@@ -11,7 +11,7 @@ from gpu_profile.analysis.store.open_report import is_url
 from gpu_profile.api.run import Run
 from gpu_profile.runs.open_reports import open_reports
 from gpu_profile.runs.record import find_run
-from gpu_profile.runs.report_files import find_reports
+from gpu_profile.runs.report_files import find_reports, needs_export
 from gpu_profile.settings.lookup import find_settings_file
 from gpu_profile.settings.settings import NAMES, Settings, load_settings
 from gpu_profile.verbs.reading.export import export_report
@@ -55,14 +55,13 @@ def open_run(
 
 
 def _list_places(names: list[str], report_dir: Place | None) -> Iterable[str]:
-    """Yield the path or URL of each report; a .nsys-rep is exported first."""
+    """Yield the path or URL of each report; what needs an export is exported first."""
     yield from (name for name in names if is_url(name))
     local = [_find_local(name, report_dir) for name in names if not is_url(name)]
     if not local:
         return
     for path in find_reports(local):
-        needs_export = path.suffix == ".nsys-rep"
-        yield str(export_report(path, _load_settings()) if needs_export else path)
+        yield str(export_report(path, _load_settings()) if needs_export(path) else path)
 
 
 def _find_local(name: str, report_dir: Place | None) -> str:

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from gpu_profile.analysis.kineto.trace_name import JSON_ENDINGS, is_trace
 from gpu_profile.analysis.store.sqlite.file import check_file
 from gpu_profile.command import Command
 from gpu_profile.errors import ReportError
 
 READABLE = (".sqlite", ".sqlite.gz")
+TRACES = (".pt.trace.json", ".pt.trace.json.gz")
+"""Traces of torch.profiler, as its handlers name them. A directory may hold other JSON files."""
+_RECORDINGS = (".nsys-rep", *TRACES)
 Export = Callable[[Path], Command]
 
 
@@ -28,10 +32,16 @@ def is_whole_export(path: Path) -> bool:
     return True
 
 
+def needs_export(path: Path) -> bool:
+    """Return whether a file is read by its export: a .nsys-rep, or a trace of torch.profiler."""
+    return path.suffix == ".nsys-rep" or is_trace(path)
+
+
 def find_reports(places: Iterable[str]) -> tuple[Path, ...]:
     """Return the reports of these paths, each once, in a stable order.
 
-    A directory stands for the reports in it; a .nsys-rep for its export beside it, or for itself.
+    A directory stands for the reports in it; a .nsys-rep or a trace of torch.profiler for its
+    export beside it, or for itself.
     Raises ReportError if there is none.
     """
     paths: dict[Path, None] = {}
@@ -50,32 +60,34 @@ def _list_behind(path: Path) -> list[Path]:
     if not path.is_dir():
         raise ReportError(f"{path} is no file and no directory", "Give a report or a run")
     recording_by_stem = {
-        _strip_suffix(child): child for child in path.glob("*.nsys-rep") if child.is_file()
+        strip_suffix(child): child
+        for child in path.iterdir()
+        if child.name.endswith(_RECORDINGS) and child.is_file()
     }
     inside = [child for child in path.iterdir() if is_readable(child)]
     inside = [child for child in inside if not _is_cut(child, recording_by_stem)]
-    stems = {_strip_suffix(child) for child in inside}
+    stems = {strip_suffix(child) for child in inside}
     recordings = [child for stem, child in recording_by_stem.items() if stem not in stems]
     if not inside and not recordings:
-        raise ReportError(f"{path} holds no report", "Give a .sqlite, .sqlite.gz or .nsys-rep")
+        raise ReportError(f"{path} holds no report", "Give a .sqlite, .nsys-rep or .pt.trace.json")
     return sorted(inside + recordings, key=_sort_key)
 
 
 def _is_cut(export: Path, recording_by_stem: Mapping[str, Path]) -> bool:
     """Return whether an export is incomplete and the recording to repeat it from is there."""
     plain = export.name.endswith(".sqlite") and export.is_file()
-    return plain and _strip_suffix(export) in recording_by_stem and not is_whole_export(export)
+    return plain and strip_suffix(export) in recording_by_stem and not is_whole_export(export)
 
 
 def find_export(path: Path) -> Path | None:
-    """Return the complete export beside a .nsys-rep, or None."""
-    beside = (path.with_name(_strip_suffix(path) + ending) for ending in READABLE)
+    """Return the complete export beside a file that needs one, or None."""
+    beside = (path.with_name(strip_suffix(path) + ending) for ending in READABLE)
     is_whole = (
         export
         for export in beside
-        if export.exists() and not _is_cut(export, {_strip_suffix(path): path})
+        if export.exists() and not _is_cut(export, {strip_suffix(path): path})
     )
-    return next(is_whole, None) if path.suffix == ".nsys-rep" else None
+    return next(is_whole, None) if needs_export(path) else None
 
 
 def list_copies(report: Path) -> list[Path]:
@@ -83,13 +95,13 @@ def list_copies(report: Path) -> list[Path]:
 
     Of rank0.sqlite these are rank0.sqlite, rank0.sqlite.gz and rank0.nsys-rep.
     """
-    stem = _strip_suffix(report)
-    beside = [report.with_name(stem + ending) for ending in (*READABLE, ".nsys-rep")]
+    stem = strip_suffix(report)
+    beside = [report.with_name(stem + ending) for ending in (*READABLE, *_RECORDINGS)]
     return [report, *beside, *report.glob("*.parquet")]
 
 
-def _strip_suffix(path: Path) -> str:
-    for ending in (*READABLE, ".nsys-rep"):
+def strip_suffix(path: Path) -> str:
+    for ending in (*READABLE, *_RECORDINGS, *JSON_ENDINGS):
         if path.name.endswith(ending):
             return path.name.removesuffix(ending)
     return path.name

@@ -31,7 +31,7 @@ declared files remote_host
 pins
 components
 analysis/step_search analysis/store kubernetes process schemas table_formats
-analysis/tables job program_output
+analysis/kineto analysis/tables job program_output
 analysis/activity analysis/nsys_tables analysis/multi_report nccl nsys settings
 analysis/counters analysis/host analysis/modules launcher
 analysis/replay analysis/scrub manifest

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gpu_profile.analysis.kineto.source import describe_source
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES
 from gpu_profile.analysis.store.open_report import open_report
@@ -64,7 +65,7 @@ class Work:
         partials = Partials(
             analysis.partial(database, self.source.scope) for analysis in self.analyses
         )
-        partials.notes = database.notes
+        partials.notes = (*database.notes, *describe_source(database))
         return partials
 
 

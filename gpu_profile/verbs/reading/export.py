@@ -1,9 +1,11 @@
-"""Export a report with an nsys of this machine or of the image."""
+"""Export a report with an nsys of this machine or of the image, and a trace without one."""
 
 import atexit
 from pathlib import Path
 
 from gpu_profile import files, process
+from gpu_profile.analysis.kineto.export import export_trace
+from gpu_profile.analysis.kineto.trace_name import is_trace
 from gpu_profile.analysis.store.temporary import TemporaryFolder
 from gpu_profile.command import ENGINE
 from gpu_profile.engine import image_programs
@@ -12,12 +14,12 @@ from gpu_profile.job import Mount
 from gpu_profile.nsys import export
 from gpu_profile.runs import owner
 from gpu_profile.runs.export_report import run_export
-from gpu_profile.runs.report_files import is_whole_export
+from gpu_profile.runs.report_files import is_whole_export, strip_suffix
 from gpu_profile.settings.settings import Settings
 
 
 def export_report(path: Path, settings: Settings) -> Path:
-    """Return the SQLite export of a .nsys-rep, made beside it by rename.
+    """Return the SQLite export of a .nsys-rep or a trace, made beside it by rename.
 
     In another user's directory it is made in a temporary folder, which this process removes at its
     end.
@@ -28,12 +30,15 @@ def export_report(path: Path, settings: Settings) -> Path:
         return _exported_into(Path(temporary.name), path, settings)
     with files.new_folder(path.parent.absolute()) as folder:
         output = _exported_into(folder, path, settings)
-        files.adopt(output, target := path.with_suffix(".sqlite"))
+        files.adopt(output, target := path.with_name(output.name))
         return target
 
 
 def _exported_into(folder: Path, path: Path, settings: Settings) -> Path:
-    output = folder / path.with_suffix(".sqlite").name
+    output = folder / f"{strip_suffix(path)}.sqlite"
+    if is_trace(path):
+        export_trace(path, output)
+        return output
     failures = []
     for prefix in _list_exporters(path, folder, settings):
         result = run_export(export.export_command(prefix, path.absolute(), output))

@@ -100,7 +100,7 @@ def find_directory(run_text: str, settings: Settings) -> Path:
 
 def readable_file(path: Path, settings: Settings) -> Path:
     """Return the report, or its SQLite export."""
-    if path.suffix != ".nsys-rep":
+    if not report_files.needs_export(path):
         return path
     from gpu_profile.verbs.reading.export import (
         export_report,  # slow import, only for exports

@@ -1,0 +1,161 @@
+"""Traces of torch.profiler are read as reports: the same rows, whatever wrote their JSON."""
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_profile.analysis.kineto.events import BLOCK_BYTES
+from gpu_profile.analysis.kineto.export import export_trace
+from gpu_profile.analysis.store.database import Database
+from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, NVTX, RUNTIME
+from gpu_profile.errors import ReportError
+from tests.invoked import invoke, reporting_here
+
+ORIGIN = "1712195495505582.988"
+"""A time of kineto before it had a base: a float would round it to 0.25 us."""
+HOSTILE = 'void ns::gemm<4>(int) {"ph": "X"},\n  {\n "traceEvents": [ \\'
+FACTS: Mapping[str, Any] = {
+    "schemaVersion": 1,
+    "deviceProperties": [{"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 150_000_000_000}],
+    "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 4},
+    "huge": 10**30,
+}
+
+
+def _event(cat: str, name: str, ts: str, dur: str, pid: int, tid: int, **args: Any) -> str:
+    """An event in Kineto's own layout, whose times are JSON numbers of any length."""
+    head = f'"ph": "X", "cat": "{cat}", "name": {json.dumps(name)}, "pid": {pid}, "tid": {tid},'
+    return f'  {{\n    {head}\n    "ts": {ts}, "dur": {dur},\n    "args": {json.dumps(args)}\n  }}'
+
+
+def _list_events(steps: int = 1) -> list[str]:
+    where = {"device": 0, "context": 1, "stream": 7}
+    shape = {"registers per thread": 32, "shared memory": 48, "grid": [4, 1, 2], "block": [8, 1, 1]}
+    later = ORIGIN[:-3] + "999"
+    flow = '  {\n    "ph": "s", "id": 1, "ts": 1, "cat": "ac2g", "name": "ac2g"\n  }'
+    events = []
+    for number in range(steps):
+        ids = {"correlation": 10 * number, "External id": 10**25, "blocks per SM": 0.5}
+        copy = {**where, "bytes": 4096, "correlation": 10 * number + 1}
+        events += [
+            _event("cpu_op", "aten::mm", ORIGIN, "9", 40, 40),
+            _event("user_annotation", f"ProfilerStep#{number}", ORIGIN, "30.5", 40, 40),
+            flow,
+            _event("cuda_runtime", "cudaLaunchKernel", ORIGIN, "5", 40, 40, **ids),
+            _event("Kernel", HOSTILE, later, "4.928", 0, 7, **where, **shape, **ids),
+            _event("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", ORIGIN, "2", 0, 7, **copy),
+        ]
+    return events
+
+
+def _write(path: Path, events: Sequence[str], facts: Mapping[str, Any] = FACTS) -> Path:
+    head = json.dumps(facts, indent=2).removesuffix("\n}")
+    text = f'{head},\n  "traceEvents": [\n' + ",\n".join(events) + '\n  ],\n  "traceName": "t"\n}'
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def _read(trace: Path) -> dict[str, Any]:
+    export = trace.with_name(f"{trace.name}.sqlite")
+    export_trace(trace, export)
+    with Database.open(export) as database:
+        columns = ("start", "end", "streamId", "correlationId", "gridZ", "shortName", "globalPid")
+        kernel = database.load(KERNEL, *columns)
+        copy = database.load(MEMCPY, "start", "bytes", "copyKind", "srcKind", "dstKind")
+        call = database.load(RUNTIME, "start", "end", "correlationId", "globalTid")
+        step = database.load(NVTX, "start", "end", "textId", "globalTid")
+        names = database.names(kernel["shortName"]) | database.names(step["textId"])
+        tables = {"kernel": kernel, "copy": copy, "call": call, "step": step}
+        rows = {
+            f"{table}.{name}": values.tolist()
+            for table, by_name in tables.items()
+            for name, values in by_name.items()
+        }
+        return {**rows, "names": sorted(names.values())}
+
+
+def test_a_trace_has_the_rows_of_a_report(tmp_path: Path) -> None:
+    rows = _read(_write(tmp_path / "a.pt.trace.json", _list_events()))
+    assert rows["names"] == ["ProfilerStep#0", "gemm"]
+    assert (rows["kernel.start"], rows["kernel.end"]) == ([11], [11 + 4928])
+    assert (rows["step.start"], rows["step.end"]) == ([0], [30_500])
+    assert (rows["kernel.correlationId"], rows["call.correlationId"]) == ([0], [0])
+    assert (rows["kernel.gridZ"], rows["kernel.streamId"]) == ([2], [7])
+    copies = {name: rows[f"copy.{name}"] for name in ("bytes", "copyKind", "srcKind", "dstKind")}
+    assert copies == {"bytes": [4096], "copyKind": [2], "srcKind": [2], "dstKind": [1]}
+    assert rows["kernel.globalPid"][0] >> 24 == rows["call.globalTid"][0] >> 24
+
+
+def test_any_layout_has_the_same_rows(tmp_path: Path) -> None:
+    """Blocks end within events: the traces are larger than one block."""
+    events = _list_events(BLOCK_BYTES // 1000)
+    kineto = _read(_write(tmp_path / "a.pt.trace.json.gz", events))
+    document = json.loads(gzip.decompress((tmp_path / "a.pt.trace.json.gz").read_bytes()))
+    assert len(kineto["kernel.start"]) == len(events) / 6
+    # json.dumps rounds the times: they are whole us here, so that both are equal.
+    for event in document["traceEvents"]:
+        event["ts"] = 1000
+    whole = tmp_path / "whole.json"
+    _write(
+        whole,
+        [event.replace(ORIGIN[:-3] + "999", ORIGIN).replace(ORIGIN, "1000") for event in events],
+    )
+    for name, indent in (("line", None), ("spread", 1)):
+        other = tmp_path / f"{name}.json"
+        other.write_text(json.dumps(document, indent=indent))
+        assert _read(other) == _read(whole)
+        (tmp_path / "whole.json.sqlite").unlink()
+
+
+def test_a_user_reads_a_folder_of_traces(tmp_path: Path) -> None:
+    for rank in range(2):
+        facts = {**FACTS, "distributedInfo": {"rank": rank, "world_size": 2}}
+        events = [event.replace("988", f"98{rank}") for event in _list_events(3)]
+        _write(tmp_path / f"host_{rank}.17.pt.trace.json", events, facts)
+    (tmp_path / "other.json").write_text("{}")
+    place = reporting_here(tmp_path)
+    done = invoke(
+        *("stats", f"--report={tmp_path}", "--table=cuda_gpu_kern_sum", "--by=rank"),
+        "--format=json",
+        directory=place,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["cuda_gpu_kern_sum"]
+    assert [(row["Rank"], row["Instances"], row["Total Time (ns)"]) for row in rows] == [
+        (0, 3, 3 * 4928),
+        (1, 3, 3 * 4928),
+    ]
+    assert "a trace of torch.profiler holds no" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "is no trace of torch.profiler"),
+        (b'{"a": 1}', "is no trace of torch.profiler"),
+        (b'{"traceEvents": []}', "holds no GPU operation"),
+        (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": 7}]}', "cannot be read"),
+        (b'{"traceEvents": [{"ph": "X", "cat": "kernel",', "is truncated"),
+        (b"\x1f\x8b\x00", "damaged"),
+    ],
+)
+def test_what_is_no_trace_is_refused(tmp_path: Path, text: bytes, reason: str) -> None:
+    trace = tmp_path / ("a.json.gz" if text.startswith(b"\x1f") else "a.json")
+    trace.write_bytes(text)
+    with pytest.raises(ReportError, match=reason):
+        export_trace(trace, tmp_path / "a.sqlite")
+
+
+def test_a_trace_that_is_cut_anywhere_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    whole = _write(tmp_path / "whole.json", _list_events(2)).read_bytes()
+    for number, end in enumerate(range(1, len(whole) - 1, 97)):
+        (tmp_path / "cut.json").write_bytes(whole[:end])
+        with pytest.raises(ReportError, match=r"cut\.json"):
+            export_trace(tmp_path / "cut.json", tmp_path / f"{number}.sqlite")
+    done = invoke("stats", f"--report={tmp_path / 'cut.json'}", directory=reporting_here(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (6, "", 1)
+    assert not (tmp_path / "cut.sqlite").exists()
