@@ -13,13 +13,13 @@ import errno
 import functools
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NoReturn
 
 from invoke.collection import Collection
 from invoke.context import Context
 from invoke.exceptions import Exit, ParseError
-from invoke.parser import Parser
+from invoke.parser import Parser, ParseResult
 from invoke.parser.argument import Argument
 from invoke.program import Program
 from invoke.tasks import Task
@@ -43,8 +43,8 @@ _PLACES = {
     errno.EROFS: "Mount it to be written",
 }
 """Errors that the user can fix on the machine, with the hint. They are no bugs of ours."""
-_SHOWN = ("--help[=STRING]", "--list[=STRING]", "--print-completion-script=STRING", "--version")
-"""Invoke's options that say something of the verbs; the others are for tasks that call a shell."""
+_ANSWERED = ("list", "version", "complete", "print-completion-script")
+"""Invoke's options that print something and run no verb."""
 
 
 def _arguments(verb: Verb) -> Iterator[Argument]:
@@ -196,19 +196,48 @@ def _make_exit(error: GpuProfileError) -> Exit:
 def refuse_bad_command_line(verbs: Collection, argv: Sequence[str]) -> None:
     """Parse the command line as Invoke will. Raises Exit with one line if Invoke would refuse it.
 
-    Invoke's own `invoke` has no hook for that, so tasks.py calls this while Invoke imports it.
+    Invoke's own `invoke` has no hook for that, so tasks.py calls this while Invoke imports it. It
+    prints our help, too, and raises Exit.
     """
     initial = Program().initial_context
     core = Parser(initial=initial, ignore_unknown=True).parse_argv(list(argv[1:]))
-    _refuse_unknown_help(core[0].args["help"].value, verbs)
+    _answer_help(core, VERBS)
     if core.unparsed:
         with _one_line_errors():
             Parser(initial=initial, contexts=verbs.to_contexts()).parse_argv(core.unparsed)
 
 
-def _refuse_unknown_help(verb: object, verbs: Collection) -> None:
-    if isinstance(verb, str) and verb not in verbs.task_names:
-        raise _make_exit(usage.unknown_verb(verb))
+def _answer_help(core: ParseResult, verbs: Sequence[Verb]) -> None:
+    """Print the help that the command line asks for, if any, and raise Exit.
+
+    `core`: Invoke's own options, and the words behind them. `help` is no verb, but people type it.
+    """
+    named = _find_named_help(core, {verb.name for verb in verbs})
+    if named is None:
+        return
+    from gpu_profile.cli import help as help_text  # for help only
+
+    if not named:
+        print(help_text.render_program_help(verbs), end="")
+        raise Exit
+    verb = next((verb for verb in verbs if verb.name == named), None)
+    if verb is None:
+        raise _make_exit(usage.unknown_verb(named))
+    print(help_text.render_verb_help(verb), end="")
+    raise Exit
+
+
+def _find_named_help(core: ParseResult, names: Set[str]) -> str | None:
+    """Return the verb whose help is asked for; "" for that of the program, None for no help."""
+    args, words = core[0].args, core.unparsed
+    flags = words[: words.index("--")] if "--" in words else words
+    if words[:1] == ["help"]:
+        return words[1] if len(words) > 1 else ""
+    if args["help"].value:
+        return args["help"].value if isinstance(args["help"].value, str) else ""
+    if {"--help", "-h"} & set(flags):
+        return next((word for word in words if word in names), "")
+    return None if words or any(args[name].value for name in _ANSWERED) else ""
 
 
 def _answer_shell(shell: str | None) -> NoReturn:
@@ -240,20 +269,11 @@ class Console(Program):
         shell = self.args["print-completion-script"].value
         if shell or self.args.complete.value:
             _answer_shell(shell)
+        _answer_help(self.core, [verb for verb in VERBS if verb.name not in CLONE_ONLY])
 
     def parse_tasks(self) -> None:
         with _one_line_errors():
             super().parse_tasks()
-
-    def parse_cleanup(self) -> None:
-        _refuse_unknown_help(self.args.help.value, self.collection)
-        super().parse_cleanup()
-
-    def print_help(self) -> None:
-        print(f"Usage: {PROGRAM} VERB [--flags] [VERB …] [-- command]\n\nOptions:\n")
-        rows = self.initial_context.help_tuples()
-        self.print_columns([row for row in rows if row[0].endswith(_SHOWN)])
-        self.list_tasks()
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ def unknown_verb(word: str, before: str = "") -> SettingsError:
     if before and (error := _explain_place(word, before)):
         return error
     guess = did_you_mean(word, (verb.name for verb in VERBS))
-    runs = any(verb.name == before and "behind --" in verb.doc for verb in VERBS)
+    runs = any(verb.name == before and verb.takes_command for verb in VERBS)
     behind = f". What {before} is to run goes behind --" if runs and not guess else ""
     return SettingsError(f"there is no verb {word!r}", f"{guess} `invoke --list` has all{behind}")
 

@@ -6,9 +6,9 @@ The flags of `gpu_profile/verbs/jobs/profile.py` are the dataclass ProfileOption
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:  # its patterns take 5 ms to compile, which `--list` does not need
     from gpu_profile.declared.kinds import KeyKind
@@ -23,7 +23,8 @@ class Option:
 
     `settings`: .env keys that it overrides. `of`: the launchers that have it, if not all do. A
     positional one needs no name. `kind` and `choices`: its valid texts, unless a setting's kind
-    says so.
+    says so. `value` is what help shows for its value, where neither these nor the name say it.
+    `group`: the title of the flags that it stands with in help; "" for the verb's own.
     """
 
     name: str
@@ -34,6 +35,8 @@ class Option:
     of: tuple[str, ...] = ()
     kind: "KeyKind" = "str"
     choices: tuple[str, ...] = ()
+    value: str = ""
+    group: str = ""
 
     @property
     def field(self) -> str:
@@ -49,13 +52,14 @@ def make_flag(
     kind: "KeyKind" = "str",
     choices: tuple[str, ...] = (),
     positional: bool = False,
+    value: str = "",
 ) -> T:
     """Return the dataclass field of a flag: `delay: float = make_flag(0.0, "nsys: seconds …")`.
 
     Only fields made here are flags. `settings`: the .env keys that the flag overrides.
     """
     row = {"doc": doc, "settings": settings, "kind": kind, "choices": choices}
-    flag: T = field(default=default, metadata={**row, "positional": positional})
+    flag: T = field(default=default, metadata={**row, "positional": positional, "value": value})
     return flag
 
 
@@ -65,15 +69,29 @@ class VerbOptions:
 
     words: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    group: ClassVar[str] = ""
+    """The title of the flags of this class in the help of each verb that has them."""
 
     @classmethod
     def list_options(cls) -> tuple[Option, ...]:
         """Return the flags: one for each field that make_flag made."""
         flags: list[Any] = [field for field in fields(cls) if field.metadata]
         return tuple(
-            Option(field.name.rstrip("_").replace("_", "-"), field.default, **field.metadata)
+            Option(
+                field.name.rstrip("_").replace("_", "-"),
+                field.default,
+                **field.metadata,
+                group=cls._find_group(field.name),
+            )
             for field in flags
         )
+
+    @classmethod
+    def _find_group(cls, name: str) -> str:
+        """Return the title of the class that has this field; "" for the verb's own class."""
+        bases = (base for base in reversed(cls.__mro__) if is_dataclass(base))
+        owner = next(base for base in bases if name in {field.name for field in fields(base)})
+        return "" if owner is cls else str(vars(owner).get("group", ""))
 
     @classmethod
     def from_flags(cls: type[V], flags: Mapping[str, Any]) -> V:
@@ -86,11 +104,20 @@ class VerbOptions:
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb. `module`.`function` runs it; the function has the verb's name with "_" for "-"."""
+    """A verb. `module`.`function` runs it; the function has the verb's name with "_" for "-".
+
+    `example`: words to type behind the program's name, for help; "" is the name alone.
+    """
 
     name: str
     module: str
     doc: str
+    example: str = ""
+
+    @property
+    def takes_command(self) -> bool:
+        """Whether words behind `--` are its own."""
+        return "behind --" in self.doc
 
     @property
     def function(self) -> str:

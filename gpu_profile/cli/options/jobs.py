@@ -1,6 +1,7 @@
 """The flags of profile, fetch, reports, run, exec, status, logs, stop and test."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gpu_profile.cli.options.shared import (
     AnswerOptions,
@@ -24,6 +25,7 @@ _RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
 class NsysOptions:
     """What nsys records, and in which ranks."""
 
+    group: ClassVar[str] = "What nsys records"
     ranks: str = make_flag("all", "ranks to profile: all, 0,3 or 0-3", kind="ranks")
     preset: str = make_flag("light", "light, comm or full", choices=PRESETS)
     trace: str = make_flag("", "nsys: what to trace")
@@ -63,10 +65,13 @@ class ProfileOptions(NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, Sh
     template: str = make_flag("", "manifest: path of the pod template in a kind of your own")
     strict: bool = make_flag(False, "refuse where a preset would degrade")
     env: tuple[str, ...] = make_flag(
-        (), "NAME or NAME=value for the job; may be given again", kind="variable"
+        (),
+        "variable for the job; may be given again",
+        kind="variable",
+        value="NAME[=VALUE]",
     )
     mount: tuple[str, ...] = make_flag(
-        (), ". to work here, or SOURCE:TARGET[:ro]; may be given again", kind="mount"
+        (), ". to work here, or SOURCE:TARGET[:ro]; may be given again", kind="mount", value="DIR"
     )
     carry: bool = make_flag(False, "bring nsys to an image or machine that has none")
     baseline: bool = make_flag(False, "run without nsys first, and say what the profile costs")

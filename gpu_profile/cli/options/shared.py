@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from gpu_profile.cli.verb import Option, VerbOptions, make_flag
 from gpu_profile.declared.launchers import LAUNCHERS, LauncherRow, find_flags
@@ -12,14 +12,16 @@ W = TypeVar("W", bound="WhereOptions")
 
 @dataclass(frozen=True, kw_only=True)
 class SetOptions(VerbOptions):
+    group: ClassVar[str] = "Settings"
     set: tuple[str, ...] = make_flag(
-        (), "KEY=value: a setting of .env for this call; may be given again"
+        (), "a setting of .env for this call; may be given again", value="KEY=VALUE"
     )
     env_file: str = make_flag("", "file to read settings from, in place of .env", kind="path")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsOptions(SetOptions):
+    group: ClassVar[str] = "Settings"
     with_dependencies: bool = make_flag(False, "enable what the enabled components need")
 
 
@@ -50,12 +52,14 @@ class JobOptions(VerbOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(SetOptions):
+    group: ClassVar[str] = "Which reports"
     run: str = make_flag("", "run id, name or handle; default: the latest")
     report: tuple[str, ...] = make_flag((), "a report's file or directory; may be given again")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowOptions(VerbOptions):
+    group: ClassVar[str] = "Which reports"
     window: int = make_flag(0, "one window of several (repeat:N); 0: all in series", kind="count")
     together: bool = make_flag(
         False, "the reports are of one run, though their times or communicators say otherwise"
@@ -64,6 +68,7 @@ class WindowOptions(VerbOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerOptions(VerbOptions):
+    group: ClassVar[str] = "Which reports"
     scheduler: str = make_flag(
         "", "address of a Dask scheduler that reads the reports", kind="scheduler"
     )
@@ -73,6 +78,7 @@ class SchedulerOptions(VerbOptions):
 class AnswerOptions(VerbOptions):
     """How the findings at the end of a run are shown."""
 
+    group: ClassVar[str] = "The answer at the end"
     no_html: bool = make_flag(False, "write no page")
     format: str = make_flag(
         "text", "text or json, of the answer at the end", choices=("text", "json")
@@ -83,9 +89,10 @@ class AnswerOptions(VerbOptions):
 class ShapeOptions(VerbOptions):
     """How large a job is, its image and its name."""
 
+    group: ClassVar[str] = "The job's size, image and name"
     nodes: int = make_flag(1, "nodes")
-    gpus: str = make_flag("all", "GPUs a node: N, all, or 0 for none")
-    gpus_per_node: str = make_flag("", "the same, in the words of Slurm and Kubernetes")
+    gpus: str = make_flag("all", "GPUs a node: N, all, or 0 for none", value="N")
+    gpus_per_node: str = make_flag("", "the same, in the words of Slurm and Kubernetes", value="N")
     image: str = make_flag("", "image to run, instead of the settings'", kind="address")
     name: str = make_flag("", "name of the run", kind="run-name")
 
@@ -96,7 +103,8 @@ def _make_launcher_option(name: str, rows: tuple[LauncherRow, ...]) -> Option:
     families = dict.fromkeys(row.family or row.name for row in rows)
     settings = tuple(dict.fromkeys(key for flag in flags for key in flag.settings))
     doc = f"{', '.join(families)}: {flags[0].doc}"
-    return Option(name, "", doc, settings, of=tuple(row.name for row in rows))
+    of = tuple(row.name for row in rows)
+    return Option(name, "", doc, settings, of=of, group="Where it runs")
 
 
 LAUNCHER_OPTIONS = tuple(_make_launcher_option(*item) for item in find_flags().items())
@@ -106,7 +114,10 @@ LAUNCHER_OPTIONS = tuple(_make_launcher_option(*item) for item in find_flags().i
 class WhereOptions(SettingsOptions):
     """Where a job runs: the launcher, and the flags of all launchers."""
 
-    on: str = make_flag("", ", ".join(LAUNCHERS), "LAUNCHER", choices=tuple(LAUNCHERS))
+    group: ClassVar[str] = "Where it runs"
+    on: str = make_flag(
+        "", ", ".join(LAUNCHERS), "LAUNCHER", choices=tuple(LAUNCHERS), value="LAUNCHER"
+    )
     launcher_flags: Mapping[str, str] = field(default_factory=dict)
     """The flags of launchers, such as `{"host": "ubuntu@10.0.0.1"}`. Their settings have them."""
 

@@ -52,7 +52,7 @@ def test_the_command_says_its_version(tmp_path: Path) -> None:
 
 def test_help_has_the_options_that_mean_something(tmp_path: Path) -> None:
     shown = run_console("--help", directory=tmp_path).stdout
-    assert shown.startswith("Usage: gpu-profile VERB [--flags] [VERB …] [-- command]\n")
+    assert shown.startswith("Usage: gpu-profile VERB [flags] [-- COMMAND]\n")
     assert "--version" in shown
     assert "--prompt-for-sudo-password" not in shown
 
