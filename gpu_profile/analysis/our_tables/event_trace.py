@@ -22,6 +22,7 @@ COLUMNS = (
     Column("Place"),
     Column("Name"),
 )
+HINT = "no event lies between these times: --between 1.5s:1510ms chooses them"
 KINDS = {COMPUTE: "kernel", COMMUNICATION: "communication", COPY: "copy", SET: "memset"}
 Row = tuple[Cell, ...]
 
@@ -49,7 +50,7 @@ def merge_events(parts: Sequence[Sequence[Row]]) -> Table:
     """
     rows = sorted(chain.from_iterable(parts), key=lambda row: tuple(map(str, row[2:])))
     rows.sort(key=lambda row: int(row[0] or 0))
-    return Table("event_trace", COLUMNS, tuple(rows), "no event lies between these times")
+    return Table("event_trace", COLUMNS, tuple(rows), HINT)
 
 
 def _list_operations(activity: Activity, scope: Scope) -> Iterator[Row]:
@@ -97,6 +98,6 @@ EVENT_TRACE = Analysis(
     "event_trace",
     collect_events,
     merge_events,
-    doc="what ran between two times: GPU operations, calls, ranges. Needs --between",
+    doc="what ran between two times (--between): GPU operations, calls, ranges",
     is_of_part=True,
 )

@@ -52,15 +52,6 @@ def parse_interval(text: str) -> tuple[int, int]:
     return start, end
 
 
-def check_part(between: str, *, is_of_part: bool, name: str) -> None:
-    """Raise SettingsError for a table of the whole run with --between, or of a part without it."""
-    if between and not is_of_part:
-        raise SettingsError(f"{name} is of the whole run", "--between is of event_trace alone")
-    if is_of_part and not between:
-        hint = "Use --between 1.5s:1510ms; step_trace has the times of steps"
-        raise SettingsError(f"{name} is of a part of the run", hint)
-
-
 def check_by(by: str, groupings: tuple[str, ...], name: str) -> None:
     """Raise SettingsError for a grouping that the analysis does not support."""
     if by and by not in groupings:

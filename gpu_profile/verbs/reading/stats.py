@@ -8,6 +8,7 @@ from gpu_profile.analysis.tables.by_name import ANALYSES, OURS
 from gpu_profile.cli.flags import load_settings, refuse_unknown
 from gpu_profile.cli.options.reading import StatsOptions
 from gpu_profile.cli.terminal import print_tables
+from gpu_profile.errors import SettingsError
 from gpu_profile.table import Column, Table
 from gpu_profile.verbs.reading.open_run import ReportChoice, open_reading
 
@@ -23,7 +24,9 @@ def stats(options: StatsOptions) -> None:
     analyses = _find_tables(options.table)
     for analysis in analyses:
         views.check_by(options.by, analysis.by, analysis.name)
-        views.check_part(options.between, is_of_part=analysis.is_of_part, name=analysis.name)
+    if options.between and not any(analysis.is_of_part for analysis in analyses):
+        what = "--between is of tables of a part of the run"
+        raise SettingsError(what, "Use --table event_trace")
     choice = replace(ReportChoice.from_options(options), notes=options.notes)
     reading = open_reading(choice, settings, by=options.by).at_depth(options.depth)
     if options.between:
