@@ -30,7 +30,7 @@ def _judge(views: Sequence[View[Copies]]) -> Judgement:
         f"it has {views[0].steps} steady steps",
         f"it made {copies.count} of {copies.total} copies",
     )
-    return Judgement((Finding("toy", ranks, "play", 0.0, evidence, "Go on playing."),))
+    return Judgement((Finding("toy", ranks, "play", evidence, "Go on playing."),))
 
 
 RULE = FindingRule(

@@ -72,7 +72,7 @@ def test_progress_leaves_plain_lines_as_they_are(tmp_path: Path) -> None:
 
 
 def make_findings(count: int) -> Diagnosis:
-    findings = tuple(Finding("idle", (rank,), "host", 1.0, (), "") for rank in range(count))
+    findings = tuple(Finding("idle", (rank,), "host", (), "") for rank in range(count))
     return Diagnosis(findings, ())
 
 

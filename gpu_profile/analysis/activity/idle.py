@@ -271,22 +271,6 @@ def _attribute_to_calls(
     return blamed, blamer
 
 
-def sync_shadow(activity: Activity) -> tuple[IntArray, IntArray]:
-    """(start, ns) of each gap: the idle time that would vanish without synchronisations.
-
-    It counts the gaps of a late host, up to the lead of the synchronisation before them. Example:
-    a sync that costs 2 ms of lead, then a stall of 5 ms: 2 ms count here, and all 5 ms also count
-    as "stall". So the two findings overlap: the same 2 ms go away with less work in the stall, or
-    without the sync.
-    """
-    (gaps, next_op, cause), calls = _plain_gaps(activity), blocking_calls(activity)
-    late = np.flatnonzero((cause == LAUNCH) | (cause == STALL))
-    blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op], calls)
-    if not len(calls.start):
-        return gaps.start, blamed
-    return gaps.start, np.where(calls.moves[blamer], 0, blamed)
-
-
 def ranges_at(activity: Activity, ranges: Ranges, gaps: Gaps) -> IntArray:
     """The index of the innermost range open on the launching thread in the middle of each gap, up
     to the launch that ended it.

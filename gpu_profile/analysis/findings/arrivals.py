@@ -16,8 +16,6 @@ _SYMMETRIC = np.array([kind in SYMMETRIC_KINDS for kind in KINDS])
 # With n ranks each one is last in 1/n of the cases by chance. A straggler must be last in at least
 # 1/n + 0.6 * (1 - 1/n) of them, by waiting time and by steps: for 4 ranks 70 %.
 CONSTANCY = 0.6
-# GPUs of one model differ by 1 to 3 % in clock rate, so less than 5 % of a step is no defect.
-LEAST_SHARE, LEAST_MS = 0.05, 0.05
 # A kernel takes up to 1.8 times as long beside a waiting collective (measured on H200). So waiting
 # is blamed for at most this part of the time in which both ran.
 CONTENTION_MOST = 0.5
@@ -50,13 +48,14 @@ class Waits:
 class Suspects:
     """The `late` ranks of a communicator, and the `others` that wait for them.
 
-    `gain_ms` is what the others lose in a step. The late ranks came last in `last` of `total`
-    collectives. `worst` is the largest delay: (ms after the others, ns at which it happened).
+    `late_ms` is by how much they come later than the others, the sum of a step. The late ranks came
+    last in `last` of `total` collectives. `worst` is the largest delay: (ms after the others, ns at
+    which it happened).
     """
 
     late: tuple[StragglerView, ...]
     others: tuple[StragglerView, ...]
-    gain_ms: float
+    late_ms: float
     last: int
     total: int
     worst: tuple[float, int]
@@ -115,7 +114,7 @@ def suspects_of(waits: Waits) -> Suspects | None:
     if _compute_constancy(waits, _lead(waits, late, others) > 0, count / len(views)) < CONSTANCY:
         return None
     suspects = _compare_arrivals(waits, late, others)
-    return suspects if suspects.gain_ms >= least_ms(views) else None
+    return suspects if suspects.late_ms >= find_least_ms(views) else None
 
 
 def keep_late(waits: Waits, suspects: Suspects, kept: Sequence[RankView]) -> Suspects:
@@ -137,17 +136,14 @@ def _compare_arrivals(waits: Waits, late: IntArray, others: IntArray) -> Suspect
     worst = int(np.argmax(ahead * waits.weight))
     late_views, other_views = (tuple(waits.views[row] for row in side) for side in (late, others))
     lateness = float((np.maximum(ahead, 0) * waits.weight).sum()) / other_views[0].steps / 1e6
-    lost = float(
-        np.mean([view.ms("wait") + contention_ms(view, late_views[0]) for view in other_views])
-    )
     place = (float(ahead[worst]) / 1e6, int(waits.start[:, worst].max()))
     last = int((ahead > 0).sum())
-    return Suspects(late_views, other_views, min(lateness, lost), last, len(ahead), place)
+    return Suspects(late_views, other_views, lateness, last, len(ahead), place)
 
 
-def least_ms(views: Sequence[RankView]) -> float:
-    """The least ms in a step that a straggler must cost to be reported."""
-    return max(LEAST_SHARE * float(np.median([view.step_ms for view in views])), LEAST_MS)
+def find_least_ms(views: Sequence[RankView]) -> float:
+    """The least time (ms) in a step that is told of these ranks."""
+    return float(np.median([view.least_ms for view in views]))
 
 
 def _compute_constancy(waits: Waits, last: NDArray[np.bool_], chance: float) -> float:
@@ -183,3 +179,15 @@ def contention_ms(view: RankView, free: RankView) -> float:
     compute_ns = max(int(times["compute"][0]), 1)
     share = view.mean(times["compute"]) / compute_ns
     return min(extra * share, CONTENTION_MOST * view.mean(times["hidden"])) / 1e6
+
+
+def measure_lost_time(view: RankView) -> float:
+    """The most (ms) that waiting for late ranks costs a rank in a step: all of it where it does not
+    compute meanwhile, else by how much waiting collectives slow what it computes.
+    """
+    collectives, arrivals = view.states.collectives, view.split.arrivals
+    rows = np.flatnonzero(arrivals.matched & (collectives.start >= view.start))
+    start, end = collectives.start[rows], collectives.end[rows]
+    waits = float((np.clip(arrivals.last[rows], start, end) - start).sum()) / view.steps / 1e6
+    exposed = view.ms("wait")
+    return exposed + CONTENTION_MOST * max(waits - exposed, 0.0)

@@ -1,6 +1,6 @@
 """Diagnose a run: findings with evidence and advice, ordered by the time that could be saved."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
@@ -16,7 +16,11 @@ from gpu_profile.analysis.findings.diagnosed_report import (
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.overview import overview
-from gpu_profile.analysis.findings.replayed_costs import replay_costs
+from gpu_profile.analysis.findings.replayed_costs import (
+    has_edit,
+    limit_costs,
+    replay_costs,
+)
 from gpu_profile.analysis.findings.rule import FindingRule
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kernels
@@ -39,7 +43,7 @@ def judge_run(
     `control_ms`: the step without the profiler, 0 where it is not known.
     """
     facts = list(chain.from_iterable(part.ranks for part in parts))
-    by_kind = _make_views(facts, clock_error_ns)
+    by_kind = make_views(facts, clock_error_ns)
     views: Sequence[RankView] = next(iter(by_kind.values()))
     reports = sorted((part.health for part in parts), key=lambda health: health.report)
     nothing = Judgement(unjudged=("anything: the reports hold no GPU work",))
@@ -47,13 +51,13 @@ def judge_run(
     alike = _keep_alike(views)
     judged += [judge_undecided_kernels(alike), _note_missing_kernels(alike)]
     judged += [rule.judge_reports(by_kind[rule.kind], reports) for rule in RULES.values()]
-    findings = _unexplained([f for judgement in judged for f in judgement.findings])
+    replay = replay_parts(parts, clock_error_ns)
+    findings = _choose_findings(judged, by_kind, replay)
     notes = list(chain.from_iterable(judgement.unjudged for judgement in judged))
     if views and not any(view.has_steps for view in views):
         findings, notes = _of_recording(findings, notes)
     facts_of_run = overview(views, list(chain.from_iterable(part.hosts for part in parts)))
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
-    replay = replay_parts(parts, clock_error_ns)
     shadow = _find_shadow(replay, control_ms)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow)
     ordered = replay_costs(findings, replay, plan, shadow)
@@ -65,6 +69,16 @@ def judge_run(
 def _hide_secrets(text: str) -> str:
     """Hide credentials in the name of a range or a kernel, which may be a command line."""
     return CommandLine().redact_line(text)
+
+
+def _choose_findings(
+    judged: Sequence[Judgement], by_kind: Mapping[str, Sequence[View[Any]]], replay: Replay | str
+) -> list[Finding]:
+    """The findings that may be worth the time, without those that others explain."""
+    candidates = [finding for judgement in judged for finding in judgement.findings]
+    alike = {kind: _keep_alike(views) for kind, views in by_kind.items()}
+    is_replayed = (lambda finding: False) if isinstance(replay, str) else has_edit
+    return _leave_explained(limit_costs(candidates, alike, is_replayed))
 
 
 def _find_shadow(replay: Replay | str, control_ms: float) -> Shadow | None:
@@ -109,7 +123,7 @@ def _of_recording(
     idle = [one for one in findings if RULES[one.kind].unclear_without_steps(one)]
     recording_findings = [finding.of_recording() for finding in findings if finding not in idle]
     more = [
-        f"{finding.ms_per_step:.0f} ms of idle time on {format_ranks(finding.ranks)}: without "
+        f"{finding.at_most_ms:.0f} ms of idle time on {format_ranks(finding.ranks)}: without "
         "steps, start-up cannot be told from the program's work"
         for finding in idle
     ]
@@ -123,20 +137,19 @@ def _make_table(parts: Sequence[DiagnosedReport]) -> Table:
 FINDINGS = Analysis("findings", collect_report_facts, _make_table)
 
 
-def _unexplained(findings: Sequence[Finding]) -> list[Finding]:
+def _leave_explained(findings: Sequence[Finding]) -> list[Finding]:
     """Leave out findings that others explain, kind by kind: one that is left out explains nothing.
 
-    With a "pipeline" or "experts" a rank is late because of how the work is distributed. What a
-    "straggler" says of its host's time is no cost of "idle" or "host_bound", too.
+    With a "pipeline" or "experts" a rank is late because of how the work is distributed.
     """
     kept = list(findings)
     for kind, rule in RULES.items():
         of_kind = [finding for finding in kept if finding.kind == kind]
         kept = [f for f in kept if not (of_kind and rule.explains(of_kind, f))]
-    return [left for finding in kept if (left := finding.without_shares(kept))]
+    return kept
 
 
-def _make_views(ranks: Sequence[RankFacts], clock_error_ns: int) -> dict[str, list[View[Any]]]:
+def make_views(ranks: Sequence[RankFacts], clock_error_ns: int) -> dict[str, list[View[Any]]]:
     """By kind of rule, the views of all ranks in rank order, each with that rule's fact."""
     ordered = sorted(ranks, key=lambda one: (one.common.states.rank, one.common.states.device))
     splits = split_exposed([facts.common.states for facts in ordered], clock_error_ns)

@@ -4,9 +4,6 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-# A cost of which others explain less than a quarter stays, however small the rest is.
-LEAST_EXPLAINED = 0.25
-
 _LONE_RANK = (
     (re.compile(r"(^|: )rank 0: "), r"\1"),
     (re.compile(r"; most on rank 0, (\d+ %)"), r" (\1)"),
@@ -17,44 +14,35 @@ _LONE_RANK = (
 
 
 @dataclass(frozen=True)
-class Share:
-    """A part of the cost of another finding, of this `kind` and `cause` on the same ranks.
-
-    `ms` is that part in a step. A rest below `least` ms is no finding.
-    """
-
-    kind: str
-    cause: str
-    ms: float
-    least: float
-
-
-@dataclass(frozen=True)
 class Finding:
-    """One finding. `ms_per_step` is the most that could be saved, in each step of an affected
-    rank.
+    """One finding: a cause of lost time that the recording shows, on these ranks.
 
-    Without steps (`per_step` is False) it is the time in the whole recording, and texts say "in
-    all" instead of "a step". `shares`: what is said here and is no cost of other findings.
-    `replayed_ms`: the step less the step replayed without the cause; None without a replay.
-    `range_ms`: its least and its most, where it is an estimate.
+    A rule fills in all but the costs. `payers`: the ranks that lose the time, where they are others
+    than `ranks`. `includes`: kinds of findings on these ranks whose loss is this one. `at_most_ms`:
+    the idle or exposed time of the cause in each step of an affected rank. `replayed_ms`: the step
+    less the step replayed without the cause; None without a replay. `range_ms`: its least and its
+    most, where it is an estimate.
+
+    Without steps (`per_step` is False) the time is of the whole recording, and texts say "in all"
+    instead of "a step".
     """
 
     kind: str
     ranks: tuple[int, ...]
     cause: str
-    ms_per_step: float
     evidence: tuple[str, ...]
     advice: str
+    payers: tuple[int, ...] = ()
+    includes: tuple[str, ...] = ()
+    at_most_ms: float = 0.0
     per_step: bool = True
-    shares: tuple[Share, ...] = ()
     replayed_ms: float | None = None
     range_ms: tuple[float, float] | None = None
 
     @property
     def cost_ms(self) -> float:
         """What a replay says that the cause costs in a step; without one, the most that it can."""
-        return self.ms_per_step if self.replayed_ms is None else self.replayed_ms
+        return self.at_most_ms if self.replayed_ms is None else self.replayed_ms
 
     def describe_cost(self) -> str:
         """The cost for a text: "5.33 ms a step", "5.33 ms a step (3.00 to 5.69)" of an estimate, or
@@ -86,31 +74,14 @@ class Finding:
 
     def _describe_limit(self) -> dict[str, float]:
         if not self.per_step:
-            return {"ms_in_all": round(self.ms_per_step, 3)}
+            return {"ms_in_all": round(self.at_most_ms, 3)}
         is_replayed = self.replayed_ms is not None
-        return {} if is_replayed else {"at_most_ms_per_step": round(self.ms_per_step, 3)}
+        return {} if is_replayed else {"at_most_ms_per_step": round(self.at_most_ms, 3)}
 
     @property
     def unit(self) -> str:
-        """The unit behind `ms_per_step` in texts: "a step" or "in all"."""
+        """The unit of a cost in texts: "a step" or "in all"."""
         return "a step" if self.per_step else "in all"
-
-    def without_shares(self, others: Iterable["Finding"]) -> "Finding | None":
-        """The finding with what others leave of its cost; None if too little is left."""
-        shares = [
-            share
-            for other in others
-            for share in other.shares
-            if (share.kind, share.cause) == (self.kind, self.cause)
-            and set(self.ranks) <= set(other.ranks)
-        ]
-        share = max(shares, key=lambda share: share.ms, default=None)
-        if share is None or share.ms < LEAST_EXPLAINED * self.ms_per_step:
-            return self
-        remaining = self.ms_per_step - share.ms
-        line = f"{share.ms:.2f} ms a step of it are the straggler's delay and not counted here"
-        left = replace(self, ms_per_step=remaining, evidence=(*self.evidence, line))
-        return left if remaining >= share.least else None
 
     def with_texts(self, change: Callable[[str], str]) -> "Finding":
         """The finding with `change` applied to its cause, evidence and advice."""

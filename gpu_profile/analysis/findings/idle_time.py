@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,12 +11,7 @@ from gpu_profile.analysis.arrays.periods import find_period, find_rare
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.view import RankView
 
-# A well-fed GPU idles for a few percent of a step. Below 10 % there is little to save.
-IDLE_SHARE = 0.10
-# A cost of 10 % of a step is less in idle time of slow launches, because a part of it is latency,
-# and of delays in some steps, because the host's lead hides a part: 8.2 to 9.4 % for costs of 11 %
-# in synthetic runs.
-PARTIAL_SHARE = 0.08
+ViewT = TypeVar("ViewT", bound=RankView)
 DATA_RANGE = re.compile(r"data|load|fetch|batch|input|dataset|next", re.I)
 DATA_ADVICE = (
     "prepare batches ahead of the step: more DataLoader workers, pin_memory, prefetch_factor, "
@@ -23,41 +19,19 @@ DATA_ADVICE = (
 )
 
 
-def is_costly(cost: float, least: float, step: float) -> bool:
-    """Whether a cost is at least the part `least` (0 to 1) of a step, both in ms.
-
-    A process may use a second GPU for copies alone. That GPU has steps of 0 ms, and no part of
-    them is a cost.
-    """
-    return step > 0 and cost >= least * step
-
-
-def make_idle_finding(
-    kind: str,
-    cause: str,
-    views: Sequence[RankView],
-    gain: float,
-    evidence: Sequence[str],
-    advice: str,
-) -> Finding:
-    ranks = tuple(sorted({view.rank for view in views}))
-    return Finding(kind, ranks, cause, gain, tuple(evidence), advice)
-
-
 def judge_state(
     kind: str,
     cause: str,
-    views: Sequence[RankView],
-    cost_ms: Callable[[RankView], float],
-    evidence: Callable[[Sequence[RankView]], tuple[str, ...]],
+    views: Sequence[ViewT],
+    evidence: Callable[[Sequence[ViewT]], tuple[str, ...]],
     advice: str,
 ) -> Judgement:
-    """A finding on these ranks with their mean cost; no finding without ranks."""
+    """A finding on these ranks; no finding without ranks."""
     if not views:
         return Judgement()
-    gain = float(np.mean([cost_ms(view) for view in views]))
+    ranks = tuple(sorted({view.rank for view in views}))
     facts = (*evidence(views), *note_missing_steps(views))
-    return Judgement((make_idle_finding(kind, cause, views, gain, facts, advice),))
+    return Judgement((Finding(kind, ranks, cause, facts, advice),))
 
 
 def note_missing_steps(views: Sequence[RankView]) -> tuple[str, ...]:

@@ -1,18 +1,64 @@
-"""The costs of findings by replay: the step now less the step replayed without the cause."""
+"""The cost of each finding: the step now less the step replayed without the cause.
 
-from collections.abc import Sequence
+Where nothing can be replayed, one limit serves all rules: the idle or exposed time of the cause,
+told as "at most". A finding that costs less than LEAST_SHARE of the step is left out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from gpu_profile.analysis.findings.finding import Finding, format_ranks
 from gpu_profile.analysis.findings.table import RULES
-from gpu_profile.analysis.replay.changes import Apply, combine
-from gpu_profile.analysis.replay.plan import LEAST_SHARE, Plan
+from gpu_profile.analysis.findings.view import View
+from gpu_profile.analysis.replay.changes import Apply, Change, combine
+from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
+from gpu_profile.analysis.replay.plan import ALIKE, Plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import Shadow
 from gpu_profile.analysis.replay.weights import Weights
 
 MANY = 1_000
 """More than a plan has items: the place of a finding that it does not name."""
+
+IsReplayed = Callable[[Finding], bool]
+
+
+def limit_costs(
+    findings: Sequence[Finding],
+    by_kind: Mapping[str, Sequence[View[Any]]],
+    is_replayed: IsReplayed = lambda finding: False,
+) -> list[Finding]:
+    """The findings with the most that each can cost, without those that are not worth it.
+
+    A cost that will be replayed decides by itself what it is worth.
+    """
+    limited = (_limit_cost(finding, by_kind[finding.kind], is_replayed) for finding in findings)
+    return [finding for finding in limited if finding]
+
+
+def _limit_cost(
+    finding: Finding, views: Sequence[View[Any]], is_replayed: IsReplayed
+) -> Finding | None:
+    ranks = finding.payers or finding.ranks
+    times = [
+        (view, ms)
+        for view in views
+        if view.rank in ranks
+        and (ms := RULES[finding.kind].time_ms(view, finding.cause)) is not None
+    ]
+    if not times:
+        return finding
+    if not is_replayed(finding) and not any(view.is_costly(ms) for view, ms in times):
+        return None
+    return replace(finding, at_most_ms=float(np.mean([ms for _, ms in times])))
+
+
+def has_edit(finding: Finding) -> bool:
+    """Whether a replay can tell what the finding costs."""
+    return RULES[finding.kind].edit(finding) is not None
 
 
 def replay_costs(
@@ -27,48 +73,87 @@ def replay_costs(
     the program without the profiler.
     """
     if isinstance(replay, str) or isinstance(plan, str):
-        return sorted(findings, key=_sort_key)
-    gains = _Gains(replay, shadow)
-    kinds = [item.change.kinds for item in plan.items]
-    costs = sorted((gains.add_cost(finding) for finding in findings), key=_sort_key)
-    costs.sort(
-        key=lambda finding: next(
-            (n for n, kinds_of_item in enumerate(kinds) if finding.kind in kinds_of_item), MANY
-        )
-    )
-    return [gains.name_same_loss(finding, costs[:place]) for place, finding in enumerate(costs)]
+        apart = (f for f in findings if not any(_includes(other, f) for other in findings))
+        return sorted(apart, key=_sort_key)
+    gains = _Gains(replay, plan, shadow)
+    costs = [cost for finding in findings if (cost := gains.add_cost(finding))]
+    costs.sort(key=_sort_key)
+    costs.sort(key=lambda finding: _find_place(finding, plan))
+    told = (gains.tell_same_loss(finding, costs[:place]) for place, finding in enumerate(costs))
+    return [finding for finding in told if finding]
+
+
+def _includes(finding: Finding, other: Finding) -> bool:
+    """Whether a finding tells the loss of the other one, too."""
+    return other.kind in finding.includes and {*other.ranks} <= {*finding.ranks}
+
+
+def _find_place(finding: Finding, plan: Plan) -> int:
+    """The number of the plan's item that removes the finding's cause; MANY without one."""
+    if not has_edit(finding):
+        return MANY
+    changes = (item.change for item in plan.items)
+    return next((n for n, change in enumerate(changes) if _removes(change, finding)), MANY)
+
+
+def _removes(change: Change, finding: Finding) -> bool:
+    is_of_ranks = change.rank is None or change.rank in finding.ranks
+    return finding.kind in change.kinds and is_of_ranks
 
 
 class _Gains:
     """What changes save in a step, with or without what the profiler adds."""
 
-    def __init__(self, replay: Replay, shadow: Shadow | None) -> None:
-        self._replay = replay
+    def __init__(self, replay: Replay, plan: Plan, shadow: Shadow | None) -> None:
+        self._replay, self._plan = replay, plan
         self._weights = shadow.weights if shadow else Weights.of(replay.graph)
         self._step_ms = shadow.step_ms if shadow else replay.step_ms
+        self._least_ms = LEAST_SHARE * self._step_ms
 
-    def add_cost(self, finding: Finding) -> Finding:
+    def add_cost(self, finding: Finding) -> Finding | None:
+        """The finding with its cost; None if that is too little, now and after the plan's items."""
         change = RULES[finding.kind].edit(finding)
         if change is None or not finding.per_step:
             return finding
-        gain = max(0.0, self._predict(change.apply))
-        if change.bounds is None:
-            return replace(finding, replayed_ms=gain)
-        least, most = (max(0.0, self._predict(bound)) for bound in change.bounds)
-        return replace(finding, replayed_ms=gain, range_ms=(least, most))
+        gain = self._predict_change(change)
+        if gain >= self._least_ms:
+            return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change))
+        place = _find_place(finding, self._plan)
+        return self._tell_later_gain(finding, gain, place) if place < MANY else None
 
-    def name_same_loss(self, finding: Finding, earlier: Sequence[Finding]) -> Finding:
-        """The finding with a line of evidence if an earlier one takes most of its gain away."""
-        change, least = _find_edit(finding), LEAST_SHARE * self._step_ms
-        if change is None or not finding.replayed_ms or finding.replayed_ms < least:
+    def _predict_range(self, change: Change) -> tuple[float, float] | None:
+        if change.bounds is None:
+            return None
+        least, most = (max(0.0, self._predict(bound)) for bound in change.bounds)
+        return least, most
+
+    def _predict_change(self, change: Change) -> float:
+        known = self._plan.gains.get(change.text)
+        return max(0.0, self._predict(change.apply) if known is None else known)
+
+    def _tell_later_gain(self, finding: Finding, gain: float, place: int) -> Finding:
+        item, earlier = self._plan.items[place], self._plan.items[:place]
+        first = ", ".join(entry.change.text for entry in earlier)
+        line = f"when {first} are gone, this gains {item.before_ms - item.after_ms:.2f} ms a step"
+        evidence = (*finding.evidence, line) if first else finding.evidence
+        return replace(finding, replayed_ms=gain, evidence=evidence)
+
+    def tell_same_loss(self, finding: Finding, earlier: Sequence[Finding]) -> Finding | None:
+        """The finding with a line of evidence if an earlier one takes most of its gain away; None
+        if that one tells its loss, or is another way to win the same and much more (ALIKE).
+        """
+        change = _find_edit(finding)
+        if change is None or not finding.replayed_ms or finding.replayed_ms < self._least_ms:
             return finding
         for other in earlier:
             first = _find_edit(other)
             if first is None or not other.replayed_ms:
                 continue
             left = self._predict(combine((first, change))) - other.replayed_ms
-            if left < least:
-                return _add_line(finding, other, max(0.0, left))
+            if left < self._least_ms:
+                is_less = finding.replayed_ms < ALIKE * other.replayed_ms and not finding.payers
+                told = is_less or _includes(other, finding)
+                return None if told else _add_line(finding, other, max(0.0, left))
         return finding
 
     def _predict(self, change: Apply) -> float:

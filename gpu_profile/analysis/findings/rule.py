@@ -34,6 +34,10 @@ def _change_nothing(_finding: Finding) -> Change | None:
     return None
 
 
+def _know_no_time(*_: object) -> float | None:
+    return None
+
+
 def _is_never(*_: object) -> bool:
     return False
 
@@ -51,6 +55,8 @@ class FindingRule(Generic[Fact]):
     - `judge` gets the views of all ranks with steps (of all ranks, if none has steps), each with
       its rank's `fact`.
     - `judge_reports` gets the views of all ranks and the health of all reports.
+    - `time_ms`: the idle or exposed time of a cause in a step of a rank (ms), None where nobody
+      knows it. It is what the cause costs at most, where nothing can be replayed.
     - `explains`: whether findings of this kind explain another one, which is then left out.
     - `unclear_without_steps`: whether a finding of this kind may be start-up in a recording
       without steps. It is then a note.
@@ -68,6 +74,7 @@ class FindingRule(Generic[Fact]):
     judge_reports: Callable[[Sequence[View[Fact]], Sequence[ReportHealth]], Judgement] = (
         _judge_nothing
     )
+    time_ms: Callable[[View[Fact], str], float | None] = _know_no_time
     explains: Callable[[Sequence[Finding], Finding], bool] = _is_never
     unclear_without_steps: Callable[[Finding], bool] = _is_never
     needs_all_kernels: bool = False

@@ -28,7 +28,6 @@ LEAST_MESSAGE = 16e6
 # Smaller messages are mostly latency: nccl-tests on four H200s reach 202 GB/s with 8 MiB, 102 with
 # 2 MiB and 28 with 0.5 MiB, of 348 with 512 MiB.
 LEAST_SINGLE = 8 << 20
-LEAST_SHARE = 0.05
 UNKNOWN = "bandwidth of collectives: the reports do not say their message sizes"
 ADVICE = (
     "NCCL does not seem to use NVLink: look at the lines 'via P2P' or 'via SHM' of NCCL_DEBUG=INFO "
@@ -59,8 +58,7 @@ def judge_links(views: Sequence[View[LinkFacts]]) -> Judgement:
         return Judgement(unjudged=("bandwidth of collectives: the links are not known",))
     link = links.pop() or 0.0
     rate = float(np.median(list(rates.values())))
-    share = float(np.median([_transfer_ns(view) / 1e6 / view.step_ms for view in peers]))
-    if rate >= FAR_BELOW * link or share < LEAST_SHARE:
+    if rate >= FAR_BELOW * link:
         return Judgement()
     return Judgement((_make_finding(peers, rate, link),))
 
@@ -124,12 +122,10 @@ def _compute_link_bandwidth(view: View[LinkFacts]) -> float | None:
 def _make_finding(views: Sequence[View[LinkFacts]], rate: float, link: float) -> Finding:
     moved = float(np.mean([_moved(view) for view in views]))
     ms = float(np.mean([_transfer_ns(view) for view in views])) / 1e6
-    exposed = float(np.mean([view.ms("transfer") for view in views]))
     ranks = tuple(sorted({view.rank for view in views}))
     evidence = (
         f"{format_ranks(ranks)}: collectives move {moved / 1e6:.1f} MB a step (as NCCL or the "
         f"copies out of DDP's buckets tell) in {ms:.2f} ms: {rate:.1f} GB/s bus bandwidth",
         f"{views[0].fact.gpu} has {link:.0f} GB/s of NVLink in each direction",
     )
-    gain = exposed * (1 - rate / (0.5 * link))
-    return Finding("low_bandwidth", ranks, "links", gain, evidence, ADVICE)
+    return Finding("low_bandwidth", ranks, "links", evidence, ADVICE)

@@ -10,6 +10,7 @@ from gpu_profile.analysis.activity.states import RankSplit, RankStates
 from gpu_profile.analysis.arrays.periods import LEAST_NS, find_period, find_rare, find_single
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.common import CommonFacts
+from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
 
 # One slow step in ten must not look like a trend.
 CAP_QUANTILE = 0.9
@@ -135,6 +136,17 @@ class RankView:
     def share(self, *states: str) -> float:
         """The part of the step in these states, 0 to 1."""
         return self.ms(*states) / self.step_ms if self.step_ms else 0.0
+
+    @property
+    def least_ms(self) -> float:
+        """The least time in a step that is told (LEAST_SHARE)."""
+        return LEAST_SHARE * self.step_ms
+
+    def is_costly(self, ms: float) -> bool:
+        """Whether a time in a step is told. A process may use a second GPU for copies alone: that
+        GPU has steps of 0 ms, and no part of them is a cost.
+        """
+        return 0 < self.least_ms <= ms
 
     @property
     def start(self) -> int:

@@ -158,11 +158,14 @@ def _unblock(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
 
 
 def remove_waits(ranks: Sequence[int] = (), pattern: str = "") -> Apply:
-    """Calls that wait for the GPU return at once: all, or those with a name like the pattern."""
+    """Calls that wait for the GPU return at once: all, or those with a name like the pattern. Large
+    copies of pageable memory still wait: that is pin_copies().
+    """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         waits = match_names(graph, SYNC_NAME)[graph.calls.name] | graph.calls.waits
         chosen = choose_calls(graph, ranks) & waits
+        chosen[graph.ops.call[_find_pageable_copies(graph, ranks)]] = False
         if pattern:
             chosen &= match_names(graph, re.compile(pattern))[graph.calls.name]
         return _unblock(graph, weights, np.flatnonzero(chosen))
@@ -170,16 +173,21 @@ def remove_waits(ranks: Sequence[int] = (), pattern: str = "") -> Apply:
     return apply
 
 
+def _find_pageable_copies(graph: RunGraph, ranks: Sequence[int]) -> IntArray:
+    """The operations that copy LEAST_COPY or more from or to pageable memory, by a call."""
+    ops = graph.ops
+    chosen = choose_ops(graph, ranks) & (ops.kind == COPY) & ops.pageable & (ops.call != NONE)
+    return np.flatnonzero(chosen & (ops.bytes >= LEAST_COPY))
+
+
 def pin_copies(ranks: Sequence[int] = ()) -> Apply:
     """Copies from and to pageable memory use pinned memory and do not block."""
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        ops = graph.ops
-        chosen = choose_ops(graph, ranks) & (ops.kind == COPY) & ops.pageable
-        rows = np.flatnonzero(chosen & (ops.bytes >= LEAST_COPY))
+        ops, rows = graph.ops, _find_pageable_copies(graph, ranks)
         fast = np.rint(ops.bytes[rows] / PINNED_GB_PER_S).astype(np.int64) + 1_000
         weights = weights.with_work(rows, np.minimum(weights.work[rows], fast))
-        calls = np.unique(ops.call[rows[ops.call[rows] != NONE]])
+        calls = np.unique(ops.call[rows]).astype(np.int64)
         weights = _unblock(graph, weights, calls)
         edges = find_edges(graph, graph.nodes.call_end[calls], Edge.CALL)
         return weights.with_lag(edges, np.minimum(weights.lag[edges], PINNED_CALL_NS))

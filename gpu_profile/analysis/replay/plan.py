@@ -12,18 +12,19 @@ from gpu_profile.analysis.replay.as_others import (
     speed_up_gpu,
     speed_up_host,
 )
-from gpu_profile.analysis.replay.changes import (
-    Change,
-    balance_compute,
-    free_launches,
-    free_tiny_launches,
-    pin_copies,
-    remove_allocations,
-    remove_pauses,
-    remove_waits,
-    scale_communication,
-)
+from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.critical_path import CriticalPath, find_critical_path
+from gpu_profile.analysis.replay.edits.causes import (
+    ALLOCATIONS,
+    LAUNCHES,
+    LEAST_SHARE,
+    PAGEABLE_COPIES,
+    PAUSES,
+    TINY_LAUNCHES,
+    TRANSFERS,
+    UNEQUAL_COMPUTE,
+    WAITS,
+)
 from gpu_profile.analysis.replay.edits.contention import remove_contention
 from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
@@ -33,8 +34,6 @@ from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.step_times import measure_steps
 from gpu_profile.analysis.replay.weights import Weights
 
-LEAST_SHARE = 0.03
-"""A change that gains less of the step is not offered."""
 ALIKE = 0.75
 """Of changes that gain at least this part of the best one, the first of list_changes() is
 taken. The others are alternatives where they gain nothing more after it."""
@@ -73,7 +72,7 @@ class PlanItem:
 @dataclass(frozen=True)
 class Plan:
     """`items` in the order of doing them. `gains`: ms a step that each change alone gains now, by
-    its text; those that the critical path does not hold are missing. `error`: of the self-test.
+    its text; 0 for those that the critical path does not hold. `error`: of the self-test.
     `recorded_ms`: the recorded step; `step_ms` is that without the profiler, where a control tells
     it, and then `host_factor` of the recorded host time is left; `is_factor_measured` as of Shadow.
     """
@@ -123,25 +122,8 @@ class Plan:
 
 def list_changes(graph: RunGraph) -> tuple[Change, ...]:
     """The changes that a plan tries, those that are least to do first."""
-    first = (
-        Change("pageable copies", pin_copies(), ("pageable_copy",)),
-        Change("memory allocations", remove_allocations(), ("allocation",)),
-        Change("waits for the GPU", remove_waits(), ("synchronization",)),
-        use_tensor_cores(),
-    )
-    last = (
-        Change("host pauses", remove_pauses(), ("idle", "compile")),
-        Change("launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",), is_bound=True),
-        Change("launches", free_launches(), ("host_bound",), is_bound=True),
-        Change(
-            "communication",
-            scale_communication(0.0),
-            ("exposed_communication",),
-            is_bound=True,
-            frees_communication=True,
-        ),
-        remove_contention(),
-    )
+    first = (PAGEABLE_COPIES, ALLOCATIONS, WAITS, use_tensor_cores())
+    last = (PAUSES, TINY_LAUNCHES, LAUNCHES, TRANSFERS, remove_contention())
     return (*first, *_list_rank_changes(graph), *last)
 
 
@@ -152,12 +134,7 @@ def _list_rank_changes(graph: RunGraph) -> Iterator[Change]:
     for rank in list_comparable_ranks(graph):
         yield Change(f"rank {rank}'s host", speed_up_host(rank), kinds, rank)
         yield Change(f"rank {rank}'s compute", speed_up_gpu(rank), kinds, rank)
-    yield Change(
-        "unequal compute of the ranks",
-        balance_compute(),
-        ("pipeline", "experts"),
-        frees_communication=True,
-    )
+    yield UNEQUAL_COMPUTE
 
 
 def make_plan(replay: Replay, shadow: Shadow | None = None, most: int = MOST_ITEMS) -> Plan:
@@ -178,7 +155,8 @@ def make_plan(replay: Replay, shadow: Shadow | None = None, most: int = MOST_ITE
         if number:
             items[-1] = _drop_later(items[-1], [trial.change for trial in useful])
         else:
-            gains = {trial.change.text: now - trial.step_ms for trial in trials}
+            gains = dict.fromkeys((change.text for change in changes), 0.0)
+            gains |= {trial.change.text: now - trial.step_ms for trial in trials}
         if not useful or number == most:
             break
         best = _choose_best(useful, now)

@@ -13,7 +13,10 @@ from gpu_profile.analysis.activity.cached import activities_of
 from gpu_profile.analysis.activity.load.activities import load_activities
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges
 from gpu_profile.analysis.activity.steps import find_steps
+from gpu_profile.analysis.findings.diagnose import judge_run, make_views
+from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.multi_report.survey import run_of, survey_report
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
@@ -35,7 +38,6 @@ PLANTED = {
     "straggler_compute": {("straggler", "compute")},
     "straggler_loader": {("straggler", "host")},
     "pipeline": {("pipeline", "stage")},
-    "experts": {("experts", "compute")},
     "lightning_loader": {("idle", "host")},
     "collate": {("idle", "host")},
 }
@@ -129,11 +131,17 @@ def test_the_stage_with_more_layers_bounds_the_pipeline() -> None:
 
 
 def test_the_rank_with_most_of_the_tokens_has_the_busiest_experts() -> None:
-    findings = diagnose_program("experts").findings
-    (finding,) = (one for one in findings if one.kind == "experts")
+    """The hosts are so slow that a balance gains nothing now: the rule sees it, nobody is told."""
+    with open_reports("experts") as databases:
+        run = run_of([survey_report(database) for database in databases])
+        scopes = run.join([str(database.path) for database in databases])
+        pairs = zip(databases, scopes, strict=True)
+        parts = [collect_report_facts(database, scope) for database, scope in pairs]
+    views = make_views([facts for part in parts for facts in part.ranks], 0)["experts"]
+    (finding,) = RULES["experts"].judge(views).findings
     assert finding.ranks == (1,)
     assert "the experts of rank 1 get 1.60 times the mean of tokens" in " ".join(finding.evidence)
-    assert "straggler" not in {one.kind for one in findings}
+    assert not {"experts", "straggler"} & {one.kind for one in judge_run(parts).findings}
 
 
 def test_every_third_step_waits_for_the_loader() -> None:
@@ -150,7 +158,7 @@ def test_an_item_in_each_step_is_named() -> None:
 def test_the_seams_of_windows_are_no_idle_time() -> None:
     """Rank 0 begins each later window 20 ms after rank 1, while the profiler starts."""
     diagnosis = diagnose_program("windows")
-    assert "idle" not in {finding.kind for finding in diagnosis.findings}
+    assert all(one.cost_ms < 1 for one in diagnosis.findings if one.kind == "idle")
     with open_reports("windows") as databases:
         run = run_of([survey_report(database) for database in databases])
         scope = run.join([str(database.path) for database in databases])[0]
@@ -181,5 +189,5 @@ def test_start_up_is_no_finding(name: str) -> None:
     """
     diagnosis = diagnose_program(name)
     typical = max(np.diff(steps[3:, 0]).mean() for steps in read_truth(name).values()) / 1e6
-    costs = {f.kind: f.ms_per_step for f in diagnosis.findings if f.per_step}
+    costs = {f.kind: f.at_most_ms for f in diagnosis.findings if f.per_step}
     assert all(cost <= typical for cost in costs.values()), costs

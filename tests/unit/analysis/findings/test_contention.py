@@ -39,7 +39,7 @@ def test_a_kernel_that_takes_twice_as_long_beside_communication_is_named(tmp_pat
     findings = judged(record(beside_us=400), tmp_path)
     (finding,) = [finding for finding in findings if finding.kind == "contention"]
     assert (finding.ranks, finding.cause) == ((0, 1), "compute")
-    assert finding.ms_per_step == pytest.approx(1.0, rel=0.05)
+    assert finding.at_most_ms == pytest.approx(1.0, rel=0.05)
     assert any("gemm, 5.0 times a step beside" in line for line in finding.evidence)
     assert any("400.0 us, alone 200.0 us" in line for line in finding.evidence)
 

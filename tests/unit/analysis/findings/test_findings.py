@@ -47,34 +47,29 @@ def test_its_evidence_says_that_all_reduce_waits(one_report: Diagnosis) -> None:
         "ranks 1-3: exposed collectives are 6.86 ms a step of wait and 0.25 ms of transfer, "
         "so not the network",
     )
-    # The others' hosts need 11 to 13 ms a step, rank 0's needs 15.3.
-    assert 3.5 < straggler.ms_per_step < 4.5
+    assert straggler.at_most_ms == pytest.approx(9.54, abs=0.01)  # half of what compute hides
 
 
 def test_the_late_ranks_idle_time_is_told_once(one_report: Diagnosis) -> None:
-    """Of 8 ms that rank 0 idles in a step for launches, the others wait for 4.1 ms; their hosts
-    need 11.2 ms for 8.2 ms of work, so faster launches save the rest. By a replay either gains
-    2.4 ms: then the hosts of the others set the step."""
+    """Faster launches on all ranks gain 9.6 ms. A host of rank 0 as fast as the others' gains 2.4
+    ms of that: then the hosts of the others set the step."""
     host_bound, _, straggler = one_report.findings
-    assert host_bound.cost_ms == pytest.approx(2.4, abs=0.1)
+    assert host_bound.cost_ms == pytest.approx(9.6, abs=0.1)
     assert straggler.cost_ms == pytest.approx(2.4, abs=0.1)
     assert straggler.evidence[-1].startswith("the same loss as host_bound on rank 0")
-    assert host_bound.ms_per_step + straggler.ms_per_step == pytest.approx(7.98, abs=0.2)
-    assert any("the straggler's delay" in line for line in host_bound.evidence)
     assert any("while its host issued work too slowly" in line for line in straggler.evidence)
 
 
 def test_four_reports_have_no_straggler() -> None:
-    """By hand: ranks 0, 2 and 3 come last in 19, 10 and 31 of 60; every host is late, prepares
-    7 ms of data a step, and copies its batch from pageable memory."""
+    """By hand: ranks 0, 2 and 3 come last in 19, 10 and 31 of 60; every host is late and prepares
+    7 ms of data a step."""
     diagnosis = of(*(f"rank{rank}" for rank in range(4)))
     assert [(f.kind, f.cause) for f in diagnosis.findings] == [
         ("idle", "data"),
         ("host_bound", "launch"),
         ("no_tensor_cores", "fp32"),
-        ("pageable_copy", "pageable"),
     ]
-    assert diagnosis.findings[1].ranks == diagnosis.findings[3].ranks == (0, 1, 2, 3)
+    assert diagnosis.findings[0].ranks == diagnosis.findings[1].ranks == (0, 1, 2, 3)
     assert any("comes last steadily" in note for note in diagnosis.unjudged)
 
 
@@ -92,7 +87,7 @@ def test_findings_are_ordered_by_what_could_be_won() -> None:
     planned = [kind for item in diagnosis.plan.items for kind in item.change.kinds]
     kinds = [finding.kind for finding in diagnosis.findings]
     assert [kind for kind in planned if kind in kinds] == kinds[:3]
-    assert len(kinds) == 4
+    assert len(kinds) == 3
 
 
 def test_a_part_is_small_and_pickles() -> None:
@@ -107,7 +102,7 @@ def test_a_part_is_small_and_pickles() -> None:
 
 def test_the_text_is_complete(one_report: Diagnosis) -> None:
     text = one_report.to_text()
-    assert text.startswith("1. host_bound on 0: launch, 2.")
+    assert text.startswith("1. host_bound on 0: launch, 9.")
     assert "2. no_tensor_cores on 0, 1, 2, 3: fp32" in text
     assert "then: fp32 matrix products, 6." in text
     assert text.count("\n1. ") + text.count("\n2. ") == 1

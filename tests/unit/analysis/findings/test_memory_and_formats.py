@@ -24,7 +24,7 @@ def test_allocations_in_each_step_are_named_with_their_idle_time(tmp_path: Path)
     (finding,) = [finding for finding in findings if finding.kind == "allocation"]
     assert (finding.ranks, finding.cause) == ((0,), "calls")
     # The mean leaves out what one of twelve steps idles above the others.
-    assert finding.ms_per_step == pytest.approx(2, abs=0.2)
+    assert finding.at_most_ms == pytest.approx(2, abs=0.2)
     assert any("cudaMalloc, 1.0 times a step" in line for line in finding.evidence)
     assert any("cudaFree, 1.0 times a step" in line for line in finding.evidence)
 

@@ -26,7 +26,9 @@ def comm_sum(recording: Recording, folder: Path) -> Table:
 
 
 def kinds(diagnosis: Diagnosis) -> set[tuple[str, tuple[int, ...], str]]:
-    return {(f.kind, f.ranks, f.cause) for f in diagnosis.findings}
+    """The findings, but for the transfers of all-to-alls: they take 4 % of these short steps."""
+    told = {(f.kind, f.ranks, f.cause) for f in diagnosis.findings}
+    return {one for one in told if one[0] != "exposed_communication"}
 
 
 @pytest.mark.parametrize("slow", [0, 1, 2, 3])
@@ -44,14 +46,14 @@ def test_an_even_pipeline_has_no_bounding_stage(tmp_path: Path) -> None:
     assert "pipeline" not in {f.kind for f in diagnosed(pipeline([400.0] * 4), tmp_path).findings}
 
 
-def test_the_cost_of_a_stage_is_what_balance_would_win(tmp_path: Path) -> None:
-    """Two stages of 300 and 900 us: balanced, both take 600, and a step two thirds of its time."""
+def test_a_stage_costs_at_most_what_the_others_wait(tmp_path: Path) -> None:
+    """Two stages of 300 and 900 us: the first one waits for two thirds of the step."""
     (finding,) = (
         f for f in diagnosed(pipeline([300.0, 900.0], 16), tmp_path).findings
         if f.kind == "pipeline"
     )  # fmt: skip
     step = 2 * 17 * 0.93
-    assert finding.ms_per_step == pytest.approx(step / 3, rel=0.2)
+    assert finding.at_most_ms == pytest.approx(2 * step / 3, rel=0.2)
 
 
 def test_uneven_experts_are_named_and_no_straggler(tmp_path: Path) -> None:
@@ -59,7 +61,7 @@ def test_uneven_experts_are_named_and_no_straggler(tmp_path: Path) -> None:
     diagnosis = diagnosed(recording, tmp_path)
     (finding,) = (f for f in diagnosis.findings if f.kind == "experts")
     assert (finding.ranks, finding.cause) == ((2,), "compute")
-    assert finding.ms_per_step == pytest.approx(3 * 1.2 * 3 / 4, rel=0.1)
+    assert finding.at_most_ms == pytest.approx(3 * 1.2, rel=0.1)
     assert "2.50 times the mean of tokens" in finding.evidence[2]
     assert "straggler" not in {f.kind for f in diagnosis.findings}
 

@@ -24,7 +24,7 @@ def test_the_loader_is_named_first_with_its_period_and_line(diagnosis: Diagnosis
     """Two workers of 64 ms a batch for steps of 16 ms: every second step waits."""
     first = diagnosis.findings[0]
     assert (first.kind, first.ranks, first.cause) == ("idle", (0,), "data")
-    assert first.ms_per_step == pytest.approx(16, rel=0.15)
+    assert first.at_most_ms == pytest.approx(16, rel=0.15)
     said = "; ".join(first.evidence)
     assert "every 2nd step has 36.27 ms of it" in said
     assert " ms a step in <module> (slow_loader.py:8), in wait (threading.py" in said

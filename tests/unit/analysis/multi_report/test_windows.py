@@ -78,7 +78,7 @@ def test_findings_are_those_of_one_long_recording(tmp_path: Path) -> None:
     databases = run(windows_of(tmp_path, Training(steps=6, only={2: computes})))[1]
     (finding,) = diagnose_reports(*databases).findings
     assert (finding.kind, finding.ranks, finding.cause) == ("straggler", (2,), "compute")
-    assert finding.ms_per_step == pytest.approx(3.0, rel=0.1)
+    assert finding.at_most_ms == pytest.approx(3.0, rel=0.1)
     assert "rank 2 arrived last in 17 of 17 collectives" in finding.evidence
     for database in databases:
         database.close()

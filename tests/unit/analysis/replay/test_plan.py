@@ -84,7 +84,8 @@ def test_a_cause_comes_before_a_bound_that_gains_twice_as_much() -> None:
         ops.append(Op(start + 71_000, start + 76_000, step, step))
         now = start + 70_000
     plan = make_plan(make_replay(join(make_rank(calls, ops))))
-    assert plan.gains == pytest.approx({"host pauses": 0.06, "launches": 0.07}, abs=1e-6)
+    gains = {text: gain for text, gain in plan.gains.items() if gain}
+    assert gains == pytest.approx({"host pauses": 0.06, "launches": 0.07}, abs=1e-6)
     assert plan.items[0].change.text == "host pauses"
 
 
@@ -112,7 +113,7 @@ def test_what_the_critical_path_does_not_hold_is_not_tried() -> None:
     graph = join(make_step_of_two(30_000, 80_000, 0), make_step_of_two(80_000, 80_000, 1))
     plan = make_plan(make_replay(graph))
     assert plan.items[0].change.text == "rank 1's compute"
-    assert not {"launches", "host pauses", "rank 0's compute"} & plan.gains.keys()
+    assert {plan.gains[text] for text in ("launches", "host pauses", "rank 0's compute")} == {0.0}
 
 
 def test_a_loss_of_two_causes_is_told_once() -> None:

@@ -16,7 +16,6 @@ from gpu_profile.analysis.replay.edits.contention import remove_contention
 from gpu_profile.analysis.replay.rank.grids import load_grids
 from gpu_profile.analysis.store.database import Database
 
-LEAST_SHARE = 0.03
 LEAST_LAUNCHES = 5
 """Of a kernel alone, and beside communication: fewer differ by chance."""
 BESIDE = 0.98
@@ -120,16 +119,13 @@ def _compare(duration: IntArray, part: NDArray[np.float64]) -> tuple[int, int] |
 
 
 def judge_contention(views: Sequence[View[Contention]]) -> Judgement:
-    """Find ranks whose kernels take 3 % of the step longer beside collectives that move data."""
-    slow = [
-        view for view in views if view.has_steps and _longer_ms(view) >= LEAST_SHARE * view.step_ms
-    ]
+    """Find ranks whose kernels take longer beside collectives that move data."""
+    slow = [view for view in views if view.has_steps and view.is_costly(_longer_ms(view))]
     if not slow:
         return Judgement()
-    gain = float(np.mean([_longer_ms(view) for view in slow]))
     ranks = tuple(sorted({view.rank for view in slow}))
     evidence = tuple(_list_evidence(max(slow, key=_longer_ms)))
-    return Judgement((Finding("contention", ranks, "compute", gain, evidence, ADVICE),))
+    return Judgement((Finding("contention", ranks, "compute", evidence, ADVICE),))
 
 
 def _longer_ms(view: View[Contention]) -> float:
@@ -167,12 +163,13 @@ RULE = FindingRule(
     title="Compute slowed by communication",
     collect=collect_contention,
     judge=judge_contention,
-    edit=lambda finding: remove_contention(finding.ranks),
+    time_ms=lambda view, _: _longer_ms(view),
+    edit=lambda _finding: remove_contention(),
     rows=(
         FindingRow(
             causes=("compute",),
             when=(
-                "kernels take 3 % of the step longer beside collectives that move data than the "
+                "kernels take longer beside collectives that move data than the "
                 "same kernels of the same grid take alone on that rank. Beside collectives that "
                 "wait, it is a cost of the late rank"
             ),

@@ -7,20 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.comm.roles import EXPERT, find_groups
-from gpu_profile.analysis.findings.arrivals import LEAST_SHARE, least_ms
+from gpu_profile.analysis.findings.arrivals import find_least_ms
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
-from gpu_profile.analysis.replay.changes import Change, balance_compute
+from gpu_profile.analysis.replay.edits.causes import UNEQUAL_COMPUTE
 from gpu_profile.analysis.tables.comm_kernels import ALL_TO_ALL, KINDS
 
-# The busiest rank computes more by 5 % of a step or more (least_ms), so its experts get 5 % more
-# tokens or more, even if experts were all of the step. With less its GPU is slow. Chance stays
+# With less than 5 % more tokens its GPU is slow. Chance stays
 # below: a router without preference sends 8,192 tokens a step to 2 of 8 experts, and in 99 % of
 # 200 simulated windows of 30 steps the busiest gets at most 1.011 times the mean (2 of 64 experts
 # on 8 ranks in 10 steps: 1.019). A capacity factor of 1.25 drops tokens above 1.25 times the mean
 # (Switch Transformers, arXiv 2101.03961, section 2.2), so a limit near 1.25 would name no such run.
-LEAST_LOAD = 1 + LEAST_SHARE
+LEAST_LOAD = 1.05
 ADVICE = (
     "Balance the experts: an auxiliary loss or a bias of the router, a capacity factor, the "
     "busiest experts spread over the ranks or kept twice."
@@ -32,13 +31,12 @@ _ALL_TO_ALL = KINDS.index(ALL_TO_ALL)
 class _Busiest:
     """The `views` with most compute, the `others`, and the load of the busiest.
 
-    `excess_ms`: compute above the mean in a step. `load`: their tokens divided by the mean, 1.5
+    `load`: their tokens divided by the mean, 1.5
     for example; 0 if the sizes of the messages are unknown.
     """
 
     views: tuple[RankView, ...]
     others: tuple[RankView, ...]
-    excess_ms: float
     load: float
 
 
@@ -60,7 +58,7 @@ def judge_experts(views: Sequence[RankView]) -> Judgement:
 def _busiest(members: tuple[RankView, ...], number: int) -> _Busiest | None:
     """The busiest ranks (at most half of the group), or None; nearly equal ranks count together."""
     compute = np.array([view.ms("compute") for view in members])
-    least = least_ms(members)
+    least = find_least_ms(members)
     busy = compute > compute.max() - least
     if 2 * busy.sum() > len(members):
         return None
@@ -71,7 +69,7 @@ def _busiest(members: tuple[RankView, ...], number: int) -> _Busiest | None:
     load = _load(members, number, busy)
     if 0 < load < LEAST_LOAD or not _is_awaited(views, others, number, least, known=load > 0):
         return None
-    return _Busiest(views, others, float(compute[busy].mean() - compute.mean()), load)
+    return _Busiest(views, others, load)
 
 
 def _is_awaited(
@@ -138,7 +136,8 @@ def _finding(busiest: _Busiest, number: int) -> Finding:
             "of the all-to-alls"
         )
     numbers = tuple(sorted({view.rank for view in views}))
-    return Finding("experts", numbers, "compute", busiest.excess_ms, tuple(evidence), ADVICE)
+    payers = tuple(sorted({view.rank for view in others}))
+    return Finding("experts", numbers, "compute", tuple(evidence), ADVICE, payers)
 
 
 def _explains(findings: Sequence[Finding], other: Finding) -> bool:
@@ -157,13 +156,14 @@ RULE = FindingRule(
         FindingRow(
             causes=("compute",),
             when=(
-                "some ranks of an all-to-all (at most half) compute more than the others by 5 % "
-                "of the step, the others wait for them there, and, where NCCL says the sizes, "
+                "some ranks of an all-to-all (at most half) compute more than the others, "
+                "the others wait for them there, and, where NCCL says the sizes, "
                 "they get 1.05 times the mean of tokens. Where it does not, they must wait less "
                 "than the others"
             ),
         ),
     ),
     explains=_explains,
-    edit=lambda _finding: Change("unequal compute of the ranks", balance_compute()),
+    time_ms=lambda view, _: view.ms("wait"),
+    edit=lambda _finding: UNEQUAL_COMPUTE,
 )

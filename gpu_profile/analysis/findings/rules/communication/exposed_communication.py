@@ -11,15 +11,16 @@ from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ran
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.modules.module_times import sum_by_module
-from gpu_profile.analysis.replay.changes import Change, scale_communication
+from gpu_profile.analysis.replay.edits.causes import TRANSFERS
 from gpu_profile.analysis.store.database import Database
 
-# Overlap is never perfect: the last bucket's transfer is exposed in every data-parallel step.
-EXPOSED_SHARE = 0.10
 COMM_ADVICE = (
     "Overlap or shrink it: larger or earlier buckets, gradient accumulation, lower precision, "
     "fewer and larger collectives; check that NCCL uses the fast links (invoke test --suite nccl)."
 )
+
+NOTED_SHARE = 0.10
+"""Of the step, in communication of which nobody can tell whether it waits."""
 
 ExposedTimes = Mapping[str, int]
 """ns of communication with no compute beside it by module; "" for what no module is known to own"""
@@ -39,13 +40,13 @@ def judge_exposed_communication(views: Sequence[View[ExposedTimes]]) -> Judgemen
     """Find communication that moves data without concurrent compute; waiting is not counted."""
     doubtful = [view for view in views if _may_wait_for_another_host(view, views)]
     exposed_views = [
-        view for view in views if view.share("transfer") >= EXPOSED_SHARE and view not in doubtful
+        view for view in views if view.is_costly(view.ms("transfer")) and view not in doubtful
     ]
     states = [("unsplit", "transfer") if view in doubtful else ("unsplit",) for view in views]
     pairs = [
         (view, names)
         for view, names in zip(views, states, strict=True)
-        if view.share(*names) >= EXPOSED_SHARE
+        if view.share(*names) >= NOTED_SHARE
     ]
     unsplit = [view for view, _ in pairs]
     notes: tuple[str, ...] = ()
@@ -73,7 +74,7 @@ def _may_wait_for_another_host(view: RankView, views: Sequence[RankView]) -> boo
 
 
 def _judge_communication(views: Sequence[View[ExposedTimes]]) -> Finding:
-    gain = float(np.mean([view.ms("transfer") for view in views]))
+    moving = float(np.mean([view.ms("transfer") for view in views]))
     step = float(np.mean([view.step_ms for view in views]))
     wait = float(np.mean([view.ms("wait") for view in views]))
     worst = max(views, key=lambda view: view.share("transfer"))
@@ -82,12 +83,12 @@ def _judge_communication(views: Sequence[View[ExposedTimes]]) -> Finding:
     total = worst.mean(times["communication"])
     hidden = 100 * worst.mean(times["hidden"]) / total if total else 0.0
     evidence = (
-        f"{format_ranks(ranks)}: {gain:.2f} of {step:.2f} ms a step move data between ranks with "
+        f"{format_ranks(ranks)}: {moving:.2f} of {step:.2f} ms a step move data between ranks with "
         f"no compute beside (waiting for late ranks, {wait:.2f} ms, not counted)",
         f"rank {worst.rank}: compute hides {hidden:.0f} % of its communication",
         *_list_modules(worst),
     )
-    return Finding("exposed_communication", ranks, "transfer", gain, evidence, COMM_ADVICE)
+    return Finding("exposed_communication", ranks, "transfer", evidence, COMM_ADVICE)
 
 
 def _list_modules(view: View[ExposedTimes]) -> list[str]:
@@ -109,10 +110,11 @@ RULE = FindingRule(
         FindingRow(
             causes=("transfer",),
             when=(
-                "collectives move data for 10 % of the step with no compute beside. Waiting for "
+                "collectives move data with no compute beside. Waiting for "
                 "late ranks is not counted"
             ),
         ),
     ),
-    edit=lambda finding: Change("communication", scale_communication(0.0, finding.ranks)),
+    time_ms=lambda view, _: view.ms("transfer"),
+    edit=lambda _finding: TRANSFERS,
 )

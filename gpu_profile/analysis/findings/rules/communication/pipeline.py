@@ -14,7 +14,7 @@ from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
-from gpu_profile.analysis.replay.changes import Change, balance_compute
+from gpu_profile.analysis.replay.edits.causes import UNEQUAL_COMPUTE
 from gpu_profile.analysis.tables.comm_kernels import KINDS, SEND_RECV
 
 # The slowest stage must wait less than the others by 10 % of a step. Even stages differ by a few
@@ -166,17 +166,16 @@ def _messages_a_step(view: RankView, period: _Period) -> float:
 
 def _finding(stages: _Stages, bound: int) -> Finding:
     step, work = stages.step_ms, 1 - stages.bubble
-    gain = step * float(1 - work.mean() / work[bound])
     ranks = tuple(sorted(view.rank for view in stages.views[bound]))
     bubbles = ", ".join(
         f"stage {number} ({format_ranks(view.rank for view in stage)}) {100 * bubble:.0f} %"
         for number, (stage, bubble) in enumerate(zip(stages.views, stages.bubble, strict=True))
     )
+    others = (view.rank for n, stage in enumerate(stages.views) if n != bound for view in stage)
     return Finding(
         "pipeline",
         ranks,
         "stage",
-        gain,
         (
             f"of a mean step of {step:.2f} ms each stage waits for the others: {bubbles}",
             f"ideal for {len(stages.views)} even stages and {stages.messages} microbatches: "
@@ -186,6 +185,7 @@ def _finding(stages: _Stages, bound: int) -> Finding:
             *_why(stages.views[bound][0]),
         ),
         ADVICE,
+        payers=tuple(sorted(others)),
     )
 
 
@@ -222,5 +222,6 @@ RULE = FindingRule(
         ),
     ),
     explains=_explains,
-    edit=lambda _finding: Change("unequal compute of the ranks", balance_compute()),
+    time_ms=lambda view, _: view.ms("wait"),
+    edit=lambda _finding: UNEQUAL_COMPUTE,
 )

@@ -7,15 +7,15 @@ import numpy as np
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE, Activity
 from gpu_profile.analysis.findings.arrivals import (
-    LEAST_SHARE,
     ModuleTimes,
     StragglerView,
     Suspects,
     Waits,
     contention_ms,
+    find_least_ms,
     keep_late,
-    least_ms,
     list_communicators,
+    measure_lost_time,
     suspects_of,
 )
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
@@ -26,7 +26,6 @@ from gpu_profile.analysis.findings.late_hosts import (
     is_late_by_silence,
     launches_more,
     list_host_work,
-    list_shares,
 )
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.straggler_evidence import (
@@ -40,6 +39,8 @@ from gpu_profile.analysis.replay.as_others import speed_up_gpu, speed_up_host
 from gpu_profile.analysis.replay.changes import Change, combine
 from gpu_profile.analysis.store.database import Database
 
+NOTED_SHARE = 0.10
+"""Of the step, in waits for which no single rank is the cause."""
 # A late rank has the cause of the others if it has at least a quarter of what the worst one has.
 LEAST_PART = 0.25
 ADVICE = {
@@ -71,7 +72,7 @@ def judge_straggler(views: Sequence[StragglerView]) -> Judgement:
     if not groups:
         return Judgement(unjudged=_why_not(views))
     findings: dict[tuple[int, ...], Finding] = {}
-    notes = []
+    notes, most_late = list[str](), dict[tuple[int, ...], float]()
     for waits in groups:
         suspects = suspects_of(waits)
         if suspects is None:
@@ -81,13 +82,9 @@ def judge_straggler(views: Sequence[StragglerView]) -> Judgement:
         if finding is None:
             late = format_ranks(view.rank for view in suspects.late)
             notes.append(f"why {late} came last in collectives: nothing there stands out")
-        elif finding.ms_per_step > _known_ms(findings.get(finding.ranks)):
-            findings[finding.ranks] = finding
+        elif suspects.late_ms > most_late.get(finding.ranks, 0.0):
+            findings[finding.ranks], most_late[finding.ranks] = finding, suspects.late_ms
     return Judgement(tuple(findings.values()), tuple(dict.fromkeys(notes)))
-
-
-def _known_ms(finding: Finding | None) -> float:
-    return finding.ms_per_step if finding else -1.0
 
 
 def _why_not(views: Sequence[RankView]) -> tuple[str, ...]:
@@ -111,7 +108,7 @@ def _describe_scattered(waits: Waits) -> list[str]:
         / 1e6,
     )
     step = float(np.mean([view.step_ms for view in waits.views]))
-    if waited < 2 * LEAST_SHARE * step:
+    if waited < NOTED_SHARE * step:
         return []
     ranks = format_ranks(view.rank for view in waits.views)
     text = f"{ranks} wait {waited:.2f} of {step:.2f} ms a step for each other in collectives"
@@ -184,28 +181,31 @@ def _keep_guilty(waits: Waits, suspects: Suspects) -> Suspects:
 def _make_finding(suspects: Suspects) -> Finding | None:
     excess = _measure_excess(suspects)
     most = max(excess, key=lambda key: excess[key])
-    gain = min(suspects.gain_ms, excess[most])
-    silent = is_late_by_silence(suspects, gain)
-    by_loader = silent and all(waits_for_data(view) for view in suspects.late)
-    cause = _name_cause(most, by_loader, suspects, gain)
-    if gain < least_ms((*suspects.late, *suspects.others)):
+    if excess[most] < find_least_ms((*suspects.late, *suspects.others)):
         return None
-    ranks = tuple(sorted(view.rank for view in suspects.late))
+    suspects = replace(suspects, late_ms=min(suspects.late_ms, excess[most]))
+    silent = is_late_by_silence(suspects)
+    cause = _name_cause(most, silent, suspects)
+    late, others = (
+        tuple(sorted({view.rank for view in side})) for side in (suspects.late, suspects.others)
+    )
     evidence = list_evidence(suspects, excess)
     if most == "host":
-        evidence += tuple(list_host_work(suspects, gain, silent))
+        evidence += tuple(list_host_work(suspects, silent))
     if cause == "compute":
         evidence += list_module_evidence(suspects)
-    shares = list_shares(suspects, gain) if most == "host" else ()
     advice = _advice(suspects, cause, silent)
-    return Finding("straggler", ranks, cause, gain, evidence, advice, shares=shares)
+    included = ("host_bound", "idle") if most == "host" else ()
+    return Finding("straggler", late, cause, evidence, advice, others, included)
 
 
-def _name_cause(most: str, by_loader: bool, suspects: Suspects, gain: float) -> str:
+def _name_cause(most: str, late_by_silence: bool, suspects: Suspects) -> str:
     """The cause of a delay of which `most` ("host", for example) has the largest part."""
     if most != "host":
         return most
-    return "data" if by_loader else "compute" if launches_more(suspects, gain) else "host"
+    if late_by_silence and all(map(waits_for_data, suspects.late)):
+        return "data"
+    return "compute" if launches_more(suspects) else "host"
 
 
 def _advice(suspects: Suspects, cause: str, late_by_silence: bool) -> str:
@@ -231,11 +231,12 @@ RULE = FindingRule(
             causes=("host", "data", "compute", "copy"),
             when=(
                 "the same ranks (at most half) come last in collectives more often than by chance "
-                "(the table below), and it costs 5 % of the step. `data`: their host was loading "
+                "(the table below). `data`: their host was loading "
                 "data (the evidence table below), for longer than the others'. `compute`: also "
                 "where their hosts launch more kernels, and that makes them late"
             ),
         ),
     ),
+    time_ms=lambda view, _: measure_lost_time(view),
     edit=_edit,
 )

@@ -14,7 +14,7 @@ from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ran
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
 
-OVERHEAD_SHARE = 0.05
+OVERHEAD, STATE = "overhead", f"idle_{CAUSES[PROFILER]}"
 ADVICE = (
     "Capture less: a shorter window (--preset, --capture-range), fewer kinds of events; let the "
     "program end by itself, or flush with --cuda-flush-interval."
@@ -32,8 +32,8 @@ def judge_capture(views: Sequence[RankView], reports: Sequence[ReportHealth]) ->
     return Judgement(tuple(findings))
 
 
-def _make_finding(ranks: Sequence[int], cause: str, ms: float, *evidence: str) -> Finding:
-    return Finding("capture", tuple(sorted(set(ranks))), cause, ms, evidence, ADVICE)
+def _make_finding(ranks: Sequence[int], cause: str, *evidence: str) -> Finding:
+    return Finding("capture", tuple(sorted(set(ranks))), cause, evidence, ADVICE)
 
 
 def _find_lost(reports: Sequence[ReportHealth]) -> list[Finding]:
@@ -43,7 +43,7 @@ def _find_lost(reports: Sequence[ReportHealth]) -> list[Finding]:
         ranks += [rank.rank for rank in (bad or (report.ranks if report.losses else ()))]
         lines += [_loss_line(rank) for rank in bad]
         lines += [f"{report.report}: {text}" for text in report.losses]
-    return [_make_finding(ranks, "lost_events", 0.0, *lines)] if lines else []
+    return [_make_finding(ranks, "lost_events", *lines)] if lines else []
 
 
 def _loss_line(rank: Health) -> str:
@@ -61,9 +61,8 @@ def _find_empty(reports: Sequence[ReportHealth]) -> list[Finding]:
     names = [report.report for report in reports if not report.ranks]
     if not names or len(names) == len(reports):
         return []
-    return [
-        _make_finding((), "no_gpu_work", 0.0, *(f"{name}: no GPU work recorded" for name in names))
-    ]
+    lines = (f"{name}: no GPU work recorded" for name in names)
+    return [_make_finding((), "no_gpu_work", *lines)]
 
 
 def _find_short(views: Sequence[RankView]) -> list[Finding]:
@@ -75,7 +74,7 @@ def _find_short(views: Sequence[RankView]) -> list[Finding]:
     ranks = [extent.rank for extent in short]
     fewest = min(extent.steps for extent in short)
     line = f"{format_ranks(ranks)}: {fewest} of {most_steps(extents)} steps recorded"
-    return [_make_finding(ranks, "cut_short", 0.0, line)]
+    return [_make_finding(ranks, "cut_short", line)]
 
 
 def _get_extent(view: RankView) -> Extent:
@@ -90,14 +89,13 @@ def _get_extent(view: RankView) -> Extent:
 
 
 def _find_overhead(views: Sequence[RankView]) -> list[Finding]:
-    state = f"idle_{CAUSES[PROFILER]}"
-    slow_views = [view for view in views if view.share(state) >= OVERHEAD_SHARE]
+    slow_views = [view for view in views if view.is_costly(view.ms(STATE))]
     if not slow_views:
         return []
-    ms = sum(view.ms(state) for view in slow_views) / len(slow_views)
+    ms = sum(view.ms(STATE) for view in slow_views) / len(slow_views)
     ranks = format_ranks(view.rank for view in slow_views)
     line = f"{ranks}: the profiler's own work idles the GPU {ms:.2f} ms"
-    return [_make_finding([view.rank for view in slow_views], "overhead", ms, f"{line} a step")]
+    return [_make_finding([view.rank for view in slow_views], OVERHEAD, f"{line} a step")]
 
 
 RULE = FindingRule(
@@ -105,6 +103,7 @@ RULE = FindingRule(
     title="Capture",
     collect=collect_nothing,
     judge_reports=judge_capture,
+    time_ms=lambda view, cause: view.ms(STATE) if cause == OVERHEAD else None,
     rows=(
         FindingRow(
             causes=("lost_events",),
@@ -125,7 +124,7 @@ RULE = FindingRule(
         ),
         FindingRow(
             causes=("overhead",),
-            when="the GPU idles 5 % of the step by cause `profiler`",
+            when="the GPU idles by cause `profiler`",
         ),
     ),
 )

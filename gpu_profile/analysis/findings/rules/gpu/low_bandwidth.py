@@ -72,14 +72,20 @@ def _judge_bandwidth(
 ) -> Finding:
     ranks = tuple(sorted({view.rank for view in views}))
     copies = [view.fact.copies[kind, False] for view in views]
-    exposed = [view.mean(c.exposed) / 1e6 for view, c in zip(views, copies, strict=True)]
     rates = ", ".join(
         f"rank {v.rank} {c.rate:.1f} GB/s" for v, c in zip(views, copies, strict=True)
     )
     evidence = [f"pinned copies {direction} of 1 MiB and more: {rates}"]
     evidence += [f"the typical rank has {usual:.1f} GB/s"] if usual else []
-    gain = float(np.mean(exposed))
-    return Finding("low_bandwidth", ranks, "copy", gain, tuple(evidence), BANDWIDTH_ADVICE)
+    return Finding("low_bandwidth", ranks, "copy", tuple(evidence), BANDWIDTH_ADVICE)
+
+
+def _measure_time(view: View[Bandwidth], cause: str) -> float:
+    """The time (ms) of exposed transfers, or of copies with no compute beside."""
+    if cause == "links":
+        return view.ms("transfer")
+    copies = [copy for (_, pageable), copy in view.fact.copies.items() if not pageable]
+    return sum(view.mean(copy.exposed) for copy in copies) / 1e6
 
 
 RULE = FindingRule(
@@ -87,10 +93,11 @@ RULE = FindingRule(
     title="Low bandwidth",
     collect=collect_bandwidth,
     judge=judge_low_bandwidth,
+    time_ms=_measure_time,
     rows=(
         FindingRow(
             causes=("links",),
-            when="collectives take 5 % of the step and run at under 15 % of the GPUs' NVLink",
+            when="collectives run at under 15 % of the GPUs' NVLink",
         ),
         FindingRow(
             causes=("copy",),

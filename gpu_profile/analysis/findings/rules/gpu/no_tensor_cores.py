@@ -23,8 +23,6 @@ from gpu_profile.analysis.replay.edits.tensor_cores import (
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.function_names import split_name
 
-LEAST_SHARE = 0.1
-"""Of the step, in these kernels."""
 SHOWN_SHARE = 0.01
 """Of the step, in depthwise convolutions."""
 MOST_NAMES = 3
@@ -77,20 +75,15 @@ def _shorten(name: str) -> str:
 
 
 def judge_scalar_products(views: Sequence[View[ScalarProducts]]) -> Judgement:
-    """Find ranks that spend a tenth of the step in fp32 products, on a GPU with faster units."""
+    """Find ranks that spend time in fp32 products, on a GPU with faster units."""
     slow = [
-        view
-        for view in views
-        if view.fact.ratio > LEAST_SPEED_UP and _ms(view) >= LEAST_SHARE * view.step_ms
+        view for view in views if view.fact.ratio > LEAST_SPEED_UP and view.is_costly(_ms(view))
     ]
     if not slow:
         return Judgement()
-    gain = float(np.mean([_gain(view, view.fact.ratio) for view in slow]))
     ranks = tuple(sorted({view.rank for view in slow}))
     worst = max(slow, key=_ms)
-    return Judgement(
-        (Finding("no_tensor_cores", ranks, "fp32", gain, _list_evidence(worst), ADVICE),)
-    )
+    return Judgement((Finding("no_tensor_cores", ranks, "fp32", _list_evidence(worst), ADVICE),))
 
 
 def _ms(view: View[ScalarProducts]) -> float:
@@ -128,16 +121,17 @@ RULE = FindingRule(
     title="No tensor cores",
     collect=collect_scalar_products,
     judge=judge_scalar_products,
+    time_ms=lambda view, _: _gain(view, view.fact.ratio),
     rows=(
         FindingRow(
             causes=("fp32",),
             when=(
-                "matrix products whose kernels are named as fp32 without tensor cores take 10 % of "
-                "the step, on a GPU that multiplies TF32 more than twice as fast. The gain is an "
+                "matrix products have kernels that are named as fp32 without tensor cores, on a "
+                "GPU that multiplies TF32 more than twice as fast. The gain is an "
                 "estimate, at 70 % of the ratio of peak rates. Its range: products become twice as "
                 "fast, and as fast as that ratio. Depthwise convolutions are told apart"
             ),
         ),
     ),
-    edit=lambda finding: use_tensor_cores(finding.ranks),
+    edit=lambda _finding: use_tensor_cores(),
 )

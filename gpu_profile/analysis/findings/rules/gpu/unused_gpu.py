@@ -138,9 +138,7 @@ def _few_sms(view: View[GpuUse]) -> bool:
 
 
 def _finding(cause: str, views: Sequence[View[GpuUse]]) -> Finding:
-    """A finding without a gain, because the recording does not show how much faster kernels could
-    be.
-    """
+    """A finding without a cost: the recording does not show how much faster kernels could be."""
     ranks = tuple(sorted({view.rank for view in views}))
     evidence = []
     for view in views[:4]:
@@ -152,7 +150,7 @@ def _finding(cause: str, views: Sequence[View[GpuUse]]) -> Finding:
             )
         evidence.append(f"rank {view.rank}: {use.line()}")
     advice = TENSOR_ADVICE if cause == "tensor_cores" else SM_ADVICE
-    return Finding("unused_gpu", ranks, cause, 0.0, tuple(evidence), advice)
+    return Finding("unused_gpu", ranks, cause, tuple(evidence), advice)
 
 
 RULE = FindingRule(

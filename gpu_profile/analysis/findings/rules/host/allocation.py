@@ -15,10 +15,9 @@ from gpu_profile.analysis.findings.facts.windows import Windows, list_host_windo
 from gpu_profile.analysis.findings.finding import Finding, Judgement
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, View
-from gpu_profile.analysis.replay.changes import Change, remove_allocations
+from gpu_profile.analysis.replay.edits.causes import ALLOCATIONS
 from gpu_profile.analysis.store.database import Database
 
-LEAST_SHARE = 0.03
 # Of an API function, as CUPTI reports it: cudaFree_v3020.
 _VERSION = re.compile(r"_v\d+$")
 MOST_NAMES = 3
@@ -73,18 +72,13 @@ def _sum_rows(activity: Activity, windows: Windows, rows: IntArray) -> CallTime:
 
 
 def judge_allocations(views: Sequence[View[Allocations]]) -> Judgement:
-    """Find ranks that allocate in every other step, and idle for 3 % of the step meanwhile."""
-    slow = [
-        view
-        for view in views
-        if view.has_steps and _is_habit(view) and _idle_ms(view) >= LEAST_SHARE * view.step_ms
-    ]
+    """Find ranks that allocate in every other step while the GPU idles."""
+    slow = [view for view in views if view.has_steps and _is_habit(view) and _idle_ms(view)]
     if not slow:
         return Judgement()
-    gain = float(np.mean([_idle_ms(view) for view in slow]))
     ranks = tuple(sorted({view.rank for view in slow}))
     evidence = _list_evidence(max(slow, key=_idle_ms))
-    return Judgement((Finding("allocation", ranks, "calls", gain, evidence, ADVICE),))
+    return Judgement((Finding("allocation", ranks, "calls", evidence, ADVICE),))
 
 
 def _is_habit(view: View[Allocations]) -> bool:
@@ -118,13 +112,14 @@ RULE = FindingRule(
     collect=collect_allocations,
     judge=judge_allocations,
     needs_all_kernels=True,
-    edit=lambda finding: Change("memory allocations", remove_allocations(finding.ranks)),
+    time_ms=lambda view, _: _idle_ms(view),
+    edit=lambda _finding: ALLOCATIONS,
     rows=(
         FindingRow(
             causes=("calls",),
             when=(
                 "cudaMalloc, cudaFree, cudaHostAlloc and their like are called in every other step "
-                "or more, and the GPU idles for 3 % of the step while the host is in them"
+                "or more, and the GPU idles while the host is in them"
             ),
         ),
     ),

@@ -21,11 +21,10 @@ from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.host.compilations import find_compilations
 from gpu_profile.analysis.host.pauses import Compilation, list_compilations
 from gpu_profile.analysis.host.stacks import load_stacks
-from gpu_profile.analysis.replay.changes import Change, remove_pauses
+from gpu_profile.analysis.replay.edits.causes import PAUSES
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.store.schema import process_of
 
-LEAST_SHARE = 0.03
 LEAST_STEPS = 2
 """With a compilation: one alone proves no recompilation."""
 HALF = 0.5
@@ -124,23 +123,20 @@ def _precedes_new_kernel(activity: Activity, gaps: Gaps) -> Flags:
 
 
 def judge_compilations(views: Sequence[View[Compilations]]) -> Judgement:
-    """Find ranks whose hosts compile in several steady steps, for 3 % of their time, and whose
-    pauses are mostly that.
-    """
+    """Find ranks whose hosts compile in several steady steps, and whose pauses are mostly that."""
     slow = [view for view in views if view.has_steps and _is_slow(view)]
     if not slow:
         return Judgement()
-    gain = float(np.mean([_idle_ms(view) for view in slow]))
     ranks = tuple(sorted({view.rank for view in slow}))
     evidence = tuple(_list_evidence(max(slow, key=_idle_ms)))
-    return Judgement((Finding("compile", ranks, "recompilation", gain, evidence, ADVICE),))
+    return Judgement((Finding("compile", ranks, "recompilation", evidence, ADVICE),))
 
 
 def _is_slow(view: View[Compilations]) -> bool:
     idle, stalls = _idle_ms(view), view.steady(view.split.spent["idle_stall"])
     if np.count_nonzero(view.steady(view.fact.idle)) < LEAST_STEPS:
         return False
-    return idle >= max(LEAST_SHARE * view.step_ms, HALF * float(np.mean(stalls)) / 1e6)
+    return view.is_costly(idle) and idle >= HALF * float(np.mean(stalls)) / 1e6
 
 
 def _idle_ms(view: View[Compilations]) -> float:
@@ -174,13 +170,14 @@ RULE = FindingRule(
     judge=judge_compilations,
     explains=_explains,
     needs_all_kernels=True,
-    edit=lambda finding: Change("host pauses", remove_pauses(finding.ranks)),
+    time_ms=lambda view, _: _idle_ms(view),
+    edit=lambda _finding: PAUSES,
     rows=(
         FindingRow(
             causes=("recompilation",),
             when=(
-                "the host compiles in two or more steady steps, the GPU idles for 3 % of the "
-                "steps' time meanwhile, and that is half of what it idles by cause `stall`. Shown "
+                "the host compiles in two or more steady steps while the GPU idles, and that "
+                "is half of what it idles by cause `stall`. Shown "
                 "by marks and samples of Python (`--annotate`), by ranges of XLA and torch, and by "
                 "a pause of 10 ms in which the driver loads code, before a kernel that never ran"
             ),

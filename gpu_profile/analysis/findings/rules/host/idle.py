@@ -14,20 +14,20 @@ from gpu_profile.analysis.activity.idle import (
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.idle_time import (
     DATA_ADVICE,
-    IDLE_SHARE,
-    PARTIAL_SHARE,
     format_idle_line,
-    is_costly,
     judge_state,
     list_places,
     waits_for_data,
 )
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule, collect_nothing
 from gpu_profile.analysis.findings.view import RankView
-from gpu_profile.analysis.replay.changes import Change, remove_pauses
+from gpu_profile.analysis.replay.changes import Change
+from gpu_profile.analysis.replay.edits.causes import PAUSES
 
 STALLED = f"idle_{CAUSES[STALL]}"
 SHORTER = tuple(f"idle_{CAUSES[cause]}" for cause in (LAUNCH, SYNC))
+NOTED_SHARE = 0.10
+"""Of the steady steps, in delays that came once."""
 STALL_ADVICE = {
     "data": f"P{DATA_ADVICE[1:]}",
     "host": "Look at what the host does there; move it off the launching thread or out of the "
@@ -46,18 +46,18 @@ def _queued_ms(view: RankView) -> float:
 
 def judge_idle(views: Sequence[RankView]) -> Judgement:
     """Find stalls of the host, by what it was doing, and operations that waited in the queue."""
-    silent = [view for view in views if _is_stalled(view)]
+    silent = [view for view in views if view.is_costly(_stall_ms(view))]
     data = [view for view in silent if waits_for_data(view)]
     other = [view for view in silent if view not in data]
     # An operation without a recorded call may or may not have been queued.
     explained = [
         view for view in views if 100 * view.common.health.orphans < view.common.health.operations
     ]
-    queued = [view for view in explained if view.share("idle_queued") >= IDLE_SHARE]
+    queued = [view for view in explained if view.is_costly(_queued_ms(view))]
     parts = (
-        judge_state("idle", "data", data, _stall_ms, _stall_evidence, STALL_ADVICE["data"]),
-        judge_state("idle", "host", other, _stall_ms, _stall_evidence, _host_advice(other)),
-        judge_state("idle", "queued", queued, _queued_ms, _queued_evidence, STALL_ADVICE["queued"]),
+        judge_state("idle", "data", data, _stall_evidence, STALL_ADVICE["data"]),
+        judge_state("idle", "host", other, _stall_evidence, _host_advice(other)),
+        judge_state("idle", "queued", queued, _queued_evidence, STALL_ADVICE["queued"]),
     )
     findings = tuple(finding for part in parts for finding in part.findings)
     return Judgement(findings, _note_single(views))
@@ -68,7 +68,7 @@ def _note_single(views: Sequence[RankView]) -> tuple[str, ...]:
     each step.
     """
     views = [view for view in views if not _is_slow_by_pauses(view)]
-    lost = [view for view in views if is_costly(_single_ms(view), IDLE_SHARE, _steady_ms(view))]
+    lost = [view for view in views if _single_ms(view) >= NOTED_SHARE * _steady_ms(view) > 0]
     if not lost:
         return ()
     worst = max(lost, key=_single_ms)
@@ -99,11 +99,6 @@ def _host_advice(views: Sequence[RankView]) -> str:
     advice = STALL_ADVICE["host"] + ("" if named else STALL_ADVICE["unnamed"])
     loads = any(work and work.before_input for work in works)
     return f"{advice} If it loads data there: {DATA_ADVICE}" if loads else advice
-
-
-def _is_stalled(view: RankView) -> bool:
-    least = PARTIAL_SHARE if view.repeats(STALLED) or _is_slow_by_pauses(view) else IDLE_SHARE
-    return is_costly(_stall_ms(view), least, _stalled_step_ms(view))
 
 
 def _stall_ms(view: RankView) -> float:
@@ -159,9 +154,7 @@ def _queued_evidence(views: Sequence[RankView]) -> tuple[str, ...]:
 
 def _edit(finding: Finding) -> Change | None:
     """What else the GPU waits for where its operations were queued, nobody knows."""
-    if finding.cause == "queued":
-        return None
-    return Change("host pauses", remove_pauses(finding.ranks))
+    return None if finding.cause == "queued" else PAUSES
 
 
 RULE = FindingRule(
@@ -173,18 +166,19 @@ RULE = FindingRule(
         FindingRow(
             causes=("data", "host"),
             when=(
-                "the GPU idles 10 % of the step by cause `stall` (8 % where only some steps have "
-                "it). Where the host needs longer for most steps than the GPU, but half as long "
-                "for its launches, causes `launch` and `sync` count too. `data`: the host was "
-                "loading data (the evidence table below). `host`: it did something else"
+                "the GPU idles by cause `stall`. Where the host needs longer for most steps than "
+                "the GPU, but half as long for its launches, causes `launch` and `sync` count "
+                "too. `data`: the host was loading data (the evidence table below). `host`: it did "
+                "something else"
             ),
         ),
         FindingRow(
             causes=("queued",),
-            when="the GPU idles 10 % of the step by cause `queued`",
+            when="the GPU idles by cause `queued`",
         ),
     ),
     unclear_without_steps=lambda finding: finding.cause != "queued",
     needs_all_kernels=True,
+    time_ms=lambda view, cause: _queued_ms(view) if cause == "queued" else _stall_ms(view),
     edit=_edit,
 )

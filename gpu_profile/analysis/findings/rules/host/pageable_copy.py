@@ -8,7 +8,6 @@ import numpy as np
 from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.findings.facts.blocking import BlockingTime, sum_blocking_calls
 from gpu_profile.analysis.findings.facts.copies import (
-    COPY_SHARE,
     DIRECTIONS,
     CopyKey,
     CopyTime,
@@ -17,7 +16,7 @@ from gpu_profile.analysis.findings.facts.copies import (
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import LEAST_FREQUENCY, RankView, View
-from gpu_profile.analysis.replay.changes import Change, pin_copies
+from gpu_profile.analysis.replay.edits.causes import PAGEABLE_COPIES
 from gpu_profile.analysis.store.database import Database
 
 PAGEABLE_ADVICE = (
@@ -43,22 +42,14 @@ def judge_pageable_copy(views: Sequence[View[PageableCopies]]) -> Judgement:
     """Find copies from or to pageable host memory, which the driver stages and which block the
     host.
     """
-    pageable_views = [
-        view
-        for view in views
-        if _pageable_frequency(view) >= LEAST_FREQUENCY
-        and _pageable_ms(view) >= COPY_SHARE * view.step_ms
-    ]
+    pageable_views = [view for view in views if _pageable_frequency(view) >= LEAST_FREQUENCY]
     if not pageable_views:
         return Judgement()
-    gain = float(np.mean([_pageable_ms(view) for view in pageable_views]))
     ranks = tuple(sorted({view.rank for view in pageable_views}))
     worst = max(pageable_views, key=_pageable_ms)
     lines = (_copy_line(worst, kind, copy) for kind, copy in _list_pageable(worst))
     evidence = (*lines, *_held_lines(worst), f"seen on {format_ranks(ranks)}")
-    return Judgement(
-        (Finding("pageable_copy", ranks, "pageable", gain, evidence, PAGEABLE_ADVICE),)
-    )
+    return Judgement((Finding("pageable_copy", ranks, "pageable", evidence, PAGEABLE_ADVICE),))
 
 
 def _list_pageable(view: View[PageableCopies]) -> list[tuple[int, CopyTime]]:
@@ -101,11 +92,9 @@ RULE = FindingRule(
     rows=(
         FindingRow(
             causes=("pageable",),
-            when=(
-                "copies over 64 KiB from or to pageable memory, in every other step or more, cost "
-                "1 % of the step"
-            ),
+            when=("copies over 64 KiB from or to pageable memory, in every other step or more"),
         ),
     ),
-    edit=lambda finding: Change("pageable copies", pin_copies(finding.ranks)),
+    time_ms=lambda view, _: _pageable_ms(view),
+    edit=lambda _finding: PAGEABLE_COPIES,
 )

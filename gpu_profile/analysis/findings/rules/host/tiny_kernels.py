@@ -11,17 +11,17 @@ from gpu_profile.analysis.arrays.columns import is_among
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.findings.facts.windows import is_in_steady_part, list_windows
 from gpu_profile.analysis.findings.finding import Judgement
-from gpu_profile.analysis.findings.idle_time import make_idle_finding, note_missing_steps
+from gpu_profile.analysis.findings.idle_time import judge_state
 from gpu_profile.analysis.findings.rule import FindingRow, FindingRule
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.modules.module_times import sum_by_module
-from gpu_profile.analysis.replay.changes import Change, free_tiny_launches
+from gpu_profile.analysis.replay.edits.causes import TINY_LAUNCHES
 from gpu_profile.analysis.store.database import Database
 
 # A shorter kernel takes less time on the GPU than its launch takes on the host.
 TINY_NS = 5_000
 # An ordinary layer launches some tens of small kernels, and a step some hundreds.
-TINY_PER_STEP, TINY_PART, TINY_SHARE = 500, 0.6, 0.10
+TINY_PER_STEP, TINY_PART = 500, 0.6
 TINY_ADVICE = (
     "Fuse them: torch.compile, fused or foreach optimizers, CUDA graphs, batched operations "
     "in place of loops over tensors."
@@ -56,18 +56,12 @@ def collect_tiny_kernels(activity: Activity, _: Database) -> TinyKernels:
 
 def judge_tiny_kernels(views: Sequence[View[TinyKernels]]) -> Judgement:
     """Find many kernels that cost the host more time than the GPU, with idle gaps before them."""
-    tiny_views = [view for view in views if _tiny_share(view) >= TINY_SHARE and _is_many(view)]
-    if not tiny_views:
-        return Judgement()
-    gain = float(np.mean([view.mean(view.fact.idle) for view in tiny_views])) / 1e6
-    evidence = (*_tiny_evidence(tiny_views), *note_missing_steps(tiny_views))
-    return Judgement(
-        (make_idle_finding("tiny_kernels", "launch", tiny_views, gain, evidence, TINY_ADVICE),)
-    )
+    tiny_views = [view for view in views if view.is_costly(_idle_ms(view)) and _is_many(view)]
+    return judge_state("tiny_kernels", "launch", tiny_views, _list_evidence, TINY_ADVICE)
 
 
-def _tiny_share(view: View[TinyKernels]) -> float:
-    return view.mean(view.fact.idle) / 1e6 / view.step_ms if view.step_ms else 0.0
+def _idle_ms(view: View[TinyKernels]) -> float:
+    return view.mean(view.fact.idle) / 1e6
 
 
 def _is_many(view: View[TinyKernels]) -> bool:
@@ -75,17 +69,17 @@ def _is_many(view: View[TinyKernels]) -> bool:
     return tiny >= TINY_PER_STEP and tiny >= TINY_PART * kernels
 
 
-def _tiny_evidence(views: Sequence[View[TinyKernels]]) -> tuple[str, ...]:
-    worst = max(views, key=_tiny_share)
+def _list_evidence(views: Sequence[View[TinyKernels]]) -> tuple[str, ...]:
+    worst = max(views, key=_idle_ms)
     tiny, kernels = worst.mean(worst.fact.count), worst.mean(worst.common.kernel_count)
     modules = worst.fact.modules
     name = max(modules, key=lambda key: (modules[key], key), default="")
     total = max(int(worst.fact.count[0]), 1)
-    share = 100 * modules.get(name, 0) / total
+    share, waited = 100 * modules.get(name, 0) / total, 100 * _idle_ms(worst) / worst.step_ms
     evidence = (
         f"rank {worst.rank}: {tiny:.0f} of {kernels:.0f} kernels a step take under "
-        f"{TINY_NS / 1e3:.0f} us, and for {100 * _tiny_share(worst):.0f} % of the step the GPU "
-        "waits for the next of them",
+        f"{TINY_NS / 1e3:.0f} us, and for {waited:.0f} % of the step the GPU waits for the next of "
+        "them",
     )
     if not name:
         return evidence
@@ -102,11 +96,12 @@ RULE = FindingRule(
             causes=("launch",),
             when=(
                 "500 kernels a step and more take under 5 us, they are 60 % of all kernels, and "
-                "the GPU waits 10 % of the step for the next of them"
+                "the GPU waits for the next of them"
             ),
         ),
     ),
     holds_tracing_cost=True,
     needs_all_kernels=True,
-    edit=lambda finding: Change("launches of tiny kernels", free_tiny_launches(finding.ranks)),
+    time_ms=lambda view, _: _idle_ms(view),
+    edit=lambda _finding: TINY_LAUNCHES,
 )

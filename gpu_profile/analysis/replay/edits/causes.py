@@ -1,0 +1,38 @@
+"""The causes of lost time that a plan tries to remove, and the threshold of what is told."""
+
+from gpu_profile.analysis.replay.changes import (
+    Change,
+    balance_compute,
+    free_launches,
+    free_tiny_launches,
+    pin_copies,
+    remove_allocations,
+    remove_pauses,
+    remove_waits,
+    scale_communication,
+)
+
+LEAST_SHARE = 0.03
+"""The part of the step from which on a cause is told: the threshold of all findings and plans."""
+
+PAGEABLE_COPIES = Change("pageable copies", pin_copies(), ("pageable_copy",))
+ALLOCATIONS = Change("memory allocations", remove_allocations(), ("allocation",))
+WAITS = Change("waits for the GPU", remove_waits(), ("synchronization",))
+PAUSES = Change("host pauses", remove_pauses(), ("idle", "compile"))
+TINY_LAUNCHES = Change(
+    "launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",), is_bound=True
+)
+LAUNCHES = Change("launches", free_launches(), ("host_bound",), is_bound=True)
+TRANSFERS = Change(
+    "communication",
+    scale_communication(0.0),
+    ("exposed_communication",),
+    is_bound=True,
+    frees_communication=True,
+)
+UNEQUAL_COMPUTE = Change(
+    "unequal compute of the ranks",
+    balance_compute(),
+    ("pipeline", "experts"),
+    frees_communication=True,
+)
