@@ -22,6 +22,7 @@ from gpu_profile.analysis.activity.activity import (
 )
 from gpu_profile.analysis.activity.common_steps import first_steady
 from gpu_profile.analysis.activity.nvtx_ranges import Ranges, find_innermost
+from gpu_profile.analysis.activity.step_period import GRAPH_CALL
 from gpu_profile.analysis.activity.steps import find_steps
 from gpu_profile.analysis.arrays.columns import is_among, list_distinct
 from gpu_profile.analysis.arrays.intervals import Intervals
@@ -40,7 +41,7 @@ CAUSES = ("launch", "stall", "sync", "copy", "queued", "latency", "profiler")
 LONG_GAP_NS, SHORTEST_LONG_GAP_NS = 1_000_000, 100_000
 LONG_GAP_SHARE, MOST_LONG_GAPS = 0.1, 2
 LAUNCHES_LONG, SHORTEST_PAUSE_NS = 20, 250_000
-# Where most pauses between launches are longer, the host works between launches: graph by graph.
+# A CUDA graph is one launch for much work, so a longer pause before most of them is no launching.
 LONGEST_LAUNCH_NS = 100_000
 # A GPU takes 1 to 2 us from one queued operation to the next, and up to some 20 us over an event.
 LATENCY_NS = 20_000
@@ -190,7 +191,8 @@ def _find_long_pause(activity: Activity) -> int:
     if not len(length):
         return LONG_GAP_NS
     usual = float(np.median(length))
-    if usual > LONGEST_LAUNCH_NS:
+    graphs = calls.match_names(activity.names, GRAPH_CALL)[rows]
+    if usual > LONGEST_LAUNCH_NS and 2 * np.count_nonzero(graphs) > len(graphs):
         return SHORTEST_PAUSE_NS
     return min(LONG_GAP_NS, max(SHORTEST_PAUSE_NS, int(LAUNCHES_LONG * usual)))
 
