@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpu_profile.declared.launchers import LAUNCHERS
+from tests.unit.sources import PACKAGE, parse_source
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "gpu_profile"
+ROOT = PACKAGE.parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 CONTAINER_ROOT = ROOT / "Container-Root"
 SCRIPTS = sorted(CONTAINER_ROOT.rglob("*.py"))
@@ -76,15 +76,10 @@ def test_a_floor_is_a_folder_or_a_file_at_the_root() -> None:
 
 
 @functools.cache
-def _parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@functools.cache
 def _imports(path: Path) -> frozenset[str]:
     """Each imported module or name, dotted: `gpu_profile.errors.GpuProfileError`."""
     names: set[str] = set()
-    for node in ast.walk(_parse(path)):
+    for node in ast.walk(parse_source(path)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -209,7 +204,7 @@ def test_no_folder_is_crowded() -> None:
 
 
 def _functions(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(_parse(path)):
+    for node in ast.walk(parse_source(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{path}:{node.lineno} {node.name}", (node.end_lineno or 0) - node.lineno + 1
 

@@ -1,12 +1,10 @@
 """The program of the engine's command line has its name in one place."""
 
 import ast
-from pathlib import Path
 
-import gpu_profile
 from gpu_profile.command import ENGINE
+from tests.unit.sources import PACKAGE, parse_source
 
-PACKAGE = Path(gpu_profile.__file__).parent
 NAMES = {
     "command.py": "the program",
     "declared/launchers.py": "the launcher's row",
@@ -21,7 +19,8 @@ def test_the_engine_program_stands_once() -> None:
     words = [
         str(path.relative_to(PACKAGE))
         for path in sorted(PACKAGE.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if ENGINE in path.read_text(encoding="utf-8")
+        for node in ast.walk(parse_source(path))
         if isinstance(node, ast.Constant) and node.value == ENGINE
     ]
     assert words == sorted(NAMES)

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from spdx_tools.spdx.parser.parse_anything import parse_file
-from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from gpu_profile.errors import ReportError
 from gpu_profile.image.sbom import render_spdx

@@ -7,14 +7,16 @@ thread's calls: 10 times slower on a large report, and right wherever ours is.
 import gzip
 import sqlite3
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
-import pandas as pd
 import pytest
 
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.by_name import ANALYSES
 from gpu_profile.table import Cell
+
+if TYPE_CHECKING:
+    import duckdb
 
 DATA = Path(__file__).parents[3] / "data"
 REPORTS = ("h200x4-ddp/all-ranks-one-report", "h200-tables/graphs-by-node", "h200-tables/window")
@@ -73,8 +75,11 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def oracle(report: Path) -> duckdb.DuckDBPyConnection:
+def oracle(report: Path) -> "duckdb.DuckDBPyConnection":
     """The report's tables in duckdb, read by sqlite3."""
+    import duckdb  # both take 0.8 s in each process that collects the tests
+    import pandas as pd
+
     connection, tables = sqlite3.connect(report), duckdb.connect()
     for name, query in SOURCES.items():
         # Int64 of pandas holds NULL; by default a column with NULL becomes one of floats.
@@ -104,12 +109,12 @@ def assert_same(rows: list[tuple[Cell, ...]], others: list[tuple[Cell, ...]], ke
         assert numbers == pytest.approx(theirs[key], rel=1e-9), key
 
 
-def test_kernels_by_name(report: Path, oracle: duckdb.DuckDBPyConnection) -> None:
+def test_kernels_by_name(report: Path, oracle: "duckdb.DuckDBPyConnection") -> None:
     ours = read_table(report, "cuda_gpu_kern_sum", "Name", "Instances", "Total Time", *NUMBERS)
     assert_same(ours, oracle.execute(KERNELS_BY_NAME).fetchall(), keys=1)
 
 
-def test_kernels_by_range(report: Path, oracle: duckdb.DuckDBPyConnection) -> None:
+def test_kernels_by_range(report: Path, oracle: "duckdb.DuckDBPyConnection") -> None:
     names = ("NVTX Range", "PID", "TID", "Kernel Name", "NVTX Inst", "Kern Inst", "Total Time")
     ours = read_table(report, "nvtx_kern_sum", *names, *NUMBERS)
     assert_same(ours, oracle.execute(KERNELS_BY_RANGE).fetchall(), keys=4)
