@@ -25,7 +25,10 @@ FIRST = (
     "test_engine_hangs.py",
 )
 """The groups that take minutes: pytest-xdist begins with them, and fills up with single tests."""
-SINGLE = ("test_container_verbs.py", "test_nsys_cpu.py", "host/test_host.py")
+SINGLE = (
+    *("host/test_host.py", "test_container_verbs.py", "test_each_verb_starts.py"),
+    "test_nsys_cpu.py",
+)
 """Files whose tests share nothing."""
 DOCKER_RUNS = ("test_docker_profile.py", "annotate/test_marks_started.py")
 """Files that profile in Docker under our names: runs of one program that begin in one second

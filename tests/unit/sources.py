@@ -1,4 +1,4 @@
-"""The sources of the package as syntax trees, each parsed once in a process of tests: all take 1.5 s."""
+"""The package's sources as syntax trees. A process of tests parses each once: all take 1.5 s."""
 
 import ast
 import functools

@@ -1,6 +1,8 @@
 """No verb follows what a job left in its run directory, or opens a file there that could be one."""
 
 import gzip
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -9,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_profile import process
-from gpu_profile.command import Command
 from gpu_profile.settings.places import ROOT
-from tests.invoked import argv, invoke
+from tests.invoked import invoke
 
-REPORT = ROOT / "tests" / "data" / "h200x4-ddp" / "rank0.sqlite.gz"
+REPORT = ROOT / "tests" / "data" / "h200-tables" / "window.sqlite.gz"
 HELP = ROOT / "tests" / "data" / "nsys-help" / "2023.4.txt"
 PROGRAM = f"""#!{sys.executable}
 import os, shutil, signal, subprocess, sys
@@ -54,13 +54,12 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run_verb(place: Path, *words: str, before: tuple[str, ...] = ()) -> str:
-    env = {"REPORT_DIR": str(place / "runs"), "NSYS": str(place / "nsys")}
-    if before:
-        command = Command(argv=(*before, *argv(*words, directory=place)), env=env)
-        done = process.run(command)
-    else:
-        done = invoke(*words, directory=place, **env)
+def make_env(place: Path) -> dict[str, str]:
+    return {"REPORT_DIR": str(place / "runs"), "NSYS": str(place / "nsys")}
+
+
+def run_verb(place: Path, *words: str) -> str:
+    done = invoke(*words, directory=place, **make_env(place))
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout + done.stderr
 
@@ -134,6 +133,22 @@ def unsafe_opens(trace: Path, below: Path) -> set[str]:
     }
 
 
+RUN_VERBS = """
+import json, os, sys
+from tests.fork_server import Call, exit_fast, import_verbs, run_call
+import_verbs()
+for call in json.loads(sys.argv[1]):
+    if not os.fork():
+        try:
+            run_call(Call(**call))
+        except SystemExit as end:
+            exit_fast(end.code)
+        exit_fast(0)
+    os.wait()
+"""
+"""Runs each call in a child. A trace of one Python per verb has a thousand opens of its imports."""
+
+
 @pytest.fixture
 def strace(tmp_path: Path) -> tuple[Path, tuple[str, ...]]:
     """The file for a trace of every open, and the words before a command that make it."""
@@ -149,15 +164,20 @@ def test_no_file_of_a_run_is_opened_for_writing_where_a_link_could_lie(
     place: Path, strace: tuple[Path, tuple[str, ...]]
 ) -> None:
     trace, before = strace
-    found: set[str] = set()
-    for words in (
+    verbs = (
         (*PROFILE, "true"),
         *(("html",), ("timeline",), ("stats",), ("reports",), ("fetch", "--job=train")),
         *(("scrub", f"--output={place}/runs/copies"), ("logs", "--job=train")),
         ("compare", "--base=train", "--new=train", f"--output={place}/runs/compare.txt"),
-    ):
-        run_verb(place, *words, before=before)
-        found |= unsafe_opens(trace, place / "runs")
+    )
+    module = ("-m", "invoke", "--search-root", str(ROOT))
+    common = {"directory": str(place), "environ": {**os.environ, **make_env(place)}, "umask": 0o22}
+    calls = json.dumps([{"words": (*module, *words), **common} for words in verbs])
+    argv = (*before, sys.executable, "-c", RUN_VERBS, calls)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    assert "Traceback" not in done.stderr, done.stderr
     assert (place / "runs" / "compare.txt").exists()
     assert list((place / "runs" / "copies").iterdir())
-    assert found == set()
+    assert trace.read_text(errors="replace").count("compare.txt") > 0
+    assert "output.log" in trace.read_text(errors="replace")
+    assert unsafe_opens(trace, place / "runs") == set()

@@ -17,7 +17,13 @@ NAMES = {
     "no UTF-8": (b"kernel_\xff\xfe_end", NO_UTF8),
     "a character cut in two": (b"k" * 65_535 + "\N{EURO SIGN}".encode(), LONG),
 }
-VERBS = (("html",), ("timeline",), ("stats", "--table=cuda_gpu_kern_sum"), ("diagnose",))
+STATS = ("stats", "--table=cuda_gpu_kern_sum")
+CASES = (
+    *(("long", words) for words in (("html",), ("timeline",), STATS, ("diagnose",))),
+    ("no UTF-8", ("html",)),
+    ("a character cut in two", STATS),
+)
+"""Each verb, and each name."""
 
 
 def make_renamed(path: Path, name: bytes) -> Path:
@@ -42,11 +48,11 @@ def test_a_page_of_a_file_whose_name_is_no_utf_8(tmp_path: Path) -> None:
     assert "rank0?.sqlite.gz" in (tmp_path / "page").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
-@pytest.mark.parametrize(("name", "note"), NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize(("kind", "words"), CASES, ids=[f"{k} {w[0]}" for k, w in CASES])
 def test_a_strange_name_is_bounded_and_said_once(
-    name: bytes, note: str, words: tuple[str, ...], tmp_path: Path
+    kind: str, words: tuple[str, ...], tmp_path: Path
 ) -> None:
+    name, note = NAMES[kind]
     report = make_renamed(tmp_path / "rank0.sqlite", name)
     output = tmp_path / "output"
     to = [f"--output={output}"] if words[0] in ("html", "timeline") else []

@@ -32,6 +32,11 @@ def one_report() -> Diagnosis:
     return of("all-ranks-one-report")
 
 
+@pytest.fixture(scope="module")
+def four_reports() -> Diagnosis:
+    return of(*(f"rank{rank}" for rank in range(4)))
+
+
 def test_rank_0_is_the_straggler_because_of_its_host(one_report: Diagnosis) -> None:
     assert [(f.kind, f.ranks, f.cause) for f in one_report.findings] == [
         ("host_bound", (0,), "launch"),
@@ -60,17 +65,16 @@ def test_the_late_ranks_idle_time_is_told_once(one_report: Diagnosis) -> None:
     assert any("while its host issued work too slowly" in line for line in straggler.evidence)
 
 
-def test_four_reports_have_no_straggler() -> None:
+def test_four_reports_have_no_straggler(four_reports: Diagnosis) -> None:
     """By hand: ranks 0, 2 and 3 come last in 19, 10 and 31 of 60; every host is late and prepares
     7 ms of data a step."""
-    diagnosis = of(*(f"rank{rank}" for rank in range(4)))
-    assert [(f.kind, f.cause) for f in diagnosis.findings] == [
+    assert [(f.kind, f.cause) for f in four_reports.findings] == [
         ("idle", "data"),
         ("host_bound", "launch"),
         ("no_tensor_cores", "fp32"),
     ]
-    assert diagnosis.findings[0].ranks == diagnosis.findings[1].ranks == (0, 1, 2, 3)
-    assert any("comes last steadily" in note for note in diagnosis.unjudged)
+    assert four_reports.findings[0].ranks == four_reports.findings[1].ranks == (0, 1, 2, 3)
+    assert any("comes last steadily" in note for note in four_reports.unjudged)
 
 
 def test_one_rank_of_four_says_what_it_cannot_judge() -> None:
@@ -80,24 +84,22 @@ def test_one_rank_of_four_says_what_it_cannot_judge() -> None:
     assert any("cannot be told apart" in note for note in diagnosis.unjudged)
 
 
-def test_findings_are_ordered_by_what_could_be_won() -> None:
+def test_findings_are_ordered_by_what_could_be_won(four_reports: Diagnosis) -> None:
     """Those of the plan come first, in its order."""
-    diagnosis = of(*(f"rank{rank}" for rank in range(4)))
-    assert isinstance(diagnosis.plan, Plan)
-    planned = [kind for item in diagnosis.plan.items for kind in item.change.kinds]
-    kinds = [finding.kind for finding in diagnosis.findings]
+    assert isinstance(four_reports.plan, Plan)
+    planned = [kind for item in four_reports.plan.items for kind in item.change.kinds]
+    kinds = [finding.kind for finding in four_reports.findings]
     assert [kind for kind in planned if kind in kinds] == kinds[:3]
     assert len(kinds) == 3
 
 
-def test_a_part_is_small_and_pickles() -> None:
+def test_a_part_is_small_and_pickles(one_report: Diagnosis) -> None:
     with Database.open(DATA / "all-ranks-one-report.sqlite.gz") as database:
         part = collect_report_facts(database, Scope())
     packed = pickle.dumps(part)
     assert len(pickle.dumps(replace(part, graphs=()))) < 1_000_000
     assert len(packed) < 4_000_000  # four ranks, each with the graph of 19 steps
-    again = judge_run([pickle.loads(packed)])
-    assert again.to_json() == judge_run([part]).to_json()
+    assert judge_run([pickle.loads(packed)]).to_json() == one_report.to_json()
 
 
 def test_the_text_is_complete(one_report: Diagnosis) -> None:

@@ -11,8 +11,8 @@ from tests.generator.judge import NAMED_COST, judge_seed
 from tests.seeds import list_seeds
 
 NAMED_SHARE = 0.90
-SEEDS = (*range(1, 15), 21, 25, 31, 32, 36, 270)
-"""Every cause, with every kind of parallel program, is planted in one of them."""
+SEEDS = (3, 4, 5, 6, 7, 9, 12, 21, 25, 31, 36, 270)
+"""Every cause is planted in one of them, in every kind of parallel program; two have none."""
 MENDED = (3485336564, 900032)
 """Seeds whose runs had a wrong cause (a copy that a late host delayed) or wrong steps."""
 
@@ -37,4 +37,4 @@ def probability_of_misses(misses: int, runs: int) -> float:
 
 
 def test_a_seed_repeats_its_run() -> None:
-    assert str(judge_seed(11)) == str(judge_seed(11))
+    assert str(judge_seed(7)) == str(judge_seed(7))
