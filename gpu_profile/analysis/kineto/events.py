@@ -50,6 +50,12 @@ class Arguments(msgspec.Struct):
     shared: int = msgspec.field(default=0, name="shared memory")
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
+    collective: str = msgspec.field(default="", name="Collective name")
+    sent: int = msgspec.field(default=0, name="In msg nelems")
+    received: int = msgspec.field(default=0, name="Out msg nelems")
+    dtype: str = ""
+    group: str = msgspec.field(default="", name="Process Group Name")
+    group_ranks: str = msgspec.field(default="", name="Process Group Ranks")
 
 
 class Event(msgspec.Struct):

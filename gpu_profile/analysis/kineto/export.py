@@ -1,7 +1,7 @@
 """Export a trace of torch.profiler to SQLite in nsys' schema, which everything else reads.
 
-What Kineto does not record is absent: system calls, waits of the host, NVTX ranges of libraries,
-messages of NCCL. The thread that starts a step is that of its `ProfilerStep#` annotation.
+What Kineto does not record is absent: system calls, waits of the host, NVTX ranges of libraries.
+The thread that starts a step is that of its `ProfilerStep#` annotation.
 """
 
 import functools
@@ -16,9 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
+from gpu_profile.analysis.kineto.collectives import SCHEMA_ENTRIES, describe_collective
 from gpu_profile.analysis.kineto.events import AGAIN, Event, parse_ns, read_events
 from gpu_profile.analysis.kineto.source import SOURCE
-from gpu_profile.analysis.store.schema import KERNEL, MEMCPY, MEMSET, NVTX, NVTX_PUSH_POP, RUNTIME
+from gpu_profile.analysis.store.schema import (
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    NVTX,
+    NVTX_DOMAIN,
+    NVTX_PUSH_POP,
+    RUNTIME,
+)
 from gpu_profile.errors import ReportError
 from gpu_profile.function_names import split_name
 
@@ -34,12 +43,13 @@ _TABLES = {
     MEMSET: f"{_COMMON}, bytes INT, memKind INT, globalPid INT",
     RUNTIME: "start INT, end INT, correlationId INT, nameId INT, globalTid INT",
     NVTX: "start INT, end INT, eventType INT, domainId INT, textId INT, globalTid INT,"
-    " endGlobalTid INT, text TEXT",
+    " endGlobalTid INT, text TEXT, binaryData BLOB",
 }
 _FACTS = {
     "StringIds": "id INTEGER PRIMARY KEY, value TEXT",
     "META_DATA_EXPORT": "name TEXT, value TEXT",
     "META_DATA_CAPTURE": "name TEXT, value TEXT",
+    "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId INT, schemaId INT, name TEXT, offset INT",
     "TARGET_INFO_GPU": "id INT, name TEXT",
     "TARGET_INFO_CUDA_DEVICE": "gpuId INT, cudaId INT, pid INT",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INT",
@@ -84,6 +94,8 @@ class _Writer:
     names: dict[str, int] = field(default_factory=dict)
     pids: dict[int, int] = field(default_factory=dict)
     """How many calls and annotations each process has."""
+    collectives: dict[int, tuple[str, bytes]] = field(default_factory=dict)
+    """NCCL's call and its payload by the correlation of the kernel's launch."""
     start: int | None = None
 
     def __post_init__(self) -> None:
@@ -119,6 +131,7 @@ class _Writer:
         """Write what is left: times from the first event on, and the facts of the trace."""
         for table in list(self.rows):
             self._write(table)
+        self._write_collectives()
         pid = max(self.pids, key=self.pids.__getitem__, default=0) & 0xFFFFFF
         origin, process = self.start or 0, (1 << 48) | pid << 24
         for table in _TABLES:
@@ -129,7 +142,8 @@ class _Writer:
             )
             if not self.database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
                 self.database.execute(f"DROP TABLE {table}")  # as nsys has it
-        for table, rows in self._list_facts(facts, origin, pid):
+        facts_by_table = dict(self._list_facts(facts, origin, pid))
+        for table, rows in facts_by_table.items():
             if rows:
                 marks = ", ".join("?" * len(rows[0]))
                 self.database.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
@@ -143,10 +157,28 @@ class _Writer:
         )
         self.database.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
 
+    def _write_collectives(self) -> None:
+        """Write a range of NCCL around the call that launched each kernel of a collective."""
+        calls = self.database.execute(
+            f"SELECT start, end, correlationId, globalTid FROM {RUNTIME}"
+        ).fetchall()
+        rows = [
+            (start, end, NVTX_PUSH_POP, 1, self.name(call), thread, None, None, payload)
+            for start, end, correlation, thread in calls
+            for call, payload in (self.collectives.get(correlation, ("", b"")),)
+            if call
+        ]
+        if rows:
+            domain = (rows[0][0], None, NVTX_DOMAIN, 1, None, rows[0][5], None, "NCCL", None)
+            self.rows[NVTX] = [domain, *rows]
+            self._write(NVTX)
+
     def _list_facts(
         self, facts: Mapping[str, Any], origin: int, pid: int
     ) -> Iterator[tuple[str, list[tuple[object, ...]]]]:
         yield "StringIds", [(number, text) for text, number in self.names.items()]
+        if self.collectives:
+            yield "NVTX_PAYLOAD_SCHEMA_ENTRIES", list(SCHEMA_ENTRIES)
         yield "META_DATA_EXPORT", [("EXPORT_SCHEMA_VERSION", SCHEMA), SOURCE]
         job = facts.get("distributedInfo")
         job = job if isinstance(job, dict) else {}
@@ -187,6 +219,8 @@ def _place(event: Event) -> tuple[object, ...]:
 def _make_kernel(writer: _Writer, event: Event) -> Row:
     args = event.args
     names = writer.name(event.name), writer.name(_shorten(event.name))
+    if collective := describe_collective(args):
+        writer.collectives[args.correlation] = collective
     launch = (args.registers, *args.grid, *args.block, 0, args.shared)
     return KERNEL, (*_place(event), *names, *launch)
 

@@ -5,8 +5,8 @@ from gpu_profile.analysis.store.database import Database
 SOURCE = ("SOURCE", "torch.profiler")
 """The row of META_DATA_EXPORT that marks such an export."""
 NOTE = (
-    "a trace of torch.profiler holds no system calls, no waits between streams and no messages of "
-    "NCCL: what needs them is not judged"
+    "a trace of torch.profiler holds no system calls and no waits between streams: what needs them "
+    "is not judged"
 )
 
 

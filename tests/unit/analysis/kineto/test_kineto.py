@@ -132,6 +132,36 @@ def test_a_user_reads_a_folder_of_traces(tmp_path: Path) -> None:
     assert "a trace of torch.profiler holds no" in done.stderr
 
 
+def test_collectives_have_the_communicator_and_size_of_their_process_group(tmp_path: Path) -> None:
+    """Rank 1 comes 300 us later each time; both end together."""
+    arguments = {"Collective name": "allreduce", "In msg nelems": 500_000, "dtype": "BFloat16"}
+    group = {"Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
+    name = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    for rank in range(2):
+        events = []
+        for number in range(20):
+            start, late = 1000 * number, 300 * rank
+            ids = {"correlation": number, "device": rank, "stream": 20}
+            launch = _event("cuda_runtime", "cudaLaunchKernelExC", f"{start}", "5", 40, 40, **ids)
+            length = f"{500 - late}.{rank}"
+            kernel = {**arguments, **group, **ids}
+            events += [launch, _event("kernel", name, f"{start + late}", length, 0, 20, **kernel)]
+        facts = {"distributedInfo": {"rank": rank, "world_size": 2}, "baseTimeNanoseconds": 10**18}
+        _write(tmp_path / f"host_{rank}.17.pt.trace.json", events, facts)
+    done = invoke(
+        *("stats", f"--report={tmp_path}", "--table=comm_sum", "--format=json"),
+        directory=reporting_here(tmp_path),
+    )
+    rows = json.loads(done.stdout)["comm_sum"]
+    assert [(row["Ranks"], row["Rank"], row["Count"]) for row in rows] == [
+        (2, 0, 20),
+        (2, 1, 20),
+    ]
+    assert [row["Moved (MB)"] for row in rows] == [20.0, 20.0]
+    assert rows[0]["Wait (ns)"] == pytest.approx(20 * 300_000, rel=0.01)
+    assert rows[1]["Arrived Last (%)"] == 100
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
