@@ -35,6 +35,9 @@ class Carrier:
 
     @property
     def profile(self) -> tuple[str, ...]:
-        """The words in front of profile.py's options, in place of `python3 /profile.py`."""
+        """The words in front of profile.py's options, in place of `python3 /profile.py`.
+
+        `-E`: an image's PYTHONHOME and PYTHONPATH are of its own Python.
+        """
         script = f"{self.directory}/agent/profile_ranks.py"
-        return (self.python, script, f"--nsys={self.nsys}")
+        return (self.python, "-E", script, f"--nsys={self.nsys}")

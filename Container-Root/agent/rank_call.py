@@ -46,7 +46,8 @@ class Call(NamedTuple):
         if ours.shelter:
             optional.append("--shelter")
         return [
-            *(sys.executable, str(_PROFILE_RANKS), f"--ranks={ours.ranks}"),
+            *(sys.executable, *["-E"] * sys.flags.ignore_environment),
+            *(str(_PROFILE_RANKS), f"--ranks={ours.ranks}"),
             *(f"--output={ours.output}", f"--nsys={ours.nsys}", f"--grace={ours.grace}"),
             f"--mpirun-wait={ours.mpirun_wait}",
             *(f"--first={option}" for option in ours.first),

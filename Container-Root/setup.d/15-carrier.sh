@@ -133,14 +133,15 @@ copy_python() {
     done
     ln -s "../python/bin/${name}" "${CARRIER}/bin/python3"
     find "${to}" -name __pycache__ -prune -exec rm -r {} +
-    "${CARRIER}/bin/python3" -I -m compileall -q -s "${to}" --invalidation-mode unchecked-hash "${to}/lib/${name}" ||
+    "${CARRIER}/bin/python3" -I -B -m compileall -q -f -s "${to}" --invalidation-mode unchecked-hash "${to}/lib/${name}" ||
         die "${name} does not start"
 }
 
 # facts: what the carrier holds and needs; files: the SHA-256 of each file, for copies elsewhere.
 describe() {
     local glibc
-    glibc=$(find "${CARRIER}" -type f \( -name '*.so*' -o -perm -100 \) -exec readelf -V {} + 2>/dev/null |
+    # readelf fails for the scripts among them.
+    glibc=$({ find "${CARRIER}" -type f \( -name '*.so*' -o -perm -100 \) -exec readelf -V {} + 2>/dev/null || true; } |
         grep -oE 'Name: GLIBC_2\.[0-9]+' | sort -Vu | tail -n 1)
     (cd "${CARRIER}" && find . -type f -printf '%P\0' | sort -z | xargs -0 sha256sum >"${BUILD_DIR}/files")
     printf '%s\n' "architecture=$(uname -m)" "glibc=${glibc#*GLIBC_}" \

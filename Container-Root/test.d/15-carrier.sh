@@ -7,7 +7,7 @@ needs carrier
 carried=/opt/gpu-profile python=/opt/gpu-profile/carrier/bin/python3
 version=$(manifest components.carrier)
 "${python}" -I "${carried}/agent/carried.py" check "${carried}" || fail 'its own check refuses it'
-"${python}" -I "${carried}/agent/profile_ranks.py" --nsys="${carried}/carrier/bin/nsys" \
+"${python}" -E "${carried}/agent/profile_ranks.py" --nsys="${carried}/carrier/bin/nsys" \
     --output="${work}" --trace=osrt --sample=none --cpuctxsw=none -- env >"${work}/log" 2>&1 ||
     fail "profile_ranks.py: $(tail -n 3 "${work}/log")"
 [[ -s $(echo "${work}"/rank0.*.nsys-rep) ]] || fail "no report: $(tail -n 3 "${work}/log")"

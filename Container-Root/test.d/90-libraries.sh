@@ -27,9 +27,10 @@ missing_of() {
 export -f missing_of is_elf
 export of_the_driver
 
+# 15-carrier.sh starts what is carried, whose Python finds its libraries from another folder.
 find /usr/bin /usr/sbin /usr/lib/*-linux-gnu /usr/local /opt -xdev -type f \
     \( -perm /111 -o -name '*.so' -o -name '*.so.*' \) \
-    -not -path '/opt/nvidia/nsight-systems*/host-linux-*' -not -name '*.py' "${left_out[@]}" -print0 |
+    -not -path '/opt/nvidia/nsight-systems*/host-linux-*' -not -path '/opt/gpu-profile/carrier/*' -not -name '*.py' "${left_out[@]}" -print0 |
     xargs -0 -n 50 -P "$(nproc)" bash -c 'missing_of "$@"' - >"${work}/missing"
 [[ ! -s ${work}/missing ]] || fail "$(wc -l <"${work}/missing") libraries: $(head -n 5 "${work}/missing")"
 pass 'all libraries resolve'

@@ -15,7 +15,7 @@ COMPONENT = Component(
         make_switch_key(
             "INSTALL_CARRIER",
             "nsys for images without it (profile --image); not with NSYS_SOURCE=base",
-            default=False,
+            default=True,
         ),
         make_text_key(
             "CARRIER_URL",

@@ -19,7 +19,7 @@ _REFUSALS = (
     Refusal("no such file or directory", ToolError, "It takes an image with glibc, as Debian has"),
     Refusal("GLIBC_", ToolError, "It takes a newer image"),
     Refusal("which is not here", ToolError, "Install its package in the image, such as libgcc-s1"),
-    Refusal("nsys records in", ToolError, "RUN_OPTS=--tmpfs=/tmp:exec gives the container one"),
+    Refusal("nsys records in", ToolError, "RUN_OPTS=--tmpfs=/tmp gives the container one"),
 )
 """What carried.py, the loader or the engine says where the carrier does not run in an image.
 

@@ -110,7 +110,7 @@ class DockerLauncher(LauncherDefaults):
         if str(ours) == str(self.image) and not wanted:
             return job
         config = yield from carrier_volume.read_config(self.image)
-        if not wanted and (not config or carrier_volume.is_ours(config)):
+        if not wanted and carrier_volume.is_ours(config):
             return job
         carrier = yield from carrier_volume.fill_volume(ours)
         yield from carrier_volume.check_container(carrier, self.image, self.options)

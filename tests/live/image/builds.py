@@ -10,7 +10,10 @@ from gpu_profile.settings.settings import load_settings
 
 ROOT = Path(__file__).parents[3]
 STAND_IN = Path(__file__).with_name("nccl-tests-stand-in")
-PLAIN = ("BASE_IMAGE=embedded", "NSYS_SOURCE=debian", "INSTALL_TORCH=none", "TORCH_URL=")
+PLAIN = (
+    *("BASE_IMAGE=embedded", "NSYS_SOURCE=debian", "INSTALL_CARRIER=false"),
+    *("INSTALL_TORCH=none", "TORCH_URL="),
+)
 FULL = (
     *("INSTALL_MPI=true", "INSTALL_EFA=true", "EFA_SOURCE=distro", "INSTALL_TESTS=true"),
     *(f"NCCL_TESTS_URL={STAND_IN}", "NCCL_TESTS_VERSION=stand-in", "NCCL_TESTS_COMMIT="),

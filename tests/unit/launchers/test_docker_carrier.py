@@ -34,7 +34,8 @@ def config(**values: Any) -> Result:
     return Result(returncode=0, stdout=json.dumps(values))
 
 
-THEIR_CONFIG = config(Labels=None)
+THEIR_CONFIG = config()
+"""That of `docker import`."""
 
 
 def answer(steps: Steps[Job], *results: Result) -> tuple[list[Command], Job]:
@@ -75,7 +76,7 @@ def test_another_image_gets_a_volume_that_our_image_fills() -> None:
     assert "target=/opt/gpu-profile,readonly,volume-nocopy" in run
     assert run.endswith(
         " --entrypoint=/opt/gpu-profile/carrier/bin/python3 --shm-size=1g theirs:1"
-        " /opt/gpu-profile/agent/profile_ranks.py --nsys=/opt/gpu-profile/carrier/bin/nsys"
+        " -E /opt/gpu-profile/agent/profile_ranks.py --nsys=/opt/gpu-profile/carrier/bin/nsys"
         " --ranks=all --output=/wd/train-1 -- /enter.sh python train.py"
     )
     assert "LD_LIBRARY_PATH" not in run
@@ -98,7 +99,7 @@ REFUSALS = {
     ),
     "no /tmp": (
         Result(returncode=3, stderr="nsys records in /tmp, which cannot be written (Read-only)\n"),
-        "(Read-only). RUN_OPTS=--tmpfs=/tmp:exec gives the container one",
+        "(Read-only). RUN_OPTS=--tmpfs=/tmp gives the container one",
     ),
     "no libgcc_s": (
         Result(returncode=3, stderr="nsys needs libgcc_s.so.1, which is not here\n"),
