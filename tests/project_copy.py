@@ -18,7 +18,7 @@ _PLACES = {
     "finding.py": "gpu_profile/analysis/findings/rules/host/toy.py",
     "launcher.py": "gpu_profile/launchers/toy.py",
 }
-_ROW_END = ")\n\nLAUNCHERS: "
+_ROW_END = ")\n\nOBJECT_ROW = "
 
 
 def copy_project(directory: Path) -> Path:

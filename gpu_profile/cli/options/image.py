@@ -20,6 +20,7 @@ class BuildOptions(DryRunOptions, SettingsOptions):
     rebuild_base: bool = make_flag(False, "make the embedded base anew")
     cache_from: str = make_flag("", "registry to take cached steps from")
     cache_to: str = make_flag("", "registry to give them to")
+    verbose: bool = make_flag(False, "show all that the build prints, not a line a step")
     sbom: bool = make_flag(False, "attach BuildKit's own bill of materials")
 
 

@@ -16,7 +16,7 @@ from gpu_profile.cli.verb import VerbOptions, make_flag
 
 @dataclass(frozen=True, kw_only=True)
 class QuickstartOptions(YesOptions, SettingsOptions):
-    pass
+    verbose: bool = make_flag(False, "show all that the build prints, not a line a step")
 
 
 @dataclass(frozen=True, kw_only=True)

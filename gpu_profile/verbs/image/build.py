@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from gpu_profile import process, program_output, redact
@@ -20,6 +20,7 @@ from gpu_profile.image import build as image
 from gpu_profile.image.auto import Decided
 from gpu_profile.image.build import BuildxOptions
 from gpu_profile.image.build_log import BuildLog
+from gpu_profile.image.build_steps import BuildSteps
 from gpu_profile.lock import distribution_packages, file
 from gpu_profile.lock.installed import PATH as MANIFEST
 from gpu_profile.progress import Progress
@@ -48,7 +49,7 @@ def build(options: BuildOptions) -> None:
     layout = _find_layout(decided)
     build_command = _build_command(process.drive(_with_base(decided, layout)), options, layout)
     with open_ecr_access(decided.settings, options.environ, build_command) as allowed:
-        run_build(allowed)
+        run_build(allowed, verbose=options.verbose)
     _check_packages(decided, name, inputs, options)
     tell(f"{name} is built; `invoke test` checks it, `invoke profile --ddp` uses it")
 
@@ -108,7 +109,7 @@ def _build_command(decided: Decided, options: BuildOptions, layout: Path | None)
         root=ROOT,
         apt_preferences=distribution_packages.render_preferences(lock),
         base=layout,
-        plain=not _has_display(),
+        plain=not _has_display(options.verbose),
         cache_from=options.cache_from,
         cache_to=options.cache_to,
         sbom=options.sbom,
@@ -126,15 +127,15 @@ def _require_engine() -> None:
         engine_checks.require_engine(process.drive(probe.probe_engine()))
 
 
-def _has_display() -> bool:
+def _has_display(verbose: bool) -> bool:
     """Return whether BuildKit draws its progress on this terminal.
 
-    Otherwise its plain lines are shown.
+    Otherwise a line a step is shown, or with --verbose its plain lines.
     """
-    return sys.stderr.isatty() and os.name == "posix"
+    return sys.stderr.isatty() and os.name == "posix" and not verbose
 
 
-def run_build(build_command: Command) -> None:
+def run_build(build_command: Command, *, verbose: bool = False) -> None:
     """Run the build with a TMPDIR of its own, and show its progress. Raises BuildError.
 
     buildx 0.13 writes the Dockerfile of `--file=-` to $TMPDIR/dockerfile123, and leaves it there.
@@ -142,19 +143,27 @@ def run_build(build_command: Command) -> None:
     log = BuildLog()
     with TemporaryFolder() as folder:
         command = dataclasses.replace(build_command, env={**build_command.env, "TMPDIR": folder})
-        follow = program_output.drawn_lines if _has_display() else program_output.read_lines
-        code = _follow_build(follow(command), log)
+        if _has_display(verbose):
+            code = _follow_build(program_output.drawn_lines(command), log, lambda line: "")
+        else:
+            show = redact.url if verbose else BuildSteps().describe
+            code = _follow_build(program_output.read_lines(command), log, show)
     if code:
+        if not verbose:
+            sys.stderr.writelines(f"  {redact.url(line)}\n" for line in log.last_lines)
         engine_checks.require_engine(process.drive(probe.probe_engine()))
         raise log.failure(code)
 
 
-def _follow_build(lines: Generator[str, None, int], log: BuildLog) -> int:
+def _follow_build(
+    lines: Generator[str, None, int], log: BuildLog, show: Callable[[str], str]
+) -> int:
+    """Return the exit code. `show` returns what is printed of a line, if anything."""
     while True:
         try:
             line = next(lines)
         except StopIteration as stop:
             return int(stop.value)
         log.feed(line)
-        if not _has_display():
-            print(redact.url(line), file=sys.stderr, flush=True)
+        if text := show(line):
+            print(text, file=sys.stderr, flush=True)

@@ -186,7 +186,7 @@ def test_the_dockerfile_that_buildx_leaves_is_removed(
     (tmp_path / "temporary").mkdir()
     command = _build(settings_for())
     with pytest.raises(GpuProfileError) if code else contextlib.nullcontext():
-        run_build(command)
+        run_build(command, verbose=True)
     assert calls()[0] == list(command.argv[1:])
     (written,) = [word for word in capfd.readouterr().err.split() if word.endswith("/Dockerfile")]
     assert written.startswith(f"{tmp_path}/temporary/")
