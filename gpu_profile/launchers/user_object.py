@@ -1,9 +1,11 @@
 """UserObject: an object of the user's own manifest, of any kind with a pod template."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_profile.command import Steps
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
+from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.declared.object_kinds import ObjectKind
 from gpu_profile.errors import Interrupted, NameTakenError, SettingsError
 from gpu_profile.job import Job, NsysPlan
@@ -16,6 +18,7 @@ from gpu_profile.kubernetes.kubectl import (
 from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, OBJECT_LABEL
 from gpu_profile.launchers.kubernetes import nsys_probe
 from gpu_profile.launchers.kubernetes.job import KubernetesObject
+from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.state import Kind
 from gpu_profile.manifest.edit import Edit
@@ -34,11 +37,13 @@ _PLACEMENT = (
 class UserObject(KubernetesObject):
     """Runs an object of a manifest with its ranks under nsys. Its pods wait for the fetch.
 
-    `manifest` is None where a handle names an object that was submitted before.
+    `manifest` is None where a handle names an object that was submitted before. `launcher` is the
+    one of that kind in --on, if there is one: it knows how its objects end and are stopped.
     """
 
     row: ObjectKind
     manifest: UserManifest | None = None
+    launcher: KubernetesObject | None = None
 
     @classmethod
     def from_kind(
@@ -46,11 +51,13 @@ class UserObject(KubernetesObject):
     ) -> "UserObject":
         kube = settings.of(KubernetesSettings)
         namespace = (manifest.target.namespace if manifest else "") or kube.namespace
+        launcher = LAUNCHERS.get(row.handle)
         return cls(
             cluster=KubernetesCluster(context=kube.context, namespace=namespace),
             options=PodOptions.from_settings(settings),
             row=row,
             manifest=manifest,
+            launcher=launcher.load_class().from_settings(settings) if launcher else None,
         )
 
     @classmethod
@@ -70,6 +77,8 @@ class UserObject(KubernetesObject):
 
     @property
     def kind(self) -> Kind:
+        if self.launcher:
+            return self.launcher.kind
         return Kind(
             resource=self.row.resource,
             operator="",
@@ -87,8 +96,15 @@ class UserObject(KubernetesObject):
         return self.get_manifest().target.gpus
 
     def expected(self, job: Object) -> tuple[str, ...]:
-        """Return no names: most of these pods get random ones."""
-        return ()
+        """Return the names that the launcher of this kind knows; most pods get random ones."""
+        return self.launcher.expected(job) if self.launcher else ()
+
+    def check(self, job: Object, job_pods: Sequence[Object]) -> Steps[None]:
+        if self.launcher:
+            yield from self.launcher.check(job, job_pods)
+
+    def stop_script(self) -> str:
+        return self.launcher.stop_script() if self.launcher else STOP
 
     def edit_manifest(self, job: Job, plan: NsysPlan) -> EditedManifest:
         """Return the manifest with the job's ranks under nsys."""
