@@ -33,6 +33,7 @@ def check_complete(base: Runs, new: Runs) -> None:
     for side, run in runs:
         _check_losses(side, run, has_calls)
         _check_extents(side, run)
+        _check_spans(side, run)
     for side, run in runs:
         for other_side, other in runs:
             if other_side != side and _ranks(run) == _ranks(other):
@@ -76,6 +77,29 @@ def _check_extents(side: str, run: Run) -> None:
         f"{fewest.span / 1e9:.2f} of {longest / 1e9:.2f} s",
         _HINT,
     )
+
+
+def _check_spans(side: str, run: Run) -> None:
+    """Refuse a rank whose steps take less than half as long as as many steps of another rank.
+
+    Ranks that meet in collectives wait for each other, so that their steps take equally long. The
+    times of such a rank are of another clock, by which a slow rank seems to be a fast one.
+    """
+    meeting = {rank for rank, count in _collectives(run).items() if count >= 1}
+    extents = {  # of several GPUs of a rank the one that recorded for longest
+        extent.rank: extent
+        for extent in sorted((c.extent for c in _completenesses(run)), key=lambda e: e.span)
+        if extent.rank in meeting
+    }
+    longest = max(extents.values(), key=lambda extent: extent.span, default=None)
+    for extent in extents.values():
+        if longest and extent.steps == longest.steps > 1 and 2 * extent.span < longest.span:
+            raise ReportError(
+                f"the times of rank {extent.rank} of the {side} run are of another clock: its "
+                f"{extent.steps} steps take {extent.span / 1e9:.3g} s, and as many of rank "
+                f"{longest.rank}, which it meets in collectives, {longest.span / 1e9:.3g} s",
+                _HINT,
+            )
 
 
 def _check_against(side: str, run: Run, other: Run) -> None:

@@ -162,6 +162,21 @@ def test_one_rank_of_four_steps_does_not_switch_the_gate_off(
         compare(run, run)
 
 
+def test_a_rank_whose_times_are_of_another_clock_is_refused(
+    four: list[Samples], unpacked: list[Path], tmp_path: Path
+) -> None:
+    """A tenth of its times: it was the slowest rank, and would seem to be the fastest one."""
+    shorter = [
+        f"UPDATE {table} SET start = start / 10, end = end / 10 WHERE end IS NOT NULL"
+        for table in TABLES
+    ]
+    fast = damage(unpacked[2], tmp_path, shorter, 2, "step")
+    run = [*four[:2], fast, four[3]]
+    words = r"the times of rank 2 of the new run are of another clock: its 20 steps take 0\.0\d+ s"
+    with pytest.raises(ReportError, match=words):
+        compare(four, run)
+
+
 def test_a_rank_of_the_base_run_is_no_rank_of_the_new_one(four: list[Samples]) -> None:
     def record_again(rank: RankSamples) -> RankSamples:
         return replace(rank, recording=Recording(1, 2, 3, rank.rank))
