@@ -15,6 +15,9 @@ from gpu_profile.errors import SettingsError
 Annotate = Literal["none", "steps", "modules", "ops"]
 ANNOTATE_LEVELS: tuple[Annotate, ...] = get_args(Annotate)
 
+RecordAt = Literal["start", "manual"]
+RECORD_AT: tuple[RecordAt, ...] = get_args(RecordAt)
+
 Preset = Literal["light", "comm", "full"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 
@@ -74,6 +77,8 @@ class ProfileSpec:
     """Record the steps from the first number to before the second, as in (20, 40)."""
     whole: bool = False
     """Record a program with marks to its end, not only until the recording holds enough steps."""
+    record: RecordAt = "start"
+    """`manual`: nsys is there and records nothing until `invoke record` asks for a window."""
     nsys_args: tuple[str, ...] = ()
 
 

@@ -19,8 +19,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from job_state import LOG, POLL_S, STOP, disk_full, hold, read, write
-from process_tree import adopt_orphans, end_descendants, end_idle
-from rank_processes import STOPPING, own_session
+from process_tree import (
+    KILL,
+    adopt_orphans,
+    descendants,
+    end_descendants,
+    end_idle,
+    list_profiled,
+    send,
+)
+from rank_processes import STOPPING, await_orphans, own_session
 from redact_output import copy_output, credential_remover
 
 if TYPE_CHECKING:
@@ -68,9 +76,26 @@ class _Child:
                 end_idle()
                 self.process.kill()  # for systems without /proc, where end_idle finds no process
             time.sleep(POLL_S)
+        code = self.process.returncode
+        if code == -KILL and not self.stopped_at:
+            code = self._await_program(stop_file)
         end_descendants(0)
         self._output.join(_OUTPUT_S)
-        return self.process.returncode
+        return code
+
+    def _await_program(self, stop_file: Path) -> int:
+        """Wait for what a killed profile.py ran, which goes on. Returns its exit code."""
+        codes: list[int] = []
+        waiter = threading.Thread(target=lambda: codes.append(await_orphans()), daemon=True)
+        waiter.start()
+        while waiter.is_alive():
+            if not self.stopped_at and (self.asked or stop_file.exists()):
+                self.stopped_at = time.monotonic()
+                send(signal.SIGTERM, list_profiled() or descendants())
+            if self.stopped_at and time.monotonic() - self.stopped_at > FINALISE_S:
+                end_idle()
+            waiter.join(POLL_S)
+        return codes[0]
 
     def _stop(self) -> None:
         """Send SIGTERM to profile.py, which passes it to nsys or to the ranks."""

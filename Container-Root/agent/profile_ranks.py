@@ -2,8 +2,8 @@
 """Run a command, each chosen rank of it under Nsight Systems. Python 3.8, stdlib only.
 
     profile.py [--processes N] [--ranks all|0,3] [--output DIR] [--nsys PATH] [--first=OPTION]…
-               [--annotate LEVEL] [--steps A:B] [--plain] [--shelter] [--rank N] [NSYS_OPTION…]
-               -- COMMAND…
+               [--annotate LEVEL] [--steps A:B | --whole | --record manual] [--plain] [--shelter]
+               [--rank N] [NSYS_OPTION…] -- COMMAND…
 
 Starts N ranks on this node with --processes; otherwise it is one rank of torchrun, mpirun, srun
 or of its own --processes, and finds out which; --rank says it. A chosen rank's report is

@@ -15,6 +15,7 @@ from process_tree import (
     KILL,
     POLL_S,
     adopt_orphans,
+    descendants,
     end_descendants,
     end_idle,
     list_profiled,
@@ -23,7 +24,7 @@ from process_tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
 _FORCE_AFTER = 3  # the stop signal that kills, see Stopper
 _LEFTOVER_S = 5.0
@@ -167,6 +168,28 @@ class Child:
         return exit_code(code)
 
 
+def await_orphans(known: Container[int] = ()) -> int:
+    """Wait for the adopted children that are not among `known`. Returns their exit code.
+
+    They are what a killed profile.py has left: nsys, which returns the program's code.
+    """
+    code = 0
+    while True:
+        children = [process for process in descendants() if process.parent == os.getpid()]
+        orphans = [process.pid for process in children if process.pid not in known]
+        if not orphans:
+            return code
+        for pid in orphans:
+            with contextlib.suppress(OSError):
+                _, status = os.waitpid(pid, 0)
+                code = code or exit_code(_read_status(status))
+
+
+def _read_status(status: int) -> int:
+    """Return Popen's returncode for a status of os.waitpid."""
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
 def _patient_wait(process: subprocess.Popen[bytes]) -> int:
     """Wait for the process, on Windows in steps of 1 s: a longer wait runs no handler there."""
     while os.name == "nt":
@@ -183,6 +206,5 @@ def _wait_for_group(pid: int) -> list[int]:
             _, status = os.waitpid(-pid, 0)
         except OSError:
             break
-        ended = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        codes.append(ended)
+        codes.append(_read_status(status))
     return codes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
 import re
@@ -20,7 +21,8 @@ from nsys_session import Session
 from process_tree import has_started_agent
 from rank_call import Call, RefusedError
 from rank_processes import Child, say
-from recording_end import make_end
+from record_windows import Windows
+from recording_end import RecordingEnd
 from room_watch import LEAST_ROOM, RoomWatch
 
 if TYPE_CHECKING:
@@ -111,21 +113,33 @@ class Recording:
         ours = self.call.options
         room = RoomWatch(folder)
         wrapped = shelter.wrap_command(command, ours.shelter, not self.has_option(_SHOW_OUTPUT))
-        session = Session(nsys, self.here.rank, env) if self.ends_by_itself() else None
-        with make_end(session, self.here.rank) as end:
-            marked = self.make_environment(env, end.address)
+        control = self.make_control(nsys, env)
+        with control.watched():
+            marked = self.make_environment(env, control.address)
             recording = Recorded(nsys, self.call.nsys_options, marked)
-            end.at_report = lambda: self._complete_reports(recording)
+            control.at_report = functools.partial(self._complete_reports, recording)
             with recording.keeper, room, wrapped as program:
-                argv = [*self.argv(nsys, session), *program.words]
+                argv = [*self.argv(nsys, control.session), *program.words]
                 with shelter.block_signals(ours.shelter):
                     child = Child(argv, recording.environment, ours.grace, profiler=True)
-                child.before_end = end.join
+                child.before_end = control.join
                 code = wait_for(child, self.call)
-                end.join()
+                control.join()
                 had_agent, has_started = has_started_agent(), program.has_started()
         stopped = bool(child.stopper.signum)
         return Attempt(code, stopped, had_agent, has_started, recording, room)
+
+    def make_control(self, nsys: str, env: Mapping[str, str]) -> RecordingEnd | Windows:
+        """Return what starts or ends the recording while the program runs."""
+        rank = self.here.rank
+        if self.is_manual():
+            first = self.output / f"{self.name}.nsys-rep"
+            return Windows(Session(nsys, rank, env), self.output, self.name, first)
+        return RecordingEnd(Session(nsys, rank, env) if self.ends_by_itself() else None, rank)
+
+    def is_manual(self) -> bool:
+        """Return whether nsys records nothing until record_window.py asks for it."""
+        return bool(self.call.options.record == "manual") and os.name == "posix"
 
     def ends_by_itself(self) -> bool:
         """Return whether the recording ends behind enough steps, as without any window."""
@@ -161,6 +175,7 @@ class Recording:
         # nsys replaces %h, %p and %q{NAME} in --output: %% is a literal percent sign.
         output = str(self.output / self.name).replace("%", "%%")
         names = [f"--session-new={session.name}"] if session else []
+        names += ["--start-later=true"] if self.is_manual() else []
         return [nsys, "profile", *self.call.nsys_options, *first, f"--output={output}", *names]
 
     def files(self, suffix: str) -> list[Path]:
@@ -175,7 +190,7 @@ class Recording:
         news = describe_steps(self.steps_file, steps) if steps else ""
         if reports and news:
             say(f"rank {self.here.rank}: --steps {steps}: {news}")
-        if not reports and not self.files("qdstrm"):
+        if not reports and not self.files("qdstrm") and not self.is_manual():
             why = _left_behind(started) if stopped or code >= _BY_SIGNAL else ""
             why = why or (f": --steps {steps}: {news}" if news else "")
             never = "its window was never reached, or " if self.has_window() else ""

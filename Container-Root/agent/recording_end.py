@@ -18,25 +18,12 @@ from rank_processes import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from nsys_session import Session
 
 _REQUEST = re.compile(rb"end (\d{1,9})\n")
 _JOIN_S = 3600.0  # nsys may work that long on a report (process_tree.LONGEST_S)
-
-
-@contextlib.contextmanager
-def make_end(session: Session | None, rank: int) -> Iterator[RecordingEnd]:
-    """Listen while the body runs, if there is a session."""
-    end = RecordingEnd(session, rank)
-    with contextlib.ExitStack() as opened:
-        try:
-            if session is not None:
-                folder = opened.enter_context(shelter.make_held_folder())
-                end.listen(opened.enter_context(socket.socket(socket.AF_UNIX)), f"{folder}/end")
-        except OSError as error:
-            say(f"rank {rank}: it is recorded as a whole, for lack of a socket: {error.strerror}")
-        yield end
 
 
 class RecordingEnd:
@@ -48,7 +35,7 @@ class RecordingEnd:
     def __init__(self, session: Session | None, rank: int) -> None:
         self.address = ""
         self.at_report: Callable[[], None] = lambda: None
-        self._session = session
+        self.session = session
         self._rank = rank
         self._ending = threading.Lock()
         self._collected = threading.Event()
@@ -57,7 +44,21 @@ class RecordingEnd:
         self._worker = threading.Thread(target=self._end, daemon=True)
         self.last_step = -1
 
-    def listen(self, listener: socket.socket, address: str) -> None:
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Listen while the body runs, if there is a session."""
+        with contextlib.ExitStack() as opened:
+            try:
+                if self.session is not None:
+                    folder = opened.enter_context(shelter.make_held_folder())
+                    self._listen(opened.enter_context(socket.socket(socket.AF_UNIX)), folder)
+            except OSError as error:
+                why = f"for lack of a socket: {error.strerror}"
+                say(f"rank {self._rank}: it is recorded as a whole, {why}")
+            yield
+
+    def _listen(self, listener: socket.socket, folder: Path) -> None:
+        address = str(folder / "end")
         listener.bind(address)
         listener.listen(8)  # processes of this rank: torchrun starts several under one nsys
         self.address = address
@@ -91,9 +92,9 @@ class RecordingEnd:
             line.sendall(b"w")
 
     def _end(self) -> None:
-        assert self._session is not None
+        assert self.session is not None
         with shelter.block_signals(True):  # of Slurm, which signals all processes of a step
-            failure = self._failure = self._session.stop(self._collected.set)
+            failure = self._failure = self.session.stop(self._collected.set)
         self._collected.set()
         who = f"rank {self._rank}"
         if failure:

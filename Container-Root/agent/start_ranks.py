@@ -13,9 +13,9 @@ import sys
 import threading
 from typing import IO, TYPE_CHECKING
 
-from process_tree import adopt_orphans, end_descendants
+from process_tree import KILL, adopt_orphans, end_descendants
 from rank_env import node
-from rank_processes import Stopper, exit_code, own_session, say
+from rank_processes import Stopper, await_orphans, exit_code, own_session, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,7 +134,11 @@ class Ranks:
         _thread(self._await, process, rank["RANK"])
 
     def _await(self, process: subprocess.Popen[bytes], rank: str) -> None:
-        self._ends.put((rank, process.wait()))
+        code = process.wait()
+        if code == -KILL and not self._stopped:
+            say(f"profile.py of rank {rank} was killed: its program goes on")
+            code = await_orphans({process.pid for process in self._processes})
+        self._ends.put((rank, code))
 
     def _copy_lines(self, lines: IO[bytes], rank: str) -> None:
         for line in lines:

@@ -147,6 +147,16 @@ VERBS: tuple[Verb, ...] = (
         "timeline --run train",
     ),
     Verb(
+        "record", "jobs.record", "Record a window of a job that `profile --record manual` started."
+    ),
+    Verb("fetch", "jobs.fetch", "Bring the reports of a job here, and say what they tell."),
+    Verb("reports", "jobs.reports", "List runs and their reports."),
+    Verb("stats", "reading.stats", "Print nsys' tables, without nsys."),
+    Verb("diagnose", "reading.findings", "Say what costs time, and what to try."),
+    Verb("what-if", "reading.what_if", "Predict the step without a cause, by a replay."),
+    Verb("html", "reading.html", "Write one page of a run."),
+    Verb("timeline", "reading.timeline", "Write a Perfetto trace of a run."),
+    Verb(
         "compare",
         "reading.compare",
         "Compare two runs, or several of each, and fail on a regression.",

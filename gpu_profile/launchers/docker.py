@@ -1,5 +1,6 @@
 """Launcher `docker`: jobs in a container of the local Docker Engine."""
 
+import functools
 import os
 import platform
 import sys
@@ -9,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import ClassVar
 
+from gpu_profile.carrier import CARRIED_TO
 from gpu_profile.command import ENGINE, Command, Steps, make_command, make_engine_command
 from gpu_profile.declared.check import Check
 from gpu_profile.declared.image_ref import ImageRef
@@ -28,10 +30,11 @@ from gpu_profile.launcher import (
     ask_command,
 )
 from gpu_profile.launchers import own_directory
-from gpu_profile.launchers.agent import job_directory
+from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.docker_status import read_own_status
 from gpu_profile.nsys import export as nsys_export
 from gpu_profile.nsys.rank_wrapper import local_arguments
+from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.settings.settings import Settings
 
 _HELP = ("nsys", "profile", "--help")
@@ -40,6 +43,10 @@ _NO_ENGINE = "No usable Docker Engine here. To install and start one"
 _OF_CONTAINER = "container"
 """The folder of a run directory that a job of another image sees: all users may write there, as
 such an image has a user of its own, and nobody else gets through the run directory."""
+_AGENT_PYTHON = f"""p={CARRIED_TO}/carrier/bin/python3
+[ -x "$p" ] || p=python3
+exec "$p" "$@"
+"""
 _WITH_OWNER = 'report=$1 output=$2; shift 2; "$@" && chown --reference="$report" "$output"'
 """The container's root writes the export. chown gives it the report's owner, also where a
 rootless engine maps root to this user."""
@@ -216,6 +223,13 @@ class DockerLauncher(LauncherDefaults):
         stop = make_engine_command("stop", f"--time={_FINALISE_S}", job_id)
         stopped = yield from container.ask_patiently(stop)
         container.check_engine_result(stopped, f"stopping {job_id}")
+
+    def record(self, job_id: str, request: WindowRequest) -> Steps[Window]:
+        yield from self._require_started(job_id)
+        agent = ("sh", "-c", _AGENT_PYTHON, "sh", f"{CARRIED_TO}/agent/{windows.SCRIPT}")
+        call = functools.partial(make_engine_command, "exec", job_id, *agent)
+        inside = f"{REPORTS_INSIDE}/{job_id}"
+        return (yield from windows.record_window(call, inside, request))
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         """Give the reports to this user. They are in the mounted run directory already.

@@ -1,5 +1,6 @@
 """Launcher `host`: jobs of this machine without Docker, in their run directories."""
 
+import functools
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,9 +10,10 @@ from gpu_profile.command import Command, Steps
 from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobStatus
-from gpu_profile.launchers.agent import job_directory
+from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.one_host import OneHost
 from gpu_profile.nsys import export as nsys_export
+from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.remote_host import RemoteHost
 from gpu_profile.settings.settings import Settings
 
@@ -69,6 +71,10 @@ class HostLauncher(OneHost):
         job_directory.check_agent_result(
             (yield self.agent.call("job.py", "stop", job_id)), f"stopping {job_id}"
         )
+
+    def record(self, job_id: str, request: WindowRequest) -> Steps[Window]:
+        call = functools.partial(self.agent.call, windows.SCRIPT)
+        return windows.record_window(call, job_id, request)
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         copy = self.agent.call("job.py", "copy", job_id, str(to))

@@ -146,6 +146,8 @@ def _preset_options(spec: ProfileSpec, has: Options, *, gpus: bool) -> dict[str,
         # Tracing CUDA events adds dependencies between streams and costs time for each record.
         "cuda-event-trace": "false",
         "cuda-graph-trace": _select_granularity(preset, has),
+        # nsys 2023.4.4 records nothing of workers that were forked before the window otherwise.
+        **({"trace-fork-before-exec": "true"} if spec.record == "manual" else {}),
         # Without it, reports hold the whole environment with its secrets.
         "discard-environment": "true",
         "wait": "primary",

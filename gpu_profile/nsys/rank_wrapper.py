@@ -25,6 +25,7 @@ def rank_options(
         quote(f"--ranks={'all' if ranks is None else ','.join(map(str, sorted(ranks)))}"),
         f"--output={output}",
         *map(quote, _list_marks(job.profile)),
+        *((quote("--record=manual"),) if job.profile.record == "manual" else ()),
         *(quote(f"--first={option}") for option in plan.first),
         *map(quote, plan.options),
     )

@@ -15,7 +15,7 @@ from gpu_profile.cli.options.shared import (
     YesOptions,
 )
 from gpu_profile.cli.verb import make_flag
-from gpu_profile.job import PRESETS
+from gpu_profile.job import PRESETS, RECORD_AT
 from gpu_profile.nccl.floors import PLATFORMS
 
 _RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
@@ -38,6 +38,9 @@ class NsysOptions:
     steps: str = make_flag("", "record steps 20 to 39 of a PyTorch program: 20:40")
     whole: bool = make_flag(
         False, "record to the program's end, not until enough steps are recorded"
+    )
+    record: str = make_flag(
+        "start", "start; or manual: nothing until `invoke record` asks for it", choices=RECORD_AT
     )
     delay: float = make_flag(0.0, "nsys: seconds before recording", kind="number")
     duration: float = make_flag(0.0, "nsys: seconds of recording; the job goes on", kind="number")
@@ -77,6 +80,12 @@ class ProfileOptions(NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, Sh
     baseline: bool = make_flag(False, "run without nsys first, and say what the profile costs")
     detach: bool = make_flag(False, "return once it is submitted")
     keep: bool = make_flag(False, "leave the job's remains on its engine")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions(JobOptions, WhereOptions):
+    seconds: float = make_flag(0.0, "seconds to record", kind="number")
+    ranks: str = make_flag("all", "ranks to record: all, 0,3 or 0-3", kind="ranks")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,10 +19,12 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.job import (
     PRESETS,
+    RECORD_AT,
     Job,
     NsysPlan,
     Preset,
     ProfileSpec,
+    RecordAt,
     Resources,
     parse_ranks,
     parse_steps,
@@ -105,6 +107,7 @@ def _profile_spec(options: ProfileOptions, settings: Settings) -> ProfileSpec:
         annotate=settings.annotate,
         steps=_parse_window(options),
         whole=options.whole,
+        record=_parse_record(options),
         nsys_args=split_words("--nsys-args", options.nsys_args),
     )
 
@@ -118,6 +121,17 @@ def _parse_window(options: ProfileOptions) -> tuple[int, int] | None:
     if steps and options.whole:
         raise SettingsError("--whole records all, and --steps a part", "Give one of them")
     return steps
+
+
+def _parse_record(options: ProfileOptions) -> RecordAt:
+    """Return when recording begins. Raises SettingsError beside another window."""
+    others = (options.steps, options.capture_range, options.delay, options.duration, options.whole)
+    if options.record == "manual" and any(others):
+        what = "--record manual records windows that `invoke record` asks for"
+        flags = "--steps, --capture-range, --delay, --duration and --whole"
+        raise SettingsError(what, f"Leave out {flags}")
+    chosen = next((at for at in RECORD_AT if at == options.record), None)
+    return chosen or refuse_unknown("--record", options.record, RECORD_AT)
 
 
 def _parse_preset(text: str) -> Preset:

@@ -6,7 +6,8 @@ the second, and exits with its exit code. The report here is JSON: its own words
 and the output. `--fake=WORD` asks for a fault.
 
 `--session-new=NAME` makes a session, whose recording `nsys stop --session=NAME` ends: the report is
-written, and the program runs on. `nsys sessions list` shows its state. The first word of all calls
+written, and the program runs on. `--start-later=true` and `nsys start` begin one later. `nsys
+sessions list` shows its state. The first word of all calls
 is the folder for the sessions.
 """
 
@@ -81,18 +82,27 @@ def write_report(path: str, record: Mapping[str, object]) -> None:
 
 
 def answer_session(words: list[str], sessions: Path) -> int:
-    """`nsys sessions list -p false` and `nsys stop --session=NAME`."""
+    """`nsys sessions list -p false`, and `start` and `stop` with `--session=NAME`."""
     if words[0] == "sessions":
         for file in sorted(sessions.glob("*")):
             state = json.loads(file.read_text())["state"]
             print(f"  1031343        00:04                  {state}      1 {file.name}")
         return 0
-    file = sessions / words[1].partition("=")[2]
+    options = dict(word.partition("=")[::2] for word in words[1:])
+    file = sessions / options["--session"]
     session = json.loads(file.read_text())
+    if words[0] == "start":
+        # The first report has the name that `nsys profile` got.
+        output = (
+            session["output"] if session["state"] == "DelayedCollection" else options["--output"]
+        )
+        file.write_text(json.dumps({**session, "state": "Collection", "output": output}))
+        return 0
     if session["fault"] == "unstoppable":
         print("Connection to Agent lost.")
         return 1
-    write_report(session["output"], {"words": words})
+    if session["fault"] != "reportless":
+        write_report(session["output"], {"words": words})
     file.write_text(json.dumps({**session, "state": "Launched"}))
     return 0
 
@@ -102,13 +112,14 @@ def open_session(options: dict[str, str], sessions: Path) -> Path | None:
         return None
     sessions.mkdir(exist_ok=True)
     file = sessions / options["--session-new"]
-    session = {"state": "Collection", "output": options["--output"]}
+    state = "DelayedCollection" if options.get("--start-later") == "true" else "Collection"
+    session = {"state": state, "output": options["--output"]}
     file.write_text(json.dumps({**session, "fault": options.get("--fake", "")}))
     return file
 
 
 def has_stopped(session: Path | None) -> bool:
-    return session is not None and json.loads(session.read_text())["state"] == "Launched"
+    return session is not None and json.loads(session.read_text())["state"] != "Collection"
 
 
 def main(folder: str, *words: str) -> int:
@@ -119,7 +130,7 @@ def run(words: list[str], sessions: Path) -> int:
     if words == ["--version"]:
         print("NVIDIA Nsight Systems version 2099.1.0")
         return 0
-    if words[0] in ("sessions", "stop"):
+    if words[0] in ("sessions", "start", "stop"):
         return answer_session(words, sessions)
     assert words[0] == "profile", words
     count = next(n for n, word in enumerate(words[1:], 1) if not word.startswith("-"))
@@ -165,7 +176,8 @@ def run(words: list[str], sessions: Path) -> int:
     if signals < 2 and kind in ("", "both", "agent", "unstoppable") and not has_stopped(session):
         output = b"".join(copied).decode(errors="replace")
         record = {"words": words, "environment": dict(os.environ), "output": output}
-        write_report(options["--output"], record)
+        output = json.loads(session.read_text())["output"] if session else options["--output"]
+        write_report(output, record)
     if session is not None:
         session.unlink()
     if options.get("--fake") in ("stream", "both"):

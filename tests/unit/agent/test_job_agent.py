@@ -86,6 +86,22 @@ def test_a_supervisor_that_was_killed_is_lost(tmp_path: Path, nsys: Path) -> Non
     assert "supervisor is gone" in state["reason"]
 
 
+@pytest.mark.parametrize(("end", "code"), [("touch go", 3), ("stop", 143)])
+def test_the_program_outlives_profile_py(tmp_path: Path, nsys: Path, end: str, code: int) -> None:
+    job, waits = tmp_path / "job", "echo up; until test -e go; do sleep 0.05; done; exit 3"
+    agent("start", str(job), stdin=spec(nsys, "sh", "-c", waits, cwd=str(tmp_path)))
+    while "up" not in (job / "job.log").read_text():
+        time.sleep(0.05)
+    os.kill(status(job)["pid"], 9)
+    if end == "stop":
+        agent("stop", str(job))
+    assert end == "stop" or status(job)["state"] == "running"
+    (tmp_path / "go").touch()
+    state = ended(job)
+    assert (state["exit_code"], state["state"]) == (code, "cancelled" if code == 143 else "failed")
+    assert list(job.glob("*.nsys-rep"))
+
+
 def test_secrets_of_the_environment_are_not_written(tmp_path: Path, nsys: Path) -> None:
     job = tmp_path / "job"
     text = spec(nsys, "sh", "-c", 'test "$TOKEN" = hidden', env={"TOKEN": "hidden"})

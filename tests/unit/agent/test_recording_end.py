@@ -80,6 +80,23 @@ line.recv(1) or open("went-on", "w").close()
     assert (wrapper.directory / "went-on").exists()
 
 
+def test_a_rank_whose_profile_py_is_killed_ends_with_its_program(wrapper: Wrapper) -> None:
+    code = """
+import os, signal, sys, time
+if os.environ["RANK"] == "1":
+    agent = int(open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1])
+    os.kill(agent, signal.SIGKILL)
+time.sleep(0.5)
+print("ends", os.environ["RANK"], flush=True)
+raise SystemExit(3 * int(os.environ["RANK"]))
+"""
+    done = wrapper.run("--processes=2", "--", *python(code))
+    assert done.returncode == 3
+    assert "profile.py of rank 1 was killed: its program goes on\n" in done.stderr
+    assert "ends 0" in done.stdout
+    assert "ends 1" in done.stdout
+
+
 def test_steps_of_a_plain_run_are_timed_where_marks_are_asked_for(wrapper: Wrapper) -> None:
     code = "import os; print(os.environ.get('GPU_PROFILE_STEPS_FILE', ''))"
     timed = wrapper.run("--plain", "--annotate=steps", "--", *python(code))

@@ -1,0 +1,142 @@
+"""Record windows of a rank when record_window.py asks for them. Python 3.8, stdlib only.
+
+A window that could not be recorded is answered with the reason. The program is left alone: only the
+rank's own nsys session is started and stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import shelter
+import window_files
+from rank_processes import say
+from room_watch import LEAST_ROOM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from nsys_session import Session
+
+_POLL_S = 0.25
+_LEAST_ROOM = 8 * LEAST_ROOM
+"""A window ends before nsys' folder has less than 128 MB free: what nsys holds in memory, its
+stream and the report still have to be written."""
+_MOST_LATE_S = 1.0
+"""A window that would begin later than that beside the other ranks' is not begun."""
+_JOIN_S = 3600.0  # nsys may work that long on a report (process_tree.LONGEST_S)
+
+
+class Windows:
+    """The windows of one rank. `name` is that of its reports, `rank0.host`.
+
+    `first_report` is the path that nsys gives to the first report, where nothing was recorded
+    before; None otherwise.
+    """
+
+    def __init__(
+        self, session: Session, output: Path, name: str, first_report: Path | None
+    ) -> None:
+        self.address = ""
+        """The marks end no window."""
+        self.at_report: Callable[[], None] = lambda: None
+        self.session = session
+        self._output = output
+        self._name = name
+        self._first_report = first_report
+        self._folder = output / window_files.FOLDER
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Answer requests while the body runs."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        armed = self._folder / f"armed-{self._name}.json"
+        descriptor = window_files.lock(armed)
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self.join()
+            armed.unlink()
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def join(self) -> None:
+        """End the window that is open, if there is one: its program has ended."""
+        self._ended.set()
+        self._thread.join(_JOIN_S)
+
+    def _watch(self) -> None:
+        answered = max(window_files.list_requests(self._folder), default=0)
+        while not self._ended.wait(_POLL_S):
+            for number in window_files.list_requests(self._folder):
+                if number > answered:
+                    answered = number
+                    self._answer(number)
+
+    def _answer(self, number: int) -> None:
+        request = window_files.read(window_files.request_file(self._folder, number))
+        if self._name not in request.get("names", ()):
+            return
+        facts: dict[str, Any] = {"state": "accepted"}
+        try:
+            self._write(number, facts)
+            facts = self._record(number, request)
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            facts = {"state": window_files.LOST, "why": f"{type(error).__name__}: {error}"}
+        if facts["state"] == window_files.LOST:
+            say(f"{self._name}: window {number} is lost: {facts['why']}")
+        with contextlib.suppress(OSError):
+            self._write(number, facts)
+
+    def _write(self, number: int, facts: Mapping[str, Any]) -> None:
+        window_files.write(window_files.answer_file(self._folder, number, self._name), facts)
+
+    def _record(self, number: int, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Record one window. Returns the answer."""
+        report = self._output / f"{self._name}.{number}.nsys-rep"
+        start, seconds = float(request["start"]), float(request["seconds"])
+        if self._ended.wait(max(0.0, start - time.time())):
+            return {"state": window_files.LOST, "why": "the program had ended"}
+        if time.time() - start > _MOST_LATE_S:
+            return {"state": window_files.LOST, "why": "the request came after its time"}
+        failure = self.session.start(str(report.with_suffix("")))
+        if failure:
+            return {"state": window_files.LOST, "why": failure}
+        began = time.time()
+        self._write(number, {"state": "recording", "began": began})
+        note = self._await_end(began + seconds)
+        ended = time.time()
+        with shelter.block_signals(True):  # of Slurm, which signals all processes of a step
+            failure = self.session.stop() if not self._ended.is_set() else ""
+        return {"began": began, "ended": ended, **self._finish(report, failure, note)}
+
+    def _await_end(self, end: float) -> str:
+        """Wait until the window's end. Returns why it came early, or ""."""
+        folder = os.environ.get("TMPDIR") or "/tmp"
+        while time.time() < end:
+            if self._ended.wait(min(_POLL_S, max(0.0, end - time.time()))):
+                return "the program ended in it"
+            with contextlib.suppress(OSError):
+                if shutil.disk_usage(folder).free < _LEAST_ROOM:
+                    return f"{folder} has less than {_LEAST_ROOM >> 20} MB free"
+        return ""
+
+    def _finish(self, report: Path, failure: str, note: str) -> dict[str, Any]:
+        """Give the report its name, and say what became of the window."""
+        first = self._first_report
+        if first is not None and first.exists() and not report.exists():
+            first.replace(report)
+            self._first_report = None
+        if not report.exists():
+            return {"state": window_files.LOST, "why": failure or "nsys wrote no report"}
+        self.at_report()
+        return {"state": window_files.DONE, "report": report.name, "note": note}

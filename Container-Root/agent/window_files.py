@@ -1,0 +1,86 @@
+"""The files by which record_window.py asks ranks for a window. Python 3.8, stdlib only.
+
+They lie in the folder `windows` of the run directory, which all agents of a machine see:
+
+    armed-rank0.host.json     an agent that can record; it holds a lock on the file while it lives
+    request-3.json            {"start": 1795.2, "seconds": 5, "ranks": "all"}, times since the epoch
+    answer-3-rank0.host.json  what became of window 3: {"state": "done", "report": "rank0.host.3.…"}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER = "windows"
+DONE, LOST = "done", "lost"
+"""The last states of a window. Before them it is `accepted`, then `recording`."""
+_REQUEST = re.compile(r"request-(\d{1,6})\.json")
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+def write(path: Path, facts: Mapping[str, Any]) -> None:
+    """Write a file by rename, mode 0600: a reader never sees half of it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_LINK
+    with os.fdopen(os.open(str(draft), flags, 0o600), "w", encoding="utf-8") as file:
+        json.dump(facts, file)
+    draft.replace(path)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the facts of a file; empty if it is missing or damaged."""
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def list_requests(folder: Path) -> list[int]:
+    """Return the numbers of the requests so far, sorted."""
+    matches = (_REQUEST.fullmatch(path.name) for path in folder.glob("request-*.json"))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def request_file(folder: Path, number: int) -> Path:
+    return folder / f"request-{number}.json"
+
+
+def answer_file(folder: Path, number: int, name: str) -> Path:
+    """Return the file of one agent's answer. `name`: of the rank's reports, `rank0.host`."""
+    return folder / f"answer-{number}-{name}.json"
+
+
+def lock(path: Path) -> int | None:
+    """Create and lock a file. Returns its descriptor, or None while another process holds it.
+
+    The kernel drops a lock when its process ends. A process id could be in use again.
+    """
+    import fcntl
+
+    descriptor = os.open(str(path), os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def list_armed(folder: Path) -> list[str]:
+    """Return the names of the ranks whose agents live: `rank0.host`."""
+    names = []
+    for path in sorted(folder.glob("armed-*.json")):
+        descriptor = lock(path)
+        if descriptor is None:
+            names.append(path.name[len("armed-") : -len(".json")])
+        else:
+            os.close(descriptor)
+    return names

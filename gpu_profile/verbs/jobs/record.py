@@ -1,0 +1,96 @@
+"""record: record a window of a job that runs, and bring its reports here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpu_profile import process
+from gpu_profile.cli.flags import load_settings
+from gpu_profile.cli.jobs import job_of, run_at_home
+from gpu_profile.cli.options.jobs import RecordOptions
+from gpu_profile.errors import JobError, ReportError, SettingsError, ToolError
+from gpu_profile.job import parse_ranks
+from gpu_profile.launcher import JobState, Launcher
+from gpu_profile.nsys.recorder import Recorder, Window, WindowRequest
+from gpu_profile.printable import name_program
+from gpu_profile.progress import Progress
+from gpu_profile.runs import record as runs
+from gpu_profile.runs.export_report import export_fetched
+from gpu_profile.runs.reports import Report, check_events, find_reports, summarise_report
+from gpu_profile.settings.settings import Settings
+
+_LONGEST_S = 300.0
+
+
+def record(options: RecordOptions) -> None:
+    """Record a window in all ranks at once, fetch and validate its reports. The job goes on."""
+    settings = load_settings(options)
+    request = _make_request(options)
+    launcher, job_id = _find_job(options.job, settings)
+    if not isinstance(launcher, Recorder):
+        what = f"jobs of --on {launcher.name} cannot be recorded while they run"
+        raise ToolError(what, "Record them from their start: `invoke profile` without --record")
+    _require_running(launcher, job_id, options.job)
+    directory = runs.find_run(settings.report_dir, options.job)
+    Progress().show(f"recording {request.seconds:g} s")
+    window = process.drive(launcher.record(job_id, request))
+    process.drive(launcher.fetch(job_id, directory))
+    kinds = runs.load_run(directory).kinds
+    for report in _list(directory, window):
+        print(_read_report(launcher, job_id, report, kinds, settings))
+    _check(window)
+    print(name_program(f"`invoke diagnose --run {directory.name}` reads them; the job goes on"))
+
+
+def _make_request(options: RecordOptions) -> WindowRequest:
+    if not options.job:
+        raise SettingsError("record needs a job", "Use --job HANDLE or --job RUN-ID")
+    if not 0 < options.seconds <= _LONGEST_S:
+        what = f"--seconds {options.seconds:g} is not from 0 to {_LONGEST_S:g}"
+        raise SettingsError(what, "Use --seconds 5")
+    return WindowRequest(seconds=options.seconds, ranks=parse_ranks(options.ranks) or frozenset())
+
+
+def _find_job(job_text: str, settings: Settings) -> tuple[Launcher, str]:
+    home = run_at_home(job_text, settings)
+    job = None if home else job_of(job_text, settings)
+    if job is None:
+        raise JobError(f"{job_text} has ended", "`invoke profile --record manual` starts another")
+    return job
+
+
+def _require_running(launcher: Launcher, job_id: str, job_text: str) -> None:
+    state = process.drive(launcher.status(job_id)).state
+    if state is not JobState.RUNNING:
+        what = f"{job_text} does not run: it is {state.value}"
+        raise JobError(what, f"`invoke status --job {job_text}` says more")
+
+
+def _list(directory: Path, window: Window) -> list[Report]:
+    """Return the window's reports that were fetched."""
+    names = {rank.report for rank in window.ranks}
+    return [report for report in find_reports(directory) if report.path.name in names]
+
+
+def _read_report(
+    launcher: Launcher, job_id: str, report: Report, kinds: Sequence[str], settings: Settings
+) -> str:
+    """Export and read a report; return a line on it.
+
+    Raises ReportError if it is damaged, or has no event of one of `kinds`.
+    """
+    export_fetched(launcher, job_id, report, settings.nsys)
+    facts = summarise_report(report)
+    check_events(report, facts.events, kinds)
+    counts = ", ".join(f"{count} {kind}" for kind, count in facts.events.items() if count)
+    return f"{report.path}: {facts.bytes / 1e6:.1f} MB, {counts or 'no'} events"
+
+
+def _check(window: Window) -> None:
+    """Say which ranks end early. Raises ReportError unless every rank recorded the window."""
+    for rank in window.ranks:
+        if rank.note:
+            Progress().say(f"window {window.number} of {rank.name} ended early: {rank.note}")
+    lost = [f"{rank.name}: {rank.why}" for rank in window.ranks if rank.why]
+    if lost:
+        what = f"window {window.number} is lost: {'; '.join(lost)}"
+        raise ReportError(what, "The job goes on; `invoke status` tells its state")

@@ -1,0 +1,155 @@
+"""Windows on demand: record_window.py asks, profile.py records them, and the program goes on."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import record_window
+import window_files
+
+from tests.unit.agent.wrapper import PROFILE, Wrapper, python, wrapper_in
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="nsys sessions of POSIX systems")
+RUNS = "import sys; print('ready', flush=True); sys.stdin.readline(); raise SystemExit(7)"
+"""A program that ends with code 7 once it is told to."""
+Job = subprocess.Popen[str]
+
+
+@pytest.fixture
+def wrapper(tmp_path: Path) -> Wrapper:
+    return wrapper_in(tmp_path)
+
+
+def start(wrapper: Wrapper, *words: str) -> Job:
+    job = subprocess.Popen(
+        wrapper.argv("--record=manual", *words, "--", *python(RUNS)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert job.stdout is not None
+    assert job.stdout.readline() == "ready\n"
+    return job
+
+
+@pytest.fixture
+def job(wrapper: Wrapper) -> Iterator[Job]:
+    with start(wrapper) as job:
+        yield job
+
+
+def end(job: Job) -> str:
+    """Have the program end; return what is left of the output."""
+    output, _ = job.communicate("\n", timeout=60)
+    return output
+
+
+def call(wrapper: Wrapper, verb: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    script = PROFILE.with_name("record_window.py")
+    argv = [sys.executable, str(script), verb, str(wrapper.out), *words]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def ask(wrapper: Wrapper, seconds: float = 0.1) -> int:
+    asked = call(wrapper, "request", f"--seconds={seconds}", "--lead=0.5")
+    assert asked.returncode == 0, asked.stderr
+    return int(json.loads(asked.stdout)["window"])
+
+
+def await_window(wrapper: Wrapper, number: int) -> Any:
+    """The answer of the only rank."""
+    awaited = call(wrapper, "await", str(number))
+    assert awaited.returncode == 0, awaited.stderr
+    (answer,) = json.loads(awaited.stdout)["answers"].values()
+    return answer
+
+
+def test_windows_are_recorded_while_the_program_runs(wrapper: Wrapper, job: Job) -> None:
+    for number in (1, 2):
+        assert ask(wrapper) == number
+        answer = await_window(wrapper, number)
+        assert (answer["state"], answer["note"]) == ("done", "")
+        assert 0.1 <= answer["ended"] - answer["began"] < 5
+        report = wrapper.out / answer["report"]
+        assert report.name.endswith(f".{number}.nsys-rep")
+        assert report.stat().st_mode & 0o777 == 0o600
+    assert (end(job), job.returncode) == ("", 7)
+    assert len(list(wrapper.out.glob("*.nsys-rep"))) == 2
+    assert not window_files.list_armed(wrapper.out / "windows")
+
+
+def test_a_job_without_a_window_has_no_report_and_its_own_exit_code(
+    wrapper: Wrapper, job: Job
+) -> None:
+    assert (end(job), job.returncode, list(wrapper.out.glob("*.nsys-rep"))) == ("", 7, [])
+
+
+def test_a_window_in_which_the_program_ends_is_kept(wrapper: Wrapper, job: Job) -> None:
+    number = ask(wrapper, 60)
+    file = window_files.answer_file(wrapper.out / "windows", number, find_name(wrapper))
+    while window_files.read(file).get("state") != "recording":
+        pass
+    end(job)
+    answer = await_window(wrapper, number)
+    assert (answer["state"], answer["note"]) == ("done", "the program ended in it")
+    assert job.returncode == 7
+
+
+def find_name(wrapper: Wrapper) -> str:
+    (name,) = window_files.list_armed(wrapper.out / "windows")
+    return name
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [("unstoppable", "Connection to Agent lost."), ("reportless", "nsys wrote no report")],
+)
+def test_a_lost_window_is_named_and_the_program_goes_on(
+    wrapper: Wrapper, fault: str, why: str
+) -> None:
+    """nsys returns 0 where it wrote nothing."""
+    with start(wrapper, f"--fake={fault}") as job:
+        name = find_name(wrapper)
+        assert await_window(wrapper, ask(wrapper)) == {
+            **await_window(wrapper, 1),
+            **{"state": "lost", "why": why},
+        }
+        output = end(job)
+    assert (job.returncode, output) == (7, f"profile.py: {name}: window 1 is lost: {why}\n")
+
+
+def test_a_window_is_lost_with_a_killed_agent(wrapper: Wrapper, job: Job) -> None:
+    number = ask(wrapper, 60)
+    job.send_signal(signal.SIGKILL)
+    why = "its profile.py has ended or was killed"
+    assert await_window(wrapper, number) == {"state": "lost", "why": why}
+    refused = call(wrapper, "request")
+    assert (refused.returncode, refused.stderr) == (2, record_window.NOT_ARMED + "\n")
+    end(job)
+
+
+def test_what_is_refused(wrapper: Wrapper, job: Job) -> None:
+    name = find_name(wrapper)
+    refused = call(wrapper, "request", "--ranks=0,3")
+    assert (refused.returncode, refused.stderr) == (
+        2, f"--ranks 0,3 are not all armed: {name} are\n"
+    )  # fmt: skip
+    assert call(wrapper, "await", "9").returncode == 2
+    held = window_files.lock(wrapper.out / "windows" / "record.lock")
+    assert held is not None
+    assert call(wrapper, "request").returncode == 3
+    end(job)
+
+
+def test_a_job_that_was_not_armed_is_told_how(wrapper: Wrapper) -> None:
+    wrapper.out.mkdir()
+    refused = call(wrapper, "request")
+    assert refused.returncode == 2
+    assert "no tool can attach nsys" in refused.stderr
+    assert "`invoke profile --record manual`" in refused.stderr
