@@ -62,6 +62,30 @@ def test_changes_of_one_rank_count_for_all() -> None:
     assert predict_us(graph, speed_up_host(1)) == 85
 
 
+def make_slow_host(rank: int, kernel_us: int) -> RankGraph:
+    """Each step: a pause of 50 us, two launches of 5, a kernel, and an all-reduce, which takes 5 us
+    behind rank 2's kernel of 46.
+    """
+    calls, ops = list[Call](), list[Op]()
+    for step in range(8):
+        now = 60_000 * step + 50_000
+        calls += [Call(now, now + 5_000, step, silent=50_000)]
+        calls += [Call(now + 5_000, now + 10_000, step)]
+        start, end = now + 6_000, now + 6_000 + 1_000 * kernel_us
+        ops += [Op(start, end, 2 * step, step)]
+        ops += [Op(end + 5_000, now + 62_000, 2 * step + 1, step, COMMUNICATION)]
+    return make_rank(calls, ops, rank=rank)
+
+
+def test_a_rank_that_computes_longer_comes_after_the_hosts_that_are_all_slow() -> None:
+    """The hosts need 60 us a step; rank 2's compute, of 46, costs nothing until they do not."""
+    graph = join(*(make_slow_host(rank, 46 if rank == 2 else 4) for rank in range(3)))
+    assert predict_us(graph, speed_up_gpu(2)) == 60
+    texts = [item.text for item in make_plan(make_replay(graph)).items]
+    assert texts[0].startswith("host pauses")
+    assert texts[1].startswith("rank 2's compute")
+
+
 def test_a_plan_names_what_is_next_after_the_first_fix() -> None:
     """Without its pauses the host takes 40 us for launches; then the GPU's 20 us are the step."""
     calls, ops, now = list[Call](), list[Op](), 0
