@@ -14,6 +14,7 @@ from gpu_profile.analysis.findings.diagnosed_report import (
     replay_parts,
 )
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
+from gpu_profile.analysis.findings.facts.rare_pauses import measure_pauses
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
 from gpu_profile.analysis.findings.overview import overview
 from gpu_profile.analysis.findings.replayed_costs import (
@@ -60,7 +61,8 @@ def judge_run(
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
     shadow = _find_shadow(replay, control_ms)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow)
-    ordered = replay_costs(findings, replay, plan, shadow)
+    pauses = {} if isinstance(replay, str) else measure_pauses(alike, replay)
+    ordered = replay_costs(findings, replay, plan, shadow, pauses)
     named = tuple(replace(one, advice=name_program(one.advice)) for one in ordered)
     diagnosis = Diagnosis(named, tuple(dict.fromkeys(notes)), facts_of_run, plan)
     return diagnosis.with_texts(_hide_secrets)

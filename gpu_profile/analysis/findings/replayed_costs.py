@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from gpu_profile.analysis.findings.facts.rare_pauses import PauseTimes
 from gpu_profile.analysis.findings.finding import Finding, format_ranks
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.findings.view import View
 from gpu_profile.analysis.replay.changes import Apply, Change, combine
-from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE
+from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE, PAUSES
 from gpu_profile.analysis.replay.plan import ALIKE, Plan
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import Shadow
@@ -62,7 +63,11 @@ def has_edit(finding: Finding) -> bool:
 
 
 def replay_costs(
-    findings: Sequence[Finding], replay: Replay | str, plan: Plan | str, shadow: Shadow | None
+    findings: Sequence[Finding],
+    replay: Replay | str,
+    plan: Plan | str,
+    shadow: Shadow | None,
+    pauses: Mapping[int, PauseTimes],
 ) -> list[Finding]:
     """The findings with their replayed costs: first those of the plan in its order, then the
     largest cost first. A GPU that waits for launches costs more than the cause of it, which the
@@ -70,12 +75,12 @@ def replay_costs(
 
     A loss of two causes is told once: the second finding says what it gains when the first is gone.
     Without a replay the costs are the most that the causes can cost. With a `shadow` they are of
-    the program without the profiler.
+    the program without the profiler. `pauses`: as of measure_pauses().
     """
     if isinstance(replay, str) or isinstance(plan, str):
         apart = (f for f in findings if not any(_includes(other, f) for other in findings))
         return sorted(apart, key=_sort_key)
-    gains = _Gains(replay, plan, shadow)
+    gains = _Gains(replay, plan, shadow, pauses)
     costs = [cost for finding in findings if (cost := gains.add_cost(finding))]
     costs.sort(key=_sort_key)
     costs.sort(key=lambda finding: _find_place(finding, plan))
@@ -104,8 +109,14 @@ def _removes(change: Change, finding: Finding) -> bool:
 class _Gains:
     """What changes save in a step, with or without what the profiler adds."""
 
-    def __init__(self, replay: Replay, plan: Plan, shadow: Shadow | None) -> None:
-        self._replay, self._plan = replay, plan
+    def __init__(
+        self,
+        replay: Replay,
+        plan: Plan,
+        shadow: Shadow | None,
+        pauses: Mapping[int, PauseTimes],
+    ) -> None:
+        self._replay, self._plan, self._pauses = replay, plan, pauses
         self._weights = shadow.weights if shadow else Weights.of(replay.graph)
         self._step_ms = shadow.step_ms if shadow else replay.step_ms
         self._least_ms = LEAST_SHARE * self._step_ms
@@ -115,11 +126,18 @@ class _Gains:
         change = RULES[finding.kind].edit(finding)
         if change is None or not finding.per_step:
             return finding
-        gain = self._predict_change(change)
+        gain = self._correct_pauses(finding, change, self._predict_change(change))
         if gain >= self._least_ms:
             return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change))
         place = _find_place(finding, self._plan)
         return self._tell_later_gain(finding, gain, place) if place < MANY else None
+
+    def _correct_pauses(self, finding: Finding, change: Change, gain: float) -> float:
+        """The gain with pauses that are rarer than the replayed steps."""
+        ranks = finding.payers or finding.ranks
+        if change != PAUSES or not set(ranks) <= set(self._pauses):
+            return gain
+        return float(np.mean([self._pauses[rank].correct(gain) for rank in ranks]))
 
     def _predict_range(self, change: Change) -> tuple[float, float] | None:
         if change.bounds is None:

@@ -1,0 +1,46 @@
+"""Pauses of the host that the replayed steps do not hold, or hold too many of.
+
+The replay takes 20 steps at most. Of a checkpoint in each 50th step they hold none, or one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu_profile.analysis.findings.view import RankView
+from gpu_profile.analysis.replay.run_replay import Replay
+from gpu_profile.analysis.replay.step_times import SETTLING
+
+STALLED = "idle_stall"
+RARE = 3.0
+"""From how many times as much, or as little, on the replayed steps are not like all others."""
+
+
+@dataclass(frozen=True)
+class PauseTimes:
+    """The idle time of pauses in ms a step: in all steady steps, and in those that are replayed."""
+
+    steady_ms: float
+    replayed_ms: float
+
+    def correct(self, gain_ms: float) -> float:
+        """What pauses cost in all steps, given what the replay says of its own (ms a step)."""
+        low, high = sorted((gain_ms, self.replayed_ms))
+        are_missing = RARE * high <= self.steady_ms
+        are_too_many = low >= RARE * self.steady_ms
+        if not are_missing and not are_too_many:
+            return gain_ms
+        return max(0.0, gain_ms + self.steady_ms - self.replayed_ms)
+
+
+def measure_pauses(views: Sequence[RankView], replay: Replay) -> Mapping[int, PauseTimes]:
+    """The times of pauses by rank."""
+    view_of = {(view.rank, view.states.device): view for view in views}
+    times = dict[int, PauseTimes]()
+    for graph in replay.graph.ranks:
+        view = view_of[graph.rank, graph.device]
+        settled = graph.first + 1 + (graph.count - 1) // SETTLING
+        spent = view.split.spent[STALLED][1 + settled : 1 + graph.first + graph.count]
+        times[graph.rank] = PauseTimes(view.whole_ms(STALLED), float(np.mean(spent)) / 1e6)
+    return times

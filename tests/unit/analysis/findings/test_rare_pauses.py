@@ -1,0 +1,36 @@
+"""Pauses that come more seldom than the replay has steps, or all in its steps."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.unit.analysis.findings.test_causes import only_of
+from tests.unit.analysis.scenarios import Training
+from tests.unit.analysis.synthetic import Rank
+
+
+def pause_in(*numbers: int) -> Callable[[Rank], None]:
+    """A pause of 100 ms in these steps."""
+    steps = count()
+
+    def pause(rank: Rank) -> None:
+        if next(steps) in numbers:
+            rank.work(100_000)
+
+    return pause
+
+
+@pytest.mark.parametrize(
+    "numbers", [(30, 50, 70), (8, 9, 10)], ids=["behind the replayed steps", "all in them"]
+)
+def test_a_rare_pause_costs_its_mean_over_all_steps(
+    numbers: tuple[int, ...], tmp_path: Path
+) -> None:
+    """The host launches 150 us ahead of each kernel of 200 us: it has some steps' lead at most."""
+    training = Training(ranks=1, steps=80, host_us=150, after=pause_in(*numbers))
+    finding = only_of(training.record(), tmp_path)
+    assert (finding.kind, finding.cause) == ("idle", "host")
+    assert finding.replayed_ms is not None
+    assert 1.5 < finding.cost_ms < 300 / 79
