@@ -7,6 +7,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from job_files import unpack
+from job_state import RefusedError
 
 from tests.unit.agent.job_agent import agent, ended, fake_nsys, spec
 
@@ -132,9 +134,9 @@ def test_an_archive_brings_reports_only(
 ) -> None:
     good = (regular("rank0.h.nsys-rep", 0o6777), regular("attempt-1/rank0.h.qdstrm"))
     archive = packed(tmp_path / "a.tar", member, *good)
-    code, _, said = agent("unpack", str(archive), str(to))
-    assert code == 3
-    assert "which is no report" in said
+    with pytest.raises(RefusedError, match="which is no report") as refusal:
+        unpack(archive, to)
+    assert refusal.value.code == 3
     found = {p.relative_to(to).as_posix() for p in to.rglob("*") if not p.is_dir()}
     assert found == {"rank0.h.nsys-rep", "attempt-1/rank0.h.qdstrm"}
     assert (to / "rank0.h.nsys-rep").stat().st_mode & 0o7777 == 0o600

@@ -32,7 +32,7 @@ def wrapper(tmp_path: Path) -> Wrapper:
 @pytest.mark.parametrize("plain", [False, True], ids=["recorded", "plain"])
 def test_an_mpirun_that_outlives_its_ranks_is_ended(wrapper: Wrapper, plain: bool) -> None:
     words = ["--plain"] * plain
-    done = wrapper.run(*words, "--mpirun-wait=1", "--", "./mpirun", "2", "8", "600")
+    done = wrapper.run(*words, "--mpirun-wait=1", "--", "./mpirun", "2", "4", "600")
     assert done.returncode == 1
     assert "mpirun waited on for ranks that had all ended" in done.stderr
     assert wrapper.reports() == ([] if plain else ["rank0.nsys-rep"])

@@ -11,6 +11,7 @@ import pytest
 import shelter
 
 from gpu_profile.analysis.store import temporary
+from tests.conftest import HOSTILE_NAMES
 from tests.unit.agent.wrapper import PROFILE, Wrapper, python, wrapper_in
 
 
@@ -233,9 +234,10 @@ def test_no_report_is_overwritten(wrapper: Wrapper) -> None:
     assert wrapper.recorded() == before
 
 
-def test_any_output_directory(wrapper: Wrapper, hostile_name: str) -> None:
-    odd = Wrapper(wrapper.directory / hostile_name, wrapper.nsys)
-    odd.directory.mkdir()
+def test_any_output_directory(wrapper: Wrapper) -> None:
+    """Each name is a folder in the one before."""
+    odd = Wrapper(wrapper.directory.joinpath(*HOSTILE_NAMES), wrapper.nsys)
+    odd.directory.mkdir(parents=True)
     assert odd.run("--", "true").returncode == 0
     assert odd.reports() == ["rank0.nsys-rep"]
 
