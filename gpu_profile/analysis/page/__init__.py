@@ -10,7 +10,7 @@ from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.parallel import collect_partials, merge_answers
 from gpu_profile.analysis.multi_report.work import Answer, Notify, Partials, ReportSource
-from gpu_profile.analysis.page.comm_sizes import comm_sizes
+from gpu_profile.analysis.page.collectives import comm_sizes
 from gpu_profile.analysis.page.events import budget_of, join_pictures
 from gpu_profile.analysis.page.flame import flame_part
 from gpu_profile.analysis.page.gpu_counters import counters_part

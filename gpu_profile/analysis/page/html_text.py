@@ -26,6 +26,7 @@ from gpu_profile.analysis.our_tables.modules.module_sum import MODULE_SUM
 from gpu_profile.analysis.our_tables.range_gpu_sum import RANGE_GPU_SUM
 from gpu_profile.analysis.our_tables.step_sum import STEP_SUM
 from gpu_profile.analysis.our_tables.temporal_breakdown import TEMPORAL_BREAKDOWN
+from gpu_profile.analysis.page.collectives import render_collectives
 from gpu_profile.analysis.page.events import RankPicture
 from gpu_profile.analysis.page.flame import flame
 from gpu_profile.analysis.page.gpu_counters import (
@@ -39,7 +40,6 @@ from gpu_profile.analysis.page.modules import model_icicle
 from gpu_profile.analysis.page.parts import render_facts, render_section, render_tag, render_text
 from gpu_profile.analysis.page.sections import (
     render_breakdown,
-    render_collectives,
     render_findings,
     render_kernels,
     render_overview,

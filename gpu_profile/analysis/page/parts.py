@@ -13,6 +13,11 @@ _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _WRAPS = frozenset({"Evidence", "Advice"})
 
 
+def read_number(cell: Cell) -> float:
+    """The number of a cell, or 0.0 of one that holds none."""
+    return float(cell) if isinstance(cell, int | float) else 0.0
+
+
 def render_tag(name: str, *content: str, **attributes: str | int | float | None) -> str:
     """An HTML element. `class_` and `aria_label` become class and aria-label; None omits an
     attribute.

@@ -12,14 +12,14 @@ from gpu_profile.analysis.page.parts import (
     data_table,
     format_duration,
     format_percent,
-    format_size,
+    read_number,
     render_figures,
     render_folded,
     render_section,
     render_tag,
     render_text,
 )
-from gpu_profile.table import Cell, Table
+from gpu_profile.table import Table
 
 # Column of temporal_breakdown: (CSS class, what a bar's part is called, the short form).
 STATES = {
@@ -35,10 +35,6 @@ STATES = {
     "Idle Queued": ("queued", "Idle: queued work waits", "idle: queued"),
     "Idle Profiler": ("profiler", "Idle: held up by the profiler", "profiler"),
 }
-
-
-def read_number(cell: Cell) -> float:
-    return float(cell) if isinstance(cell, int | float) else 0.0
 
 
 def render_overview(tables: Mapping[str, Table], facts_of_run: Overview) -> str:
@@ -197,87 +193,6 @@ def render_kernels(table: Table) -> str:
     intro = "Summed over all ranks; per cent of all kernel time, as nsys stats counts it."
     return render_section(
         "kernels", "Top kernels", intro, draw_ranking(rows, "Kernels by total time")
-    )
-
-
-def render_collectives(table: Table, sizes: Table) -> str:
-    """Waiting and transfer of each collective by rank, and its bandwidth."""
-    if not table.rows:
-        return ""
-    names = list(dict.fromkeys(map(str, table.column("Collective"))))
-    groups = [_render_collective(table, name) for name in names]
-    intro = (
-        "A collective's kernel waits until the last rank has arrived, and moves data only then. "
-        "A rank that hardly waits is the one the others wait for."
-    )
-    numbers = data_table(table, "Collectives by rank")
-    parts = (_groups(table), *groups, _render_sizes(table, sizes), numbers)
-    return render_section("collectives", "Collectives", intro, *parts)
-
-
-def _groups(table: Table) -> str:
-    """A list of the communicators with their use and their ranks."""
-    columns = (table.column(name) for name in ("Group", "Communicator", "Members"))
-    group_rows = sorted({row for row in zip(*columns, strict=True) if row[0]}, key=str)
-    lines = (
-        render_tag("li", render_text(f"{group} parallel: ranks {members} (communicator {number})"))
-        for group, number, members in group_rows
-    )
-    return render_tag("ul", *lines, class_="groups") if group_rows else ""
-
-
-def _render_sizes(table: Table, sizes: Table) -> str:
-    """Bus bandwidth by message size; over all messages if single sizes are not recorded."""
-    rows = [
-        (
-            f"{name}, {format_size(read_number(size))}",
-            read_number(bus),
-            (f"{bus} GB/s, " if bus else "") + f"{count} times, {format_duration(read_number(ns))}",
-        )
-        for name, _, size, count, ns, bus in sizes.rows
-    ]
-    title = "Bus bandwidth by message size"
-    if not rows and "Moved" in [column.name for column in table.columns]:
-        names = ("Collective", "Rank", "Moved", "Count", "Bus BW")
-        columns = zip(*(table.column(name) for name in names), strict=True)
-        rows = [
-            (
-                f"rank {rank}, {name}",
-                read_number(bus),
-                f"{bus} GB/s, mean {_format_mean(moved, count)}",
-            )
-            for name, rank, moved, count, bus in columns
-            if bus
-        ]
-        title = "Bus bandwidth (the sizes of single messages are not in the reports)"
-    if not rows:
-        return ""
-    return render_tag("h3", render_text(title)) + draw_ranking(rows, title)
-
-
-def _format_mean(moved: Cell, count: Cell) -> str:
-    return format_size(1e6 * read_number(moved) / max(1.0, read_number(count)))
-
-
-def _render_collective(table: Table, name: str) -> str:
-    rows = [row for row in range(len(table.rows)) if table.column("Collective")[row] == name]
-    cells = {
-        key: [read_number(table.column(key)[row]) for row in rows]
-        for key in ("Rank", "Total", "Wait", "Transfer", "Arrived Last")
-    }
-    bars = []
-    for index in range(len(rows)):
-        wait, moved = cells["Wait"][index], cells["Transfer"][index]
-        parts = (
-            BarPart("wait", "Waiting", "wait", wait),
-            BarPart("transfer", "Moving data", "transfer", moved),
-            BarPart("unsplit", "Not split", "comm", cells["Total"][index] - wait - moved),
-        )
-        total = format_duration(cells["Total"][index])
-        last = f"{total}, last in {cells['Arrived Last'][index]:.0f} %"
-        bars.append(Bar(f"rank {cells['Rank'][index]:.0f}", parts, last))
-    return render_tag("h3", render_text(name), class_="long") + draw_stacked(
-        bars, max(cells["Total"]) or 1.0
     )
 
 

@@ -17,20 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.arrays.columns import list_distinct, time_order
+from gpu_profile.analysis.arrays.columns import list_distinct
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.store.cells import Value, convert_rows, integer, refuse_cells, text
 from gpu_profile.analysis.store.closing import Closing
+from gpu_profile.analysis.store.columns import Columns, fill_columns, sort_columns
 from gpu_profile.analysis.store.gzip_file import MOST_BYTES
-from gpu_profile.analysis.store.parquet import ParquetStore
+from gpu_profile.analysis.store.open_store import open_store
 from gpu_profile.analysis.store.protocol import Store
 from gpu_profile.analysis.store.schema import EVENT_TABLES, MISSING, subtract
-from gpu_profile.analysis.store.sqlite.store import SqliteStore
 from gpu_profile.errors import FULL_DISK, ReportError
 
 __all__ = ["MISSING", "Columns", "Database", "IntArray", "Value", "sort_columns"]
-
-Columns = dict[str, IntArray]
 
 SCHEMA_MAJOR = 3
 SCHEMA = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
@@ -57,7 +55,7 @@ class Database(Closing):
         program or of another major schema; ToolError for a Parquet folder without pyarrow.
         """
         try:
-            store = _open_store(Path(path), most_bytes)
+            store = open_store(Path(path), most_bytes)
         except OSError as error:
             if error.errno in FULL_DISK:
                 raise
@@ -150,7 +148,7 @@ class Database(Closing):
         present = self._present(table, columns)
         arrays = self._integers(table, present, only or {}) if present else []
         loaded = dict(zip(present, arrays, strict=True))
-        result = _fill_columns(columns, loaded, len(arrays[0]) if arrays else 0)
+        result = fill_columns(columns, loaded, len(arrays[0]) if arrays else 0)
         return sort_columns(result, "start", "end") if sort else result
 
     def parts(
@@ -165,7 +163,7 @@ class Database(Closing):
                 yield {name: cells[first : first + PART_ROWS] for name, cells in rows.items()}
             return
         for arrays in self._store.parts(table, present, only or {}):
-            yield _fill_columns(columns, dict(zip(present, arrays, strict=True)), len(arrays[0]))
+            yield fill_columns(columns, dict(zip(present, arrays, strict=True)), len(arrays[0]))
 
     def keep(self, table: str, *columns: str) -> None:
         """Read these columns (if they exist) once now; later load() calls of them use the same
@@ -251,22 +249,6 @@ class Database(Closing):
         return [name for name in plain if self.has(table, *name.split("-"))]
 
 
-def _fill_columns(columns: Sequence[str], loaded: Columns, length: int) -> Columns:
-    names = [name.rstrip("?") for name in columns]
-    absent = {name for name in names if name not in loaded}
-    return {name: np.full(length, MISSING) if name in absent else loaded[name] for name in names}
-
-
-def _open_store(path: Path, most_bytes: int) -> Store:
-    if path.is_dir():
-        return ParquetStore(path)
-    if not path.exists():
-        raise ReportError(f"{path} does not exist", "`invoke reports` lists what there is")
-    if path.suffix == ".nsys-rep":
-        raise ReportError(f"{path} is not exported", f"Run: nsys export --type=sqlite {path}")
-    return SqliteStore(path, most_bytes)
-
-
 def _check_schema(database: Database) -> None:
     if not database.has("StringIds", "id", "value") or not _has_facts(database):
         raise ReportError(f"{database.path} was not written by nsys", "Give nsys' own export")
@@ -280,12 +262,3 @@ def _has_facts(database: Database) -> bool:
     return any(database.has(table, "name", "value") for table in tables) and bool(
         database.export_facts
     )
-
-
-def sort_columns(columns: Columns, *keys: str) -> Columns:
-    """The same rows in a stable sort by those of the keys that exist, the first key first."""
-    keys_present = [columns[key] for key in keys if key in columns]
-    if not keys_present:
-        return columns
-    order = time_order(keys_present[0], keys_present[-1])
-    return columns if order is None else {name: col[order] for name, col in columns.items()}

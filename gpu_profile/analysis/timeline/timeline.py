@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_profile.analysis.activity.activity import COMMUNICATION, COPY, NO_CALL, Activity
+from gpu_profile.analysis.activity.activity import Activity
 from gpu_profile.analysis.activity.cached import activities_of, host_ranges_of
 from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
 from gpu_profile.analysis.arrays.types import IntArray
@@ -27,6 +27,7 @@ from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.timeline.counters import Series, gpu_metrics, make_counters
 from gpu_profile.analysis.timeline.module_track import make_module_track
 from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
+from gpu_profile.analysis.timeline.streams import Slices, list_flows, list_streams
 from gpu_profile.analysis.timeline.tracks import assign_lanes, is_nested, sort_edges
 from gpu_profile.errors import GpuProfileError, ReportError
 from gpu_profile.files import open_draft
@@ -35,20 +36,6 @@ from gpu_profile.table import Cell, Column, Table
 _COLUMNS = tuple(
     Column(name) for name in ("Rank", "Device", "Tracks", "Slices", "Flows", "Counter values")
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Slices:
-    """The content of one track: intervals sorted by start, with their names and flow ids."""
-
-    title: str
-    start: IntArray
-    end: IntArray
-    name: IntArray
-    flow: IntArray
-    arrives: bool = False
-    is_encoded: bool = False
-    """Whether the names are numbers of the trace already."""
 
 
 @dataclass
@@ -141,11 +128,11 @@ class _Report:
     def _process(self, group: list[Activity], flow_base: int) -> Iterator[tuple[Cell, ...]]:
         """Write all devices of one process, its calls and ranges with the first device."""
         linked = np.zeros(len(group[0].calls.start), bool)
-        flows = [_op_flows(activity, flow_base, linked) for activity in group]
+        flows = [list_flows(activity, flow_base, linked) for activity in group]
         for index, activity in enumerate(group):
             count = _Count()
             parent = self._trace.process(f"rank {activity.rank}, GPU {activity.device}")
-            tracks = list(_list_streams(activity, flows[index]))
+            tracks = list(list_streams(activity, flows[index]))
             if index == 0:
                 tracks = [
                     *self._ranges(activity.ranges, _find_last_time(activity)),
@@ -244,30 +231,6 @@ class _Report:
         number = thread & 0xFFFFFF
         name = self._loaded.threads.get(thread, "")
         return f"{self._redactor.text(name)} {number}" if name else f"thread {number}"
-
-
-def _op_flows(activity: Activity, base: int, linked: IntArray) -> IntArray:
-    """The flow id of the first operation of each call (a graph launch has many), else NO_FLOW."""
-    ops = activity.ops
-    with_call = np.flatnonzero(ops.call != NO_CALL)
-    calls, first = np.unique(ops.call[with_call], return_index=True)
-    fresh = ~linked[calls]
-    linked[calls] = True
-    flow = np.full(len(ops.start), NO_FLOW)
-    flow[with_call[first[fresh]]] = base + calls[fresh] + 1
-    return flow
-
-
-def _list_streams(activity: Activity, flow: IntArray) -> Iterator[Slices]:
-    ops = activity.ops
-    for stream in np.unique(ops.stream):
-        chosen = np.flatnonzero(ops.stream == stream)
-        kinds = set(np.unique(ops.kind[chosen]).tolist())
-        what = {(COMMUNICATION,): " communication", (COPY,): " copies"}.get(tuple(kinds), "")
-        title = f"GPU stream {int(stream)}{what}"
-        yield Slices(
-            title, ops.start[chosen], ops.end[chosen], ops.name[chosen], flow[chosen], True
-        )
 
 
 def _thread_names(database: Database) -> dict[int, str]:
