@@ -105,6 +105,12 @@ VERBS: tuple[Verb, ...] = (
         "profile --mount . -- python3 train.py",
     ),
     Verb(
+        "record",
+        "jobs.record",
+        "Record a window of a job that `profile --record manual` started.",
+        "record --job train --seconds 5",
+    ),
+    Verb(
         "fetch",
         "jobs.fetch",
         "Bring the reports of a job here, and say what they tell.",
@@ -146,16 +152,6 @@ VERBS: tuple[Verb, ...] = (
         "Write a Perfetto trace of a run.",
         "timeline --run train",
     ),
-    Verb(
-        "record", "jobs.record", "Record a window of a job that `profile --record manual` started."
-    ),
-    Verb("fetch", "jobs.fetch", "Bring the reports of a job here, and say what they tell."),
-    Verb("reports", "jobs.reports", "List runs and their reports."),
-    Verb("stats", "reading.stats", "Print nsys' tables, without nsys."),
-    Verb("diagnose", "reading.findings", "Say what costs time, and what to try."),
-    Verb("what-if", "reading.what_if", "Predict the step without a cause, by a replay."),
-    Verb("html", "reading.html", "Write one page of a run."),
-    Verb("timeline", "reading.timeline", "Write a Perfetto trace of a run."),
     Verb(
         "compare",
         "reading.compare",
