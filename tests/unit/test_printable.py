@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gpu_profile.analysis.compare.compare import Comparison, Spread
+from gpu_profile.analysis.compare.compare import Comparison, SideTimes
 from gpu_profile.analysis.compare.formats import write_comparison
 from gpu_profile.analysis.findings.diagnosis import Diagnosis
 from gpu_profile.analysis.findings.finding import Finding
@@ -45,8 +45,8 @@ def compared() -> Comparison:
     rows = ((HOSTILE, "appeared", 0, 1, 0, 5, 5, None),)
     names = ("Kernel", "State", "Base Count", "New Count", "Base", "New", "Change", "Relative")
     kernels = Table("kernels_changed", tuple(map(Column, names)), rows)
-    spread = Spread(9, (1.0,), 1.0, 1.0, 0.0)
-    return Comparison(f"kernel:{HOSTILE}", spread, spread, None, 0.05, kernels)
+    side = SideTimes(9, (1.0,), 1.0, 1.0, 0.0)
+    return Comparison(f"kernel:{HOSTILE}", side, side, None, 0.05, kernels)
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])

@@ -27,7 +27,7 @@ from gpu_profile.table import Table
 
 
 @dataclass(frozen=True)
-class Spread:
+class SideTimes:
     """Samples of one side in its steady steps, in ns.
 
     `medians` holds the median of each run and `median` is their mean. `p95` and `cv_percent` are
@@ -46,7 +46,7 @@ class Spread:
     reason: str = ""
 
     @classmethod
-    def of(cls, runs: Sequence[RunSamples]) -> "Spread":
+    def of(cls, runs: Sequence[RunSamples]) -> "SideTimes":
         samples = np.concatenate([run.times for run in runs])
         medians = tuple(float(np.median(run.times)) for run in runs)
         deviation = float(np.std(samples, ddof=1)) if len(samples) > 1 else 0.0
@@ -71,8 +71,8 @@ class Comparison:
     """
 
     metric: str
-    base: Spread
-    new: Spread
+    base: SideTimes
+    new: SideTimes
     difference: Difference | None
     fail_over: float
     kernels: Table
@@ -207,8 +207,8 @@ def compare_samples(
     times = [run.times for run in before], [run.times for run in after]
     return Comparison(
         metric=f"{metric} on the host" if True in on_host[0] else str(metric),
-        base=Spread.of(before),
-        new=Spread.of(after),
+        base=SideTimes.of(before),
+        new=SideTimes.of(after),
         difference=compare_medians(times[0], times[1], assumed_spread),
         fail_over=fail_over,
         kernels=list_changed_kernels(base, new, fail_over),

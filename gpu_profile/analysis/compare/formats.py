@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from xml.etree import ElementTree
 
-from gpu_profile.analysis.compare.compare import Comparison, Spread
+from gpu_profile.analysis.compare.compare import Comparison, SideTimes
 from gpu_profile.errors import SettingsError
 from gpu_profile.printable import printable
 from gpu_profile.table import Cell, Column, Table
@@ -18,7 +18,7 @@ def as_text(comparison: Comparison) -> str:
     lines = [
         printable(str(comparison)),
         "",
-        *(_format_spread(*side) for side in _list_sides(comparison)),
+        *(_format_side(*side) for side in _list_sides(comparison)),
         *_list_remarks(comparison),
         "",
     ]
@@ -119,18 +119,18 @@ def _find_format(name: str) -> tuple[Callable[[Comparison], str], str]:
     return _WRITERS[name]
 
 
-def _list_sides(comparison: Comparison) -> tuple[tuple[str, Spread], ...]:
+def _list_sides(comparison: Comparison) -> tuple[tuple[str, SideTimes], ...]:
     return ("base", comparison.base), ("new", comparison.new)
 
 
-def _format_spread(name: str, spread: Spread) -> str:
-    medians = f"median {spread.median / 1e6:.3f} ms"
-    if len(spread.medians) > 1:
-        listed = ", ".join(f"{median / 1e6:.3f}" for median in spread.medians)
-        medians = f"{len(spread.medians)} runs, medians {listed} ms"
+def _format_side(name: str, side: SideTimes) -> str:
+    medians = f"median {side.median / 1e6:.3f} ms"
+    if len(side.medians) > 1:
+        listed = ", ".join(f"{median / 1e6:.3f}" for median in side.medians)
+        medians = f"{len(side.medians)} runs, medians {listed} ms"
     return (
-        f"{name:4}  {spread.count} samples, {medians}, "
-        f"p95 {spread.p95 / 1e6:.3f} ms, CV {spread.cv_percent:.1f} %"
+        f"{name:4}  {side.count} samples, {medians}, "
+        f"p95 {side.p95 / 1e6:.3f} ms, CV {side.cv_percent:.1f} %"
     )
 
 
@@ -147,12 +147,12 @@ def _list_remarks(comparison: Comparison) -> list[str]:
     return remarks
 
 
-def _describe_left_out(name: str, spread: Spread) -> str:
+def _describe_left_out(name: str, side: SideTimes) -> str:
     counts = []
-    if spread.warm_up:
-        counts.append(f"{spread.warm_up} of warm-up")
-    if spread.left_out:
-        counts.append(f"{spread.left_out} not on every rank ({spread.reason})")
+    if side.warm_up:
+        counts.append(f"{side.warm_up} of warm-up")
+    if side.left_out:
+        counts.append(f"{side.left_out} not on every rank ({side.reason})")
     return f"{name:4}  steps left out: {', '.join(counts)}" if counts else ""
 
 

@@ -35,21 +35,21 @@ def list_changed_kernels(base: Runs, new: Runs, fail_over: float) -> Table:
     Figures are for one step and rank. A collective can change without being different, because its
     time is mostly waiting: its state is "changed (waits)".
     """
-    before, after = _per_step(base), _per_step(new)
+    before, after = _average_per_step(base), _average_per_step(new)
     least = LEAST_KERNEL_SHARE * sum(kernel.time for kernel in before.values())
     rows = [
-        _kernel_row(name, before.get(name), after.get(name), fail_over)
+        _make_row(name, before.get(name), after.get(name), fail_over)
         for name in sorted(before.keys() | after.keys())
     ]
     shown = [row for row in rows if row[1] != "same" and abs(float(row[6] or 0)) >= least]
-    return Table("kernels_changed", KERNEL_COLUMNS, tuple(sorted(shown, key=_by_change)))
+    return Table("kernels_changed", KERNEL_COLUMNS, tuple(sorted(shown, key=_key_by_change)))
 
 
-def _by_change(row: tuple[Cell, ...]) -> tuple[float, str]:
+def _key_by_change(row: tuple[Cell, ...]) -> tuple[float, str]:
     return (-abs(float(row[6] or 0)), str(row[0]))
 
 
-def _per_step(runs: Runs) -> dict[str, _PerStep]:
+def _average_per_step(runs: Runs) -> dict[str, _PerStep]:
     """By kernel name, the mean over steps, ranks and runs; 0 for ranks without the kernel."""
     sums: dict[str, list[float]] = {}
     ranks = sum(map(len, runs))
@@ -57,13 +57,13 @@ def _per_step(runs: Runs) -> dict[str, _PerStep]:
         for rank, (first, behind) in zip(run, steady_steps(run), strict=True):
             part = slice(first, behind) if len(rank.steps) else slice(None)
             for name, (count, time) in rank.kernels.items():
-                sum_and_count = sums.setdefault(name, [0.0, 0.0])
-                sum_and_count[0] += float(np.mean(count[part]))
-                sum_and_count[1] += float(np.mean(time[part]))
+                count_and_time = sums.setdefault(name, [0.0, 0.0])
+                count_and_time[0] += float(np.mean(count[part]))
+                count_and_time[1] += float(np.mean(time[part]))
     return {name: _PerStep(c / ranks, t / ranks) for name, (c, t) in sums.items()}
 
 
-def _kernel_row(
+def _make_row(
     name: str, base: _PerStep | None, new: _PerStep | None, fail_over: float
 ) -> tuple[Cell, ...]:
     old, now = base or _PerStep(0, 0), new or _PerStep(0, 0)

@@ -29,26 +29,26 @@ ALIKE, LOST = 0.01, 0.05
 def check_complete(base: Runs, new: Runs) -> None:
     """Raise ReportError, with rank, table and count, if a rank of a run lost a part of its data."""
     runs = [("base", run) for run in base] + [("new", run) for run in new]
-    has_calls = any(rank.has_calls for _, run in runs for rank in _completenesses(run))
+    has_calls = any(rank.has_calls for _, run in runs for rank in _list_completenesses(run))
     for side, run in runs:
         _check_losses(side, run, has_calls)
         _check_extents(side, run)
         _check_spans(side, run)
     for side, run in runs:
         for other_side, other in runs:
-            if other_side != side and _ranks(run) == _ranks(other):
+            if other_side != side and _list_ranks(run) == _list_ranks(other):
                 _check_against(side, run, other)
 
 
-def _completenesses(run: Run) -> list[Completeness]:
+def _list_completenesses(run: Run) -> list[Completeness]:
     return [rank.completeness for rank in run if rank.completeness]
 
 
-def _ranks(run: Run) -> list[int]:
+def _list_ranks(run: Run) -> list[int]:
     return sorted(rank.rank for rank in run)
 
 
-def _refuse(side: str, rank: int, loss: str) -> ReportError:
+def _make_loss_error(side: str, rank: int, loss: str) -> ReportError:
     return ReportError(f"the {side} run lost a part of rank {rank}: {loss}", _HINT)
 
 
@@ -57,12 +57,12 @@ def _check_losses(side: str, run: Run, has_calls: bool) -> None:
     for rank in run:
         for loss in rank.completeness.losses if rank.completeness else ():
             if has_calls or not loss.startswith(RUNTIME):
-                raise _refuse(side, rank.rank, loss)
+                raise _make_loss_error(side, rank.rank, loss)
 
 
 def _check_extents(side: str, run: Run) -> None:
     """Refuse ranks that recorded fewer steps than the others, beyond a window's edges."""
-    extents = [rank.extent for rank in _completenesses(run)]
+    extents = [rank.extent for rank in _list_completenesses(run)]
     short = find_short(extents)
     if not short or 2 * len(short) > len(extents):
         return
@@ -85,12 +85,10 @@ def _check_spans(side: str, run: Run) -> None:
     Ranks that meet in collectives wait for each other, so that their steps take equally long. The
     times of such a rank are of another clock, by which a slow rank seems to be a fast one.
     """
-    meeting = {rank for rank, count in _collectives(run).items() if count >= 1}
-    extents = {  # of several GPUs of a rank the one that recorded for longest
-        extent.rank: extent
-        for extent in sorted((c.extent for c in _completenesses(run)), key=lambda e: e.span)
-        if extent.rank in meeting
-    }
+    meeting = {rank for rank, count in _average_collectives(run).items() if count >= 1}
+    by_span = sorted((c.extent for c in _list_completenesses(run)), key=lambda extent: extent.span)
+    # of several GPUs of a rank the one that recorded for longest
+    extents = {extent.rank: extent for extent in by_span if extent.rank in meeting}
     longest = max(extents.values(), key=lambda extent: extent.span, default=None)
     for extent in extents.values():
         if longest and extent.steps == longest.steps > 1 and 2 * extent.span < longest.span:
@@ -106,16 +104,16 @@ def _check_against(side: str, run: Run, other: Run) -> None:
     """Refuse a rank that lacks what it has in the other run, while its peers have the same."""
     _check_step_counts(side, run, other)
     checks: tuple[tuple[str, Callable[[Run], dict[int, float]], bool], ...] = (
-        (f"{KERNEL} holds {{}} collectives a step", _collectives, False),
-        (f"{KERNEL} holds {{}} kernels a launch", _kernels_a_launch, True),
-        (f"{NVTX} holds {{}} instances of the range a step", _instances, True),
+        (f"{KERNEL} holds {{}} collectives a step", _average_collectives, False),
+        (f"{KERNEL} holds {{}} kernels a launch", _average_kernels_a_launch, True),
+        (f"{NVTX} holds {{}} instances of the range a step", _average_instances, True),
     )
     for text, measure, if_ranks_alike in checks:
         values, expected = measure(run), measure(other)
         rank = _find_odd_rank(values, expected, if_ranks_alike=if_ranks_alike)
         if rank is not None:
             loss = text.format(f"{values[rank]:.4g} of {expected[rank]:.4g}")
-            raise _refuse(side, rank, loss)
+            raise _make_loss_error(side, rank, loss)
 
 
 def _check_step_counts(side: str, run: Run, other: Run) -> None:
@@ -134,7 +132,7 @@ def _check_step_counts(side: str, run: Run, other: Run) -> None:
     if counts[rank] < steps - allowed_edge(steps):
         source = next(peer.steps.source for peer in other if peer.rank == rank)
         table = NVTX if source.startswith("range") else RUNTIME
-        raise _refuse(side, rank, f"{table} holds {counts[rank]} of {steps} steps")
+        raise _make_loss_error(side, rank, f"{table} holds {counts[rank]} of {steps} steps")
 
 
 def _find_odd_rank(
@@ -160,7 +158,7 @@ def _find_odd_rank(
     return odd[0] if alike or (len(odd) == 1 and not if_ranks_alike) else None
 
 
-def _means(run: Run, measure: Callable[[RankSamples, slice], float]) -> dict[int, float]:
+def _average_by_rank(run: Run, measure: Callable[[RankSamples, slice], float]) -> dict[int, float]:
     """A value of each rank by its steady steps; on several GPUs of one rank their sum."""
     sums: dict[int, float] = {}
     for rank, (first, behind) in zip(run, steady_steps(run), strict=True):
@@ -171,15 +169,15 @@ def _means(run: Run, measure: Callable[[RankSamples, slice], float]) -> dict[int
 
 def measure_kernels(run: Run) -> dict[int, float]:
     """The kernels a step by rank."""
-    return _means(run, _count_kernels)
+    return _average_by_rank(run, _count_kernels)
 
 
 def _count_kernels(rank: RankSamples, part: slice) -> float:
     return float(sum(float(np.mean(count[part])) for count, _ in rank.kernels.values()))
 
 
-def _collectives(run: Run) -> dict[int, float]:
-    return _means(run, _count_collectives)
+def _average_collectives(run: Run) -> dict[int, float]:
+    return _average_by_rank(run, _count_collectives)
 
 
 def _count_collectives(rank: RankSamples, part: slice) -> float:
@@ -187,19 +185,19 @@ def _count_collectives(rank: RankSamples, part: slice) -> float:
     return float(sum(float(np.mean(count[part])) for count in counts))
 
 
-def _kernels_a_launch(run: Run) -> dict[int, float]:
-    return _means(run, _divide_by_launches)
+def _average_kernels_a_launch(run: Run) -> dict[int, float]:
+    return _average_by_rank(run, _count_kernels_a_launch)
 
 
-def _divide_by_launches(rank: RankSamples, part: slice) -> float:
+def _count_kernels_a_launch(rank: RankSamples, part: slice) -> float:
     if rank.completeness is None:
         return 0.0
     launches = float(np.mean(rank.completeness.launches[part]))
     return _count_kernels(rank, part) / launches if launches else 0.0
 
 
-def _instances(run: Run) -> dict[int, float]:
-    return _means(run, _count_instances)
+def _average_instances(run: Run) -> dict[int, float]:
+    return _average_by_rank(run, _count_instances)
 
 
 def _count_instances(rank: RankSamples, part: slice) -> float:

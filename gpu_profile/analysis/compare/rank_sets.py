@@ -42,14 +42,14 @@ def check_ranks(base: SideRanks, new: SideRanks) -> None:
     for side, other in ((base, new), (new, base)):
         missing = side.missing & other.present if side.is_file else side.missing
         if missing and not (side.is_file and other.is_file):
-            raise _missing(side, missing)
+            raise _make_missing_error(side, missing)
     differ = base.present ^ new.present
     if differ and not (base.is_file and new.is_file) and not (base.is_complete and new.is_complete):
         side = new if differ & base.present else base
-        raise _missing(side, differ - side.present)
+        raise _make_missing_error(side, differ - side.present)
 
 
-def _missing(side: SideRanks, ranks: Iterable[int]) -> ReportError:
+def _make_missing_error(side: SideRanks, ranks: Iterable[int]) -> ReportError:
     return ReportError(
         f"the {side.side} run has no report of rank {format_names(sorted(ranks))}",
         "A comparison needs the same ranks of both runs; compare single reports by their files",
@@ -65,10 +65,15 @@ def check_samples(base: Sequence[RankSamples], new: Sequence[RankSamples], metri
     """
     if {rank.rank for rank in base} != {rank.rank for rank in new}:
         return
-    before, after = _sampled(base), _sampled(new)
+    before, after = _list_sampled_ranks(base), _list_sampled_ranks(new)
     if before and after:
         _check_same(before, after, f"no {metric}", "it")
-    _check_same(_with_kernels(base), _with_kernels(new), "no kernels to compare", "some")
+    _check_same(
+        _list_ranks_with_kernels(base),
+        _list_ranks_with_kernels(new),
+        "no kernels to compare",
+        "some",
+    )
 
 
 def check_recordings(base: Runs, new: Runs) -> None:
@@ -78,7 +83,7 @@ def check_recordings(base: Runs, new: Runs) -> None:
     """
     runs = [("base", run) for run in base] + [("new", run) for run in new]
     for (side, run), (other_side, other) in itertools.combinations(runs, 2):
-        recordings, others = _recordings(run), _recordings(other)
+        recordings, others = _map_recordings(run), _map_recordings(other)
         if not (shared := recordings.keys() & others.keys()):
             continue
         if side != other_side and recordings.keys() == others.keys():
@@ -88,7 +93,7 @@ def check_recordings(base: Runs, new: Runs) -> None:
         raise ReportError(what, "Name each run once, with its own reports")
 
 
-def _recordings(run: Sequence[RankSamples]) -> dict[Recording, int]:
+def _map_recordings(run: Sequence[RankSamples]) -> dict[Recording, int]:
     return {rank.recording: rank.rank for rank in run if rank.recording}
 
 
@@ -102,12 +107,12 @@ def _check_same(base: set[int], new: set[int], lack: str, other_has: str) -> Non
             )
 
 
-def _with_kernels(ranks: Sequence[RankSamples]) -> set[int]:
+def _list_ranks_with_kernels(ranks: Sequence[RankSamples]) -> set[int]:
     """The numbers of the ranks with kernels; replays of CUDA graphs count as such."""
     return {rank.rank for rank in ranks if rank.kernels}
 
 
-def _sampled(ranks: Sequence[RankSamples]) -> set[int]:
+def _list_sampled_ranks(ranks: Sequence[RankSamples]) -> set[int]:
     """The numbers of the ranks whose samples a comparison would use."""
     on_gpu = [rank for rank in ranks if not rank.on_host] or ranks
     return {rank.rank for rank in on_gpu if len(rank.times)}

@@ -85,7 +85,7 @@ class RankSamples:
     """None without GPU work."""
 
 
-def rank_samples(activity: Activity, metric: Metric, warnings: tuple[str, ...]) -> RankSamples:
+def sample_rank(activity: Activity, metric: Metric, warnings: tuple[str, ...]) -> RankSamples:
     """The samples of one rank. `warnings`: what nsys says of lost events in its report.
 
     A sample is a step's time, a kernel's or a module's time in one step, or the span of one
@@ -113,19 +113,19 @@ def rank_samples(activity: Activity, metric: Metric, warnings: tuple[str, ...]) 
     )
 
 
-def samples_of(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
+def sample_report(database: Database, scope: Scope, metric: Metric) -> list[RankSamples]:
     """The samples of all ranks in one report; of the host's ranges if there is no GPU work."""
     activities = activities_of(database, scope)
     if activities:
         warnings = report_health(database, ()).losses
-        samples = [rank_samples(activity, metric, warnings) for activity in activities]
+        samples = [sample_rank(activity, metric, warnings) for activity in activities]
     else:
         host = host_ranges_of(database, scope)
-        samples = [_host_samples(rank, ranges, metric) for rank, ranges in host]
+        samples = [_sample_host(rank, ranges, metric) for rank, ranges in host]
     return [replace(rank, steps=rank.steps.moved(scope.offset_ns)) for rank in samples]
 
 
-def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
+def _sample_host(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
     steps = host_steps(ranges)
     times, step = steps.end - steps.start, np.arange(len(steps))
     if metric.kind in ("kernel", "module"):
@@ -139,8 +139,8 @@ def _host_samples(rank: int, ranges: Ranges, metric: Metric) -> RankSamples:
 
 
 def make_sampler(metric: Metric) -> functools.partial[list[RankSamples]]:
-    """samples_of() with the metric filled in, as a picklable function for a pool of processes."""
-    return functools.partial(samples_of, metric=metric)
+    """sample_report() with the metric filled in, as a function that another process can get."""
+    return functools.partial(sample_report, metric=metric)
 
 
 def _sample_kernels(activity: Activity) -> dict[str, tuple[IntArray, IntArray]]:

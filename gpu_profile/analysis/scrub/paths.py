@@ -74,7 +74,7 @@ def _strip_folders(match: re.Match[str]) -> str:
     return f"{PATH}/{library[1]}/{name}" if library else f"{PATH}/{name}"
 
 
-def first_folders(texts: Iterable[str]) -> frozenset[str]:
+def list_first_folders(texts: Iterable[str]) -> frozenset[str]:
     """The first folder of every absolute path in the texts."""
     return frozenset(
         match[1] for text in texts for match in re.finditer(r"(?<![\w.<>/])/([\w.+@-]{2,})/", text)

@@ -73,8 +73,8 @@ def _strip_sample(blob: bytes) -> bytes | None:
 
 def find_number_payloads(pair: sqlite3.Connection) -> NumberPayloads:
     """The schemas of the attached `source` that a table of ours decodes."""
-    entries = _rows(pair, _ENTRIES, ("schemaId", "name", "type", "flags"))
-    enums = {schema for (schema,) in _rows(pair, _ENUMS, ("schemaId",))}
+    entries = _select_rows(pair, _ENTRIES, ("schemaId", "name", "type", "flags"))
+    enums = {schema for (schema,) in _select_rows(pair, _ENUMS, ("schemaId",))}
     fields: dict[int, list[bool]] = {}
     names: dict[int, set[object]] = {}
     for schema, name, kind, flags in entries:
@@ -87,7 +87,7 @@ def find_number_payloads(pair: sqlite3.Connection) -> NumberPayloads:
         for schema, numbers in fields.items()
         if all(numbers) and names[schema] & set(FIELD_FORMATS)
     }
-    schemas = _rows(pair, _SCHEMAS, ("schemaId", "name"))
+    schemas = _select_rows(pair, _SCHEMAS, ("schemaId", "name"))
     samples = {schema for schema, name in schemas if name == PYTHON_SCHEMA}
     others = {schema for schema, name in schemas if name != PYTHON_SCHEMA}
     return NumberPayloads(sizes, frozenset(s for s in samples - others if isinstance(s, int)))
@@ -111,7 +111,7 @@ def keep_payload_strings(pair: sqlite3.Connection, payloads: NumberPayloads) -> 
         pair.executemany("INSERT OR IGNORE INTO temp.kept VALUES (?)", rows)
 
 
-def _rows(
+def _select_rows(
     pair: sqlite3.Connection, table: str, columns: tuple[str, ...]
 ) -> list[tuple[object, ...]]:
     """The columns of a table; NULL for a column and no row for a table that the report lacks."""

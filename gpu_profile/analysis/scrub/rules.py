@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gpu_profile.analysis.scrub.paths import ROOTS, first_folders
+from gpu_profile.analysis.scrub.paths import ROOTS, list_first_folders
 from gpu_profile.analysis.scrub.redactor import SECRET, STAND_IN, Literal, Redactor
 from gpu_profile.analysis.scrub.users import USER
 from gpu_profile.analysis.store.rank_variables import (
@@ -105,7 +105,7 @@ def parse_variables(value: str) -> dict[str, str]:
 def collect_names(source: sqlite3.Connection) -> ReportNames:
     """The hosts, users, secrets and paths in the report's description tables."""
     names = ReportNames()
-    rows = list(_named_rows(source))
+    rows = list(_list_named_rows(source))
     for name, value in rows:
         names.texts.append(value)
         names.users.update(_HOME.findall(value))
@@ -137,13 +137,15 @@ def make_redactor(reports: Iterable[ReportNames], options: ScrubOptions) -> Reda
     literals += [Literal(text, "<removed>", word=False) for text in options.also]
     stand_ins = _choose_stand_ins(sorted(hosts))
     if options.drops("hosts"):
-        literals += [_literal(host, name) for host, name in stand_ins.items() if _is_telling(host)]
+        literals += [
+            _make_literal(host, name) for host, name in stand_ins.items() if _is_telling(host)
+        ]
     if options.drops("users"):
-        literals += [_literal(user, USER) for user in sorted(users) if _is_telling(user)]
+        literals += [_make_literal(user, USER) for user in sorted(users) if _is_telling(user)]
     return Redactor(
         tuple(literals),
         stand_ins,
-        first_folders(text for names in descriptions for text in names.texts) | ROOTS,
+        list_first_folders(text for names in descriptions for text in names.texts) | ROOTS,
         options.drops("paths"),
         options.drops("hosts"),
         options.drops("users"),
@@ -226,7 +228,7 @@ def _hide_login_hosts(words: tuple[str, ...]) -> Iterator[str]:
             is_awaited = is_awaited or word.rpartition("/")[2] in _LOGIN_PROGRAMS
 
 
-def _named_rows(source: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+def _list_named_rows(source: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     for table in (*NAMED_TABLES, SYSTEM_TABLE):
         columns = {row[1] for row in source.execute(f'PRAGMA table_info("{table}")')}
         if {"name", "value"} <= columns:
@@ -251,7 +253,7 @@ def _choose_stand_ins(hosts: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _literal(word: str, stand_in: str) -> Literal:
+def _make_literal(word: str, stand_in: str) -> Literal:
     return Literal(word, stand_in, short=len(word) < _SHORTEST_ANYWHERE)
 
 

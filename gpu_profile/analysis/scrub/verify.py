@@ -17,10 +17,10 @@ _OVERLAP = 8 << 10  # no credential needs more bytes to be recognised
 
 def verify_copy(path: Path, redactor: Redactor) -> str:
     """The kind of leak in the file and its place; "" for none."""
-    return _in_values(path, redactor) or _in_bytes(path, redactor)
+    return _search_values(path, redactor) or _search_bytes(path, redactor)
 
 
-def _in_values(path: Path, redactor: Redactor) -> str:
+def _search_values(path: Path, redactor: Redactor) -> str:
     """Search the values. Long values are split over several pages, so a search of bytes misses
     them.
     """
@@ -45,17 +45,17 @@ def _list_columns(copy: sqlite3.Connection) -> Iterator[tuple[str, str]]:
             yield table, row[1]
 
 
-def _in_bytes(path: Path, redactor: Redactor) -> str:
+def _search_bytes(path: Path, redactor: Redactor) -> str:
     with path.open("rb") as file:
         tail = b""
         while chunk := file.read(_CHUNK):
-            if what := _in_chunk(tail + chunk, redactor):
+            if what := _search_chunk(tail + chunk, redactor):
                 return f"{what} in the file's bytes before {file.tell()}"
             tail = chunk[-_OVERLAP:]
     return ""
 
 
-def _in_chunk(chunk: bytes, redactor: Redactor) -> str:
+def _search_chunk(chunk: bytes, redactor: Redactor) -> str:
     for shape in CREDENTIALS:
         pattern = re.compile(shape.pattern.encode())
         for needle in shape.needles:

@@ -16,6 +16,7 @@ from gpu_profile.verbs.reading.open_run import (
 
 
 def scrub(options: ScrubOptions) -> None:
+    """Write a cleaned copy of each chosen report, and print what was left out of it."""
     settings = load_settings(options)
     choice = ReportChoice.from_options(options)
     reports = [readable_file(path, settings) for path in find_report_files(choice, settings)]

@@ -14,7 +14,7 @@ import pytest
 from bench.compare_bench import share_of_alarms
 from gpu_profile.analysis.compare.compare import Comparison, compare_samples, parse_percent
 from gpu_profile.analysis.compare.formats import write_comparison
-from gpu_profile.analysis.compare.samples import Metric, samples_of
+from gpu_profile.analysis.compare.samples import Metric, sample_report
 from gpu_profile.analysis.compare.significance import (
     Samples,
     compare_medians,
@@ -39,7 +39,9 @@ SCHEMA_TIMES = {
 def compared(base: Path, new: Path, metric: str = "step", fail_over: float = 0.05) -> Comparison:
     with Database.open(base) as one, Database.open(new) as other:
         parsed_metric = Metric.parse(metric)
-        before, after = (samples_of(database, Scope(), parsed_metric) for database in (one, other))
+        before, after = (
+            sample_report(database, Scope(), parsed_metric) for database in (one, other)
+        )
         return compare_samples([before], [after], parsed_metric, fail_over)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.compare.compare import Comparison, compare_samples
-from gpu_profile.analysis.compare.samples import Metric, RankSamples, Recording, samples_of
+from gpu_profile.analysis.compare.samples import Metric, RankSamples, Recording, sample_report
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.errors import ReportError
@@ -33,7 +33,7 @@ def load(path: Path, rank: int, metrics: Sequence[str]) -> Samples:
         ((pid,),) = {row[:1] for row in database.rows("TARGET_INFO_CUDA_CONTEXT_INFO", "processId")}
         ((utc,),) = database.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
         scope = Scope({int(str(pid)): rank}, offset_ns=int(str(utc)) - SESSION_NS)
-        return {name: samples_of(database, scope, Metric.parse(name)) for name in metrics}
+        return {name: sample_report(database, scope, Metric.parse(name)) for name in metrics}
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +214,7 @@ def test_other_numbers_of_kernels_are_one_line(tmp_path: Path) -> None:
     for name, program in (("plain", plain), ("logs", logs), ("changed", changed)):
         path = program.record().save(tmp_path / f"{name}.sqlite")
         with Database.open(path) as database:
-            runs[name] = samples_of(database, Scope(), Metric.parse("step"))
+            runs[name] = sample_report(database, Scope(), Metric.parse("step"))
 
     def notes(base: str, new: str) -> tuple[str, ...]:
         return compare_samples([runs[base]], [runs[new]], Metric.parse("step"), 0.05).notes

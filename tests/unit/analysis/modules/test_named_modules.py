@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu_profile.analysis.compare.compare import compare_samples
-from gpu_profile.analysis.compare.samples import Metric, RankSamples, samples_of
+from gpu_profile.analysis.compare.samples import Metric, RankSamples, sample_report
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.tables.by_name import OURS
@@ -52,7 +52,7 @@ def test_a_finding_names_the_module_of_all_layers(tmp_path: Path) -> None:
 
 def of_module(path: Path, name: str) -> list[list[RankSamples]]:
     with Database.open(path) as database:
-        return [samples_of(database, Scope(), Metric.parse(f"module:{name}"))]
+        return [sample_report(database, Scope(), Metric.parse(f"module:{name}"))]
 
 
 @pytest.mark.parametrize(
