@@ -128,7 +128,7 @@ class _Gains:
             return finding
         gain = self._correct_pauses(finding, change, self._predict_change(change))
         if gain >= self._least_ms:
-            return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change))
+            return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change, gain))
         place = _find_place(finding, self._plan)
         return self._tell_later_gain(finding, gain, place) if place < MANY else None
 
@@ -139,11 +139,11 @@ class _Gains:
             return gain
         return float(np.mean([self._pauses[rank].correct(gain) for rank in ranks]))
 
-    def _predict_range(self, change: Change) -> tuple[float, float] | None:
+    def _predict_range(self, change: Change, gain: float) -> tuple[float, float] | None:
         if change.bounds is None:
             return None
-        least, most = (max(0.0, self._predict(bound)) for bound in change.bounds)
-        return least, most
+        bounds = [gain, *(max(0.0, self._predict(bound)) for bound in change.bounds)]
+        return min(bounds), max(bounds)
 
     def _predict_change(self, change: Change) -> float:
         known = self._plan.gains.get(change.text)

@@ -20,6 +20,7 @@ from gpu_profile.analysis.activity.activity import (
 )
 from gpu_profile.analysis.activity.idle import STALL
 from gpu_profile.analysis.arrays.columns import list_distinct
+from gpu_profile.analysis.arrays.intervals import Intervals
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.findings.facts.windows import list_windows
 from gpu_profile.analysis.findings.finding import Finding, Judgement, format_ranks
@@ -180,12 +181,19 @@ def _find_late(views: Sequence[View[Exchanges]], meetings: Meetings) -> View[Exc
 def _measure_loss(
     views: Sequence[View[Exchanges]], meetings: Meetings, late: View[Exchanges]
 ) -> float:
-    """What the others wait for the late rank (ms a step, the mean of their hosts)."""
+    """What the others wait for the late rank (ms a step, the mean of their hosts).
+
+    Threads that wait for several buckets at a time lose that time once.
+    """
     is_last = np.argmax(meetings.start, axis=0) == views.index(late)
-    waits = meetings.wait[:, is_last].sum(axis=1) / 1e6
+    came = meetings.start.max(axis=0)[is_last]
     return float(
         np.mean(
-            [ms / view.steps for ms, view in zip(waits, views, strict=True) if view is not late]
+            [
+                Intervals.union(arrived[is_last], came).total / 1e6 / view.steps
+                for arrived, view in zip(meetings.start, views, strict=True)
+                if view is not late
+            ]
         )
     )
 
