@@ -15,6 +15,7 @@ class PodTemplate:
     `path` leads to the template, and `counts` to numbers whose product is how many pods it makes.
     `ranks`: whether its program or that program's children are ranks. `starter`: its mpirun starts
     the ranks in the object's other pods. `container`: the name that the operator looks for.
+    `numbered`: its pods have numbers of their own.
     """
 
     path: str
@@ -22,6 +23,7 @@ class PodTemplate:
     ranks: bool = True
     starter: bool = False
     container: str = ""
+    numbered: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +77,7 @@ ROWS: tuple[ObjectKind, ...] = (
     ObjectKind(
         kind="Deployment",
         group="apps",
-        templates=(PodTemplate(path="spec.template", counts=("spec.replicas",)),),
+        templates=(PodTemplate(path="spec.template", counts=("spec.replicas",), numbered=False),),
         succeeded="",
         failed="",
         updates=True,
@@ -95,6 +97,7 @@ ROWS: tuple[ObjectKind, ...] = (
             PodTemplate(
                 path=f"{_SETS}.template.spec.template",
                 counts=(f"{_SETS}.replicas", f"{_SETS}.template.spec.completions"),
+                numbered=False,
             ),
         ),
         succeeded="Completed",

@@ -22,6 +22,7 @@ from gpu_profile.errors import (
 Object = Mapping[str, Any]
 """One API object, as `kubectl -o json` prints it."""
 
+_SHOWN = "--output=jsonpath={.metadata.namespace}/{.metadata.name} {.metadata.uid}"
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_LENGTH = 63  # the length of a DNS label (RFC 1123)
 
@@ -118,10 +119,27 @@ class KubernetesCluster:
             document = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
         return self.create_text(yaml.dump(document, Dumper=_Readable, sort_keys=False, width=100))
 
-    def create_text(self, text: str, *, verb: str = "create", namespace: str = "") -> Command:
-        """Return the command that creates or replaces objects of a YAML text; see `create`."""
-        shown = "--output=jsonpath={.metadata.namespace}/{.metadata.name} {.metadata.uid}"
-        return self.kubectl(verb, "--filename=-", shown, namespace=namespace, stdin=text)
+    def create_text(self, text: str) -> Command:
+        """Return the command that creates the objects of a YAML text; see `create`."""
+        return self.kubectl("create", "--filename=-", _SHOWN, stdin=text)
+
+    def replace(self, resource: str, item: Object, *, namespace: str = "") -> Command:
+        """Return the command that sets an object's spec, labels and annotations; see `create`.
+
+        It fails if the object has changed since `item` was read. `kubectl replace` would write the
+        annotation anew from which a later `kubectl apply` tells what the user took out.
+        """
+        metadata = item["metadata"]
+        values = {
+            "/spec": item["spec"],
+            "/metadata/labels": metadata.get("labels") or {},
+            "/metadata/annotations": metadata.get("annotations") or {},
+        }
+        version = {"path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}
+        patch = [{"op": "test", **version}]
+        patch += [{"op": "add", "path": path, "value": value} for path, value in values.items()]
+        words = ("patch", resource, metadata["name"], "--type=json", "--patch-file=/dev/stdin")
+        return self.kubectl(*words, _SHOWN, namespace=namespace, stdin=json.dumps(patch))
 
 
 def split_id(job_id: str) -> tuple[str, str]:

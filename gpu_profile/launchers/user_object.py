@@ -1,9 +1,12 @@
 """UserObject: an object of the user's own manifest, of any kind with a pod template."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from gpu_profile.command import Steps
+import yaml
+
+from gpu_profile.command import Command, Steps
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.declared.object_kinds import ObjectKind
@@ -14,14 +17,22 @@ from gpu_profile.kubernetes.kubectl import (
     Object,
     check_kubectl_result,
     parse_object,
+    split_id,
 )
-from gpu_profile.kubernetes.marks import MANAGED_BY, MANAGER, OBJECT_LABEL
-from gpu_profile.launchers.kubernetes import nsys_probe
+from gpu_profile.kubernetes.marks import (
+    MANAGED_BY,
+    MANAGER,
+    OBJECT_LABEL,
+    RUN_LABEL,
+    is_ours,
+)
+from gpu_profile.launchers.kubernetes import nsys_probe, state
 from gpu_profile.launchers.kubernetes.job import KubernetesObject
 from gpu_profile.launchers.kubernetes.node import STOP
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.launchers.kubernetes.state import Kind
-from gpu_profile.manifest.edit import Edit
+from gpu_profile.launchers.number_reports import number_reports
+from gpu_profile.manifest.edit import Edit, restore_object
 from gpu_profile.manifest.user_manifest import EditedManifest, UserManifest
 from gpu_profile.settings.settings import Settings
 
@@ -44,6 +55,8 @@ class UserObject(KubernetesObject):
     row: ObjectKind
     manifest: UserManifest | None = None
     launcher: KubernetesObject | None = None
+    replaces: bool = False
+    """Whether the manifest is of an object that runs, which the edited one replaces."""
 
     @classmethod
     def from_kind(
@@ -115,6 +128,7 @@ class UserObject(KubernetesObject):
             hold_s=options.hold_s,
             wait_s=options.wait_s,
             disk_gib=options.disk_gib,
+            keeps_original=self.replaces,
         )
         return self.get_manifest().edit(edit)
 
@@ -147,7 +161,7 @@ class UserObject(KubernetesObject):
             applied = yield self.cluster.kubectl("apply", "--filename=-", stdin=edited.others)
             check_kubectl_result(applied, f"applying what stands beside {name}")
         try:
-            created = yield self.cluster.create_text(edited.target)
+            created = yield self._put(edited.target)
         except KeyboardInterrupt:
             shown = f"`kubectl get {self.kind.resource} {name}` says whether it was made"
             raise Interrupted(f"interrupted while {name} was submitted", shown) from None
@@ -157,6 +171,45 @@ class UserObject(KubernetesObject):
             raise SettingsError(error.what, "Delete it, or give metadata.name another") from error
         created_name = created.stdout.strip().partition(" ")[0]
         return created_name or f"{self.cluster.namespace}/{name}".lstrip("/")
+
+    def _put(self, text: str) -> Command:
+        """Return the command that makes the object of a text, or changes the one that runs."""
+        if not self.replaces:
+            return self.cluster.create_text(text)
+        return self.cluster.replace(self.row.resource, yaml.safe_load(text))
+
+    def replace_existing(self, item: Object) -> "UserObject":
+        """Return the launcher that replaces an object of the cluster by itself, edited.
+
+        Raises SettingsError for one whose pods cannot be changed, or that a run has changed.
+        """
+        title = f"{self.get_manifest().target.title} exists on the cluster already"
+        if is_ours(item):
+            facts = item["metadata"]
+            run = facts["labels"].get(RUN_LABEL, "another run")
+            again = f"`invoke fetch --job {self.name}://{facts['namespace']}/{facts['name']}`"
+            raise SettingsError(f"{title}, for {run}", f"{again} brings its reports first")
+        if not self.row.updates:
+            hint = "Delete it, or give metadata.name another"
+            raise SettingsError(f"{title}, and pods of its kind cannot be changed", hint)
+        manifest = self.get_manifest().of_cluster(item)
+        return replace(self, manifest=manifest, replaces=True)
+
+    def fetch(self, job_id: str, to: Path) -> Steps[None]:
+        yield from super().fetch(job_id, to)
+        yield from number_reports(to)
+
+    def cleanup(self, job_id: str) -> Steps[None]:
+        """Put back the pod templates of an object that ran before; delete one that we created."""
+        item = yield from state.get_own_job(self.cluster, self.kind, job_id)
+        original = state.get_annotation(item, "original")
+        if not original:
+            yield from super().cleanup(job_id)
+            return
+        namespace, _ = split_id(job_id)
+        restored = restore_object(item, original)
+        put_back = yield self.cluster.replace(self.row.resource, restored, namespace=namespace)
+        check_kubectl_result(put_back, f"{job_id} is left as it was recorded")
 
     def find_existing(self) -> Steps[Object | None]:
         """Return the object of the manifest's name if the cluster has one."""

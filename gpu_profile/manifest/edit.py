@@ -1,5 +1,6 @@
 """Edit an object so that its ranks run under nsys: labels, volumes, environment, wrapper, grace."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,8 @@ class Edit:
     hold_s: int = 3600
     wait_s: int = 600
     disk_gib: int = 100
+    keeps_original: bool = False
+    """Whether the object gets its pod templates as they were, which `restore_object` puts back."""
 
     @property
     def reports(self) -> str:
@@ -67,6 +70,8 @@ def edit_object(document: Document, target: Target, edit: Edit) -> None:
     name = target.name or edit.job.name
     _put(metadata, "labels", {RUN_LABEL: edit.job.name})
     facts = {"reports": edit.reports, "manifest": "true", "wait-seconds": str(edit.wait_s)}
+    if edit.keeps_original:
+        facts["original"] = _describe_templates(document, target)
     _put(metadata, "annotations", {f"{PREFIX}/{key}": value for key, value in facts.items()})
     for path, value in target.kind.set_values:
         set_value(document, path, value)
@@ -74,6 +79,25 @@ def edit_object(document: Document, target: Target, edit: Edit) -> None:
         template = _follow(document, container.where)
         _edit_pod(template, container, name, edit)
         _edit_container(_find_container(template, container.name), container, edit)
+
+
+def _describe_templates(document: Document, target: Target) -> str:
+    """Return the pod templates of the target as JSON: a path's keys, and the template there."""
+    wheres = [container.where for container in target.containers]
+    return json.dumps([[where, _follow(document, where)] for where in wheres])
+
+
+def restore_object(item: Mapping[str, Any], original: str) -> dict[str, Any]:
+    """Return an object of the cluster with the pod templates of `original`, without our marks."""
+    restored: dict[str, Any] = json.loads(json.dumps(item))
+    for where, template in json.loads(original):
+        *keys, last = where
+        _follow(restored, tuple(keys))[last] = template
+    for marks in (restored["metadata"].get("annotations"), restored["metadata"].get("labels")):
+        for key in [key for key in marks or () if key.startswith(f"{PREFIX}/")]:
+            del marks[key]
+    restored.pop("status", None)
+    return restored
 
 
 def _edit_pod(template: Document, container: Container, name: str, edit: Edit) -> None:

@@ -18,5 +18,12 @@ class ManifestLauncher(Launcher, Protocol):
     def edit_manifest(self, job: Job, plan: NsysPlan) -> EditedManifest:
         """Return the file before and after the edit, which `submit` applies."""
 
+    @property
+    def replaces(self) -> bool:
+        """Whether the edited object replaces one that runs."""
+
+    def replace_existing(self, item: Object) -> "ManifestLauncher":
+        """Return the launcher that replaces an object of the cluster by itself, edited."""
+
     def find_existing(self) -> Steps[Object | None]:
         """Return the object of that name if the cluster has one."""

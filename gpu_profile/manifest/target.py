@@ -48,6 +48,8 @@ class Container:
         """Return one line: `container pytorch of 2 pods: one report a rank, …`."""
         pods = "1 pod" if self.pods == 1 else f"{self.pods} pods"
         work = self.starter.says if self.is_wrapped else "keeps the reports of the ranks in it"
+        if self.pods > 1 and not self.template.numbered and self.starter is Starter.CONTAINER:
+            work += "; its pods have no ranks, and are numbered in the order of their names"
         return f"container {self.name} of {pods}: {work}"
 
 

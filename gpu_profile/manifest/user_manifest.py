@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from gpu_profile.errors import SettingsError
 from gpu_profile.manifest.documents import YamlText, compare_texts
 from gpu_profile.manifest.edit import Edit, edit_object
 from gpu_profile.manifest.target import Container, Target, choose_target
+
+_SERVERS_OWN = ("managedFields", "uid", "creationTimestamp", "generation", "selfLink")
+"""What the API server writes into metadata for itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,20 @@ class UserManifest:
         documents = yaml.parse()
         target = choose_target(documents, yaml.name, container=container, template=template)
         return cls(yaml=yaml, target=target)
+
+    def of_cluster(self, item: Mapping[str, Any]) -> "UserManifest":
+        """Return the manifest of the object as the cluster has it, in which the same is chosen.
+
+        It keeps resourceVersion: a change in between makes the cluster refuse ours.
+        """
+        document = json.loads(json.dumps(item))
+        document.pop("status", None)
+        for key in _SERVERS_OWN:
+            document["metadata"].pop(key, None)
+        text = yaml.safe_dump(document, sort_keys=False)
+        found = YamlText(name=f"{self.target.title} of the cluster", text=text)
+        names = [container.name for container in self.target.containers]
+        return UserManifest.read(found, container=names[0])
 
     def get_pod_spec(self) -> dict[str, Any]:
         """Return the spec of the first pod template as plain data."""

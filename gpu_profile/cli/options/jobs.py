@@ -66,6 +66,7 @@ class ProfileOptions(NsysOptions, DryRunOptions, AnswerOptions, WhereOptions, Sh
     )
     container: str = make_flag("", "manifest: the container whose program is profiled")
     template: str = make_flag("", "manifest: path of the pod template in a kind of your own")
+    yes: bool = make_flag(False, "manifest: replace the pods of what runs, without asking")
     strict: bool = make_flag(False, "refuse where a preset would degrade")
     env: tuple[str, ...] = make_flag(
         (),

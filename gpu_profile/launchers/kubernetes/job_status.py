@@ -52,6 +52,8 @@ def get_job_status(cluster: KubernetesCluster, kind: Kind, job_id: str) -> Steps
     ended = yield from _read_exit_codes(cluster, kind, job_id, job_pods)
     if ended:
         return _make_held_status(ended, stopped=stopped)
+    if stopped and not kind.suspend and not any(map(pods.is_running, job_pods)):
+        return JobStatus(state=JobState.CANCELLED, reason="no pod of it ran")
     return (yield from _make_unfinished_status(cluster, kind, job_id, job, job_pods))
 
 

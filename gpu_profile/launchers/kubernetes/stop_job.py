@@ -28,6 +28,8 @@ def stop_job(cluster: KubernetesCluster, kind: Kind, job_id: str, script: str) -
     yield from _patch_job(cluster, kind, job_id, mark)
     speakers = yield from state.get_pods(cluster, kind.speakers, job_id)
     if not any(map(pods.is_running, speakers)):
+        if not kind.suspend:  # a Deployment, whose pods go when it is put back
+            return
         yield from _patch_job(cluster, kind, job_id, {"spec": kind.suspend})
         return
     directory = state.get_annotation(job, "reports")

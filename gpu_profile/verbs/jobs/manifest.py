@@ -5,6 +5,7 @@ from pathlib import Path
 from gpu_profile import process
 from gpu_profile.cli.jobs import open_object
 from gpu_profile.cli.options.jobs import ProfileOptions
+from gpu_profile.cli.terminal import ask_user
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import SettingsError
@@ -25,10 +26,22 @@ def open_manifest(options: ProfileOptions, settings: Settings) -> ManifestLaunch
         _read_text(options.manifest), container=options.container, template=options.template
     )
     launcher = open_object(manifest.target.kind, settings, manifest)
-    if not options.dry_run and process.drive(launcher.find_existing()) is not None:
-        what = f"{manifest.target.title} exists on the cluster already"
-        raise SettingsError(what, "Delete it, or give metadata.name another")
-    return launcher
+    if options.dry_run:
+        return launcher
+    existing = process.drive(launcher.find_existing())
+    return launcher if existing is None else launcher.replace_existing(existing)
+
+
+def agree_to_replace(
+    job: Job, plan: NsysPlan, launcher: ManifestLauncher, options: ProfileOptions
+) -> None:
+    """Show the change of an object that runs, and ask. Raises SettingsError without a yes."""
+    if not launcher.replaces:
+        return
+    show_difference(job, plan, launcher)
+    title = launcher.get_manifest().target.title
+    if not ask_user(f"{title} runs: replace its pods by these?", yes=options.yes):
+        raise SettingsError(f"{title} is left as it is", "Say yes, or --yes, to replace its pods")
 
 
 def make_manifest_job(name: str, launcher: ManifestLauncher) -> Job:

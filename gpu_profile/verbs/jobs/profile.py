@@ -26,7 +26,12 @@ from gpu_profile.verbs.jobs.job_from_flags import (
     nsys_plan,
     plan_for,
 )
-from gpu_profile.verbs.jobs.manifest import open_manifest, show_difference, tell_target
+from gpu_profile.verbs.jobs.manifest import (
+    agree_to_replace,
+    open_manifest,
+    show_difference,
+    tell_target,
+)
 from gpu_profile.verbs.jobs.start_run import start_run
 from gpu_profile.verbs.jobs.tell_run import tell_run, telling_reports
 
@@ -74,6 +79,7 @@ def _profile_manifest(options: ProfileOptions, settings: Settings) -> None:
     tell_left(settings.report_dir)
     tell_target(launcher)
     plan, kinds = nsys_plan(job, launcher, settings, strict=options.strict)
+    agree_to_replace(job, plan, launcher, options)
     secrets = redact.secret_values(options.environ)
     runner, run = _start_run(job, plan, kinds, launcher, settings, secrets, keep=options.keep)
     _follow_run(runner, run, options, settings)

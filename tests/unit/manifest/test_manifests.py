@@ -1,17 +1,24 @@
 """The user's own manifests: what the edit of each kind adds, and what is refused."""
 
+import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from gpu_profile import process
+from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
+from gpu_profile.launchers.number_reports import choose_names
+from gpu_profile.launchers.user_object import UserObject
 from gpu_profile.manifest.documents import YamlText
-from gpu_profile.manifest.edit import Edit
+from gpu_profile.manifest.edit import Edit, restore_object
 from gpu_profile.manifest.user_manifest import EditedManifest, Entrypoint, UserManifest
 from tests.invoked import invoke
+from tests.unit.settings_for import settings_for
 
 DATA = Path(__file__).parents[2] / "data" / "manifests"
 OPTIONS = {"pod": {"container": "main"}, "other": {"template": "spec.members.*.template"}}
@@ -143,13 +150,105 @@ def test_the_verb_prints_the_difference_or_refuses_and_starts_nothing(
     assert kubectl() == []
 
 
-def test_an_object_that_exists_stays_as_it_is(
+def test_an_object_whose_pods_cannot_be_changed_stays_as_it_is(
     tmp_path: Path, fake_tool: Callable[..., Callable[[], list[list[str]]]]
 ) -> None:
-    kubectl = fake_tool("kubectl", "echo '{}'")
+    kubectl = fake_tool("kubectl", "echo '{\"metadata\": {}}'")
     (tmp_path / "pod.yaml").write_text(POD)
     done = invoke("profile", "--manifest=pod.yaml", directory=tmp_path)
     assert done.returncode == 2
-    assert "Pod p exists on the cluster already" in done.stderr
+    assert "Pod p exists on the cluster already, and pods of its kind cannot be" in done.stderr
     assert [words[:3] for words in kubectl()] == [["get", "pods", "p"]]
     assert not list(tmp_path.glob("*/run.json"))
+
+
+LIVE = """
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  {name: web, namespace: team, resourceVersion: "7", uid: u, labels: {a: b}, managedFields: [{}]}
+spec:
+  replicas: 1
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: i, command: [serve]}]}
+status: {replicas: 1}
+"""
+
+
+def launch(settings: tuple[str, ...] = ()) -> UserObject:
+    manifest = read(LIVE.replace("image: i", "image: newer"))
+    return UserObject.from_kind(settings_for(*settings), manifest.target.kind, manifest)
+
+
+def test_an_object_that_runs_is_changed_as_the_cluster_has_it_and_put_back() -> None:
+    live = yaml.safe_load(LIVE)
+    launcher = launch().replace_existing(live)
+    (patch,) = process.plan(launcher.submit(EDIT.job, EDIT.plan))
+    test, spec, labels, notes = json.loads(patch.stdin)
+    assert patch.argv[-6:-1] == (
+        *("patch", "deployments.apps", "web", "--type=json", "--patch-file=/dev/stdin"),
+    )
+    assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    assert '"image": "newer"' not in patch.stdin
+    assert labels["value"] == {"gpu-profile.io/run": EDIT.job.name, "a": "b"}
+    changed = {
+        **live,
+        "metadata": {**live["metadata"], "labels": labels["value"], "annotations": notes["value"]},
+        "spec": spec["value"],
+    }
+    assert changed["spec"] != live["spec"]
+    restored = restore_object(changed, notes["value"]["gpu-profile.io/original"])
+    assert restored["spec"] == live["spec"]
+    assert (restored["metadata"]["labels"], restored["metadata"]["annotations"]) == ({"a": "b"}, {})
+    with pytest.raises(SettingsError, match=r"exists .* for train-20261121-031500"):
+        launch().replace_existing(changed)
+
+
+def test_cleanup_puts_back_what_ran_before_and_deletes_what_we_made() -> None:
+    live = yaml.safe_load(LIVE)
+    live["metadata"]["labels"]["gpu-profile.io/run"] = "r"
+    deleted = drive_with(launch().cleanup("team/web"), json.dumps(live))
+    assert "delete" in deleted[1].argv
+    live["metadata"]["annotations"] = {"gpu-profile.io/original": "[]"}
+    put_back = drive_with(launch().cleanup("team/web"), json.dumps(live))
+    assert [command.argv[2] for command in put_back] == ["get", "patch"]
+
+
+def drive_with(steps: Steps[None], answer: str) -> list[Command]:
+    """The commands of steps whose first gets this answer and whose third fails."""
+    commands = [next(steps)]
+    with contextlib.suppress(StopIteration):
+        commands.append(steps.send(Result(returncode=0, stdout=answer)))
+        commands.append(steps.send(Result(returncode=0)))
+        steps.send(Result(returncode=1))
+    return commands
+
+
+def test_pods_without_ranks_are_numbered_in_the_order_of_their_names() -> None:
+    names = ["rank0.web-b.nsys-rep", "rank0.web-a.nsys-rep", "rank0.web-b.sqlite", "output.log"]
+    assert choose_names(names) == {
+        "rank0.web-b.nsys-rep": "rank1.web-b.nsys-rep",
+        "rank0.web-b.sqlite": "rank1.web-b.sqlite",
+    }
+    assert choose_names(["rank0.a.nsys-rep", "rank1.a.nsys-rep", "rank2.b.nsys-rep"]) == {}
+
+
+def test_an_object_that_is_stopped_before_its_pods_run_is_over(
+    tmp_path: Path, fake_tool: Callable[..., Callable[[], list[list[str]]]]
+) -> None:
+    facts = {"name": "web", "annotations": {"gpu-profile.io/stopped": "true"}}
+    fake_tool("kubectl", f"echo '{json.dumps({'metadata': facts, 'items': []})}'")
+    done = invoke("status", "--job=deployment://team/web", directory=tmp_path)
+    assert done.stdout == "cancelled: no pod of it ran\n", done.stderr
+
+
+@pytest.mark.parametrize("handle", ["deployment://team/web", "thing.v1.example.com://team/t"])
+def test_a_handle_of_any_kind_reaches_only_what_has_our_mark(
+    handle: str, tmp_path: Path, fake_tool: Callable[..., Callable[[], list[list[str]]]]
+) -> None:
+    kubectl = fake_tool("kubectl", 'echo \'{"metadata": {"name": "web"}}\'')
+    done = invoke("stop", "--job", handle, directory=tmp_path)
+    assert done.returncode == 2
+    assert "was not started by gpu-profile" in done.stderr
+    assert {words[1] for words in kubectl()} == {"get"}
