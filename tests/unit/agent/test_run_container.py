@@ -115,11 +115,11 @@ def test_the_reports_are_held_until_they_are_fetched(container: Container) -> No
 
 
 def test_a_stop_reaches_the_program_and_its_report_is_whole(container: Container) -> None:
-    argv = container.argv("container", "sleep", "60")
+    started = container.bin / "started"
+    argv = container.argv("container", "sh", "-c", f"touch {started}; exec sleep 60")
     with subprocess.Popen(argv, env=container.environment()) as child:
-        while not any(container.reports.glob(".pid.*")):
+        while not started.exists():
             time.sleep(0.05)
-        time.sleep(0.5)
         child.send_signal(signal.SIGTERM)
         assert child.wait(60) == 128 + signal.SIGTERM
     assert container.ranks() == ["rank0"]
