@@ -89,6 +89,10 @@ class JobError(GpuProfileError):
     exit_code = 5
 
 
+class NoNsysError(JobError):
+    """The job's image has no nsys of ours. It can be carried there."""
+
+
 class ReportError(GpuProfileError):
     """A report is missing, unreadable or empty."""
 

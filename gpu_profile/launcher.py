@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.declared.check import Check
-from gpu_profile.errors import ToolError
+from gpu_profile.errors import SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.remote_host import RemoteHost
 from gpu_profile.settings.settings import Settings
@@ -186,7 +186,9 @@ class Launcher(Protocol):
     def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
         """Return the job with a Carrier if its image has no nsys of ours, or if that is `wanted`.
 
-        Example: docker fills a volume from our image. Raises ToolError where there is no carrier.
+        Example: docker fills a volume from our image. Kubernetes cannot tell an image before a pod
+        runs: there `probe` raises NoNsysError, and then a Carrier is wanted. Raises ToolError
+        where there is none.
         """
 
     def probe(self, job: Job) -> Steps[str]:
@@ -259,8 +261,10 @@ class LauncherDefaults:
     carrying: ClassVar[Carrying] = Carrying.NEVER
 
     def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
-        """Return the job as it is: it has nsys of its own."""
+        """Return the job as it is: it has nsys of its own. Raises SettingsError if `wanted`."""
         yield from ()
+        if wanted:
+            raise SettingsError("nsys is not carried to such a job", "Use an image of ours")
         return job
 
     @classmethod

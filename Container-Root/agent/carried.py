@@ -2,6 +2,7 @@
 
     carried.py describe DIR      {"digest": …, "glibc": "2.29", "architecture": "x86_64", …}
     carried.py check DIR         whether it works here; exits 3 with one line on standard error
+    carried.py help DIR          the same, then what its `nsys profile --help` prints
     carried.py copy DIR TO       the same directory, for an init container; checks the room first
 
 DIR holds `agent` (this file and its siblings) and `carrier`, made by setup.d/15-carrier.sh: `facts`
@@ -141,6 +142,10 @@ def main(verb: str, *paths: str) -> int:
             print(json.dumps(describe(Path(paths[0]))))
         elif verb == "check":
             check(Path(paths[0]))
+        elif verb == "help":
+            check(Path(paths[0]))
+            nsys = f"{paths[0]}/carrier/bin/nsys"
+            os.execv(nsys, [nsys, "profile", "--help"])
         else:
             copy(*map(Path, paths))
     except UnusableError as error:

@@ -1,15 +1,18 @@
 """Find the job, the launcher and the run that --job names."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpu_profile.cli.paths import records_file
 from gpu_profile.declared.launchers import LAUNCHERS, OBJECT_ROW
 from gpu_profile.declared.object_kinds import ObjectKind, find_kind
 from gpu_profile.errors import EngineAwayError, JobError, SettingsError, ToolError
 from gpu_profile.job import Handle
-from gpu_profile.launcher import Launcher
+from gpu_profile.launcher import ImageFrom, Launcher
+from gpu_profile.registry.digests import apply_digest
 from gpu_profile.runs import record
 from gpu_profile.runs.record import RunRecord
 from gpu_profile.settings.settings import Settings
@@ -42,8 +45,20 @@ def open_object(
 
 
 def with_image(settings: Settings, image: str) -> Settings:
-    """Return the settings with --image as their launcher reads it; unchanged for ""."""
-    return load_launcher(settings.launcher).with_image(settings, image) if image else settings
+    """Return the settings with --image as their launcher reads it; unchanged for "".
+
+    The image of ours whose nsys is carried to it goes by the digest that `invoke push` recorded,
+    where a cluster pulls it.
+    """
+    if not image:
+        return settings
+    launcher = load_launcher(settings.launcher)
+    if ImageFrom.REGISTRY in launcher.possible_images:
+        ours = apply_digest(records_file(), settings.carrier_ref)
+        settings = dataclasses.replace(
+            settings, component={**settings.component, "CARRIER_IMAGE": str(ours)}
+        )
+    return launcher.with_image(settings, image)
 
 
 def name_launchers(condition: Callable[[type[Launcher]], bool]) -> str:

@@ -5,16 +5,18 @@ A launcher adds its Kind (names and selectors) and its manifest.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from gpu_profile.carrier import Carrier
 from gpu_profile.command import Command, Steps
 from gpu_profile.declared.check import Check
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.errors import Interrupted, JobError, SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes.carrier_pod import add_carrier
 from gpu_profile.kubernetes.kubectl import (
     KubernetesCluster,
     Object,
@@ -23,7 +25,13 @@ from gpu_profile.kubernetes.kubectl import (
     parse_object,
     split_id,
 )
-from gpu_profile.launcher import ImageFrom, JobStatus, LauncherDefaults, make_no_identity
+from gpu_profile.launcher import (
+    Carrying,
+    ImageFrom,
+    JobStatus,
+    LauncherDefaults,
+    make_no_identity,
+)
 from gpu_profile.launchers.kubernetes import (
     claim_reader,
     copy_reports,
@@ -166,6 +174,7 @@ class KubernetesObject(LauncherDefaults, ABC):
 class KubernetesJob(KubernetesObject):
     """A job that is a custom resource of ours, such as an MPIJob of k8s/mpijob.yaml."""
 
+    carrying: ClassVar[Carrying] = Carrying.INIT_CONTAINER
     kind: ClassVar[Kind]
     name: ClassVar[str]
 
@@ -218,6 +227,8 @@ class KubernetesJob(KubernetesObject):
         manifests.edit_container(container, options, job, privileged=plan.privileged, needs=needs)
         manifests.edit_worker(container, self.options, job)
         manifests.edit_volumes(spec, self.options)
+        if job.carrier:
+            add_carrier(spec, container, job.carrier)
 
     def gpus(self) -> Steps[int | None]:
         """Return the GPUs of the named instance type, otherwise the largest number on any node."""
@@ -235,6 +246,13 @@ class KubernetesJob(KubernetesObject):
         nodes = parse_object(answer, "asking for the nodes' GPUs").get("items", ())
         offered = [node["status"].get("allocatable", {}).get(GPU, 0) for node in nodes]
         return max(map(int, offered), default=0)
+
+    def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
+        """Return the job with our image as its carrier, if that is wanted."""
+        yield from ()
+        if not wanted or self.options.injector:
+            return job
+        return replace(job, carrier=Carrier(source=self.options.carrier_image))
 
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text; with an injector a typical one, since it brings its own nsys."""

@@ -100,7 +100,7 @@ class MpiJobLauncher(KubernetesJob):
         }
         manifests.refer_to_secret(container, job)
         manifests.set_env(container, needed)
-        words = ("python3", "/profile.py", *rank_arguments(job, plan, output=output))
+        words = (*job.profile_words, *rank_arguments(job, plan, output=output))
         container["args"] = [job.name, *quote_literal(words)]
 
     def expected(self, job: Object) -> tuple[str, ...]:

@@ -43,4 +43,4 @@ def node_words(job: Job, plan: NsysPlan, options: PodOptions) -> tuple[str, ...]
     if options.injector:
         job = dataclasses.replace(job, profile=None)
     words = local_arguments(job, plan, output=options.directory(job.name))
-    return ("python3", "/profile.py", *words)
+    return (*job.profile_words, *words)

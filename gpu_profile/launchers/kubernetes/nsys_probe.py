@@ -1,9 +1,12 @@
 """Ask the nsys of the job's image for its options, in a short-lived pod."""
 
+import re
+
 from gpu_profile.command import Result, Steps
-from gpu_profile.errors import GpuProfileError, JobError
+from gpu_profile.errors import GpuProfileError, JobError, NoNsysError
 from gpu_profile.job import Job
 from gpu_profile.kubernetes import pods
+from gpu_profile.kubernetes.carrier_pod import add_carrier
 from gpu_profile.kubernetes.kubectl import (
     KubernetesCluster,
     check_kubectl_result,
@@ -15,6 +18,19 @@ from gpu_profile.launchers.kubernetes.manifests import Manifest
 from gpu_profile.launchers.kubernetes.pod_options import PodOptions
 from gpu_profile.signals import HungUp
 
+_ASK_OURS = "[ -e /profile.py ] || exit 127; exec nsys profile --help"
+_MISSING = re.compile(r"exit code 127\b|not found|no such file")
+_CARRIED = "It takes bash, glibc 2.29 or newer, and an image of ours that the nodes can pull"
+_CHECK = "Check the image, and what the cluster lets run: `invoke doctor --on mpijob`"
+
+
+def _make_question(job: Job) -> list[str]:
+    """Return the pod's command. The pods of a job with a carrier need bash for their script."""
+    if not job.carrier:
+        return ["sh", "-c", _ASK_OURS]
+    words = (job.carrier.python, "-E", job.carrier.checker, "help", job.carrier.directory)
+    return ["/bin/bash", "-c", 'exec "$@"', "gpu-profile", *words]
+
 
 def make_probe_manifest(name: str, job: Job, options: PodOptions) -> Manifest:
     """Return a pod with the job's image and placement.
@@ -24,7 +40,7 @@ def make_probe_manifest(name: str, job: Job, options: PodOptions) -> Manifest:
     container: Manifest = {
         "name": "nsys",
         "imagePullPolicy": "IfNotPresent",
-        "command": ["nsys", "profile", "--help"],
+        "command": _make_question(job),
     }
     spec: Manifest = {
         "restartPolicy": "Never",
@@ -36,6 +52,8 @@ def make_probe_manifest(name: str, job: Job, options: PodOptions) -> Manifest:
     }
     manifests.place_pod(spec, options)
     manifests.edit_container(container, options, job)
+    if job.carrier:
+        add_carrier(spec, container, job.carrier)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -57,7 +75,8 @@ def draw_probe_name(job: Job) -> str:
 
 def ask_pod(cluster: KubernetesCluster, manifest: Manifest, wait_s: int) -> Steps[str]:
     """Return the output of a pod that ends by itself. Raises JobError if it does not run."""
-    name, image = manifest["metadata"]["name"], manifest["spec"]["containers"][0]["image"]
+    name, spec = manifest["metadata"]["name"], manifest["spec"]
+    image = spec["containers"][0]["image"]
     asking = f"asking {image} for its nsys"
     remove = cluster.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
     try:
@@ -72,16 +91,15 @@ def ask_pod(cluster: KubernetesCluster, manifest: Manifest, wait_s: int) -> Step
         raise
     check_kubectl_result((yield remove), f"{name} is left there")
     if reason:
-        raise _make_probe_error(image, reason, logs)
+        raise _make_probe_error(image, reason, logs, _CARRIED if "initContainers" in spec else "")
     return logs.stdout
 
 
-def _make_probe_error(image: str, reason: str, logs: Result) -> JobError:
+def _make_probe_error(image: str, reason: str, logs: Result, hint: str) -> JobError:
+    """Return the error of a pod that failed: NoNsysError if the image has no nsys of ours."""
     last = logs.stdout.strip().splitlines()[-1:]
-    return JobError(
-        ": ".join([f"nsys in {image} cannot be asked", reason, *last]),
-        "Check the image, and what the cluster lets run: `invoke doctor --on mpijob`",
-    )
+    kind = NoNsysError if _MISSING.search(reason) else JobError
+    return kind(": ".join([f"nsys in {image} cannot be asked", reason, *last]), hint or _CHECK)
 
 
 def _wait_for_pod(cluster: KubernetesCluster, name: str, seconds: int) -> Steps[str]:

@@ -35,6 +35,7 @@ class PodOptions:
     """
 
     image: ImageRef
+    carrier_image: str = ""
     instance: Instance | None = None
     pvc: str = ""
     reports: str = REPORTS_INSIDE
@@ -60,6 +61,7 @@ class PodOptions:
         claim, reports = parse_pvc(kube.pvc)
         return cls(
             image=settings.image_ref,
+            carrier_image=str(settings.carrier_ref),
             instance=find_instance(kube.instance) if kube.instance else None,
             pvc=claim,
             reports=reports,

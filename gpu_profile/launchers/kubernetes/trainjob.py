@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gpu_profile.command import Steps
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.kubernetes.kubectl import Object
+from gpu_profile.launcher import Carrying
 from gpu_profile.launchers.kubernetes import manifests
 from gpu_profile.launchers.kubernetes.job import KubernetesJob
 from gpu_profile.launchers.kubernetes.manifests import Manifest
@@ -21,6 +23,7 @@ class TrainJobLauncher(KubernetesJob):
     """Runs a job as a TrainJob: one pod a node, which waits until its reports are fetched."""
 
     name: ClassVar[str] = "trainjob"
+    carrying: ClassVar[Carrying] = Carrying.NEVER
     kind: ClassVar[Kind] = Kind(
         resource="trainjobs.v1alpha1.trainer.kubeflow.org",
         operator="trainer",
@@ -45,6 +48,16 @@ class TrainJobLauncher(KubernetesJob):
         pod = _pod_template(spec)
         manifests.add_injection_label(pod, self.options)
         self._edit_patch(pod["spec"], job)
+
+    def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
+        """Return the job as it is. Raises SettingsError if a carrier is wanted."""
+        yield from ()
+        if wanted:
+            what = f"{job.image} has no nsys, and a TrainJob cannot add an init container"
+            raise SettingsError(
+                f"{what} to its runtime", "Use --on pytorchjob, or an image of ours"
+            )
+        return job
 
     def refuse(self, plan: NsysPlan) -> None:
         """Raise SettingsError for settings that a runtime patch cannot express."""

@@ -3,11 +3,12 @@
 from gpu_profile import process
 from gpu_profile.cli.jobs import name_launchers
 from gpu_profile.cli.options.jobs import ProfileOptions
-from gpu_profile.errors import SettingsError
-from gpu_profile.job import Job
+from gpu_profile.errors import NoNsysError, SettingsError
+from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import Carrying, Launcher
 from gpu_profile.progress import Progress
-from gpu_profile.verbs.jobs.job_from_flags import SAMPLE
+from gpu_profile.settings.settings import Settings
+from gpu_profile.verbs.jobs.job_from_flags import SAMPLE, nsys_plan
 
 
 def refuse_carry(options: ProfileOptions, launcher: Launcher) -> None:
@@ -21,9 +22,23 @@ def _list_carrying() -> str:
     return name_launchers(lambda launcher: launcher.carrying is not Carrying.NEVER)
 
 
-def carry_nsys(job: Job, launcher: Launcher, options: ProfileOptions) -> Job:
-    """Return the job with a carrier if its image has no nsys of ours, or with --carry."""
-    carried = process.drive(launcher.carry(job, wanted=options.carry))
+def plan_carried(
+    job: Job, launcher: Launcher, settings: Settings, options: ProfileOptions
+) -> tuple[Job, NsysPlan, tuple[str, ...]]:
+    """Return the job, with a carrier if it needs one, and what nsys_plan returns of it."""
+    job = _carry_nsys(job, launcher, options, wanted=options.carry)
+    try:
+        return job, *nsys_plan(job, launcher, settings, strict=options.strict)
+    except NoNsysError:
+        if job.carrier:
+            raise
+    job = _carry_nsys(job, launcher, options, wanted=True)
+    return job, *nsys_plan(job, launcher, settings, strict=options.strict)
+
+
+def _carry_nsys(job: Job, launcher: Launcher, options: ProfileOptions, *, wanted: bool) -> Job:
+    """Return the job with a carrier if its image has no nsys of ours, or if that is `wanted`."""
+    carried = process.drive(launcher.carry(job, wanted=wanted))
     if carried.carrier is None:
         return job
     if not options.words:

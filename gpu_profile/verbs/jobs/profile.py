@@ -19,7 +19,7 @@ from gpu_profile.runs.record import RunRecord
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.image.lock import apply_version
-from gpu_profile.verbs.jobs.carry import carry_nsys, refuse_carry
+from gpu_profile.verbs.jobs.carry import plan_carried, refuse_carry
 from gpu_profile.verbs.jobs.job_from_flags import (
     job_from,
     job_from_manifest,
@@ -59,8 +59,7 @@ def profile(options: ProfileOptions) -> None:
         return
     _tell_unused(options)
     tell_left(settings.report_dir)
-    job = carry_nsys(job, launcher, options)
-    plan, kinds = nsys_plan(job, launcher, settings, strict=options.strict)
+    job, plan, kinds = plan_carried(job, launcher, settings, options)
     process.drive(launcher.check_job(job, plan))
     secrets = redact.secret_values(options.environ)
     plain = _run_baseline(job, launcher, settings, secrets) if options.baseline else None

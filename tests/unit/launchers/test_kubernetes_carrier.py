@@ -1,0 +1,97 @@
+"""nsys by an init container, for pods of an image that is not ours."""
+
+import pytest
+
+from gpu_profile import process
+from gpu_profile.command import Command, Result, Steps
+from gpu_profile.declared.image_ref import ImageRef
+from gpu_profile.errors import JobError, NoNsysError, SettingsError
+from gpu_profile.job import Job, NsysPlan, Resources
+from gpu_profile.kubernetes.kubectl import KubernetesCluster
+from gpu_profile.launchers.kubernetes.job import KubernetesJob
+from gpu_profile.launchers.kubernetes.mpijob import MpiJobLauncher
+from gpu_profile.launchers.kubernetes.nsys_probe import make_probe_manifest
+from gpu_profile.launchers.kubernetes.pod_options import PodOptions
+from gpu_profile.launchers.kubernetes.pytorchjob import PyTorchJobLauncher
+from gpu_profile.launchers.kubernetes.trainjob import TrainJobLauncher
+from tests.unit.launchers.kubernetes_objects import answer, ended
+
+OURS = f"registry.example/gpu-profile@sha256:{'0' * 64}"
+THEIRS = ImageRef(registry="registry.example", name="theirs", tag="1")
+OPTIONS = PodOptions(image=THEIRS, carrier_image=OURS)
+CLUSTER = KubernetesCluster(context="", namespace="team")
+JOB = Job(
+    name="train-1",
+    command=("python", "train.py"),
+    image=THEIRS,
+    resources=Resources(nodes=2, gpus_per_node=0, tasks_per_node=1),
+)
+
+
+def carried(kind: type[KubernetesJob]) -> tuple[KubernetesJob, Job]:
+    launcher = kind(cluster=CLUSTER, options=OPTIONS)
+    return launcher, process.plan_value(launcher.carry(JOB, wanted=True))[1]
+
+
+def test_each_pod_of_ranks_gets_the_init_container() -> None:
+    launcher, job = carried(PyTorchJobLauncher)
+    assert process.plan_value(launcher.carry(JOB, wanted=False)) == ((), JOB)
+    replicas = launcher.manifest(job, NsysPlan(options=()))["spec"]["pytorchReplicaSpecs"]
+    for replica in replicas.values():
+        spec = replica["template"]["spec"]
+        (init,) = spec["initContainers"]
+        assert init["image"] == OURS
+        (container,) = spec["containers"]
+        assert container["image"] == str(THEIRS)
+        first = container["args"][1:5]
+        assert first[0] == "/opt/gpu-profile/carrier/bin/python3"
+        assert first[3] == "--nsys=/opt/gpu-profile/carrier/bin/nsys"
+
+
+def test_the_workers_of_an_mpijob_get_it_and_mpirun_starts_it_there() -> None:
+    launcher, job = carried(MpiJobLauncher)
+    roles = launcher.manifest(job, NsysPlan(options=()))["spec"]["mpiReplicaSpecs"]
+    assert roles["Worker"]["template"]["spec"]["initContainers"][0]["image"] == OURS
+    starter = roles["Launcher"]["template"]["spec"]
+    assert "initContainers" not in starter, "it runs mpirun alone"
+    assert starter["containers"][0]["args"][1] == "/opt/gpu-profile/carrier/bin/python3"
+
+
+def test_a_trainjob_cannot_have_it() -> None:
+    with pytest.raises(SettingsError, match=r"theirs:1 has no nsys, and a TrainJob cannot"):
+        carried(TrainJobLauncher)
+
+
+def fail_probe(steps: Steps[str], reason: str, code: int) -> list[Command]:
+    """Send the answers of a cluster whose pod ended with this code."""
+    commands = [next(steps)]
+    pod = answer(ended("probe", code, reason, "StartError" if "exec" in reason else "Error"))
+    for result in (Result(returncode=0), pod, Result(returncode=0), Result(returncode=0)):
+        commands.append(steps.send(result))
+    return commands
+
+
+ENDINGS = {
+    "no nsys": ('exec: "sh": executable file not found in $PATH', 128, NoNsysError),
+    "not ours": ("", 127, NoNsysError),
+    "another fault": ("segmentation fault", 139, JobError),
+}
+
+
+@pytest.mark.parametrize(("reason", "code", "kind"), ENDINGS.values(), ids=ENDINGS)
+def test_an_image_without_nsys_is_told_from_one_that_fails(
+    reason: str, code: int, kind: type[JobError]
+) -> None:
+    launcher = PyTorchJobLauncher(cluster=CLUSTER, options=OPTIONS)
+    with pytest.raises(JobError) as refused:
+        fail_probe(launcher.probe(JOB), reason, code)
+    assert type(refused.value) is kind
+
+
+def test_the_probe_of_a_carried_job_checks_what_its_pods_need() -> None:
+    _, job = carried(PyTorchJobLauncher)
+    spec = make_probe_manifest("probe", job, OPTIONS)["spec"]
+    command = spec["containers"][0]["command"]
+    assert command[0] == "/bin/bash", "the script of the job's pods needs it"
+    assert command[-2:] == ["help", "/opt/gpu-profile"]
+    assert spec["initContainers"][0]["image"] == OURS
