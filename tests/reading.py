@@ -16,13 +16,15 @@ from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Analysis
 
 
-def diagnose_reports(*databases: Database) -> Diagnosis:
-    """Diagnose the reports of one run; finds out ranks and clocks first."""
+def diagnose_reports(*databases: Database, control_ms: float = 0.0) -> Diagnosis:
+    """Diagnose the reports of one run; finds out ranks and clocks first. `control_ms`: as of
+    judge_run().
+    """
     run = run_of([survey_report(database) for database in databases])
     scopes = run.join([str(database.path) for database in databases])
     pairs = zip(databases, scopes, strict=True)
     parts = [collect_report_facts(database, scope) for database, scope in pairs]
-    return judge_run(parts, run.alignment.residual_ns or 0)
+    return judge_run(parts, run.alignment.residual_ns or 0, control_ms)
 
 
 def analyse_reports(

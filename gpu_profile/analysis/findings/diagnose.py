@@ -28,7 +28,7 @@ from gpu_profile.analysis.findings.undecided_kernels import judge_undecided_kern
 from gpu_profile.analysis.findings.view import RankView, View
 from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import Shadow, subtract_profiler
+from gpu_profile.analysis.replay.shadow import find_shadow
 from gpu_profile.analysis.tables.analysis import Analysis
 from gpu_profile.printable import name_program
 from gpu_profile.redact import CommandLine
@@ -59,7 +59,7 @@ def judge_run(
         findings, notes = _of_recording(findings, notes)
     facts_of_run = overview(views, list(chain.from_iterable(part.hosts for part in parts)))
     notes += [f"single steps: {reason}" for reason in facts_of_run.no_steps]
-    shadow = _find_shadow(replay, control_ms)
+    shadow = None if isinstance(replay, str) else find_shadow(replay, control_ms)
     plan = replay if isinstance(replay, str) else make_plan(replay, shadow)
     pauses = {} if isinstance(replay, str) else measure_pauses(alike, replay)
     ordered = replay_costs(findings, replay, plan, shadow, pauses)
@@ -81,13 +81,6 @@ def _choose_findings(
     alike = {kind: _keep_alike(views) for kind, views in by_kind.items()}
     is_replayed = (lambda finding: False) if isinstance(replay, str) else has_edit
     return _leave_explained(limit_costs(candidates, alike, is_replayed))
-
-
-def _find_shadow(replay: Replay | str, control_ms: float) -> Shadow | None:
-    """What the profiler added, where a step without it is known."""
-    if isinstance(replay, str) or not control_ms:
-        return None
-    return subtract_profiler(replay, control_ms)
 
 
 def _keep_alike(views: Sequence[ViewT]) -> Sequence[ViewT]:

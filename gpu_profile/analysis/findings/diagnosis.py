@@ -37,6 +37,8 @@ class Diagnosis:
 
         `cost` is the text of runs.baseline.describe_cost(), "" if no baseline was measured.
         """
+        if not isinstance(self.plan, str) and self.plan.host_factor is not None:
+            return self  # it is subtracted
         added = f"tracing adds to this: {cost or 'how much, --baseline tells'}"
         with_cost = {kind for kind, rule in RULES.items() if rule.holds_tracing_cost}
         findings = tuple(

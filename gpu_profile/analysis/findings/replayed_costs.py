@@ -18,7 +18,7 @@ from gpu_profile.analysis.replay.changes import Apply, Change, combine
 from gpu_profile.analysis.replay.edits.causes import LEAST_SHARE, PAUSES
 from gpu_profile.analysis.replay.plan import ALIKE, Plan
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import Shadow
+from gpu_profile.analysis.replay.shadow import FACTORS, Shadow, scale_host
 from gpu_profile.analysis.replay.weights import Weights
 
 MANY = 1_000
@@ -116,7 +116,8 @@ class _Gains:
         shadow: Shadow | None,
         pauses: Mapping[int, PauseTimes],
     ) -> None:
-        self._replay, self._plan, self._pauses = replay, plan, pauses
+        self._replay, self._plan = replay, plan
+        self._shadow, self._pauses = shadow, pauses
         self._weights = shadow.weights if shadow else Weights.of(replay.graph)
         self._step_ms = shadow.step_ms if shadow else replay.step_ms
         self._least_ms = LEAST_SHARE * self._step_ms
@@ -126,6 +127,8 @@ class _Gains:
         change = RULES[finding.kind].edit(finding)
         if change is None or not finding.per_step:
             return finding
+        if RULES[finding.kind].holds_tracing_cost and not self._is_certain(change):
+            return None
         gain = self._correct_pauses(finding, change, self._predict_change(change))
         if gain >= self._least_ms:
             return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change, gain))
@@ -138,6 +141,18 @@ class _Gains:
         if change != PAUSES or not set(ranks) <= set(self._pauses):
             return gain
         return float(np.mean([self._pauses[rank].correct(gain) for rank in ranks]))
+
+    def _is_certain(self, change: Change) -> bool:
+        """Whether the change also gains something where the profiler cost as much as it ever did: a
+        program that its GPU limits without the profiler may be one that its host limits with it.
+        """
+        if self._shadow is None or self._shadow.is_measured:
+            return True
+        graph = self._replay.graph
+        weights = scale_host(graph, Weights.of(graph), min(FACTORS))
+        before = self._replay.predict_step(weights)
+        after = self._replay.predict_step((change.core or change.apply)(graph, weights))
+        return before - after >= LEAST_SHARE * before
 
     def _predict_range(self, change: Change, gain: float) -> tuple[float, float] | None:
         if change.bounds is None:

@@ -51,6 +51,8 @@ class Change:
     """
     frees_communication: bool = False
     """Communication that is shorter slows what is on the critical path less."""
+    core: Apply | None = None
+    """The part that the critical path must hold, where the rest gains nothing of the cause."""
     bounds: tuple[Apply, Apply] | None = None
     """The change at its least and at its most, where `apply` estimates how much it changes."""
 
@@ -118,15 +120,24 @@ def free_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
     return scale_delays(graph, weights, nodes.call_end[calls], 0.0)
 
 
+def free_host(ranks: Sequence[int] = ()) -> Apply:
+    """The host takes no time but for pauses, waits and allocations."""
+
+    def apply(graph: RunGraph, weights: Weights) -> Weights:
+        allocates = match_names(graph, ALLOCATION_NAME)[graph.calls.name]
+        chosen = choose_calls(graph, ranks) & ~graph.calls.waits & ~allocates
+        return free_calls(graph, weights, np.flatnonzero(chosen))
+
+    return apply
+
+
 def free_launches(ranks: Sequence[int] = ()) -> Apply:
     """Each step as one CUDA graph: no host work but pauses, waits and allocations; kernels follow
     each other within GRAPH_GAP_NS.
     """
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        allocates = match_names(graph, ALLOCATION_NAME)[graph.calls.name]
-        chosen = choose_calls(graph, ranks) & ~graph.calls.waits & ~allocates
-        weights = free_calls(graph, weights, np.flatnonzero(chosen))
+        weights = free_host(ranks)(graph, weights)
         rows = np.flatnonzero(choose_ops(graph, ranks) & (graph.ops.kind != COMMUNICATION))
         starts = graph.nodes.op_start[rows]
         starts = starts[graph.has_source[starts] & (weights.delay[starts] < LATE_NS)]

@@ -29,7 +29,7 @@ from gpu_profile.analysis.replay.edits.contention import remove_contention
 from gpu_profile.analysis.replay.edits.tensor_cores import use_tensor_cores
 from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import Shadow
+from gpu_profile.analysis.replay.shadow import FACTORS, HIDDEN, Shadow
 from gpu_profile.analysis.replay.simulate import simulate
 from gpu_profile.analysis.replay.step_times import measure_steps
 from gpu_profile.analysis.replay.weights import Weights
@@ -99,15 +99,16 @@ class Plan:
     def _describe_control(self) -> str:
         if self.host_factor is None:
             return ""
-        if not self.is_factor_measured:
-            return (
-                f" (the GPU hides the host, whose work is taken as {100 * self.host_factor:.0f} % "
-                "of its recorded time)"
-            )
-        return (
-            f" ({self.recorded_ms:.2f} ms recorded, {self.step_ms:.2f} without the profiler: "
-            f"the host's work takes {100 * self.host_factor:.0f} % of the recorded time)"
-        )
+        part = f"{100 * self.host_factor:.0f} %"
+        steps = f"{self.recorded_ms:.2f} ms recorded, "
+        if self.is_factor_measured:
+            rest = f"{self.step_ms:.2f} without the profiler: the host's work takes {part}"
+            return f" ({steps}{rest} of the recorded time)"
+        if self.step_ms >= (1 - HIDDEN) * self.recorded_ms:
+            return f" (the GPU hides the host, whose work is taken as {part} of its recorded time)"
+        low, high = (f"{100 * factor:.0f}" for factor in FACTORS)
+        rest = f"about {self.step_ms:.2f} without the profiler: the host's work is taken as {part}"
+        return f" ({steps}{rest} of the recorded time, in other programs it is {low} to {high} %)"
 
     def as_json(self) -> dict[str, object]:
         """The plan as the stable object of --format json."""
@@ -115,6 +116,7 @@ class Plan:
             "step_ms": round(self.step_ms, 3),
             "recorded_ms": round(self.recorded_ms, 3),
             "host_factor": None if self.host_factor is None else round(self.host_factor, 3),
+            "is_factor_measured": self.host_factor is not None and self.is_factor_measured,
             "error_percent": round(100 * self.error, 2),
             "items": [item.as_json() for item in self.items],
         }
@@ -184,10 +186,10 @@ def _try_changes(
     path = find_critical_path(graph, time, weights)
     slowed = _measure_slowed(graph, path, time)
     for change in changes:
-        changed = change.apply(graph, weights)
-        held = _measure_held(graph, path, weights, changed)
+        held = _measure_held(graph, path, weights, (change.core or change.apply)(graph, weights))
         held += slowed if change.frees_communication else 0.0
         if held and held / 1e6 >= least_ms:
+            changed = change.apply(graph, weights)
             after = simulate(graph, changed)
             step = float(measure_steps(graph, after).max()) / 1e6
             yield _Trial(change, changed, after, step)

@@ -10,7 +10,7 @@ from gpu_profile.analysis.findings.finding import Finding
 from gpu_profile.analysis.findings.table import RULES
 from gpu_profile.analysis.replay.changes import Change
 from gpu_profile.analysis.replay.run_replay import Replay
-from gpu_profile.analysis.replay.shadow import subtract_profiler
+from gpu_profile.analysis.replay.shadow import find_shadow
 from gpu_profile.analysis.replay.what_if import (
     find_change,
     parse_faster,
@@ -41,11 +41,10 @@ def what_if(options: WhatIfOptions) -> None:
     if isinstance(replay, str):
         what = f"nothing can be predicted: {replay}"
         raise ReportError(what, "`invoke diagnose` says what costs time, and at most how much")
-    causes = _find_causes(options.remove, replay, parts, error_ns)
-    removed = [replace(cause, text=f"without {cause.text}") for cause in causes]
     control_ms = options.control_ms or find_control(choice, settings)
-    shadow = subtract_profiler(replay, control_ms) if control_ms else None
-    answer = predict_changes(replay, [*removed, *faster], shadow)
+    causes = _find_causes(options.remove, replay, parts, (error_ns, control_ms))
+    removed = [replace(cause, text=f"without {cause.text}") for cause in causes]
+    answer = predict_changes(replay, [*removed, *faster], find_shadow(replay, control_ms))
     if options.format == "json":
         print(json.dumps(answer.as_json(), indent=2))
     elif options.format == "text":
@@ -55,11 +54,13 @@ def what_if(options: WhatIfOptions) -> None:
 
 
 def _find_causes(
-    names: Sequence[str], replay: Replay, parts: Sequence[DiagnosedReport], clock_error_ns: int
+    names: Sequence[str], replay: Replay, parts: Sequence[DiagnosedReport], known: tuple[int, float]
 ) -> Iterator[Change]:
-    """The change of each --remove: a finding's by its number, else a plan's by its text."""
+    """The change of each --remove: a finding's by its number, else a plan's by its text. `known`:
+    the clocks' error and the control, as of judge_run(): they decide what a number names.
+    """
     of_findings = any(name.startswith(OF_FINDING) for name in names)
-    findings = judge_run(parts, clock_error_ns).findings if of_findings else ()
+    findings = judge_run(parts, *known).findings if of_findings else ()
     for name in names:
         if name.startswith(OF_FINDING):
             yield _find_edit(name, findings)

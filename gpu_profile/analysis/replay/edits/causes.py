@@ -3,6 +3,7 @@
 from gpu_profile.analysis.replay.changes import (
     Change,
     balance_compute,
+    free_host,
     free_launches,
     free_tiny_launches,
     pin_copies,
@@ -22,7 +23,8 @@ PAUSES = Change("host pauses", remove_pauses(), ("idle", "compile", "cpu_straggl
 TINY_LAUNCHES = Change(
     "launches of tiny kernels", free_tiny_launches(), ("tiny_kernels",), is_bound=True
 )
-LAUNCHES = Change("launches", free_launches(), ("host_bound",), is_bound=True)
+LAUNCHES = Change("launches", free_launches(), ("host_bound",), is_bound=True, core=free_host())
+"""A GPU that is always busy has gaps between its kernels, too: they are no cost of the host."""
 TRANSFERS = Change(
     "communication",
     scale_communication(0.0),

@@ -109,6 +109,7 @@ class _Builder:
             contradictions=raw.contradictions,
             begin=self._window.begin + self._offset,
             gpu=self._activity.gpu,
+            profiler=database.export_facts.get("EXPORT_PRODUCT_NAME", ""),
         )
 
     def _make_calls(self, raw: RawLinks) -> HostCalls:

@@ -101,6 +101,8 @@ class RankGraph:
     begin: int = field(default=0)
     gpu: str = ""
     """The model of the GPU, as Activity.gpu."""
+    profiler: str = ""
+    """The program that wrote the report, "" if it does not say so."""
 
     @property
     def content(self) -> tuple[HostCalls, GpuOps, Links]:

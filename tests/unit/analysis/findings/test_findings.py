@@ -16,12 +16,14 @@ from gpu_profile.analysis.tables.analysis import Scope
 from tests.reading import diagnose_reports
 
 DATA = Path(__file__).parents[3] / "data" / "h200x4-ddp"
+RECORDED_MS = 26.0
+"""More than a recorded step takes."""
 
 
-def of(*names: str) -> Diagnosis:
+def of(*names: str, control_ms: float = 0.0) -> Diagnosis:
     databases = [Database.open(DATA / f"{name}.sqlite.gz") for name in names]
     try:
-        return diagnose_reports(*databases)
+        return diagnose_reports(*databases, control_ms=control_ms)
     finally:
         for database in databases:
             database.close()
@@ -29,12 +31,13 @@ def of(*names: str) -> Diagnosis:
 
 @pytest.fixture(scope="module")
 def one_report() -> Diagnosis:
-    return of("all-ranks-one-report")
+    """Of a program whose steps take as long without the profiler."""
+    return of("all-ranks-one-report", control_ms=RECORDED_MS)
 
 
 @pytest.fixture(scope="module")
 def four_reports() -> Diagnosis:
-    return of(*(f"rank{rank}" for rank in range(4)))
+    return of(*(f"rank{rank}" for rank in range(4)), control_ms=RECORDED_MS)
 
 
 def test_rank_0_is_the_straggler_because_of_its_host(one_report: Diagnosis) -> None:

@@ -1,11 +1,13 @@
 """Costs of findings by replay, held against what was planted in recorded programs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpu_profile.analysis.findings.diagnose import judge_run
 from gpu_profile.analysis.findings.diagnosed_report import collect_report_facts
+from gpu_profile.analysis.replay.plan import Plan
 from gpu_profile.analysis.store.database import Database
 from gpu_profile.analysis.tables.analysis import Scope
 
@@ -15,7 +17,8 @@ DATA = Path(__file__).parents[3] / "data"
 def test_the_cost_is_the_step_less_the_step_without_the_cause() -> None:
     """The collate function takes 6 ms of Python in each step."""
     with Database.open(DATA / "unprepared" / "collate" / "rank0.sqlite.gz") as database:
-        diagnosis = judge_run([collect_report_facts(database, Scope())])
+        facts = collect_report_facts(database, Scope())
+    diagnosis = judge_run([facts], control_ms=13.7)
     (idle,) = (one for one in diagnosis.findings if one.kind == "idle")
     assert idle.cost_ms == pytest.approx(6.5, rel=0.05)
     assert idle.as_json()["ms_per_step"] == round(idle.cost_ms, 3)
@@ -32,3 +35,18 @@ def test_without_a_replay_the_cost_is_a_limit() -> None:
         assert finding.replayed_ms is None
         assert finding.as_json()["ms_per_step"] is None
         assert not finding.cost_ms or finding.describe_cost().startswith("at most ")
+
+
+def test_without_a_control_the_profilers_usual_price_is_subtracted() -> None:
+    """The recorded step of 13.7 ms is the host's; without the profiler 11.7 are expected."""
+    with Database.open(DATA / "unprepared" / "collate" / "rank0.sqlite.gz") as database:
+        facts = collect_report_facts(database, Scope())
+    plan = judge_run([facts]).plan
+    assert isinstance(plan, Plan)
+    assert (plan.recorded_ms, plan.step_ms) == pytest.approx((13.7, 11.7), abs=0.1)
+    assert "about 11.7" in plan.to_lines()[0]
+    assert not plan.as_json()["is_factor_measured"]
+    foreign = replace(facts, graphs=tuple(replace(one, profiler="") for one in facts.graphs))
+    plan = judge_run([foreign]).plan
+    assert isinstance(plan, Plan)
+    assert (plan.host_factor, plan.step_ms) == (None, plan.recorded_ms)

@@ -129,7 +129,7 @@ def test_the_plan_is_on_the_page_or_why_there_is_none(html: str) -> None:
     words = Checked(html).words
     (head,) = [word for word in words if word.startswith("What to do first, by a replay that is")]
     place = words.index(head)
-    assert re.fullmatch(r"now: .+, 15\.\d\d -> \d+\.\d\d ms a step", words[place + 1])
+    assert re.fullmatch(r"now: .+, 10\.\d\d -> \d+\.\d\d ms a step", words[place + 1])
     finding = Finding("idle", (0,), "pause", ("longest gap 2 ms",), "", at_most_ms=1.0)
     section = render_findings(Diagnosis((finding,), (), plan="1 < 2"), [])
     assert "No plan: 1 < 2." in Checked(section).words
