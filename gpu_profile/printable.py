@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import dataclass
 
 PROGRAM = "gpu-profile"
 """The console command that a wheel installs; a clone has `invoke`."""
@@ -58,14 +59,34 @@ def is_console() -> bool:
     return re.split(r"[/\\\\]", sys.argv[0])[-1].removesuffix(".exe") == PROGRAM
 
 
+@dataclass
+class _Clone:
+    """How the user starts the verbs of a clone."""
+
+    program: str = "invoke"
+
+
+_CLONE = _Clone()
+
+
+def use_script() -> None:
+    """Name ./inv in messages. It has started this process, and there may be no `invoke`."""
+    _CLONE.program = "./inv"
+
+
+def program_name() -> str:
+    """Return what the user has typed: gpu-profile, ./inv or invoke."""
+    return PROGRAM if is_console() else _CLONE.program
+
+
 def name_program(text: str) -> str:
     """Return a message whose commands begin with what the user has typed.
 
-    `invoke build` becomes `gpu-profile build` for the console command. sudo has a PATH of its own,
-    without the user's programs: `sudo ./inv` becomes `sudo $(command -v gpu-profile)`. Only for
-    our own messages: text of jobs and reports stays as it is.
+    `invoke build` becomes `gpu-profile build` for the console command, and `./inv build` for the
+    clone's script. sudo has a PATH of its own, without the user's programs: `sudo ./inv` becomes
+    `sudo $(command -v gpu-profile)`. Only for our own messages: text of jobs and reports stays as
+    it is.
     """
-    if not is_console():
-        return text
-    text = text.replace("sudo ./inv", f"sudo $(command -v {PROGRAM})")
-    return re.sub(r"\binvoke (?=[a-z]|-)", f"{PROGRAM} ", text)
+    if is_console():
+        text = text.replace("sudo ./inv", f"sudo $(command -v {PROGRAM})")
+    return re.sub(r"\binvoke (?=[a-z]|-)", f"{program_name()} ", text)

@@ -4,9 +4,9 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpu_profile.cli.program import program_name
 from gpu_profile.cli.table import SUBJECTS
 from gpu_profile.cli.verb import Option, Verb
+from gpu_profile.printable import program_name
 
 _WIDEST, _NARROW = 100, 60
 """Lines of more columns are hard to read; with fewer, a text stands below its name."""

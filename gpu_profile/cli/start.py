@@ -55,6 +55,9 @@ def _end_output(error: OSError) -> int:
 
 
 def _run_invoke() -> None:
+    from gpu_profile import printable  # after the handlers of signals
+
+    printable.use_script()
     if sys.argv[1:] in (["--help"], ["-h"]):
         sys.argv[1:] = ["help"]  # Invoke answers a bare --help before it imports tasks.py
     runpy.run_module("invoke", run_name="__main__", alter_sys=True)

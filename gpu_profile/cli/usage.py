@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 
-from gpu_profile.cli.program import CLONE_ONLY, program_name
+from gpu_profile.cli.program import CLONE_ONLY
 from gpu_profile.cli.table import VERBS
 from gpu_profile.errors import SettingsError, did_you_mean
-from gpu_profile.printable import is_console
+from gpu_profile.printable import is_console, program_name
 
 _UNKNOWN = re.compile(r"No idea what '(.*)' is!", re.DOTALL)
 _NO_VALUE = re.compile(r"Flag <Argument: ([\w-]+).* needed value")

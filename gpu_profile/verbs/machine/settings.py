@@ -6,10 +6,10 @@ from pathlib import Path
 
 from gpu_profile.cli.flags import load_settings, tell_note
 from gpu_profile.cli.options.machine import ConfigOptions, InitOptions
-from gpu_profile.cli.program import program_name
 from gpu_profile.cli.terminal import print_tables
 from gpu_profile.errors import SettingsError
 from gpu_profile.files import explain_failure
+from gpu_profile.printable import program_name
 from gpu_profile.progress import Progress
 from gpu_profile.settings import settings, template
 from gpu_profile.settings.lookup import HERE, SettingsFile, find_settings_file

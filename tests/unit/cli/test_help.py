@@ -12,19 +12,28 @@ from gpu_profile.cli.options.jobs import ProfileOptions
 from gpu_profile.cli.table import SUBJECTS, VERBS, find_verb
 from gpu_profile.cli.tasks import make_collection, refuse_bad_command_line
 from gpu_profile.cli.verb import Verb
-from gpu_profile.command import Command
+from gpu_profile.command import Command, Result
 from gpu_profile.settings.places import ROOT
 from tests.invoked import invoke
 
 
+def start_script(*words: str) -> Result:
+    """Run it as ./inv does."""
+    start = ("env", f"--chdir={ROOT}", "COLUMNS=80", sys.executable, "-m", "gpu_profile.cli.start")
+    return process.run(Command(argv=(*start, *words)))
+
+
+def test_messages_name_the_script_that_was_typed() -> None:
+    refused = start_script("diagnos")
+    assert "Did you mean diagnose? `./inv --list` has all" in refused.stderr
+
+
 @pytest.mark.parametrize("words", [(), ("--help",), ("help",)])
 def test_each_way_to_the_help_shows_verbs_by_subject(words: tuple[str, ...]) -> None:
-    """As ./inv starts it."""
-    start = ("env", f"--chdir={ROOT}", "COLUMNS=80", sys.executable, "-m", "gpu_profile.cli.start")
-    shown = process.run(Command(argv=(*start, *words)))
+    shown = start_script(*words)
     assert shown.returncode == 0, shown.stderr
     lines = shown.stdout.splitlines()
-    assert lines[0] == "Usage: invoke VERB [flags] [-- COMMAND]"
+    assert lines[0] == "Usage: ./inv VERB [flags] [-- COMMAND]"
     assert {line.split()[0] for line in lines if line.startswith("  ")} >= {v.name for v in VERBS}
     assert [title for title in SUBJECTS.values() if f"{title}:" not in lines] == []
     assert "--prompt-for-sudo-password" not in shown.stdout
