@@ -100,7 +100,18 @@ def runs_docker(pid: int, *words: str) -> bool:
     return False
 
 
-def test_an_engine_that_hangs_is_waited_for_and_left(engine: Engine, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Fetch:
+    """A `fetch` of the running job, which follows its output."""
+
+    engine: Engine
+    invoked: Invoked
+    directory: Path
+    child: "subprocess.Popen[str]"
+
+
+@pytest.fixture
+def fetch(engine: Engine, tmp_path: Path) -> Fetch:
     runs = tmp_path / "runs"
     runs.mkdir()
     directory = record.create_run(runs, "train-1")
@@ -108,24 +119,33 @@ def test_an_engine_that_hangs_is_waited_for_and_left(engine: Engine, tmp_path: P
     invoked = Invoked(runs, {**os.environ, "DOCKER_HOST": engine.address})
     child = invoked.start("fetch", "--job", "train-1")
     await_true(lambda: runs_docker(child.pid, "logs", "--follow"))
+    return Fetch(engine, invoked, directory, child)
 
-    engine.daemon.send_signal(signal.SIGSTOP)
-    await_true(lambda: runs_docker(child.pid, "version"))  # the answer is late
-    engine.daemon.send_signal(signal.SIGCONT)
-    await_true(lambda: runs_docker(child.pid, "container", "inspect"))
 
+def test_an_engine_that_hangs_is_waited_for(fetch: Fetch) -> None:
+    fetch.engine.daemon.send_signal(signal.SIGSTOP)
+    await_true(lambda: runs_docker(fetch.child.pid, "version"))  # the answer is late
+    fetch.engine.daemon.send_signal(signal.SIGCONT)
+    await_true(lambda: runs_docker(fetch.child.pid, "container", "inspect"))
+    fetch.engine.docker("kill", "train-1")
+    _, err = fetch.child.communicate(timeout=400)
+    assert fetch.child.returncode == 5, err
+
+
+@pytest.mark.slow
+def test_an_engine_that_hangs_on_is_left(fetch: Fetch) -> None:
     stopped = time.monotonic()
-    engine.daemon.send_signal(signal.SIGSTOP)
-    out, err = child.communicate(timeout=400)
+    fetch.engine.daemon.send_signal(signal.SIGSTOP)
+    out, err = fetch.child.communicate(timeout=400)
     assert time.monotonic() - stopped > 100
-    done = subprocess.CompletedProcess(child.args, child.returncode, out, err)
+    done = subprocess.CompletedProcess(fetch.child.args, fetch.child.returncode, out, err)
     line = "error: docker://train-1 may run on: the Docker Engine does not answer"
     assert error_line(done).startswith(line)
     assert "`invoke fetch --job train-1` goes on" in err
-    assert child.returncode == 3
-    assert json.loads((directory / "run.json").read_text())["phase"] == "running"
+    assert fetch.child.returncode == 3
+    assert json.loads((fetch.directory / "run.json").read_text())["phase"] == "running"
 
-    engine.daemon.send_signal(signal.SIGCONT)
-    assert "running" in invoked.run("status", "--job", "train-1").stdout
-    engine.docker("kill", "train-1")
-    assert invoked.run("fetch", "--job", "train-1").returncode == 5
+    fetch.engine.daemon.send_signal(signal.SIGCONT)
+    assert "running" in fetch.invoked.run("status", "--job", "train-1").stdout
+    fetch.engine.docker("kill", "train-1")
+    assert fetch.invoked.run("fetch", "--job", "train-1").returncode == 5
