@@ -83,7 +83,7 @@ def program(
     venv = tmp_path_factory.mktemp(request.param) / "venv"
     made = process.run(make_command(python, "-m", "venv", str(venv)))
     assert made.returncode == 0, made.said
-    pip = (str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet")
+    pip = (str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-compile")
     locked = ("--require-hashes", f"--requirement={ROOT / 'requirements.txt'}")
     downloaded = process.run(make_command(*pip, *locked))
     require("wheel", downloaded.returncode and f"no packages: {downloaded.said[-300:]}")
@@ -176,7 +176,8 @@ def from_sdist(
     assert made.returncode == 0, made.said
     python = str(folder / "venv" / "bin" / "python")
     (sdist,) = folder.glob("*.tar.gz")
-    done = process.run(make_command(python, "-m", "pip", "install", "--quiet", str(sdist)))
+    pip = (python, "-m", "pip", "install", "--quiet", "--no-compile")
+    done = process.run(make_command(*pip, str(sdist)))
     require("wheel", done.returncode and f"no packages: {done.said[-300:]}")
     return Path(python).with_name("gpu-profile")
 
