@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import window_files
 from job_state import RefusedError, require_own
+from process_tree import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,16 +83,15 @@ def await_answers(job: Path, number: int) -> dict[str, Any]:
     facts = window_files.read(window_files.request_file(folder, number))
     if not facts:
         raise RefusedError(f"{job} has no window {number}")
-    answers = {}
-    for name in facts["names"]:
-        answers[name] = await_answer(folder, number, name)
+    deadline = facts["start"] + facts["seconds"] + LONGEST_S
+    answers = {name: await_answer(folder, number, name, deadline) for name in facts["names"]}
     return {"window": number, "answers": answers}
 
 
-def await_answer(folder: Path, number: int, name: str) -> dict[str, Any]:
-    """Return the answer of one rank."""
+def await_answer(folder: Path, number: int, name: str, deadline: float) -> dict[str, Any]:
+    """Return the answer of one rank, which is lost after `deadline`, seconds since the epoch."""
     gone_since = 0.0
-    while True:
+    while time.time() < deadline:
         answer = window_files.read(window_files.answer_file(folder, number, name))
         if answer.get("state") in (window_files.DONE, window_files.LOST):
             return answer
@@ -102,6 +102,7 @@ def await_answer(folder: Path, number: int, name: str) -> dict[str, Any]:
         elif time.monotonic() - gone_since > _GRACE_S:
             return {"state": window_files.LOST, "why": "its profile.py has ended or was killed"}
         time.sleep(_POLL_S)
+    return {"state": window_files.LOST, "why": f"it did not answer in {LONGEST_S:g} s"}
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -1,5 +1,6 @@
 """Launcher `ssh`: jobs of a remote GPU host, such as an EC2 instance. It needs OpenSSH only."""
 
+import functools
 import re
 import shlex
 import shutil
@@ -13,9 +14,10 @@ from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus
-from gpu_profile.launchers.agent import job_directory
+from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.one_host import OneHost
+from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.remote_host import RemoteHost, below_home
 from gpu_profile.settings.settings import Settings
 
@@ -106,6 +108,11 @@ class SshLauncher(OneHost):
         place, _ = self._at(job_id)
         place.checked((yield self._verb(job_id, "stop")), f"stopping {job_id}")
 
+    def record(self, job_id: str, request: WindowRequest) -> Steps[Window]:
+        _, directory = self._at(job_id)
+        call = functools.partial(self._script, job_id, windows.SCRIPT)
+        return windows.record_window(call, directory, request)
+
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         place, directory = self._at(job_id)
         again = f"`invoke fetch --job ssh://{job_id}` goes on"
@@ -143,12 +150,17 @@ class SshLauncher(OneHost):
         return RemoteHost(host=match["host"], options=self.options), directory
 
     def _verb(self, job_id: str, verb: str, *more: str) -> Command:
-        """Return the call of the job's own copy of job.py.
+        """Return the call of the job's own copy of job.py."""
+        _, directory = self._at(job_id)
+        return self._script(job_id, "job.py", verb, directory, *more)
+
+    def _script(self, job_id: str, name: str, *words: str) -> Command:
+        """Return the call of the job's own copy of a script of the agent.
 
         It is refused if other users can write to the job's directory.
         """
         place, directory = self._at(job_id)
-        call = shlex.join(("python3", f"{directory}/job.py", verb, directory, *more))
+        call = shlex.join(("python3", f"{directory}/{name}", *words))
         script = f"{own_directory(shlex.quote(directory))}; exec {call}"
         return place.run("sh", "-c", script)
 

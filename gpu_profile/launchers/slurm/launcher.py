@@ -19,12 +19,13 @@ from gpu_profile.doctor.host import check_host
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import ImageFrom, JobState, JobStatus
-from gpu_profile.launchers.agent import job_directory
+from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
 from gpu_profile.launchers.slurm import state
 from gpu_profile.launchers.slurm.commands import SlurmCluster, parse_job_number
 from gpu_profile.launchers.slurm.sbatch import COMMENT
+from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.settings.settings import Settings
 
 _OLDER = ".gpu-profile-slurm"
@@ -191,6 +192,15 @@ class SlurmLauncher(Scripted):
             yield from self.cluster.stop(job_id, status.state)
         if status.state is JobState.PENDING:  # the script never ran, so it cannot write this line
             yield self._shell(job_id, 'echo stopped > "$d/ended"')
+
+    def record(self, job_id: str, request: WindowRequest) -> Steps[Window]:
+        """Record a window. The agents of all nodes see the job's directory."""
+
+        def call(verb: str, _directory: str, *more: str) -> Command:
+            script = f'exec python3 "$d/{windows.SCRIPT}" {verb} "$d" {shlex.join(more)}'
+            return self._shell(job_id, script)
+
+        return windows.record_window(call, "", request)
 
     def fetch(self, job_id: str, to: Path) -> Steps[None]:
         again = f"`invoke fetch --job slurm://{job_id}` goes on"

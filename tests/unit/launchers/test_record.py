@@ -13,7 +13,10 @@ from gpu_profile.errors import GpuProfileError, SettingsError, ToolError
 from gpu_profile.launchers.agent import windows
 from gpu_profile.launchers.docker import DockerLauncher
 from gpu_profile.launchers.host import HostLauncher
+from gpu_profile.launchers.slurm.launcher import SlurmLauncher
+from gpu_profile.launchers.ssh import SshLauncher
 from gpu_profile.nsys.recorder import RankWindow, Recorder, Window, WindowRequest
+from gpu_profile.settings.settings import Settings
 
 ASKED = Result(returncode=0, stdout='{"window": 3, "names": ["rank0.a", "rank1.a"], "start": 9}\n')
 ANSWERS = {
@@ -73,6 +76,23 @@ def test_in_docker_they_are_asked_in_the_container() -> None:
         assert words[:4] == ("docker", "exec", "train-1", "sh")
         assert words[-3:][0] in {"/wd/train-1", "await"}
         assert "/opt/gpu-profile/agent/record_window.py" in words
+
+
+def test_over_ssh_and_on_slurm_they_are_asked_by_the_job_s_own_copy() -> None:
+    ssh = SshLauncher(address="me@gpu", report_dir=Path("/r"))
+    window, commands = drive(ssh, "me@gpu:.gpu-profile/train-1", ASKED, ANSWERED)
+    assert window == WINDOW
+    script = "python3 .gpu-profile/train-1/record_window.py"
+    ask = "request .gpu-profile/train-1 --seconds=5 --ranks=0,1"
+    assert f"exec {script} {ask}" in commands[0][-1]
+    assert f"exec {script} await .gpu-profile/train-1 3" in commands[1][-1]
+    values = {"SLURM_DIR": "/shared"}
+    slurm = SlurmLauncher.from_settings(Settings(launcher_values=values, report_dir=Path("/r")))
+    window, commands = drive(slurm, "12", ASKED, ANSWERED)
+    assert window == WINDOW
+    script = 'exec python3 "$d/record_window.py"'
+    assert f'{script} request "$d" --seconds=5 --ranks=0,1' in commands[0][-1]
+    assert f'{script} await "$d" 3' in commands[1][-1]
 
 
 @pytest.mark.parametrize(
