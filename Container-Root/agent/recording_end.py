@@ -8,6 +8,7 @@ its report. The connection breaks if this process is killed, so that the program
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import threading
@@ -53,13 +54,18 @@ class RecordingEnd:
                     folder = opened.enter_context(shelter.make_held_folder())
                     self._listen(opened.enter_context(socket.socket(socket.AF_UNIX)), folder)
             except OSError as error:
-                why = f"for lack of a socket: {error.strerror}"
+                why = f"for lack of a socket: {error.strerror or error}"
                 say(f"rank {self._rank}: it is recorded as a whole, {why}")
             yield
 
     def _listen(self, listener: socket.socket, folder: Path) -> None:
+        # A socket's path has 107 bytes at most (unix(7)), and TMPDIR may be longer.
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            listener.bind(f"/proc/self/fd/{handle}/end")
+        finally:
+            os.close(handle)
         address = str(folder / "end")
-        listener.bind(address)
         listener.listen(8)  # processes of this rank: torchrun starts several under one nsys
         self.address = address
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()

@@ -42,6 +42,16 @@ def test_the_report_is_complete_while_the_program_runs(wrapper: Wrapper) -> None
     assert report.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_temporary_folder_may_have_a_long_name(wrapper: Wrapper) -> None:
+    """A socket's path has 107 bytes at most."""
+    folder = wrapper.directory / ("long" * 40)
+    folder.mkdir()
+    here = "os.chdir(os.path.dirname(os.environ['GPU_PROFILE_STEPS_END']))\nline.connect('end')"
+    code = ASKS.replace('line.connect(os.environ["GPU_PROFILE_STEPS_END"])', here)
+    done = wrapper.run("--", *python(code), TMPDIR=str(folder))
+    assert (done.returncode, done.stdout) == (7, "b's' b'w' 0\n"), done.stderr
+
+
 def test_a_recording_that_nsys_does_not_end_goes_on(wrapper: Wrapper) -> None:
     done = wrapper.run("--fake=unstoppable", "--", *python(ASKS))
     assert (done.returncode, done.stdout) == (7, "b'f' b'w' 0\n")

@@ -74,7 +74,7 @@ class Ending:
         line = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
             line.settimeout(_WAIT_S)
-            line.connect(address)
+            _connect(line, address)
             line.sendall(b"end %d\n" % (number - 1))
             if line.recv(1) == b"s":  # stopped
                 self.recorded = (0, number)
@@ -102,6 +102,16 @@ class Ending:
     def save(self, steps: Steps, *, now: bool = False) -> None:
         recorded = self.recorded or (0, steps.made())
         self._file.save(steps, recorded, self._control, now=now)
+
+
+def _connect(line: socket.socket, address: str) -> None:
+    """Connect to a socket whose path may be longer than the 107 bytes of unix(7)."""
+    folder, name = os.path.split(address)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        line.connect(f"/proc/self/fd/{handle}/{name}")
+    finally:
+        os.close(handle)
 
 
 def choose_end(times_s: list[float]) -> int:
