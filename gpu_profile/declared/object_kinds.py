@@ -15,7 +15,8 @@ class PodTemplate:
     `path` leads to the template, and `counts` to numbers whose product is how many pods it makes.
     `ranks`: whether its program or that program's children are ranks. `starter`: its mpirun starts
     the ranks in the object's other pods. `container`: the name that the operator looks for.
-    `numbered`: its pods have numbers of their own.
+    `numbered`: its pods have numbers of their own. `patches`: at `path` is a container alone, and
+    the list at `patches` changes the rest of its pod, which a runtime of the cluster has.
     """
 
     path: str
@@ -24,6 +25,7 @@ class PodTemplate:
     starter: bool = False
     container: str = ""
     numbered: bool = True
+    patches: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +117,20 @@ ROWS: tuple[ObjectKind, ...] = (
         ),
         suspend={"runPolicy": {"suspend": True}},
         set_values=(("spec.runPolicy.cleanPodPolicy", "None"),),
+    ),
+    ObjectKind(
+        kind="TrainJob",
+        group="trainer.kubeflow.org",
+        templates=(
+            PodTemplate(
+                path="spec.trainer",
+                counts=("spec.trainer.numNodes",),
+                container="node",
+                patches="spec.runtimePatches",
+            ),
+        ),
+        succeeded="Complete",
+        suspend={"suspend": True},
     ),
     ObjectKind(
         kind="MPIJob",

@@ -77,6 +77,10 @@ def edit_object(document: Document, target: Target, edit: Edit) -> None:
         set_value(document, path, value)
     for container in target.containers:
         template = _follow(document, container.where)
+        if container.template.patches:
+            _add_patch(document, container, name, edit)
+            _wrap_program(template, container, edit)
+            continue
         _edit_pod(template, container, name, edit)
         _edit_container(_find_container(template, container.name), container, edit)
 
@@ -108,9 +112,9 @@ def _edit_pod(template: Document, container: Container, name: str, edit: Edit) -
     if grace < _GRACE_S:
         _insert(spec, "terminationGracePeriodSeconds", _GRACE_S)
     volumes = _get_list(spec, "volumes")
-    _add_named(volumes, {"name": _VOLUME, "emptyDir": {"sizeLimit": f"{edit.disk_gib}Gi"}})
+    _add_named(volumes, _make_volume(_VOLUME, edit))
     if _needs_temporary(_find_container(template, container.name)):
-        _add_named(volumes, {"name": _TEMPORARY, "emptyDir": {"sizeLimit": f"{edit.disk_gib}Gi"}})
+        _add_named(volumes, _make_volume(_TEMPORARY, edit))
 
 
 def _edit_container(container: Document, target: Container, edit: Edit) -> None:
@@ -119,8 +123,41 @@ def _edit_container(container: Document, target: Container, edit: Edit) -> None:
     if needs_temporary:
         _add_named(mounts, {"name": _TEMPORARY, "mountPath": "/tmp"})
     _add_named(mounts, {"name": _VOLUME, "mountPath": REPORTS_MOUNT})
-    if not target.is_wrapped:
-        return
+    if target.is_wrapped:
+        _wrap_program(container, target, edit)
+
+
+def _add_patch(document: Document, target: Container, name: str, edit: Edit) -> None:
+    """Add the volume, the label and the annotation to the pods of a TrainJob's runtime.
+
+    Trainer 2.2 knows no grace period there (trainer.kubeflow.org/v1alpha1, RuntimePatch).
+    """
+    container = {
+        "name": target.name,
+        "volumeMounts": [{"name": _VOLUME, "mountPath": REPORTS_MOUNT}],
+    }
+    pod = {
+        "metadata": {
+            "labels": {OBJECT_LABEL: name},
+            "annotations": {DEFAULT_CONTAINER: target.name},
+        },
+        "spec": {"containers": [container], "volumes": [_make_volume(_VOLUME, edit)]},
+    }
+    job = {"name": target.name, "template": {"spec": {"template": pod}}}
+    patch = {
+        "manager": f"{PREFIX}/profile",
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
+    *keys, last = target.template.patches.split(".")
+    _get_list(_follow(document, tuple(keys)), last).insert(0, patch)
+
+
+def _make_volume(name: str, edit: Edit) -> Document:
+    return {"name": name, "emptyDir": {"sizeLimit": f"{edit.disk_gib}Gi"}}
+
+
+def _wrap_program(container: Document, target: Container, edit: Edit) -> None:
+    """Start the container's program by our wrapper, which gets the pod's name."""
     pod_name = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     _add_named(_get_list(container, "env"), {"name": "GPU_PROFILE_POD", **pod_name})
     _wrap(container, edit.wrap(target), target.entrypoint)

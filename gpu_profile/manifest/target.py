@@ -148,6 +148,9 @@ def _has_pod(value: Any) -> bool:  # noqa: ANN401 - YAML
 def _find_containers(document: Document, kind: ObjectKind, chosen: str) -> Iterator[Container]:
     for template in kind.templates:
         for where, value in find_values(document, template.path):
+            if template.patches and isinstance(value, dict):
+                pods = _count_pods(document, template, where)
+                yield _read_container({**value, "name": template.container}, template, where, pods)
             if not _has_pod(value):
                 continue
             container = _choose_container(value["spec"]["containers"], template, chosen, kind)
@@ -183,7 +186,7 @@ def _count_pods(document: Document, template: PodTemplate, where: Path) -> int:
 def _read_container(
     container: Document, template: PodTemplate, where: Path, pods: int
 ) -> Container:
-    resources = container.get("resources") or {}
+    resources = container.get("resources") or container.get("resourcesPerNode") or {}
     amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
     gpus = [value for key, value in amounts.items() if str(key).startswith("nvidia.com/")]
     return Container(

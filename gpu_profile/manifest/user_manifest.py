@@ -66,7 +66,7 @@ class UserManifest:
         node: Any = self.yaml.parse()[self.target.number]
         for key in self.target.containers[0].where:
             node = node[key]
-        spec: dict[str, Any] = json.loads(json.dumps(node["spec"]))
+        spec: dict[str, Any] = json.loads(json.dumps(node.get("spec", {})))
         return spec
 
     def list_others(self) -> tuple[str, ...]:
@@ -114,6 +114,9 @@ class UserManifest:
 
     def _require_commands(self) -> None:
         for container in self.target.containers:
+            if not container.image:
+                what = f"container {container.name} of {self.yaml.name} has no image:"
+                raise SettingsError(what, "Write it there; nsys runs in it")
             if container.is_wrapped and not container.words:
                 what = f"container {container.name} of {self.yaml.name} has no command:"
                 raise SettingsError(what, "Write the image's own there; it is what nsys starts")
