@@ -14,6 +14,7 @@ from gpu_profile.manifest.documents import YamlText
 from gpu_profile.manifest.manifest_launcher import ManifestLauncher
 from gpu_profile.manifest.user_manifest import UserManifest
 from gpu_profile.progress import Progress
+from gpu_profile.registry.entrypoint import read_entrypoint
 from gpu_profile.settings.settings import Settings
 
 _OF_MANIFEST = "Write it into the manifest, or leave it out"
@@ -24,6 +25,10 @@ def open_manifest(options: ProfileOptions, settings: Settings) -> ManifestLaunch
     _refuse_flags(options, settings)
     manifest = UserManifest.read(
         _read_text(options.manifest), container=options.container, template=options.template
+    )
+    images = manifest.list_images()
+    manifest = manifest.with_entrypoints(
+        {image: process.drive(read_entrypoint(image)) for image in images}
     )
     launcher = open_object(manifest.target.kind, settings, manifest)
     if options.dry_run:

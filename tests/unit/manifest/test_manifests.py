@@ -86,6 +86,24 @@ def test_the_images_own_command_stands_where_the_manifest_has_none() -> None:
     assert container["args"] == ["--fast"]
 
 
+def test_the_images_own_command_is_read_from_its_registry_or_asked_for(
+    tmp_path: Path, fake_tool: Callable[..., Callable[[], list[list[str]]]]
+) -> None:
+    config = {"config": {"Entrypoint": ["/start.sh"], "Cmd": ["a"]}}
+    several = json.dumps({"linux/arm64": {"config": {}}, "linux/amd64": config})
+    (tmp_path / "pod.yaml").write_text(POD.replace("command: [a]", "args: [b]"))
+    docker = fake_tool("docker", f"echo '{several}'")
+    shown = invoke("profile", "--manifest=pod.yaml", "--dry-run", directory=tmp_path)
+    assert "--, /start.sh]" in shown.stdout, shown.stderr
+    assert docker()[0][-1] == "i"
+    fake_tool("docker", "echo 'ERROR: i: not found' >&2; exit 1")
+    refused = invoke("profile", "--manifest=pod.yaml", "--dry-run", directory=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.endswith(
+        "cannot be read: ERROR: i: not found. Write its command: into the manifest.\n"
+    )
+
+
 POD = """
 apiVersion: v1
 kind: Pod
