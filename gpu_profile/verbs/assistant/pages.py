@@ -4,10 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_profile.redact import CommandLine
+
 MOST_BYTES = 7_900
 """An assistant reads each answer whole, so a page is smaller than 8 kB."""
 MOST_TEXT = 300
 """The most characters of one text. Demangled kernel names have up to 4,000."""
+_MOST_READ = 2000
 
 
 def format_page(
@@ -16,7 +19,8 @@ def format_page(
     """Return `facts` and the items from `offset` on, as many as one page holds.
 
     `next_offset` is the offset of the next page, null on the last one. Texts of more than 300
-    characters are cut and end with "…"; fractions have three decimals.
+    characters are cut and end with "…"; fractions have three decimals. Credentials in a text, such
+    as the name of a range that is a command line, are `***`: they must not leave the machine.
     """
     page: dict[str, Any] = {**_shorten(facts), key: [], "of": len(items), "next_offset": None}
     size = len(_dump({**page, "next_offset": len(items)}))
@@ -46,7 +50,8 @@ def _shorten(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, float):
         return round(value, 3)
     if isinstance(value, str):
-        return value if len(value) <= MOST_TEXT else f"{value[: MOST_TEXT - 1]}…"
+        text = CommandLine().redact_line(value[:_MOST_READ])  # before a cut shows half of a secret
+        return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
     if isinstance(value, Mapping):
         return {name: _shorten(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

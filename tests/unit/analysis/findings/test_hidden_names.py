@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_profile.verbs.assistant import pages
 from tests.invoked import invoke
 from tests.unit.analysis.scenarios import Training
 from tests.unit.analysis.synthetic import Rank
@@ -38,6 +39,12 @@ def test_findings_hide_it(report: Path, form: str) -> None:
     assert told.returncode == 0, told.stderr
     assert "of it in range data of train --password ***" in told.stdout
     assert not [secret for secret in SECRETS if secret in told.stdout]
+
+
+def test_an_assistant_does_not_get_it() -> None:
+    page = pages.format_table_page([{"range": NAME}, {"range": f"{'x' * 280} {NAME}"}])
+    assert "train --password ***" in page
+    assert not [secret for secret in SECRETS if secret[:4] in page]
 
 
 def test_page_and_timeline_hide_it(report: Path) -> None:
