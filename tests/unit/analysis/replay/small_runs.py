@@ -18,8 +18,14 @@ from gpu_profile.analysis.replay.rank.rank_graph import (
 )
 from gpu_profile.analysis.replay.run_graph import RunGraph
 
-LAUNCH, SYNC, KERNEL, ALL_REDUCE = range(4)
-NAMES = ("cudaLaunchKernel_v7000", "cudaStreamSynchronize", "gemm", "ncclDevKernel_AllReduce")
+LAUNCH, SYNC, KERNEL, ALL_REDUCE, MALLOC = range(5)
+NAMES = (
+    "cudaLaunchKernel_v7000",
+    "cudaStreamSynchronize",
+    "gemm",
+    "ncclDevKernel_AllReduce",
+    "cudaMalloc_v3020",
+)
 
 
 @dataclass(frozen=True)

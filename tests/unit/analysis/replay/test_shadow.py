@@ -6,7 +6,7 @@ from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import TYPICAL_FACTOR, Shadow, subtract_profiler
 from gpu_profile.analysis.replay.step_times import SelfTest
-from tests.unit.analysis.replay.small_runs import Call, Op, join, make_rank
+from tests.unit.analysis.replay.small_runs import MALLOC, Call, Op, join, make_rank
 from tests.unit.analysis.replay.test_simulate import make_late_host
 
 
@@ -50,3 +50,18 @@ def test_a_control_that_the_host_cannot_reach_is_approached() -> None:
     shadow = subtract(make_busy_host(30_000), 25)
     assert shadow.step_ms == pytest.approx(0.03, rel=0.03)
     assert shadow.factor == pytest.approx(0.76, abs=0.03)
+
+
+def test_allocations_explain_a_control_that_no_other_work_of_the_host_does() -> None:
+    """Each step: cudaMalloc takes 100 us, a launch 10; of a call 20 us at most are the profiler's,
+    which leaves 86 us.
+    """
+    calls, ops = list[Call](), list[Op]()
+    for step in range(8):
+        now = 110_000 * step
+        calls.append(Call(now, now + 100_000, step, MALLOC))
+        calls.append(Call(now + 100_000, now + 110_000, step))
+        ops.append(Op(now + 111_000, now + 116_000, 2 * step + 1, step))
+    rank = make_rank(calls, ops)
+    assert subtract(rank, 80).step_ms == pytest.approx(0.08, rel=0.02)
+    assert subtract(rank, 10).step_ms == pytest.approx(0.086, rel=0.02)
