@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,8 @@ PARTS = (HOST, PAUSE, CALL, BLOCKED, QUEUE, LAUNCH, GAP, WAIT, KERNEL, COPY, TRA
 
 @dataclass(frozen=True, eq=False)
 class CriticalPath:
-    """The nodes on the path, the last one first, and the time (ns) since the one before each.
+    """The nodes on the path, the last one first, when each is reached (`end`, ns on the run's
+    clock), and the time (ns) since the one before it.
 
     `edge` is the row of the edge over which the path comes to the node. `steps`: how many steps
     the path covers.
@@ -30,8 +32,20 @@ class CriticalPath:
 
     node: IntArray
     edge: IntArray
+    end: IntArray
     length: IntArray
     steps: int
+
+
+class Stretch(NamedTuple):
+    """A stretch of the path, in ns on the run's clock; `rank` to `place` are as of PathPart."""
+
+    rank: int
+    lane: str
+    part: str
+    place: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,7 @@ def find_critical_path(
     path = np.array(nodes, np.int64)
     rows = np.array(edges, np.int64)
     length = time[path] - np.maximum(time[sources[rows]], begin)
-    return CriticalPath(path, rows, length, graph.steps - 1 - first)
+    return CriticalPath(path, rows, time[path], length, graph.steps - 1 - first)
 
 
 def _find_binding_edges(graph: RunGraph, time: IntArray, weights: Weights) -> IntArray:
@@ -86,21 +100,19 @@ def _find_binding_edges(graph: RunGraph, time: IntArray, weights: Weights) -> In
 def sum_path(graph: RunGraph, path: CriticalPath) -> list[PathPart]:
     """The path's parts, the longest first."""
     sums: dict[tuple[int, str, str, str], int] = {}
-    for rank, lane, part, place, length in _describe_nodes(graph, path):
-        key = (rank, lane, part, place)
-        sums[key] = sums.get(key, 0) + length
+    for stretch in list_stretches(graph, path):
+        key = (stretch.rank, stretch.lane, stretch.part, stretch.place)
+        sums[key] = sums.get(key, 0) + stretch.end - stretch.start
     ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     return [PathPart(*key, total / path.steps / 1e6) for key, total in ordered if total]
 
 
-def _describe_nodes(
-    graph: RunGraph, path: CriticalPath
-) -> Iterator[tuple[int, str, str, str, int]]:
-    """(rank, lane, part, place, ns) of each node of the path."""
+def list_stretches(graph: RunGraph, path: CriticalPath) -> Iterator[Stretch]:
+    """The stretches of the path, the last one first; some have no length."""
     kind, row = _find_rows(graph)
     edge_kind = graph.edges.kind[path.edge]
-    numbers = zip(path.node.tolist(), edge_kind.tolist(), path.length.tolist(), strict=True)
-    for node, edge, length in numbers:
+    times = path.length.tolist(), path.end.tolist()
+    for node, edge, length, end in zip(path.node.tolist(), edge_kind.tolist(), *times, strict=True):
         what, index = int(kind[node]), int(row[node])
         if what >= 4:
             continue  # an arrival has the time of the operation that arrives
@@ -108,17 +120,19 @@ def _describe_nodes(
             part = _name_op_part(graph, index, edge) if what == 3 else _name_wait(edge)
             lane = f"stream {graph.streams[graph.ops.stream[index]]}"
             rank, place = graph.op_rank[index], graph.ops.place[index]
-            yield graph.ranks[rank].rank, lane, part, graph.places[place], length
+            yield Stretch(
+                graph.ranks[rank].rank, lane, part, graph.places[place], end - length, end
+            )
             continue
         lane = f"thread {int(tid_of(np.array(graph.threads[graph.calls.thread[index]])))}"
         rank = graph.ranks[graph.call_rank[index]].rank
         place_text = graph.places[graph.calls.place[index]]
         if what == 1:
-            yield rank, lane, _name_return(edge), place_text, length
+            yield Stretch(rank, lane, _name_return(edge), place_text, end - length, end)
             continue
-        silent = min(int(graph.calls.silent[index]), length)
-        yield rank, lane, PAUSE, place_text, silent
-        yield rank, lane, HOST, place_text, length - silent
+        paused = end - length + min(int(graph.calls.silent[index]), length)
+        yield Stretch(rank, lane, HOST, place_text, paused, end)
+        yield Stretch(rank, lane, PAUSE, place_text, end - length, paused)
 
 
 def _find_rows(graph: RunGraph) -> tuple[NDArray[np.int8], IntArray]:

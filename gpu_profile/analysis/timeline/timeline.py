@@ -18,6 +18,8 @@ from gpu_profile.analysis.activity.nvtx_ranges import FOREVER, Ranges
 from gpu_profile.analysis.arrays.types import IntArray
 from gpu_profile.analysis.multi_report.omissions import tell_omissions
 from gpu_profile.analysis.multi_report.work import read_one
+from gpu_profile.analysis.replay.collect import ReplayPart, collect_replay
+from gpu_profile.analysis.replay.critical_path import Stretch
 from gpu_profile.analysis.scrub.redactor import Redactor
 from gpu_profile.analysis.store.cells import integer_or_none
 from gpu_profile.analysis.store.database import Database
@@ -26,6 +28,12 @@ from gpu_profile.analysis.store.records import read_records
 from gpu_profile.analysis.tables.analysis import Scope
 from gpu_profile.analysis.timeline.counters import Series, gpu_metrics, make_counters
 from gpu_profile.analysis.timeline.module_track import make_module_track
+from gpu_profile.analysis.timeline.path_track import (
+    group_lanes,
+    list_path,
+    make_events,
+    name_stretch,
+)
 from gpu_profile.analysis.timeline.perfetto import BEGIN, COUNTER, NO_FLOW, Events, TraceWriter
 from gpu_profile.analysis.timeline.streams import Slices, list_flows, list_streams
 from gpu_profile.analysis.timeline.tracks import assign_lanes, is_nested, sort_edges
@@ -52,16 +60,19 @@ def write_timeline(
     redactor: Redactor | None = None,
     tell: Callable[[str], None] = lambda line: None,
     most_bytes: int = MOST_BYTES,
+    clock_error_ns: int = 0,
 ) -> Table:
     """Write the trace (gzipped Perfetto protobuf) and return its content, one row for each rank.
 
     Each report (a path or a URL) comes with its scope: ranks, and the offset to the run's clock. A
-    report without GPU work is shown by its NVTX ranges. Names are redacted by `redactor`. A report
-    that cannot be read is named by `tell` and left out. Raises ReportError if none can be read, or
-    if there is nothing to show; nothing is written then.
+    report without GPU work is shown by its NVTX ranges. Where the run can be replayed, the critical
+    path of some steps is the last group of tracks. `clock_error_ns`: as of judge_run(). Names are
+    redacted by `redactor`. A report that cannot be read is named by `tell` and left out. Raises
+    ReportError if none can be read, or if there is nothing to show; nothing is written then.
     """
     rows: list[tuple[Cell, ...]] = []
     refused: list[GpuProfileError] = []
+    parts: list[ReplayPart] = []
     with open_draft(output) as draft:
         with TraceWriter(draft) as trace:
             for place, scope in reports:
@@ -71,7 +82,9 @@ def write_timeline(
                     refused.append(read)
                 else:
                     rows += _Report(trace, read, scope, redactor or Redactor()).write(len(rows))
+                    parts.append(read.replay)
                 del read  # frees its memory before the next one is read
+            _write_path(trace, list_path(parts, clock_error_ns), redactor or Redactor())
         tell_omissions(refused, len(reports), len(reports) - len(refused), tell)
         if not rows:
             what = "the reports hold neither GPU work nor NVTX ranges"
@@ -91,12 +104,24 @@ class _Loaded:
     on_host: Sequence[tuple[int, Ranges]]
     metrics: Sequence[Series]
     threads: Mapping[int, str]
+    replay: ReplayPart
 
 
 def _load(database: Database, scope: Scope) -> _Loaded:
     ranks = activities_of(database, scope)
     on_host = [] if ranks else list(host_ranges_of(database, scope))
-    return _Loaded(ranks, on_host, gpu_metrics(database), _thread_names(database))
+    replay = collect_replay(database, scope)
+    return _Loaded(ranks, on_host, gpu_metrics(database), _thread_names(database), replay)
+
+
+def _write_path(trace: TraceWriter, path: Sequence[Stretch], redactor: Redactor) -> None:
+    """Write the critical path as a group of its own: a track for each thread or stream on it."""
+    parent = trace.process("critical path") if path else 0
+    for title, stretches in group_lanes(path):
+        texts = [redactor.text(name_stretch(stretch)) for stretch in stretches]
+        numbers = trace.names(texts)
+        track = trace.track(title, parent)
+        trace.write(track, make_events(stretches, [numbers[text] for text in texts]))
 
 
 class _Report:

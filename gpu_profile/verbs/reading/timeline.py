@@ -15,9 +15,12 @@ def timeline(options: TimelineOptions) -> None:
     output = resolve_output(choice, options.output, settings, "timeline.perfetto-trace.gz")
     read = open_reading(choice, settings)
     pairs = [(source.place, source.scope) for source in read.sources]
-    limit = read.sources[0].most_bytes
-    print_tables(
-        [perfetto_timeline.write_timeline(pairs, output, tell=Progress().say, most_bytes=limit)],
-        "text",
+    table = perfetto_timeline.write_timeline(
+        pairs,
+        output,
+        tell=Progress().say,
+        most_bytes=read.sources[0].most_bytes,
+        clock_error_ns=read.run.alignment.residual_ns or 0,
     )
+    print_tables([table], "text")
     print(f"{output}: open it in Perfetto's UI (ui.perfetto.dev reads it in your browser)")

@@ -1,6 +1,7 @@
 """The Perfetto trace: what is in the file is what is in the reports, nested and in order."""
 
 import gzip
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -113,6 +114,20 @@ def test_every_event_is_a_slice_with_its_duration(parsed: Parsed, tmp_path: Path
         count = _sum_over_tables(report, "count(*)", "CUPTI_ACTIVITY_KIND_RUNTIME")
     calls = [track for track, _, _ in slices if track.startswith("CUDA API")]
     assert len(calls) == count
+
+
+def test_the_critical_path_has_a_group_of_its_own(parsed: Parsed) -> None:
+    """Four steps of 15.7 ms: stretches of hosts and GPUs in a row."""
+    lanes = {name for name in parsed.tracks.values() if name.startswith("rank 0, thread ")}
+    assert "critical path" in parsed.tracks.values()
+    assert len(lanes) == 2  # the main thread, and that of autograd
+    path = [slice for slice in parsed.slices() if re.match(r"rank \d, (thread|stream) ", slice[0])]
+    assert {name.partition(" in ")[0] for _, name, _ in path} >= {
+        "host work",
+        "CUDA call",
+        "kernel",
+    }
+    assert sum(duration for _, _, duration in path) / 1e6 == pytest.approx(4 * 15.7, rel=0.02)
 
 
 def test_flows_leave_once_and_arrive_once(parsed: Parsed) -> None:
