@@ -88,5 +88,8 @@ class BuildLog:
                 return BuildError(what, advice)
         script = next((row.script for row in COMPONENTS if row.name == self.step), "")
         return BuildError(
-            what, f"See Container-Root/setup.d/{script}" if script else "See the output above"
+            what,
+            f"See Container-Root/setup.d/{script}"
+            if script
+            else "`invoke build --verbose` shows all that it printed",
         )

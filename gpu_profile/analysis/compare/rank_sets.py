@@ -89,7 +89,8 @@ def check_recordings(base: Runs, new: Runs) -> None:
         if side != other_side and recordings.keys() == others.keys():
             continue
         ranks = format_names(sorted({others[recording] for recording in shared}))
-        what = f"rank {ranks} of a {other_side} run is the same recording as in a {side} run"
+        sides = f"a {side} run and a {other_side} run" if side != other_side else f"two {side} runs"
+        what = f"{sides} hold the same recording of rank {ranks}"
         raise ReportError(what, "Name each run once, with its own reports")
 
 

@@ -184,10 +184,14 @@ def test_a_rank_of_the_base_run_is_no_rank_of_the_new_one(four: list[Samples]) -
     again = [{"step": list(map(record_again, samples["step"]))} for samples in four]
     assert compare(four, again).verdict == "pass"
     assert compare(four, four).verdict == "pass"
-    with pytest.raises(ReportError, match="rank 2 of a new run is the same recording as in a base"):
+    with pytest.raises(
+        ReportError, match="a base run and a new run hold the same recording of rank 2"
+    ):
         compare(four, [*again[:2], four[2], again[3]])
     ranks = [samples["step"][0] for samples in four]
-    with pytest.raises(ReportError, match="of a base run is the same recording as in a base run"):
+    with pytest.raises(
+        ReportError, match="two base runs hold the same recording of rank 0, 1, 2, 3"
+    ):
         compare_samples([ranks, ranks], [ranks], Metric.parse("step"), 0.05)
 
 
