@@ -52,7 +52,8 @@ class Session:
         """
         state = self.state()
         if state not in _WAITING:
-            return "nsys is gone" if not state else "nsys records already, or makes a report"
+            # The list may show the last state of an nsys that was killed.
+            return f"nsys is not ready, its state is {state or 'unknown'}"
         escaped = output.replace("%", "%%")  # nsys replaces %h, %p and %q{NAME}
         done = self._call("start", f"--session={self.name}", f"--output={escaped}")
         return "" if self.state() == COLLECTING else f"nsys start: {_last_line(done.stdout)}"

@@ -113,13 +113,13 @@ class Windows:
             return {"state": window_files.LOST, "why": failure}
         began = time.time()
         self._write(number, {"state": "recording", "began": began})
-        note = self._await_end(began + seconds)
+        note = self.await_end(began + seconds)
         ended = time.time()
         with shelter.block_signals(True):  # of Slurm, which signals all processes of a step
             failure = self.session.stop() if not self._ended.is_set() else ""
         return {"began": began, "ended": ended, **self._finish(report, failure, note)}
 
-    def _await_end(self, end: float) -> str:
+    def await_end(self, end: float) -> str:
         """Wait until the window's end. Returns why it came early, or ""."""
         folder = os.environ.get("TMPDIR") or "/tmp"
         while time.time() < end:

@@ -33,6 +33,7 @@ from gpu_profile.launcher import ImageFrom, Launcher
 from gpu_profile.manifest.manifest_launcher import ManifestLauncher
 from gpu_profile.nsys import options as nsys
 from gpu_profile.nsys.permissions import list_concerns, remove_lacking
+from gpu_profile.nsys.recorder import Recorder
 from gpu_profile.progress import Progress
 from gpu_profile.registry.digests import apply_digest
 from gpu_profile.runs import record, reports
@@ -54,7 +55,7 @@ def job_from(options: ProfileOptions, settings: Settings, launcher: Launcher) ->
         name=record.run_id(command, now, options.name),
         command=tuple(command),
         image=image_of(options.image, settings, launcher.images),
-        profile=_profile_spec(options, settings),
+        profile=_profile_spec(options, settings, launcher),
         resources=resources,
         ddp=bool(options.ddp) or (resources.tasks_per_node or 1) > 1,
         env=_parse_environment(options),
@@ -73,7 +74,7 @@ def job_from_manifest(
     target = launcher.get_manifest().target
     name = record.run_id((target.title,), datetime.now(timezone.utc), options.name or target.name)
     job = make_manifest_job(name, launcher)
-    return dataclasses.replace(job, profile=_profile_spec(options, settings))
+    return dataclasses.replace(job, profile=_profile_spec(options, settings, launcher))
 
 
 def _check_ranks(job: Job) -> None:
@@ -85,7 +86,7 @@ def _check_ranks(job: Job) -> None:
         raise SettingsError(what, "Choose among them, or leave it out")
 
 
-def _profile_spec(options: ProfileOptions, settings: Settings) -> ProfileSpec:
+def _profile_spec(options: ProfileOptions, settings: Settings, launcher: Launcher) -> ProfileSpec:
     functions = options.python_functions_trace
     return ProfileSpec(
         preset=_parse_preset(options.preset),
@@ -107,7 +108,7 @@ def _profile_spec(options: ProfileOptions, settings: Settings) -> ProfileSpec:
         annotate=settings.annotate,
         steps=_parse_window(options),
         whole=options.whole,
-        record=_parse_record(options),
+        record=_parse_record(options, launcher),
         nsys_args=split_words("--nsys-args", options.nsys_args),
     )
 
@@ -123,13 +124,19 @@ def _parse_window(options: ProfileOptions) -> tuple[int, int] | None:
     return steps
 
 
-def _parse_record(options: ProfileOptions) -> RecordAt:
-    """Return when recording begins. Raises SettingsError beside another window."""
+def _parse_record(options: ProfileOptions, launcher: Launcher) -> RecordAt:
+    """Return when recording begins.
+
+    Raises SettingsError beside another window, and where `record` would not reach the job.
+    """
     others = (options.steps, options.capture_range, options.delay, options.duration, options.whole)
     if options.record == "manual" and any(others):
         what = "--record manual records windows that `invoke record` asks for"
         flags = "--steps, --capture-range, --delay, --duration and --whole"
         raise SettingsError(what, f"Leave out {flags}")
+    if options.record == "manual" and not isinstance(launcher, Recorder):
+        what = f"jobs of --on {launcher.name} cannot be recorded while they run"
+        raise SettingsError(what, "Leave out --record")
     chosen = next((at for at in RECORD_AT if at == options.record), None)
     return chosen or refuse_unknown("--record", options.record, RECORD_AT)
 
@@ -230,7 +237,7 @@ def plan_for(job: Job, spec: ProfileSpec, help_text: str) -> tuple[NsysPlan, tup
     gpus = bool(job.resources.gpus_per_node)
     if spec.steps:
         spec = nsys.step_window(spec, gpus=gpus)
-    elif job.command[: len(SAMPLE)] == SAMPLE:
+    elif spec.record == "start" and job.command[: len(SAMPLE)] == SAMPLE:
         spec = nsys.sample_window(spec, gpus=gpus)
     options = nsys.profile_options(spec, help_text, gpus=gpus)
     first = nsys.first_options(spec, help_text, gpus=gpus, efa=bool(job.resources.efa_per_node))

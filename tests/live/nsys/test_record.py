@@ -1,10 +1,14 @@
 """`invoke record` on an armed job of this machine, with a real nsys."""
 
+import contextlib
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -62,3 +66,60 @@ def test_five_windows_of_two_ranks(environ: Mapping[str, str], job: str) -> None
     assert fetched.stdout.count(".nsys-rep: ") == 2 * WINDOWS, fetched.stderr
     ended = invoke(environ, "record", f"--job={job}", "--seconds=1")
     assert (ended.returncode, "has ended" in ended.stderr) == (5, True)
+
+
+def find_answer(environ: Mapping[str, str], number: int) -> Path:
+    (run,) = Path(environ["REPORT_DIR"]).glob("armed-*")
+    return next(iter((run / "windows").glob(f"answer-{number}-*.json")), run / "absent")
+
+
+def await_state(environ: Mapping[str, str], number: int, *states: str) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, ValueError):
+            if json.loads(find_answer(environ, number).read_text())["state"] in states:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"window {number} is never {states}")
+
+
+def list_agents(environ: Mapping[str, str]) -> list[int]:
+    """The agents of nsys that serve a session of the job's ranks."""
+    listed = subprocess.run(["ps", "-ewwo", "pid,args"], capture_output=True, text=True)
+    rows = (line.split(None, 1) for line in listed.stdout.splitlines()[1:])
+    (run,) = Path(environ["REPORT_DIR"]).glob("armed-*")
+    agents = {int(pid) for pid, args in rows if "--start-agent" in args}
+    return [pid for pid in agents if str(run.parent) in read_environment(pid)]
+
+
+def read_environment(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def test_whatever_is_killed_the_job_goes_on(environ: Mapping[str, str]) -> None:
+    """`record` is killed before and in a window, nsys in one: its window is lost, and named."""
+    training = (sys.executable, str(TRAINING), "900", "0.05", str(CODE))
+    words = ("--record=manual", "--name=armed", "--gpus=0", "--processes=1", "--detach")
+    assert invoke(environ, "profile", "--on=host", *words, "--", *training).returncode == 0
+    asked = [str(ROOT / "inv"), "record", "--job=armed", "--seconds=1"]
+    while "step" not in invoke(environ, "logs", "--job=armed").stdout:
+        pass
+    for number, state in enumerate(("accepted", "recording"), 1):
+        with subprocess.Popen(asked, env=environ, start_new_session=True) as record:
+            await_state(environ, number, state, "done")
+            os.killpg(record.pid, signal.SIGKILL)
+        await_state(environ, number, "done")
+    with subprocess.Popen(asked, env=environ, stderr=subprocess.PIPE, text=True) as third:
+        await_state(environ, 3, "recording")
+        for pid in list_agents(environ):
+            os.kill(pid, signal.SIGKILL)
+        _, said = third.communicate()
+    assert (third.returncode, "window 3 is lost: rank0." in said) == (6, True), said
+    refused = invoke(environ, "record", "--job=armed", "--seconds=1")
+    assert (refused.returncode, "window 4 is lost" in refused.stderr) == (6, True), refused.stderr
+    fetched = invoke(environ, "fetch", "--job=armed", "--no-html")
+    assert (fetched.returncode, f"exit code {CODE}" in fetched.stderr) == (5, True), fetched.stderr
+    assert fetched.stdout.count(".nsys-rep: ") == 2

@@ -4,13 +4,17 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import record_window
+import record_windows
 import window_files
+from nsys_session import Session
+from record_windows import Windows
 
 from tests.unit.agent.wrapper import PROFILE, Wrapper, python, wrapper_in
 
@@ -132,6 +136,17 @@ def test_a_window_is_lost_with_a_killed_agent(wrapper: Wrapper, job: Job) -> Non
     refused = call(wrapper, "request")
     assert (refused.returncode, refused.stderr) == (2, record_window.NOT_ARMED + "\n")
     end(job)
+
+
+def test_a_window_ends_before_the_folder_of_nsys_is_full(
+    wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_windows, "_LEAST_ROOM", 1 << 60)
+    monkeypatch.setenv("TMPDIR", str(wrapper.directory))
+    session = Session("/bin/false", 0, {})
+    windows = Windows(session, wrapper.out, "rank0.host", None)
+    note = windows.await_end(time.time() + 600)
+    assert note == f"{wrapper.directory} has less than {1 << 40} MB free"
 
 
 def test_what_is_refused(wrapper: Wrapper, job: Job) -> None:
