@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_profile.analysis.activity.activity import COMMUNICATION, COMPUTE
+from gpu_profile.analysis.arrays.memo import once_each
 from gpu_profile.analysis.arrays.types import Flags, IntArray
 from gpu_profile.analysis.replay.changes import (
     Apply,
@@ -54,8 +55,7 @@ def speed_up_gpu(rank: int) -> Apply:
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
         works = choose_ops(graph) & (graph.ops.kind != COMMUNICATION)
-        shape = np.stack((graph.ops.name.astype(np.int64), graph.ops.grid), axis=1)
-        key = np.unique(shape, axis=0, return_inverse=True)[1].ravel()
+        key = _find_shapes(graph)
         chosen = works & choose_ops(graph, [rank])
         step = graph.ops.step.astype(np.int64)
         factor = _compare_items(graph.op_rank, step, key, weights.work, works, chosen)
@@ -106,6 +106,14 @@ def _measure_host(graph: RunGraph, weights: Weights) -> IntArray:
     return np.asarray(before + spent[nodes.call_end] + late, np.int64)
 
 
+@once_each
+def _find_shapes(graph: RunGraph) -> IntArray:
+    """A number of each operation's name and grid."""
+    shape = np.stack((graph.ops.name.astype(np.int64), graph.ops.grid), axis=1)
+    return np.asarray(np.unique(shape, axis=0, return_inverse=True)[1].ravel(), np.int64)
+
+
+@once_each
 def _find_launch_keys(graph: RunGraph) -> IntArray:
     """A number of what each call does: its name, and the operation that its thread launches
     next.
@@ -137,8 +145,10 @@ def _compare_items(
     begins = np.r_[True, (groups[1:] != groups[:-1]).any(axis=1)][: len(rows)]
     number = np.arange(len(rows))
     number -= np.maximum.accumulate(np.where(begins, number, 0))
-    items = np.stack((key[rows], step[rows], number), axis=1)
-    code = np.unique(items, axis=0, return_inverse=True)[1].ravel()
+    # one integer an item: np.unique on rows of a matrix takes ten times as long
+    places, steps = int(number.max(initial=0)) + 1, int(step.max(initial=0)) + 2
+    items = (key[rows] * steps + step[rows] + 1) * places + number
+    code = np.unique(items, return_inverse=True)[1].ravel()
     ranks = int(rank.max(initial=0)) + 1
     table = np.zeros((int(code.max(initial=-1)) + 1, ranks))
     table[code, rank[rows]] = value[rows]
