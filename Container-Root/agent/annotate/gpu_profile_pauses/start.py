@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 
+from gpu_profile_marks.ending import AT_END
 from gpu_profile_marks.import_hook import call_after_import
 from gpu_profile_marks.ranges import Ranges
 
@@ -32,6 +33,7 @@ def start_pauses() -> None:
     # Without a lock of the interpreter other threads' frames change while they are read.
     if getattr(sys, "_is_gil_enabled", lambda: True)():
         sampler.start()
+        AT_END.append(sampler.stop)
         atexit.register(_stop, sampler, os.getpid())
 
 

@@ -94,14 +94,17 @@ def test_the_first_rank_chooses_for_all(tmp_path: Path) -> None:
 
 
 def test_the_program_waits_for_the_end_and_knows_when_the_report_is_there(
-    tmp_path: Path, listener: Listener
+    tmp_path: Path, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "rank0.node.steps.json"
     ending = Ending(TORCH, str(file), str(tmp_path / "end"))
+    calls: list[str] = []
+    monkeypatch.setattr("gpu_profile_marks.ending.AT_END", [lambda: calls.append("stopped")])
     thread = listener.answer(b"s")
     steps, ends = make_steps(ending, 0.2, STEPS + 3)
     thread.join()
     assert (ends, listener.request) == ([STEPS], b"end %d\n" % (STEPS - 1))
+    assert calls == ["stopped"]
     assert listener.line is not None
     listener.line.sendall(b"w")
     ending.turn(STEPS + 3, steps)
