@@ -37,6 +37,12 @@ _INDEXES = (
     "GPU_PROFILE_INDEX",
 )
 """Where operators write a pod's number."""
+_SHIM = f"""#!{sys.executable} -E
+import sys
+sys.path.insert(0, {str(_AGENT)!r})
+import shim
+sys.exit(shim.main(*sys.argv))
+"""
 _NOT_FOUND = 127
 _BY_SIGNAL = 128
 
@@ -53,7 +59,8 @@ class Call(NamedTuple):
         nsys = shutil.which(self.options.nsys) or self.options.nsys
         ours = (f"--output={self.options.output}", f"--nsys={nsys}")
         script = str(_AGENT / "profile_ranks.py")
-        return [sys.executable, script, *ours, *more, *self.profile_words, "--"]
+        python = [sys.executable, *["-E"] * sys.flags.ignore_environment]
+        return [*python, script, *ours, *more, *self.profile_words, "--"]
 
 
 def parse_call(argv: Sequence[str]) -> Call:
@@ -105,12 +112,12 @@ def make_start(call: Call, environ: Mapping[str, str]) -> tuple[list[str], dict[
 
 
 def write_shims(folder: str, names: Sequence[str], said: Mapping[str, object]) -> None:
-    """Write a shim of each name. The kernel runs shim.py for it, with the shim's path first."""
+    """Write a shim of each name, which calls shim.py with its own path first."""
     Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     Path(folder, shim.WORDS).write_text(json.dumps(said), encoding="utf-8")
     for name in names:
         file = Path(folder, name)
-        file.write_text(f"#!{sys.executable} {_AGENT / 'shim.py'}\n", encoding="utf-8")
+        file.write_text(_SHIM, encoding="utf-8")
         file.chmod(0o700)
 
 

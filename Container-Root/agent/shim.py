@@ -1,9 +1,7 @@
 """Stand in for `mpirun` or for torchrun's `python`, so that each rank is started under nsys.
 
-    shim.py SHIM ARGUMENT…
-
-run_container.py writes SHIM, a file of one line (#!PYTHON shim.py) in a directory of its own, with
-`words.json` beside it. Its name says what it stands in for. Python 3.8, stdlib only.
+run_container.py writes programs of these names in a directory of its own, with `words.json` beside
+them, which call `main` here. A program's name says what it stands in for. Python 3.8, stdlib only.
 """
 
 from __future__ import annotations
@@ -110,7 +108,3 @@ def main(shim: str, *arguments: str) -> int:
     except OSError as error:
         print(f"gpu-profile: {argv[0]}: {error.strerror}", file=sys.stderr, flush=True)
     return 127
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(*sys.argv[1:]))

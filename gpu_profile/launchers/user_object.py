@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from gpu_profile.carrier import CARRIED_TO
 from gpu_profile.command import Command, Steps
 from gpu_profile.declared.kubernetes_settings import KubernetesSettings
 from gpu_profile.declared.launchers import LAUNCHERS
 from gpu_profile.declared.object_kinds import ObjectKind
 from gpu_profile.errors import Interrupted, NameTakenError, SettingsError
 from gpu_profile.job import Job, NsysPlan
+from gpu_profile.kubernetes.carrier_pod import add_carrier
 from gpu_profile.kubernetes.kubectl import (
     KubernetesCluster,
     Object,
@@ -42,6 +45,16 @@ _PLACEMENT = (
     *("securityContext", "runtimeClassName", "priorityClassName", "schedulerName"),
 )
 """What of a pod's spec says where it may run, and as whom."""
+_ASK_OURS = f"[ -e {CARRIED_TO}/agent/run_container.py ] || exit 127; exec nsys profile --help"
+"""An older image of ours has no such script: then ours of today is carried to it."""
+
+
+def _make_question(job: Job) -> list[str]:
+    """Return the command of the pod that asks nsys for its options."""
+    carrier = job.carrier
+    if carrier is None:
+        return ["sh", "-c", _ASK_OURS]
+    return [carrier.python, "-E", carrier.checker, "help", carrier.directory]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,19 +147,22 @@ class UserObject(KubernetesObject):
 
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text from a pod with the image and the placement of the manifest's."""
-        container = {
+        container: dict[str, Any] = {
             "name": "nsys",
             "image": str(job.image),
             "imagePullPolicy": "IfNotPresent",
-            "command": ["nsys", "profile", "--help"],
+            "command": _make_question(job),
         }
-        spec = self.get_manifest().get_pod_spec()
-        placement = {key: spec[key] for key in _PLACEMENT if key in spec}
+        placement = self.get_manifest().get_pod_spec()
+        spec = {key: value for key, value in placement.items() if key in _PLACEMENT}
+        spec |= {"restartPolicy": "Never", "containers": [container]}
+        if job.carrier:
+            add_carrier(spec, container, job.carrier)
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": nsys_probe.draw_probe_name(job), "labels": {MANAGED_BY: MANAGER}},
-            "spec": {"restartPolicy": "Never", **placement, "containers": [container]},
+            "spec": spec,
         }
         return nsys_probe.ask_pod(self.cluster, pod, self.options.wait_s)
 

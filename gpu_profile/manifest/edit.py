@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_profile.carrier import CARRIED_TO, Carrier
 from gpu_profile.job import Job, NsysPlan
+from gpu_profile.kubernetes.carrier_pod import make_additions
 from gpu_profile.kubernetes.kubectl import quote_literal
 from gpu_profile.kubernetes.marks import DEFAULT_CONTAINER, OBJECT_LABEL, PREFIX, RUN_LABEL
 from gpu_profile.manifest.documents import Document
@@ -20,21 +22,11 @@ _GRACE_S = 120  # nsys writes its report
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tools:
-    """The programs in a container: the Python that runs our agent, the agent's directory, nsys."""
-
-    python: str = "python3"
-    agent: str = "/opt/gpu-profile/agent"
-    nsys: str = "nsys"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Edit:
     """What all pods of a run get. `disk_gib` limits the reports in a pod, `hold_s` their wait."""
 
     job: Job
     plan: NsysPlan
-    tools: Tools = Tools()
     hold_s: int = 3600
     wait_s: int = 600
     disk_gib: int = 100
@@ -48,13 +40,13 @@ class Edit:
 
     def wrap(self, container: Container) -> list[str]:
         """Return the words before the container's own."""
-        hold = 0 if container.template.starter else self.hold_s
+        hold, carrier = 0 if container.template.starter else self.hold_s, self.job.carrier
         words = (
-            self.tools.python,
-            f"{self.tools.agent}/run_container.py",
+            *((carrier.python, "-E") if carrier else ("python3",)),
+            f"{CARRIED_TO}/agent/run_container.py",
             f"--by={container.starter.value}",
             f"--hold={hold}",
-            *([] if self.tools.nsys == "nsys" else [f"--nsys={self.tools.nsys}"]),
+            *((f"--nsys={carrier.nsys}",) if carrier else ()),
             *rank_options(self.job, self.plan, output=self.reports),
             "--",
         )
@@ -83,6 +75,16 @@ def edit_object(document: Document, target: Target, edit: Edit) -> None:
             continue
         _edit_pod(template, container, name, edit)
         _edit_container(_find_container(template, container.name), container, edit)
+        if edit.job.carrier:
+            _carry(template["spec"], _find_container(template, container.name), edit.job.carrier)
+
+
+def _carry(spec: Document, container: Document, carrier: Carrier) -> None:
+    """Have nsys, a Python and our agent copied to the pod, by an init container before its own."""
+    additions = make_additions(carrier, container)
+    _add_named(_get_list(spec, "volumes"), dict(additions.volume))
+    _add_named(_get_list(spec, "initContainers"), dict(additions.init_container))
+    _add_named(_get_list(container, "volumeMounts"), dict(additions.mount))
 
 
 def _describe_templates(document: Document, target: Target) -> str:
@@ -132,17 +134,15 @@ def _add_patch(document: Document, target: Container, name: str, edit: Edit) -> 
 
     Trainer 2.2 knows no grace period there (trainer.kubeflow.org/v1alpha1, RuntimePatch).
     """
-    container = {
+    container: Document = {
         "name": target.name,
         "volumeMounts": [{"name": _VOLUME, "mountPath": REPORTS_MOUNT}],
     }
-    pod = {
-        "metadata": {
-            "labels": {OBJECT_LABEL: name},
-            "annotations": {DEFAULT_CONTAINER: target.name},
-        },
-        "spec": {"containers": [container], "volumes": [_make_volume(_VOLUME, edit)]},
-    }
+    spec: Document = {"containers": [container], "volumes": [_make_volume(_VOLUME, edit)]}
+    if edit.job.carrier:
+        _carry(spec, container, edit.job.carrier)
+    marks = {"labels": {OBJECT_LABEL: name}, "annotations": {DEFAULT_CONTAINER: target.name}}
+    pod = {"metadata": marks, "spec": spec}
     job = {"name": target.name, "template": {"spec": {"template": pod}}}
     patch = {
         "manager": f"{PREFIX}/profile",

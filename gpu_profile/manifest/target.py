@@ -18,7 +18,7 @@ class Container:
     """A container that is edited. `where` leads to its pod template in the object.
 
     `command` and `args` are its own; without a command, `entrypoint` is the image's. `pods` is how
-    many pods the template makes.
+    many pods the template makes. `is_privileged`: nsys may sample CPUs in it.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Container:
     args: tuple[str, ...]
     pods: int
     gpus: int
+    is_privileged: bool = False
     entrypoint: tuple[str, ...] = ()
 
     @property
@@ -189,6 +190,8 @@ def _read_container(
     resources = container.get("resources") or container.get("resourcesPerNode") or {}
     amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
     gpus = [value for key, value in amounts.items() if str(key).startswith("nvidia.com/")]
+    security = container.get("securityContext") or {}
+    rights = (security.get("capabilities") or {}).get("add") or ()
     return Container(
         name=str(container.get("name", "")),
         where=where,
@@ -198,6 +201,7 @@ def _read_container(
         args=tuple(map(str, container.get("args") or ())),
         pods=pods,
         gpus=sum(int(value) for value in gpus if str(value).isdecimal()),
+        is_privileged=bool(security.get("privileged")) or "SYS_ADMIN" in rights,
     )
 
 

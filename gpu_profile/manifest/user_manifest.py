@@ -99,6 +99,8 @@ class UserManifest:
     def edit(self, edit: Edit) -> EditedManifest:
         """Return the manifest before and after the edit. Raises SettingsError without a command."""
         self._require_commands()
+        if edit.plan.privileged:
+            self._require_rights()
         documents = self.yaml.parse()
         number = self.target.number
         before = self.yaml.dump(documents)
@@ -111,6 +113,14 @@ class UserManifest:
             target=self.yaml.dump([documents[number]]),
             others=self.yaml.dump(others) if others else "",
         )
+
+    def _require_rights(self) -> None:
+        """Raise SettingsError unless nsys may sample CPUs in each container with ranks."""
+        for container in self.target.containers:
+            if not container.template.starter and not container.is_privileged:
+                what = f"CPU sampling needs SYS_ADMIN, which container {container.name} has not"
+                hint = "Add it to securityContext.capabilities.add, or leave the option out"
+                raise SettingsError(what, hint)
 
     def _require_commands(self) -> None:
         for container in self.target.containers:

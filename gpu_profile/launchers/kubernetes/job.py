@@ -64,6 +64,7 @@ class KubernetesObject(LauncherDefaults, ABC):
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset({ImageFrom.REGISTRY})
     exports_in_job: ClassVar[bool] = True
     one_node: ClassVar[bool] = False
+    carrying: ClassVar[Carrying] = Carrying.INIT_CONTAINER
     cluster: KubernetesCluster
     options: PodOptions
 
@@ -90,6 +91,13 @@ class KubernetesObject(LauncherDefaults, ABC):
         $1 is the directory of the reports in the pod.
         """
         return STOP
+
+    def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
+        """Return the job with our image as its carrier, if that is wanted."""
+        yield from ()
+        if not wanted or self.options.injector:
+            return job
+        return replace(job, carrier=Carrier(source=self.options.carrier_image))
 
     def identity(self) -> Steps[str]:
         return make_no_identity()
@@ -174,7 +182,6 @@ class KubernetesObject(LauncherDefaults, ABC):
 class KubernetesJob(KubernetesObject):
     """A job that is a custom resource of ours, such as an MPIJob of k8s/mpijob.yaml."""
 
-    carrying: ClassVar[Carrying] = Carrying.INIT_CONTAINER
     kind: ClassVar[Kind]
     name: ClassVar[str]
 
@@ -246,13 +253,6 @@ class KubernetesJob(KubernetesObject):
         nodes = parse_object(answer, "asking for the nodes' GPUs").get("items", ())
         offered = [node["status"].get("allocatable", {}).get(GPU, 0) for node in nodes]
         return max(map(int, offered), default=0)
-
-    def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
-        """Return the job with our image as its carrier, if that is wanted."""
-        yield from ()
-        if not wanted or self.options.injector:
-            return job
-        return replace(job, carrier=Carrier(source=self.options.carrier_image))
 
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text; with an injector a typical one, since it brings its own nsys."""

@@ -25,7 +25,7 @@ _CHECK = "Check the image, and what the cluster lets run: `invoke doctor --on mp
 
 
 def _make_question(job: Job) -> list[str]:
-    """Return the pod's command. The pods of a job with a carrier need bash for their script."""
+    """Return the command of the pod. Pods of a job with a carrier need bash for their script."""
     if not job.carrier:
         return ["sh", "-c", _ASK_OURS]
     words = (job.carrier.python, "-E", job.carrier.checker, "help", job.carrier.directory)

@@ -41,7 +41,7 @@ def _carry_nsys(job: Job, launcher: Launcher, options: ProfileOptions, *, wanted
     carried = process.drive(launcher.carry(job, wanted=wanted))
     if carried.carrier is None:
         return job
-    if not options.words:
+    if not options.words and not options.manifest:
         what = f"{job.image or 'the machine'} has no {SAMPLE[-1]}"
         raise SettingsError(what, "Write its command after --")
     Progress().say(f"nsys is carried to {job.image or 'the machine'}: {carried.carrier.source}")

@@ -23,7 +23,6 @@ from gpu_profile.verbs.jobs.carry import plan_carried, refuse_carry
 from gpu_profile.verbs.jobs.job_from_flags import (
     job_from,
     job_from_manifest,
-    nsys_plan,
     plan_for,
 )
 from gpu_profile.verbs.jobs.manifest import (
@@ -72,12 +71,13 @@ def _profile_manifest(options: ProfileOptions, settings: Settings) -> None:
     launcher = open_manifest(options, settings)
     job = job_from_manifest(options, settings, launcher)
     if options.dry_run:
+        _, job = process.plan_value(launcher.carry(job, wanted=options.carry))
         plan, _ = plan_for(job, job.profile or ProfileSpec(), TYPICAL_HELP)
         show_difference(job, plan, launcher)
         return
     tell_left(settings.report_dir)
     tell_target(launcher)
-    plan, kinds = nsys_plan(job, launcher, settings, strict=options.strict)
+    job, plan, kinds = plan_carried(job, launcher, settings, options)
     agree_to_replace(job, plan, launcher, options)
     secrets = redact.secret_values(options.environ)
     runner, run = _start_run(job, plan, kinds, launcher, settings, secrets, keep=options.keep)

@@ -1,6 +1,7 @@
 """The user's own manifests: what the edit of each kind adds, and what is refused."""
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from gpu_profile import process
+from gpu_profile.carrier import Carrier
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.errors import SettingsError
 from gpu_profile.job import Job, NsysPlan
@@ -61,6 +63,27 @@ def test_the_command_keeps_its_words_and_ours_are_not_expanded() -> None:
     command = pod["spec"]["containers"][0]["command"]
     assert command[command.index("--") + 1 :] == ["./vectorAdd", "--size", "$(SIZE)"]
     assert "--env-var=A=$$(B)" in command
+
+
+def test_nsys_is_carried_to_a_container_that_has_none() -> None:
+    carrier = Carrier(source="registry.example/team/gpu-profile:1")
+    edit = dataclasses.replace(EDIT, job=dataclasses.replace(EDIT.job, carrier=carrier))
+    (pod,) = yaml.safe_load_all(read_file("pod").edit(edit).after)
+    spec, (container, sidecar) = pod["spec"], pod["spec"]["containers"]
+    assert [init["image"] for init in spec["initContainers"]] == [carrier.source]
+    volumes = {volume["name"] for volume in spec["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    assert container["command"][:2] == [carrier.python, "-E"]
+    assert f"--nsys={carrier.nsys}" in container["command"]
+    assert sidecar == {"name": "sidecar", "image": "registry.example/team/metrics:3"}
+
+
+def test_cpu_sampling_takes_a_right_that_the_manifest_gives() -> None:
+    sampling = dataclasses.replace(EDIT, plan=NsysPlan(options=("--sample=cpu",), privileged=True))
+    with pytest.raises(SettingsError, match="needs SYS_ADMIN, which container c has not"):
+        read(POD).edit(sampling)
+    right = "command: [a], securityContext: {capabilities: {add: [SYS_ADMIN]}}"
+    assert "--sample=cpu" in read(POD.replace("command: [a]", right)).edit(sampling).after
 
 
 def test_ranks_and_pods_as_far_as_the_manifest_says_them() -> None:
