@@ -2,18 +2,27 @@
 
 import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from gpu_profile import process, redact
 from gpu_profile.cli.flags import load_settings
 from gpu_profile.cli.jobs import explaining_lost_start, launcher_of
 from gpu_profile.cli.options.jobs import FetchOptions
-from gpu_profile.errors import EngineAwayError, JobError, SettingsError, Stopped
+from gpu_profile.errors import (
+    EngineAwayError,
+    JobError,
+    ReportError,
+    SettingsError,
+    Stopped,
+    ToolError,
+)
 from gpu_profile.job import Handle
 from gpu_profile.launcher import JobState, Launcher
 from gpu_profile.progress import Progress
-from gpu_profile.runs import baseline, record
+from gpu_profile.runs import baseline, output_log, prune, record
 from gpu_profile.runs.record import RunRecord
+from gpu_profile.runs.reports import has_recordings
 from gpu_profile.runs.runner import Runner
 from gpu_profile.settings.settings import Settings
 from gpu_profile.verbs.jobs.tell_run import tell_run, telling_reports
@@ -26,7 +35,14 @@ def fetch(options: FetchOptions) -> None:
     settings = load_settings(options)
     if not options.job:
         raise SettingsError("fetch needs a job", "Use --job HANDLE or --job RUN-ID")
-    directory = _directory_of(options.job, settings)
+    known = _find_directory(options.job, settings)
+    directory = known or _make_directory(options.job, settings)
+    with contextlib.nullcontext() if known else _removing_empty(directory):
+        _finish_run(directory, options, settings)
+
+
+def _finish_run(directory: Path, options: FetchOptions, settings: Settings) -> None:
+    """Bring what the run's job left, and say what it tells. Raises the run's own error."""
     run = record.load_run(directory)
     if not run.cleaned:
         launcher = launcher_of(run.launcher, settings)
@@ -51,12 +67,33 @@ def fetch(options: FetchOptions) -> None:
         raise JobError(run.error)
 
 
-def _directory_of(run_name: str, settings: Settings) -> Path:
+def _find_directory(run_name: str, settings: Settings) -> Path | None:
+    """Return the run's directory; None for the handle of a run that has none here."""
     try:
         return record.find_run(settings.report_dir, run_name)
     except SettingsError:
         if "://" not in run_name:
             raise
+    return None
+
+
+@contextlib.contextmanager
+def _removing_empty(directory: Path) -> Iterator[None]:
+    """Remove a new run's directory if nothing came into it: it would be the latest run."""
+    try:
+        yield
+    except EngineAwayError:  # `fetch` goes on by the run's id
+        raise
+    except (SettingsError, ToolError, JobError, ReportError) as error:
+        if has_recordings(directory) or output_log.last_line(directory / record.OUTPUT_FILE):
+            raise
+        prune.remove_runs([directory])
+        hint = f"Nothing of it is left, so no run was made in {directory.parent}"
+        raise type(error)(error.what, hint) from error
+
+
+def _make_directory(run_name: str, settings: Settings) -> Path:
+    """Make the directory of a handle's run, once its engine has said that the job is ours."""
     handle = Handle.parse(run_name)
     launcher = launcher_of(handle.launcher, settings)
     _require_answer(launcher, handle)

@@ -43,6 +43,17 @@ def test_fetch_of_a_job_that_is_not_ours_is_refused_at_once(
     assert not any("logs" in call for call in calls())
 
 
+def test_a_job_of_which_nothing_is_left_leaves_no_run(tmp_path: Path, fake_tool: FakeTool) -> None:
+    """It was ours, and its directory was removed when another REPORT_DIR had its reports."""
+    fake_tool("scontrol", "echo 'JobId=7 JobState=COMPLETED ExitCode=0:0 Comment=gpu-profile '")
+    reporting_here(tmp_path)
+    shared = f"--set=SLURM_DIR={tmp_path}/shared"
+    refused = invoke("fetch", "--job", "slurm://7", shared, directory=tmp_path)
+    assert refused.returncode == 3, refused.stderr
+    assert refused.stderr.splitlines()[-1].endswith(f"so no run was made in {tmp_path}.")
+    assert list(tmp_path.glob("*/run.json")) == list(tmp_path.glob(".*.job")) == []
+
+
 def test_a_job_that_its_launcher_refuses_leaves_no_run(tmp_path: Path, fake_tool: FakeTool) -> None:
     """Slurm knows no such partition."""
     refusal = "echo 'sbatch: error: invalid partition specified: x' >&2; exit 1"
