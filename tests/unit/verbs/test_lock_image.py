@@ -14,6 +14,8 @@ LOCK = """\
 asked BASE_IMAGE = embedded
 pinned BASE_IMAGE = embedded
 
+[carrier]
+
 [mpi]
 
 [nsys]
