@@ -51,6 +51,11 @@ def describe(directory: Path) -> dict[str, str]:
 
 def check(directory: Path) -> None:
     """Raise UnusableError unless nsys records here: its files, its programs, a temporary folder."""
+    # The loader takes LD_PRELOAD, by which nsys gets into the program, apart at these (ld.so(8)).
+    if re.search(r"[\s:]", str(directory.resolve())):
+        raise UnusableError(
+            f"no library can be loaded from {directory}: its path has a space or colon"
+        )
     for path, digest in _list_files(directory):
         if _compute_digest(path) != digest:
             raise UnusableError(f"{path} is damaged or missing: remove {directory} or its volume")

@@ -55,12 +55,13 @@ def render_verb_help(verb: Verb) -> str:
         "\n".join(textwrap.wrap(verb.doc, width)),
         f"Example: {program_name()} {verb.example or verb.name}",
     )
-    groups: dict[str, list[_Row]] = {"": []}
+    groups: dict[str, list[_Row]] = {}
     for option in options:
         groups.setdefault(option.group, []).append((_format_flag(option), option.doc))
-    blocks = (
-        _render_block(title or "Flags", rows, width) for title, rows in groups.items() if rows
-    )
+    own = groups.pop("", [])
+    # Those of the settings, which every verb has, come first in a dataclass and last here.
+    titled = [("Flags", own), *reversed(groups.items())]
+    blocks = [_render_block(title, rows, width) for title, rows in titled if rows]
     return "\n\n".join((*head, *blocks)) + "\n"
 
 

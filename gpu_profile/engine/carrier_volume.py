@@ -13,6 +13,7 @@ from gpu_profile.errors import Refusal, ToolError, explain_refusal
 from gpu_profile.job import Job
 
 LABEL = "gpu-profile.carrier"
+_ALONE = ("--rm", "--pull=never", "--network=none")
 _BUILD = "`invoke build` with INSTALL_CARRIER=true makes one that does"
 _REFUSALS = (
     Refusal("exec format error", ToolError, "Build the carrier's image on such a machine"),
@@ -40,24 +41,33 @@ def is_ours(config: Mapping[str, Any]) -> bool:
     return any(name.startswith(f"{container.IMAGE_LABEL}.") for name in config.get("Labels") or ())
 
 
-def fill_volume(image: ImageRef) -> Steps[Carrier]:
-    """Return the carrier of our image, in a volume. The engine copies it there the first time."""
-    words = ("--rm", "--pull=never", "--network=none")
+def describe_carrier(image: ImageRef) -> Steps[Mapping[str, str]]:
+    """Return the facts of the carrier in an image of ours: `{"digest": …, "glibc": "2.29", …}`.
+
+    Raises ToolError for an image without one.
+    """
     ask = (f"{CARRIED_TO}/agent/carried.py", "describe", CARRIED_TO)
     described = yield make_command(
-        *(ENGINE, "run", *words, "--entrypoint=python3", str(image), *ask)
+        *(ENGINE, "run", *_ALONE, "--entrypoint=python3", str(image), *ask)
     )
     if described.returncode in {2, 3}:
         raise ToolError(f"{image} holds no nsys that could be carried", _BUILD)
     text = container.check_engine_result(described, f"asking {image} for its nsys").stdout
-    facts = json.loads(text or '{"digest": "0123456789ab", "glibc": "2.29"}')  # --dry-run
+    # --dry-run has no answer
+    facts: Mapping[str, str] = json.loads(text or '{"digest": "0123456789ab", "glibc": "2.29"}')
+    return facts
+
+
+def fill_volume(image: ImageRef) -> Steps[Carrier]:
+    """Return the carrier of our image, in a volume. The engine copies it there the first time."""
+    facts = yield from describe_carrier(image)
     volume = f"gpu-profile-{facts['digest'][:12]}"
     made = yield make_engine_command(
         "volume", "create", f"--label={LABEL}={facts['digest']}", volume
     )
     container.check_engine_result(made, f"making the volume {volume}")
     mount = f"--mount=type=volume,source={volume},target={CARRIED_TO}"
-    filled = yield make_command(*(ENGINE, "run", *words, mount, "--entrypoint=true", str(image)))
+    filled = yield make_command(*(ENGINE, "run", *_ALONE, mount, "--entrypoint=true", str(image)))
     container.check_engine_result(filled, f"copying nsys to the volume {volume}")
     return Carrier(source=volume, digest=facts["digest"], glibc=facts["glibc"])
 

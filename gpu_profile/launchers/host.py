@@ -1,8 +1,7 @@
 """Launcher `host`: jobs of this machine without Docker, in their run directories."""
 
 import functools
-import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,8 +10,8 @@ from gpu_profile.declared.ssh_settings import SshSettings
 from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobStatus
 from gpu_profile.launchers.agent import job_directory, windows
-from gpu_profile.launchers.one_host import OneHost
-from gpu_profile.nsys import export as nsys_export
+from gpu_profile.launchers.carried_directory import name_cache
+from gpu_profile.launchers.one_host import OneHost, name_nsys
 from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.remote_host import RemoteHost
 from gpu_profile.settings.settings import Settings
@@ -28,21 +27,23 @@ class HostLauncher(OneHost):
     name: ClassVar[str] = "host"
     report_dir: Path
     workdir: str = ""
-    agent: job_directory.Agent = field(
-        default_factory=lambda: job_directory.Agent(python=sys.executable)
-    )
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "HostLauncher":
         return cls(
             report_dir=settings.report_dir.absolute(),
             nsys=settings.nsys,
+            carrier_image=settings.carrier_ref,
             workdir=settings.of(SshSettings).workdir,
         )
 
     @property
     def runs(self) -> str:
         return str(self.report_dir)
+
+    @property
+    def carried_below(self) -> str:
+        return name_cache()
 
     def host(self) -> RemoteHost | None:
         return RemoteHost()
@@ -53,7 +54,7 @@ class HostLauncher(OneHost):
     def submit(self, job: Job, plan: NsysPlan) -> Steps[str]:
         directory = str(self.report_dir / job.name)
         spec = job_directory.render_spec(
-            job, plan, directory, cwd=self.workdir, nsys=self.nsys, env=False
+            job, plan, directory, cwd=self.workdir, nsys=name_nsys(job, self.nsys), env=False
         )
         start = self.agent.call("job.py", "start", directory, stdin=spec)
         result = yield replace(start, env=job.env, secrets=frozenset(job.env))
@@ -81,7 +82,9 @@ class HostLauncher(OneHost):
         job_directory.check_agent_result((yield copy), f"copying the reports from {job_id}")
 
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
-        return self.find_nsys(*nsys_export.export_command((), report, output).argv)
+        """Return the command that exports with the nsys that recorded the report."""
+        export = self.agent.call("job.py", "export", job_id, report.name, *self.nsys_flags())
+        return replace(export, stdout_file=output)
 
     def cleanup(self, job_id: str) -> Steps[None]:
         """Remove nothing: the job's directory is the run directory."""

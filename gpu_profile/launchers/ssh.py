@@ -4,8 +4,7 @@ import functools
 import re
 import shlex
 import shutil
-import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +15,7 @@ from gpu_profile.job import Job, NsysPlan
 from gpu_profile.launcher import JobState, JobStatus
 from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
-from gpu_profile.launchers.one_host import OneHost
+from gpu_profile.launchers.one_host import OneHost, name_nsys
 from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.remote_host import RemoteHost, below_home
 from gpu_profile.settings.settings import Settings
@@ -41,9 +40,6 @@ class SshLauncher(OneHost):
     workdir: str = ""
     sync: Path | None = None
     rsync: bool = True
-    agent: job_directory.Agent = field(
-        default_factory=lambda: job_directory.Agent(python=sys.executable)
-    )
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "SshLauncher":
@@ -56,11 +52,16 @@ class SshLauncher(OneHost):
             workdir=below_home(ssh.workdir),
             sync=_directory_here(ssh.sync),
             nsys=settings.nsys,
+            carrier_image=settings.carrier_ref,
             rsync=shutil.which("rsync") is not None,
         )
 
     @property
     def runs(self) -> str:
+        return self.directory
+
+    @property
+    def carried_below(self) -> str:
         return self.directory
 
     def host(self) -> RemoteHost | None:
@@ -82,7 +83,9 @@ class SshLauncher(OneHost):
         if self.sync:
             yield from transfer.send(self.sync, workdir, archive)
         yield self.agent.call("job.py", "discard", str(archive))
-        spec = job_directory.render_spec(job, plan, ".", cwd=workdir, nsys=self.nsys)
+        spec = job_directory.render_spec(
+            job, plan, ".", cwd=workdir, nsys=name_nsys(job, self.nsys)
+        )
         started = yield place.run("python3", f"{directory}/job.py", "start", directory, stdin=spec)
         place.reached(started, f"starting {job.name} on {self.address}")
         job_directory.check_agent_result(started, f"starting {job.name} on {self.address}")

@@ -104,8 +104,8 @@ def remove_pauses(ranks: Sequence[int] = ()) -> Apply:
     """The host never pauses: no data loading, logging, checkpoint or garbage collection."""
 
     def apply(graph: RunGraph, weights: Weights) -> Weights:
-        rows = np.flatnonzero(choose_calls(graph, ranks) & (graph.calls.silent > 0))
-        return shorten(graph, weights, graph.nodes.call_start[rows], graph.calls.silent[rows])
+        rows = np.flatnonzero(choose_calls(graph, ranks) & (weights.silent > 0))
+        return shorten(graph, weights, graph.nodes.call_start[rows], weights.silent[rows])
 
     return apply
 
@@ -114,7 +114,7 @@ def free_calls(graph: RunGraph, weights: Weights, calls: IntArray) -> Weights:
     """These calls, and the host's work before them, take no time; pauses stay."""
     nodes = graph.nodes
     starts = nodes.call_start[calls]
-    work = np.maximum(weights.delay[starts] - graph.calls.silent[calls], 0)
+    work = np.maximum(weights.delay[starts] - weights.silent[calls], 0)
     weights = shorten(graph, weights, starts, work)
     weights = weights.with_lag(find_edges(graph, nodes.call_end[calls], Edge.CALL), 0)
     return scale_delays(graph, weights, nodes.call_end[calls], 0.0)

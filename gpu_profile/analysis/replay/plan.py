@@ -74,7 +74,8 @@ class Plan:
     """`items` in the order of doing them. `gains`: ms a step that each change alone gains now, by
     its text; 0 for those that the critical path does not hold. `error`: of the self-test.
     `recorded_ms`: the recorded step; `step_ms` is that without the profiler, where a control tells
-    it, and then `host_factor` of the recorded host time is left; `is_factor_measured` as of Shadow.
+    it, and then `host_factor` of the recorded host time is left; `is_factor_measured` and
+    `pause_factor` as of Shadow.
     """
 
     step_ms: float
@@ -84,6 +85,7 @@ class Plan:
     recorded_ms: float
     host_factor: float | None = None
     is_factor_measured: bool = True
+    pause_factor: float = 1.0
 
     def to_lines(self) -> list[str]:
         """The plan as text, a line for each item."""
@@ -101,6 +103,9 @@ class Plan:
             return ""
         part = f"{100 * self.host_factor:.0f} %"
         steps = f"{self.recorded_ms:.2f} ms recorded, "
+        if self.pause_factor > 1:
+            rest = f"{self.step_ms:.2f} without the profiler: there the host's pauses are"
+            return f" ({steps}{rest} {self.pause_factor:.1f} times as long)"
         if self.is_factor_measured:
             rest = f"{self.step_ms:.2f} without the profiler: the host's work takes {part}"
             return f" ({steps}{rest} of the recorded time)"
@@ -116,6 +121,7 @@ class Plan:
             "step_ms": round(self.step_ms, 3),
             "recorded_ms": round(self.recorded_ms, 3),
             "host_factor": None if self.host_factor is None else round(self.host_factor, 3),
+            "pause_factor": round(self.pause_factor, 3),
             "is_factor_measured": self.host_factor is not None and self.is_factor_measured,
             "error_percent": round(100 * self.error, 2),
             "items": [item.as_json() for item in self.items],
@@ -168,7 +174,12 @@ def make_plan(replay: Replay, shadow: Shadow | None = None, most: int = MOST_ITE
     plan = Plan(step_ms, replay.test.error, tuple(items), gains, replay.step_ms)
     if shadow is None:
         return plan
-    return replace(plan, host_factor=shadow.factor, is_factor_measured=shadow.is_measured)
+    return replace(
+        plan,
+        host_factor=shadow.factor,
+        is_factor_measured=shadow.is_measured,
+        pause_factor=shadow.pause_factor,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ recorded ones. A price of each call explains them worse: it would be 4 us in one
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpu_profile.analysis.activity.activity import ALLOCATION_NAME
-from gpu_profile.analysis.replay.changes import find_edges, match_names
+from gpu_profile.analysis.replay.changes import find_edges, match_names, remove_pauses
 from gpu_profile.analysis.replay.run_graph import Edge, RunGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.weights import Weights
@@ -33,6 +33,8 @@ CALIBRATED = "NVIDIA Nsight Systems"
 """The profiler that the factors are of."""
 HIDDEN = 0.005
 """A step that gets shorter by less with TYPICAL_FACTOR is not the host's."""
+MOST_LONGER, LEAST_PAUSES = 4.0, 0.25
+"""How many times as long the pauses of a control may be, and the least part of the step in them."""
 ROUNDS = 8
 """Of bisection: the factor is then within 0.3 % of the host's time."""
 
@@ -41,13 +43,15 @@ ROUNDS = 8
 class Shadow:
     """`factor`: of the recorded host delays, what is left without the profiler. `step_ms`: the step
     of the unchanged replay with that factor. `weights` are those of that replay. `is_measured`: the
-    control tells the factor; else it is TYPICAL_FACTOR.
+    control tells the factor; else it is TYPICAL_FACTOR. `pause_factor`: how many times as long the
+    host's pauses are in the control.
     """
 
     factor: float
     step_ms: float
     weights: Weights
     is_measured: bool = True
+    pause_factor: float = 1.0
 
 
 def find_shadow(replay: Replay, control_ms: float) -> Shadow | None:
@@ -72,12 +76,16 @@ def subtract_profiler(replay: Replay, control_ms: float) -> Shadow:
     The factor is the largest that does. It is 1 where the recorded step is as short as the control,
     and where the GPU alone makes it longer: then no factor reaches the control. Where no factor
     changes the step, it is TYPICAL_FACTOR. Where none reaches the control, it may be that of calls
-    that allocate.
+    that allocate. A control that is longer than the recorded step has longer pauses.
     """
     graph, weights = replay.graph, Weights.of(replay.graph)
     least_ms = replay.predict_step(scale_host(graph, weights, LEAST_FACTOR))
     if least_ms > (1 + ALIKE) * control_ms:
         shadow = _scale_allocations_to(replay, control_ms)
+        if shadow:
+            return shadow
+    if replay.step_ms < (1 - ALIKE) * control_ms:
+        shadow = _lengthen_pauses_to(replay, control_ms)
         if shadow:
             return shadow
     target = (1 + ALIKE) * max(control_ms, least_ms)
@@ -99,6 +107,39 @@ def _find_factor(replay: Replay, scale: Callable[[float], Weights], target_ms: f
         else:
             low = middle
     return Shadow(low, replay.predict_step(scale(low)), scale(low))
+
+
+def _lengthen_pauses_to(replay: Replay, control_ms: float) -> Shadow | None:
+    """Lengthen pauses until the step is the control: the GPU's work does not get longer without the
+    profiler, nor do launches. None where the step has few pauses.
+
+    What a program does in a pause may grow while it runs: texts, files, garbage.
+    """
+    graph, weights = replay.graph, Weights.of(replay.graph)
+    pauses_ms = replay.step_ms - replay.predict_step(remove_pauses()(graph, weights))
+    if pauses_ms < LEAST_PAUSES * replay.step_ms:
+        return None
+    low, high = 1.0, MOST_LONGER
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        if replay.predict_step(lengthen_pauses(graph, weights, middle)) > control_ms:
+            high = middle
+        else:
+            low = middle
+    longer = lengthen_pauses(graph, weights, high)
+    step_ms = replay.predict_step(longer)
+    if abs(step_ms / control_ms - 1) > ALIKE:
+        return None
+    return Shadow(1.0, step_ms, longer, pause_factor=high)
+
+
+def lengthen_pauses(graph: RunGraph, weights: Weights, factor: float) -> Weights:
+    """Multiply the host's pauses by `factor`."""
+    moves = graph.has_source[graph.nodes.call_start]
+    silent = np.where(moves, np.rint(factor * weights.silent), weights.silent).astype(np.int64)
+    starts = graph.nodes.call_start
+    more = weights.with_delay(starts, weights.delay[starts] + silent - weights.silent)
+    return replace(more, silent=silent)
 
 
 def _scale_allocations_to(replay: Replay, control_ms: float) -> Shadow | None:
@@ -130,7 +171,7 @@ def scale_host(graph: RunGraph, weights: Weights, factor: float) -> Weights:
     moves = graph.has_source
     delay = weights.delay.copy()
     begins = moves[nodes.call_start]
-    starts, silent = nodes.call_start[begins], calls.silent[begins]
+    starts, silent = nodes.call_start[begins], weights.silent[begins]
     work = np.maximum(delay[starts] - silent, 0)
     delay[starts] -= work - np.rint(factor * work).astype(np.int64)
     ends = nodes.call_end[~calls.waits & moves[nodes.call_end]]

@@ -11,19 +11,21 @@ from gpu_profile.analysis.replay.run_graph import RunGraph
 @dataclass(frozen=True, eq=False)
 class Weights:
     """`lag` and `gone` (the dependency does not exist any more) by edge, `delay` by node, `work` by
-    operation (its time without communication beside it); times in ns.
+    operation (its time without communication beside it), `silent` by call (the part of pauses in
+    the delay before it); times in ns.
     """
 
     lag: IntArray
     delay: IntArray
     work: IntArray
     gone: Flags
+    silent: IntArray
 
     @classmethod
     def of(cls, graph: RunGraph) -> "Weights":
         """The weights of the unchanged graph."""
         none = np.zeros(len(graph.edges.lag), bool)
-        return cls(graph.edges.lag, graph.delay, graph.work, none)
+        return cls(graph.edges.lag, graph.delay, graph.work, none, graph.calls.silent)
 
     def with_delay(self, nodes: IntArray, delay: IntArray | int) -> "Weights":
         changed = self.delay.copy()

@@ -4,7 +4,7 @@ from bench.causes.score import list_folders, score
 from gpu_profile.settings.places import ROOT
 
 RECORDINGS = ROOT / "tests" / "data" / "causes"
-MISSED = {"decode_python", "jax_fetch"}
+MISSED = set[str]()
 """docs/accuracy.md says why."""
 
 

@@ -100,6 +100,11 @@ def test_a_temporary_folder_that_cannot_be_written_is_named(carried: Path, tmp_p
     assert f"nsys records in {tmp_path / 'none'}, which cannot be written" in refused.stderr
 
 
+def test_a_path_that_ld_preload_cannot_hold_is_refused(carried: Path, tmp_path: Path) -> None:
+    refused = call("check", carried.rename(tmp_path / "my runs"))
+    assert (refused.returncode, "has a space or colon" in refused.stderr) == (3, True)
+
+
 def test_a_copy_has_the_same_digest(carried: Path, tmp_path: Path) -> None:
     to = tmp_path / "volume"
     to.mkdir()

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gpu_profile.analysis.replay.changes import remove_pauses
+from gpu_profile.analysis.replay.plan import make_plan
 from gpu_profile.analysis.replay.rank.rank_graph import RankGraph
 from gpu_profile.analysis.replay.run_replay import Replay
 from gpu_profile.analysis.replay.shadow import TYPICAL_FACTOR, Shadow, subtract_profiler
@@ -65,3 +67,22 @@ def test_allocations_explain_a_control_that_no_other_work_of_the_host_does() -> 
     rank = make_rank(calls, ops)
     assert subtract(rank, 80).step_ms == pytest.approx(0.08, rel=0.02)
     assert subtract(rank, 10).step_ms == pytest.approx(0.086, rel=0.02)
+
+
+def test_a_control_that_is_longer_than_the_recorded_step_has_longer_pauses() -> None:
+    """A pause of 50 us and a launch of 10: of a control of 110 us, 100 are the pause. Without it
+    the kernels of 20 us set the step.
+    """
+    graph = join(make_late_host())
+    replay = Replay(graph, SelfTest(0.0))
+    shadow = subtract_profiler(replay, 0.11)
+    assert shadow.factor == 1
+    assert shadow.step_ms == pytest.approx(0.11, rel=0.02)
+    assert shadow.pause_factor == pytest.approx(2, abs=0.05)
+    assert replay.predict_step(remove_pauses()(graph, shadow.weights)) == pytest.approx(0.02)
+    (head, *_) = make_plan(replay, shadow).to_lines()
+    assert "0.06 ms recorded, 0.11 without the profiler: there the host's pauses are 2.0" in head
+
+
+def test_a_longer_control_of_a_program_without_pauses_is_not_explained() -> None:
+    assert subtract(make_busy_host(5_000), 80).pause_factor == 1
