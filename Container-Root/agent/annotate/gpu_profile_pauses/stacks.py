@@ -56,13 +56,13 @@ class StackTexts:
             if function is None:
                 function = functions[identity] = _Function(inner.f_code)
             if not function.is_hidden:
-                # Where a frame is, is a negative number of its own: identities are positive.
+                # Places are negative numbers, as identities are positive. The first one is -1.
                 if first is None:
                     first = inner
-                    key.append(-1 - inner.f_lasti)
+                    key.append(-2 - inner.f_lasti)
                 if user is None and not function.is_library:
                     user = inner
-                    key.append(-1 - inner.f_lasti)
+                    key.append(-2 - inner.f_lasti)
                 key.append(identity)
             inner = inner.f_back
         stack = tuple(key)

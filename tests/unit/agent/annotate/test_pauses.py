@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from gpu_profile_pauses.stacks import StackTexts
 
 from gpu_profile.launchers.agent.job_directory import AGENT
 
@@ -86,6 +88,13 @@ def test_a_program_s_pauses_have_names(site: Path, tool: Path) -> None:
     ((thread, ns, text),) = [mark for mark in marks if mark[2].startswith("compilation")]
     assert (thread, text) == (0, 'compilation | collate "program.py" 4')
     assert 50e6 <= ns < 1e9
+
+
+def test_a_frame_at_its_first_instruction_has_a_text() -> None:
+    """Its `f_lasti` is -1 in a Python before 3.11: no identity of a function is taken for it."""
+    code = compile("", "first.py", "exec")
+    frame = SimpleNamespace(f_code=code, f_lasti=-1, f_lineno=1, f_back=None)
+    assert StackTexts().text(frame) == 'stack | <module> "first.py" 1'  # type: ignore[arg-type]
 
 
 ENDINGS = {
