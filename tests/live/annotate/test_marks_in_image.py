@@ -63,18 +63,40 @@ def marked(image: str) -> Lines:
     return run(image, "modules")
 
 
-def test_results_are_equal_bit_by_bit(plain: Lines, marked: Lines) -> None:
-    assert all("error" not in line for line in (*plain.values(), *marked.values()))
+@pytest.fixture(scope="module")
+def stepped(image: str) -> Lines:
+    return run(image, "steps")
+
+
+@pytest.mark.parametrize("level", ["steps", "modules"])
+def test_results_are_equal_bit_by_bit(
+    plain: Lines, stepped: Lines, marked: Lines, level: str
+) -> None:
+    levels = {"steps": stepped, "modules": marked}
+    assert all("error" not in line for line in (*plain.values(), *levels[level].values()))
     losses = {case: line["losses"] for case, line in plain.items() if case != "stderr"}
-    assert {case: marked[case]["losses"] for case in losses} == losses
+    assert {case: levels[level][case]["losses"] for case in losses} == losses
 
 
-def test_no_graph_break_and_no_recompilation_is_added(plain: Lines, marked: Lines) -> None:
+@pytest.mark.parametrize("level", ["steps", "modules"])
+def test_no_graph_break_and_no_recompilation_is_added(
+    plain: Lines, stepped: Lines, marked: Lines, level: str
+) -> None:
+    lines = {"steps": stepped, "modules": marked}[level]
     for case in COMPILED:
-        before, after = plain[case]["counters"], marked[case]["counters"]
+        before, after = plain[case]["counters"], lines[case]["counters"]
         assert after["stats"] == before["stats"], case
+        assert after.get("frames") == before.get("frames"), case
         breaks = before.get("graph_break", {})
         assert all(breaks.get(why, 0) >= n for why, n in after.get("graph_break", {}).items()), case
+
+
+def test_steps_are_counted_without_hooks_of_all_modules(stepped: Lines) -> None:
+    """A traced module has no hooks: nobody sees its forwards."""
+    for case in set(STEPS) - {"traced"}:
+        begun = [mark for mark in stepped[case]["marks"] if mark[1] == "step"]
+        assert len(begun) == STEPS[case], case
+    assert not [mark for mark in stepped["plain"]["marks"] if "|" in mark[1]]
 
 
 def test_steps_are_counted(marked: Lines) -> None:

@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from gpu_profile_marks.phases import StepMarks
 
 
-def mark_compiled_steps(torch: Any, steps: StepMarks) -> None:  # noqa: ANN401 - torch
-    """Replace torch.compile by one that surrounds what it returns for an optimizer's step."""
+def mark_compiled_steps(
+    torch: Any,  # noqa: ANN401 - torch
+    steps: StepMarks,
+    hook: Callable[[Any], None] | None = None,
+) -> None:
+    """Replace torch.compile by one that surrounds what it returns for an optimizer's step, and
+    calls `hook` with anything else that it returns.
+    """
     compile_any = torch.compile
 
     def compile(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - torch's name
@@ -29,7 +35,11 @@ def mark_compiled_steps(torch: Any, steps: StepMarks) -> None:  # noqa: ANN401 -
             return compiled
         try:
             optimizer = find_stepped_optimizer(torch, args[0] if args else kwargs.get("model"))
-            return compiled if optimizer is None else _surround(torch, compiled, optimizer, steps)
+            if optimizer is not None:
+                return _surround(torch, compiled, optimizer, steps)
+            if hook is not None:
+                hook(compiled)
+            return compiled
         except Exception as error:
             SWITCH.fail(error)
             return compiled

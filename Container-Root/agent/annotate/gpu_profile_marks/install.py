@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from gpu_profile_marks import modules, nvtx
 from gpu_profile_marks.backward import Backward
 from gpu_profile_marks.compiled import mark_compiled_steps
-from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls
+from gpu_profile_marks.hooks import make_hook
+from gpu_profile_marks.owners import OwnerHooks, leave_hooks_to_python
+from gpu_profile_marks.phases import OptimizerMarks, StepMarks, mark_calls, watch_optimizers
 from gpu_profile_marks.ranges import SWITCH, Ranges
 from gpu_profile_marks.steps import Steps
 from gpu_profile_marks.variables import FILE, LEVEL
@@ -57,23 +59,34 @@ def _install(torch: Any, environ: Mapping[str, str]) -> None:  # noqa: ANN401 - 
     steps = StepMarks(torch, Steps(), make_window(torch, environ))
     level = environ.get(LEVEL, "") if Ranges.domain is not None else "steps"
     marks = modules.ModuleMarks(steps.at_forward, marks_every_module=level in ("modules", "ops"))
+    modules.set_marks(marks, compiling)
     if level in ("modules", "ops"):
         marks.backward = Backward(torch)
-    modules.set_marks(marks, compiling)
-    of_module = torch.nn.modules.module
-    of_module.register_module_forward_pre_hook(modules.before_forward)
-    of_module.register_module_forward_hook(modules.after_forward, always_call=True)
+        _hook_every_module(torch)
+        owners = None
+    else:
+        owners = OwnerHooks(torch)
+        owners.know_modules(torch.nn.modules.module)
+        leave_hooks_to_python(torch)
+    watch_optimizers(torch, owners.hook_owners if owners is not None else None)
     modules.mark_compiled(torch.nn.Module)
-    _hide_hooks_from_warning(of_module)
     of_optimizer = OptimizerMarks(steps, compiling)
     optimizers.register_optimizer_step_pre_hook(of_optimizer.before)
     optimizers.register_optimizer_step_post_hook(of_optimizer.after)
     of_optimizer.count_skipped(torch)
     mark_calls(torch, loaders._BaseDataLoaderIter, "__next__", "data")
     mark_calls(torch, torch.autograd, "backward", "backward")
-    mark_compiled_steps(torch, steps)
+    mark_compiled_steps(torch, steps, owners.hook_compiled if owners is not None else None)
     atexit.register(_finish, steps, os.getpid())
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _hook_every_module(torch: Any) -> None:  # noqa: ANN401 - torch
+    of_module = torch.nn.modules.module
+    of_module.register_module_forward_pre_hook(make_hook(torch, modules.before_forward))
+    after = make_hook(torch, modules.after_forward)
+    of_module.register_module_forward_hook(after, always_call=True)
+    _hide_hooks_from_warning(of_module)
 
 
 def _hide_hooks_from_warning(of_module: Any) -> None:  # noqa: ANN401 - torch.nn.modules.module

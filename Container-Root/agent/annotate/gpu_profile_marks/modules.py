@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpu_profile_marks.backward import Backward
 
 _FORWARD = object()
+_COMPILED = "OptimizedModule"  # what torch.compile makes of a module
 _MOST_SEARCHES = 64  # for modules that were added to a model: some 1 ms each
 
 
@@ -28,6 +29,8 @@ class _Thread(threading.local):
 
     outermost: Any = None
     depth = 0
+    compiled: Any = None
+    """The compiled module that runs: its hooks may run in it, too."""
 
 
 _THREAD = _Thread()
@@ -56,6 +59,8 @@ class ModuleMarks:
 
     def enter(self, module: Any) -> None:  # noqa: ANN401 - a torch.nn.Module
         thread = _THREAD
+        if type(module).__name__ == _COMPILED:
+            thread.compiled = module._modules["_orig_mod"]
         if module is thread.outermost:
             if _is_called_inside_a_module():
                 thread.depth += 1
@@ -95,6 +100,8 @@ class ModuleMarks:
 
     def leave(self, module: Any, output: Any) -> None:  # noqa: ANN401 - torch
         thread = _THREAD
+        if type(module).__name__ == _COMPILED:
+            thread.compiled = None
         if self._marks_every_module:
             if self.backward is not None:
                 self.backward.leave(module, output)
@@ -129,7 +136,7 @@ def _is_called_inside_a_module() -> bool:
 
 def before_forward(module: Any, _arguments: Any) -> None:  # noqa: ANN401 - torch
     """Global forward pre-hook."""
-    if _compiling() or not SWITCH.on or _marks is None:
+    if _compiling() or not SWITCH.on or _marks is None or _THREAD.compiled is module:
         return
     try:
         _marks.enter(module)
@@ -139,12 +146,16 @@ def before_forward(module: Any, _arguments: Any) -> None:  # noqa: ANN401 - torc
 
 def after_forward(module: Any, _arguments: Any, output: Any) -> None:  # noqa: ANN401 - torch
     """Global forward hook, which torch also calls where forward raises."""
-    if _compiling() or not SWITCH.on or _marks is None:
+    if _compiling() or not SWITCH.on or _marks is None or _THREAD.compiled is module:
         return
     try:
         _marks.leave(module, output)
     except Exception as error:
         SWITCH.fail(error)
+
+
+def is_compiling() -> bool:
+    return _compiling()
 
 
 def set_marks(marks: ModuleMarks | None, compiling: Callable[[], bool] = _never) -> None:
@@ -180,9 +191,11 @@ def _surround(module: Any, call: Callable[..., Any]) -> Callable[..., Any]:  # n
             return call(*args, **kwargs)
         before_forward(module, args)
         result = None
+        outer, _THREAD.compiled = _THREAD.compiled, module
         try:
             result = call(*args, **kwargs)
         finally:
+            _THREAD.compiled = outer
             after_forward(module, args, result)
         return result
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import gc
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from gpu_profile_marks.groups import close_groups, open_groups
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpu_profile_marks.window import Window
 
 _STEP = object()
+_MOST_CALLS = 2  # of an optimizer in a step that has a forward
 
 
 class StepMarks:
@@ -30,6 +31,8 @@ class StepMarks:
         self._mark = make_mark("step")
         self._thread = 0
         self._torch = torch
+        self._since_forward: dict[int, int] = {}
+        self.calls = 0
 
     def at_forward(self) -> None:
         """Begin a step where this forward of the outermost module is the first of one.
@@ -37,6 +40,7 @@ class StepMarks:
         Forwards in the backward pass (recomputation), inside another range (a transform in data
         loading) and in other threads are none.
         """
+        self._since_forward.clear()
         ranges, thread = RANGES.open, threading.get_ident()
         inside = len(ranges) > 1 or (ranges and ranges[0][0] is not _STEP)
         if self._torch._C._current_graph_task_id() != -1 or inside:
@@ -59,7 +63,14 @@ class StepMarks:
     def optimizer_called(self, optimizer: Any) -> None:  # noqa: ANN401 - a torch optimizer
         if not self.steps.made():
             self._thread = threading.get_ident()  # the one that trains: others may run forwards
-        self.steps.call(id(optimizer), functools.partial(_find_others, self._torch, optimizer))
+        self.steps.call(id(optimizer), functools.partial(_find_others, optimizer))
+        self.calls += 1
+        # Nobody sees the forwards of a program that is compiled as a whole: its optimizer is called
+        # again with none in between. Its steps begin behind the optimizer. A compiled step can have
+        # two calls: of the function around it, and of the hooks.
+        calls = self._since_forward[id(optimizer)] = self._since_forward.get(id(optimizer), 0) + 1
+        if calls > _MOST_CALLS and self.steps.begins_at_forward():
+            self._begin()
 
     def finish(self) -> None:
         """End the last step, and the recording if the program ends inside the window."""
@@ -70,17 +81,32 @@ class StepMarks:
             self._window.save(self.steps, now=True)
 
 
-def _find_others(torch: Any, optimizer: Any) -> set[int]:  # noqa: ANN401 - torch
+def watch_optimizers(torch: Any, call: Callable[[Any], None] | None) -> None:  # noqa: ANN401 - torch
+    """Replace Optimizer.__init__ by one that also notes the optimizer, and gives it to `call`."""
+    init = torch.optim.Optimizer.__init__
+
+    def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - torch
+        init(optimizer, *args, **kwargs)
+        if SWITCH.on:
+            _OPTIMIZERS[id(optimizer)] = weakref.ref(optimizer)
+            if call is not None:
+                SWITCH.guard(call, optimizer)
+
+    torch.optim.Optimizer.__init__ = in_file_of(init, __init__)
+
+
+# Not by a search through all objects: it would keep tensors alive that other threads drop.
+_OPTIMIZERS: dict[int, Any] = {}
+
+
+def _find_others(optimizer: Any) -> set[int]:  # noqa: ANN401 - torch
     """Return the optimizers that share no parameter with this one: they may take turns with it.
 
-    A wrapper of an optimizer shares its parameters. This looks at each object of the process,
-    once: some 50 ms.
+    A wrapper of an optimizer shares its parameters.
     """
     parameters = _list_parameters(optimizer)
-    kind = torch.optim.Optimizer
-    # By type(): isinstance asks `__class__`, and a lazy proxy runs the user's code for it.
-    optimizers = [candidate for candidate in gc.get_objects() if issubclass(type(candidate), kind)]
-    others = (other for other in optimizers if other is not optimizer)
+    living = [other for one in list(_OPTIMIZERS.values()) if (other := one()) is not None]
+    others = (other for other in living if other is not optimizer)
     return {id(other) for other in others if _shares_no_parameter(other, parameters)}
 
 
@@ -145,8 +171,9 @@ class OptimizerMarks:
         guarded = _untraced(torch)
 
         def counted(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            calls = self._marks.calls
             result = step(scaler, optimizer, *args, **kwargs)
-            if SWITCH.on:
+            if SWITCH.on and self._marks.calls == calls:
                 guarded(self._marks.optimizer_called, optimizer)
             return result
 

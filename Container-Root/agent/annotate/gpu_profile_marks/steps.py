@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MOST_TIMES = 100_000
-_MOST_SEARCHES = 20  # for optimizers: some 50 ms each
+_MOST_SEARCHES = 20  # for optimizers
 
 
 class Steps:

@@ -16,6 +16,10 @@ class Hooks(dict):
     def register(self, name):
         return lambda hook, **_: self.update({name: hook})
 
+    def call(self, name, *arguments):
+        if name in self:
+            self[name](*arguments)
+
 
 HOOKS = Hooks()
 
@@ -25,6 +29,28 @@ class Tensor:
 
 
 class Module:
+    def __init__(self):
+        self._modules, self._parameters = {}, {}
+        self._forward_hooks, self._forward_pre_hooks = {}, {}
+
+    def register_parameter(self, name, parameter):
+        self._parameters[name] = parameter
+        HOOKS.call("parameter", self, name, parameter)
+
+    def add_module(self, name, module):
+        self._modules[name] = module
+        HOOKS.call("module", self, name, module)
+
+    def register_forward_pre_hook(self, hook, prepend):
+        self._forward_pre_hooks[len(self._forward_pre_hooks)] = hook
+
+    def register_forward_hook(self, hook, always_call):
+        self._forward_hooks[len(self._forward_hooks)] = hook
+
+    def parameters(self):
+        parts = [each.parameters() for each in self._modules.values()]
+        return [*self._parameters.values(), *itertools.chain.from_iterable(parts)]
+
     def named_children(self):
         return []
 
@@ -32,9 +58,13 @@ class Module:
         self._compiled_call_impl = lambda: "compiled"
 
     def _wrapped_call_impl(self):
-        HOOKS["before_forward"](self, ())
+        HOOKS.call("before_forward", self, ())
+        for hook in self._forward_pre_hooks.values():
+            hook(self, ())
         result = self.forward()
-        HOOKS["after_forward"](self, (), result)
+        HOOKS.call("after_forward", self, (), result)
+        for hook in self._forward_hooks.values():
+            hook(self, (), result)
         return result
 
     __call__ = _wrapped_call_impl
@@ -45,6 +75,10 @@ class Module:
 
 class Optimizer:
     param_groups = ()
+
+    def __init__(self, parameters=()):
+        if parameters:
+            self.param_groups = [{"params": list(parameters)}]
 
     def step(self):
         HOOKS["before_step"](self, (self,), {})
@@ -87,13 +121,20 @@ _of_module = _module(
     "torch.nn.modules.module",
     register_module_forward_pre_hook=HOOKS.register("before_forward"),
     register_module_forward_hook=HOOKS.register("after_forward"),
+    register_module_module_registration_hook=HOOKS.register("module"),
+    register_module_parameter_registration_hook=HOOKS.register("parameter"),
 )
 OPERATORS = {id(backward): "aten::backward"}
 _builtins = types.SimpleNamespace(
     _find_builtin=lambda function: OPERATORS.get(id(function)),
     _register_builtin=lambda function, name: OPERATORS.update({id(function): name}),
 )
-jit = _module("torch.jit", _builtins=_builtins)
+_recursive = types.SimpleNamespace(
+    get_hook_stubs=lambda module: [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
+)
+jit = _module(
+    "torch.jit", _builtins=_builtins, _recursive=_recursive, ScriptModule=type("S", (Module,), {})
+)
 distributed = _module("torch.distributed", is_available=lambda: False)
 nn = _module("torch.nn", Module=Module, modules=types.SimpleNamespace(module=_of_module))
 _of_optimizer = _module(

@@ -1,0 +1,50 @@
+"""Hooks that torch.compile, torch.export and pickle leave alone. Python 3.8, stdlib only."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Hook:
+    """A hook that is pickled as one that does nothing: its reader may have no marks."""
+
+    call: Callable[..., None]
+    compiling: Callable[[], bool]
+    set_tracer: Callable[..., Any]
+
+    def __reduce__(self) -> Any:  # noqa: ANN401 - pickle's
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+    def __copy__(self) -> Hook:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Hook:  # noqa: ANN401 - a dict
+        return self
+
+    def __call__(self, *arguments: Any) -> None:  # noqa: ANN401 - torch
+        if self.compiling():
+            return
+        tracer = self.set_tracer(None)
+        try:
+            self.call(*arguments)
+        finally:
+            self.set_tracer(tracer)
+
+
+def make_hook(torch: Any, call: Callable[..., None]) -> Hook:  # noqa: ANN401 - torch
+    """Return a hook that calls `call` with torch.compile off.
+
+    torch.compile leaves frames of torch's files alone, and hooks of a compiled module run beside
+    its compiled forward: torch.export accepts no second frame.
+    """
+    hook = Hook()
+    hook.call = call
+    hook.compiling = torch.compiler.is_compiling
+    hook.set_tracer = torch._C._dynamo.eval_frame.set_eval_frame
+    file = torch.nn.Module.__call__.__code__.co_filename
+    Hook.__call__.__code__ = Hook.__call__.__code__.replace(co_filename=file)
+    return hook
