@@ -65,7 +65,8 @@ class Windows:
             yield
         finally:
             self.join()
-            armed.unlink()
+            with contextlib.suppress(OSError):
+                armed.unlink()
             if descriptor is not None:
                 os.close(descriptor)
 

@@ -106,6 +106,9 @@ class RecordingEnd:
         if failure:
             say(f"{who}: the recording goes on: nsys stop: {failure}")
         else:
-            self.at_report()
+            try:
+                self.at_report()
+            except OSError as error:  # such as a full disk
+                say(f"{who}: its report is left for the end: {error.strerror}")
             say(f"{who}: the recording ended behind step {self.last_step}; the program goes on")
         self._completed.set()
