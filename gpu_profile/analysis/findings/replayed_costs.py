@@ -70,8 +70,8 @@ def replay_costs(
     pauses: Mapping[int, PauseTimes],
 ) -> list[Finding]:
     """The findings with their replayed costs: first those of the plan in its order, then the
-    largest cost first. A GPU that waits for launches costs more than the cause of it, which the
-    plan names first.
+    largest cost first; last those that cost something only when the plan's first items are gone. A
+    GPU that waits for launches costs more than the cause of it, which the plan names first.
 
     A loss of two causes is told once: the second finding says what it gains when the first is gone.
     Without a replay the costs are the most that the causes can cost. With a `shadow` they are of
@@ -83,7 +83,7 @@ def replay_costs(
     gains = _Gains(replay, plan, shadow, pauses)
     costs = [cost for finding in findings if (cost := gains.add_cost(finding))]
     costs.sort(key=_sort_key)
-    costs.sort(key=lambda finding: _find_place(finding, plan))
+    costs.sort(key=gains.find_turn)
     told = (gains.tell_same_loss(finding, costs[:place]) for place, finding in enumerate(costs))
     return [finding for finding in told if finding]
 
@@ -134,6 +134,11 @@ class _Gains:
             return replace(finding, replayed_ms=gain, range_ms=self._predict_range(change, gain))
         place = _find_place(finding, self._plan)
         return self._tell_later_gain(finding, gain, place) if place < MANY else None
+
+    def find_turn(self, finding: Finding) -> int:
+        """The place of the plan's item of a finding; behind all for what costs nothing yet."""
+        is_later = finding.replayed_ms is not None and finding.replayed_ms < self._least_ms
+        return MANY + 1 if is_later else _find_place(finding, self._plan)
 
     def _correct_pauses(self, finding: Finding, change: Change, gain: float) -> float:
         """The gain with pauses that are rarer than the replayed steps."""
