@@ -10,11 +10,11 @@ from gpu_profile.command import Steps
 from gpu_profile.declared.check import Check
 from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.doctor.host import check_host, list_lacking
+from gpu_profile.engine.carried_directory import bring_directory
 from gpu_profile.job import Job
 from gpu_profile.launcher import Carrying, ImageFrom, read_answer
 from gpu_profile.launchers.agent.job_directory import Agent
 from gpu_profile.launchers.agent.scripts import Scripted
-from gpu_profile.launchers.carried_directory import bring_directory
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,13 @@ from typing import Any, ClassVar
 
 from gpu_profile.command import Command, Result, Steps
 from gpu_profile.declared.check import Check
+from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.declared.slurm_settings import SlurmSettings
 from gpu_profile.doctor.host import check_host
+from gpu_profile.engine.carried_directory import bring_directory
 from gpu_profile.errors import GpuProfileError, SettingsError
 from gpu_profile.job import Job, NsysPlan
-from gpu_profile.launcher import ImageFrom, JobState, JobStatus
+from gpu_profile.launcher import Carrying, ImageFrom, JobState, JobStatus, read_answer
 from gpu_profile.launchers.agent import job_directory, windows
 from gpu_profile.launchers.agent.scripts import Scripted
 from gpu_profile.launchers.agent.transfer import Transfer, own_directory
@@ -29,6 +31,9 @@ from gpu_profile.nsys.recorder import Window, WindowRequest
 from gpu_profile.settings.settings import Settings
 
 _OLDER = ".gpu-profile-slurm"
+_CARRIER = "carrier"
+"""The link in a job's directory to what was carried to the cluster."""
+_CARRIED = f'"$d/{_CARRIER}/carrier/bin"'
 _NOT_OURS = 2  # exit code of the shell text that looks for our marks
 
 
@@ -52,6 +57,7 @@ class SlurmLauncher(Scripted):
 
     name: ClassVar[str] = "slurm"
     one_node: ClassVar[bool] = False
+    carrying: ClassVar[Carrying] = Carrying.BIND_MOUNT
     one_task_per_gpu: ClassVar[bool] = True
     possible_images: ClassVar[frozenset[ImageFrom]] = frozenset(
         {ImageFrom.NOWHERE, ImageFrom.SETTINGS}
@@ -60,6 +66,8 @@ class SlurmLauncher(Scripted):
     older: str
     """The directory of runs from versions in which all users shared one."""
     report_dir: Path
+    carrier_image: ImageRef | None = None
+    """The image of ours on this machine's engine whose nsys --carry brings."""
     cluster: SlurmCluster = field(default_factory=SlurmCluster)
     rsync: bool = True
     agent: job_directory.Agent = field(
@@ -77,6 +85,7 @@ class SlurmLauncher(Scripted):
             directory=f"{shared}/{_OLDER}-{_user(slurm.login)}",
             older=f"{shared}/{_OLDER}",
             report_dir=report_dir,
+            carrier_image=settings.carrier_ref,
             cluster=SlurmCluster.from_settings(settings, shared),
             rsync=shutil.which("rsync") is not None,
         )
@@ -122,11 +131,24 @@ class SlurmLauncher(Scripted):
     def check_result(self, result: Result) -> Result:
         return self.cluster.check_result(result)
 
+    def carry(self, job: Job, *, wanted: bool) -> Steps[Job]:
+        """Return the job with nsys in a directory that the nodes share, if wanted.
+
+        A container of the job sees it there too. A node says whether nsys works in the image.
+        """
+        if not wanted or self.carrier_image is None:
+            return job
+        where = (self.cluster.place, self.agent, self.carrier_image, self.directory)
+        return replace(job, carrier=(yield from bring_directory(*where, shared=True)))
+
     def probe(self, job: Job) -> Steps[str]:
         """Return nsys' help text from the submitting machine, otherwise from a node.
 
         With an image, or if the submitting machine has no nsys, a node is asked.
         """
+        if job.carrier:
+            ask = (job.carrier.python, "-E", job.carrier.checker, "help", job.carrier.directory)
+            return read_answer(self.check_result((yield self.cluster.on_a_node(*ask))))
         if not self.cluster.script.container.image:
             words = ("python3", "-", *self.nsys_flags(), "profile", "--help")
             help_result = yield self.cluster.with_modules(
@@ -142,6 +164,8 @@ class SlurmLauncher(Scripted):
         script = self.cluster.script.render(job, plan, directory)
         yield from self._transfer().send_agent(directory, archive, shared=True)
         yield self.agent.call("job.py", "discard", str(archive))
+        if job.carrier:
+            yield place.run("ln", "-s", "--", job.carrier.directory, f"{directory}/{_CARRIER}")
         path, output = f"{directory}/job.sbatch", f"{directory}/output.log"
         # `invoke logs` of a waiting job shows empty output, not an error.
         keep = place.shell(
@@ -212,7 +236,10 @@ class SlurmLauncher(Scripted):
     def export(self, job_id: str, report: Path, output: Path) -> Command | None:
         words = shlex.join(("export", report.name, *self.nsys_flags()))
         verb, _, more = words.partition(" ")
-        script = f'{self._finding(job_id)}exec python3 "$d/job.py" {verb} "$d" {more}'
+        call = f'"$d/job.py" {verb} "$d" {more}'
+        carried = f"exec {_CARRIED}/python3 -E {call} --nsys={_CARRIED}/nsys"
+        script = f'{self._finding(job_id)}test ! -e "$d/{_CARRIER}" || {carried}; '
+        script += f"exec python3 {call}"
         run = self.cluster.beside_nsys("sh", "-c", script)
         return replace(run, stdout_file=output)
 

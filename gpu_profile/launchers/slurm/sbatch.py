@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_profile.declared.slurm_settings import SlurmSettings
 from gpu_profile.errors import SettingsError
-from gpu_profile.job import Job, NsysPlan
+from gpu_profile.job import Job, Mount, NsysPlan
 from gpu_profile.launchers.agent.job_directory import SAMPLES, list_scripts
 from gpu_profile.launchers.slurm.container import Container, mount_itself
 from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
@@ -161,7 +161,7 @@ class Script:
         return "\n".join(part for part in parts if part)
 
     def _finds_nsys(self, job: Job) -> bool:
-        return job.profile is not None and not self.container.image
+        return job.profile is not None and not self.container.image and not job.carrier
 
     def _directives(self, job: Job, directory: str) -> Iterable[str]:
         if "%" in directory:
@@ -199,7 +199,7 @@ class Script:
         `$run` and `$nsys` are shell variables that the script sets.
         """
         ours = dict.fromkeys(filter(None, (directory, self.workdir)))
-        mounts = (*map(mount_itself, ours), *job.mounts)
+        mounts = (*map(mount_itself, ours), *_mount_carrier(job), *job.mounts)
         gpus = bool(job.resources.gpus_per_node)
         inside = self.container.srun_options(mounts, self.workdir, job.env)
         # srun does not inherit --cpus-per-task from the allocation since Slurm 22.05 (srun(1)).
@@ -216,7 +216,11 @@ class Script:
         if self.torchrun:
             yield _list_torchrun_words(job.resources.tasks_per_node or 1)
         nsys_words = ('--nsys="$nsys"',) if self._finds_nsys(job) else ()
-        yield ("python3", '"$run/profile_ranks.py"', "--shelter", *nsys_words)
+        python: tuple[str, ...] = ("python3",)
+        if job.carrier:
+            python = tuple(map(shlex.quote, (job.carrier.python, "-E")))
+            nsys_words = (shlex.quote(f"--nsys={job.carrier.nsys}"),)
+        yield (*python, '"$run/profile_ranks.py"', "--shelter", *nsys_words)
         yield rank_options(job, plan, output='"$run"', quote=shlex.quote)
         yield ("--", *map(self._quote_word, job.command))
 
@@ -225,6 +229,14 @@ class Script:
         name = word.removeprefix("/")
         sample = word.startswith("/") and name in list_scripts(SAMPLES) and not self.container.image
         return f'"$run/{name}"' if sample else shlex.quote(word)
+
+
+def _mount_carrier(job: Job) -> tuple[Mount, ...]:
+    """Return the mount of the carrier's directory under its own path; none without a carrier."""
+    if job.carrier is None:
+        return ()
+    path = job.carrier.directory
+    return (Mount(source=Path(path), target=path, read_only=True),)
 
 
 def _resolve_workdir(slurm: SlurmSettings) -> str:

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from gpu_profile import process
+from gpu_profile.carrier import Carrier
 from gpu_profile.errors import JobError, SettingsError, ToolError
 from gpu_profile.job import Job, NsysPlan, ProfileSpec, Resources
 from gpu_profile.launcher import JobState
 from gpu_profile.launchers.slurm import state as slurm_state
 from gpu_profile.launchers.slurm.commands import SlurmCluster
 from gpu_profile.launchers.slurm.container import Container
+from gpu_profile.launchers.slurm.launcher import SlurmLauncher
 from gpu_profile.launchers.slurm.sbatch import Script
 from gpu_profile.launchers.slurm.spelling import parse_time_limit, quote_directive
 from gpu_profile.settings.settings import Settings, load_settings
@@ -42,6 +44,33 @@ WAYS = {
     "apptainer": Script(container=Container(image="/fsx/gpu-profile.sif", tool="apptainer")),
     "torchrun": Script(torchrun=True),
 }
+
+
+CARRIER = Carrier(source="/fsx/runs/carrier-0f3c", directory="/fsx/runs/carrier-0f3c")
+
+
+@pytest.mark.parametrize("way", ["pyxis", "apptainer"])
+def test_an_image_without_nsys_gets_a_directory_of_the_cluster(
+    way: str, golden: Callable[[str, str], None]
+) -> None:
+    job = dataclasses.replace(JOB, carrier=CARRIER)
+    golden(f"slurm-{way}-carried.sbatch", WAYS[way].render(job, PLAN, "/fsx/runs/train-1"))
+
+
+def test_nsys_is_asked_on_a_node_in_the_image_and_exports_there() -> None:
+    cluster = SlurmCluster(script=WAYS["apptainer"], shared="/fsx/runs")
+    launcher = SlurmLauncher(
+        directory="/fsx/runs/mine", older="/fsx/runs", report_dir=Path("/tmp"), cluster=cluster
+    )
+    job = dataclasses.replace(JOB, carrier=CARRIER)
+    (ask,) = process.plan(launcher.probe(job))
+    assert "apptainer exec --bind=/fsx/runs:/fsx/runs /fsx/gpu-profile.sif" in str(ask)
+    assert f"{CARRIER.python} -E {CARRIER.checker} help {CARRIER.directory}" in str(ask)
+    commands = map(str, process.plan(launcher.submit(job, PLAN)))
+    link = f"ln -s -- {CARRIER.directory} /fsx/runs/mine/{JOB.name}/carrier"
+    assert link in commands
+    export = str(launcher.export("7", Path("/tmp/rank0.h.nsys-rep"), Path("/tmp/x.sqlite")))
+    assert 'exec "$d/carrier/carrier/bin"/python3 -E "$d/job.py" export "$d"' in export
 
 
 @pytest.mark.parametrize("way", WAYS)

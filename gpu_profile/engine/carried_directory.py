@@ -9,6 +9,7 @@ from gpu_profile.declared.image_ref import ImageRef
 from gpu_profile.engine import carrier_volume, container
 from gpu_profile.errors import ToolError
 from gpu_profile.launchers.agent.job_directory import Agent
+from gpu_profile.launchers.agent.transfer import own_directory
 from gpu_profile.remote_host import RemoteHost
 from gpu_profile.settings.places import cache_folder
 
@@ -16,13 +17,19 @@ _HINT = "Name another directory by SSH_DIR, make room, or install nsight-systems
 
 
 def bring_directory(
-    place: RemoteHost, agent: Agent, image: ImageRef, parent: str
+    place: RemoteHost, agent: Agent, image: ImageRef, parent: str, *, shared: bool = False
 ) -> Steps[Carrier]:
     """Return the carrier in a directory below `parent` on a machine; copy it there if need be.
 
     Our image on this machine's engine has the files. A directory that was copied earlier is used
-    again if all its files have their digests. Raises ToolError where nsys does not work there.
+    again if all its files have their digests. `shared`: other users can reach what is above
+    `parent`, so that must belong to this user alone. Raises ToolError where nsys does not work
+    there.
     """
+    if shared:
+        above = shlex.quote(parent)
+        checked = yield place.shell(f"test ! -e {above} || {{ {own_directory(above)}; }}")
+        place.checked(checked, f"looking at {parent}")
     facts = yield from carrier_volume.describe_carrier(image)
     directory = f"{parent}/carrier-{facts['digest'][:12]}"
     check = place.run("python3", "-", "check", directory, stdin=agent.text("carried.py"))
