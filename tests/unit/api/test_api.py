@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gpu_profile
-from gpu_profile.api.results import RunTable
+from gpu_profile.api.results import RunFindings, RunTable
 from gpu_profile.errors import ReportError, SettingsError
 from gpu_profile.runs.record import RunRecord
 from tests.invoked import invoke
@@ -22,6 +22,11 @@ RANKS = [DATA / f"rank{rank}.sqlite.gz" for rank in range(4)]
 @pytest.fixture(scope="module")
 def run() -> gpu_profile.Run:
     return gpu_profile.open(RANKS)
+
+
+@pytest.fixture(scope="module")
+def findings(run: gpu_profile.Run) -> RunFindings:
+    return run.findings()
 
 
 def test_ranks_and_tables(run: gpu_profile.Run) -> None:
@@ -39,11 +44,10 @@ def test_a_table_is_that_of_stats(run: gpu_profile.Run) -> None:
     assert [tuple(row.values()) for row in rows] == list(table.rows)
 
 
-def test_findings_are_those_of_diagnose(run: gpu_profile.Run) -> None:
+def test_findings_are_those_of_diagnose(findings: RunFindings) -> None:
     shown = invoke(
         "diagnose", *[f"--report={path}" for path in RANKS], "--format=json", directory=DATA
     )
-    findings = run.findings()
     document = json.loads(shown.stdout)
     assert document["findings"] == [finding.as_json() for finding in findings]
     assert {"plan": document["plan"]} == findings.describe_plan()
@@ -51,10 +55,12 @@ def test_findings_are_those_of_diagnose(run: gpu_profile.Run) -> None:
     assert len(findings) == len(findings.findings) > 0
 
 
-def test_printed_results_are_those_of_the_verbs(run: gpu_profile.Run) -> None:
+def test_printed_results_are_those_of_the_verbs(
+    run: gpu_profile.Run, findings: RunFindings
+) -> None:
     words = [f"--report={path}" for path in RANKS]
     shown = invoke("diagnose", *words, directory=DATA)
-    assert shown.stdout.strip() == str(run.findings())
+    assert shown.stdout.strip() == str(findings)
     shown = invoke("stats", *words, "--table=step_sum", directory=DATA)
     assert str(run.table("step_sum")).splitlines()[0] == "step_sum"
     assert [line.split() for line in str(run.table("step_sum")).splitlines()] == [
@@ -70,8 +76,8 @@ def test_an_empty_table_says_why(run: gpu_profile.Run) -> None:
     assert "--annotate" in table._repr_html_()
 
 
-def test_a_run_without_findings_says_so(run: gpu_profile.Run) -> None:
-    nothing = dataclasses.replace(run.findings(), findings=())
+def test_a_run_without_findings_says_so(findings: RunFindings) -> None:
+    nothing = dataclasses.replace(findings, findings=())
     assert "Nothing found that is worth the time." in nothing._repr_html_()
     assert "no such events" not in nothing._repr_html_()
 

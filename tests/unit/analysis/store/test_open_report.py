@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
 import pytest
 
 import gpu_profile
@@ -16,9 +15,11 @@ ALL = DATA / "all-ranks-one-report.sqlite.gz"
 PLACE = "s3://reports/run-1/all-ranks-one-report.sqlite.gz"
 
 
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[None]:
     """A server on loopback with one report in it, and an environment that sends boto3 there."""
+    import boto3  # it takes 0.2 s in each process that collects the tests
+
     server = pytest.importorskip("moto.server", reason="moto is a development requirement")
     stand_in = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     stand_in.start()
@@ -29,27 +30,27 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    store = boto3.client("s3")
-    store.create_bucket(Bucket="reports")
-    store.upload_file(str(ALL), "reports", "run-1/all-ranks-one-report.sqlite.gz")
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        store = boto3.client("s3")
+        store.create_bucket(Bucket="reports")
+        store.upload_file(str(ALL), "reports", "run-1/all-ranks-one-report.sqlite.gz")
+        yield
     stand_in.stop()
 
 
-def test_the_same_tables_and_findings_as_of_a_file(bucket: None, tmp_path: Path) -> None:
-    for verb in (("stats", "--format=csv"), ("diagnose", "--format=json")):
-        near = invoke(*verb, f"--report={ALL}", directory=tmp_path)
-        far = invoke(*verb, f"--report={PLACE}", directory=tmp_path)
-        assert (far.returncode, far.stdout) == (0, near.stdout), far.stderr
+def test_the_same_tables_as_of_a_file(bucket: None, tmp_path: Path) -> None:
+    words = ("stats", "--format=csv", "--table=cuda_gpu_kern_sum")
+    near = invoke(*words, f"--report={ALL}", directory=tmp_path)
+    far = invoke(*words, f"--report={PLACE}", directory=tmp_path)
+    assert (far.returncode, far.stdout) == (0, near.stdout), far.stderr
 
 
-def test_a_page_and_a_timeline_of_it(bucket: None, tmp_path: Path) -> None:
-    for verb, file in (("html", "page.html"), ("timeline", "timeline.perfetto-trace.gz")):
-        done = invoke(verb, f"--report={PLACE}", directory=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert (tmp_path / file).stat().st_size > 10_000
+def test_a_timeline_of_it(bucket: None, tmp_path: Path) -> None:
+    done = invoke("timeline", f"--report={PLACE}", directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "timeline.perfetto-trace.gz").stat().st_size > 10_000
 
 
 def test_the_api_opens_it(bucket: None) -> None:
