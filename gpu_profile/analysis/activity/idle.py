@@ -93,9 +93,10 @@ def find_gaps(activity: Activity) -> Gaps:
     """Every gap between the first and the last operation of the rank, with its cause."""
     gaps, next_op, cause = _plain_gaps(activity)
     calls = blocking_calls(activity)
-    # Only short gaps (LAUNCH) are attributed to a blocking call. A STALL stays with the host, even
-    # if a lead would have hidden it.
-    late = np.flatnonzero(cause == LAUNCH)
+    # Only short gaps are attributed to a blocking call. A long STALL stays with the host, even if a
+    # lead would have hidden it.
+    is_short = gaps.end - gaps.start < _find_sure_stall(activity, gaps, cause)
+    late = np.flatnonzero((cause == LAUNCH) | ((cause == STALL) & is_short))
     blamed, blamer = _attribute_to_calls(gaps, late, activity.launched[next_op], calls)
     cut = gaps.start + blamed
     held, left = np.flatnonzero(blamed), np.flatnonzero(cut < gaps.end)
@@ -134,7 +135,9 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
     length = gaps.end - gaps.start
     # An operation without a recorded call has no launch time, so it cannot be called late.
     late = (activity.launched[next_op] > gaps.start) & (ops.call[next_op] != NO_CALL)
-    long = _find_long_gap(activity, Intervals(gaps.start[late], gaps.end[late]))
+    late_gaps = Intervals(gaps.start[late], gaps.end[late])
+    counts = _count_long(activity, late_gaps, find_least_stall(activity))
+    long = choose_stall(activity, counts)
     cause = np.where(length >= long, STALL, LAUNCH)
     # The driver first copies pageable memory into its own pinned buffer: launched, but not yet
     # running on the GPU.
@@ -148,14 +151,23 @@ def _classify_gaps(activity: Activity, gaps: Intervals, next_op: IntArray) -> In
     return np.where(2 * np.maximum(in_overhead, in_seams) > length, PROFILER, cause)
 
 
-def _find_long_gap(activity: Activity, late: Intervals) -> int:
-    """From which length (ns) a gap of a late host is a stall; `late` holds all gaps of a late
-    host.
-    """
-    steps, least = find_steps(activity), find_least_stall(activity)
+def _count_long(activity: Activity, late: Intervals, least: int) -> IntArray:
+    """The number of these gaps of at least `least` ns in each steady step."""
+    steps = find_steps(activity)
     begins = np.sort(late.start[late.end - late.start >= least])
     counts = np.diff(np.searchsorted(begins, np.r_[steps.start, steps.end[-1:]]))
-    return choose_stall(activity, counts[first_steady(steps.end - steps.start) :])
+    return np.asarray(counts[first_steady(steps.end - steps.start) :], np.int64)
+
+
+def _find_sure_stall(activity: Activity, gaps: Intervals, cause: IntArray) -> int:
+    """From which length (ns) a stall is not a blocking call's, too: 1 ms, or a tenth of a shorter
+    step, if that comes at most twice a step.
+    """
+    late = (cause == LAUNCH) | (cause == STALL)
+    least = _find_tenth(activity)
+    counts = _count_long(activity, Intervals(gaps.start[late], gaps.end[late]), least)
+    are_few = len(counts) and np.median(counts) <= MOST_LONG_GAPS
+    return least if are_few else LONG_GAP_NS
 
 
 def choose_stall(activity: Activity, counts: IntArray) -> int:
@@ -171,10 +183,14 @@ def find_least_stall(activity: Activity) -> int:
     """From which length (ns) a pause of the host may be a stall: that of LAUNCHES_LONG launches, or
     a tenth of a shorter step.
     """
+    return min(_find_long_pause(activity), _find_tenth(activity))
+
+
+def _find_tenth(activity: Activity) -> int:
     steps = find_steps(activity)
     time = (steps.end - steps.start)[first_steady(steps.end - steps.start) :]
     share = int(LONG_GAP_SHARE * float(np.median(time))) if len(time) else LONG_GAP_NS
-    return min(_find_long_pause(activity), max(SHORTEST_LONG_GAP_NS, share))
+    return min(LONG_GAP_NS, max(SHORTEST_LONG_GAP_NS, share))
 
 
 @once_each

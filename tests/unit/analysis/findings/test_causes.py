@@ -330,3 +330,19 @@ def test_python_between_tokens_is_work_of_the_host_and_no_slow_launch(tmp_path: 
     finding = judged(training.record(), tmp_path)[0]
     assert (finding.kind, finding.cause) == ("idle", "host")
     assert finding.cost_ms == pytest.approx(16 * 0.6, rel=0.1)
+
+
+def test_short_pauses_behind_a_wait_for_the_gpu_are_that_waits(tmp_path: Path) -> None:
+    """Eight times a step a value is read, after which the host takes 0.4 ms: the GPU's 1 ms of
+    kernels would hide that without the wait.
+    """
+
+    def read(rank: Rank) -> None:
+        for _ in range(8):
+            rank.kernel(1000)
+            rank.item()
+            rank.work(400)
+
+    training = Training(ranks=1, layers=20, after=read)
+    first = judged(training.record(), tmp_path)[0]
+    assert (first.kind, first.cause) == ("synchronization", "sync")
