@@ -68,6 +68,8 @@ def show_difference(job: Job, plan: NsysPlan, launcher: ManifestLauncher) -> Non
     target = launcher.get_manifest().target
     for container in target.containers:
         print(f"# {target.title}: {container.describe()}")
+    if job.carrier is None:
+        print("# nsys: the image's own; an init container brings ours where it has none (--carry)")
     print(launcher.edit_manifest(job, plan).difference, end="")
 
 
