@@ -61,9 +61,11 @@ def edit_object(document: Document, target: Target, edit: Edit) -> None:
         _insert(metadata, "name", edit.job.name)
     name = target.name or edit.job.name
     _put(metadata, "labels", {RUN_LABEL: edit.job.name})
-    facts = {"reports": edit.reports, "manifest": "true", "wait-seconds": str(edit.wait_s)}
+    facts = {"reports": edit.reports, "manifest": "true"}
     if edit.keeps_original:
         facts["original"] = _describe_templates(document, target)
+    else:  # how long pods may take counts from the object's creation
+        facts["wait-seconds"] = str(edit.wait_s)
     _put(metadata, "annotations", {f"{PREFIX}/{key}": value for key, value in facts.items()})
     for path, value in target.kind.set_values:
         set_value(document, path, value)

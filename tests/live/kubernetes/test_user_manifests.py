@@ -126,7 +126,8 @@ def spec_of(cluster: Cluster) -> object:
 
 
 def test_a_job_of_that_name_is_left_alone(cluster: Cluster) -> None:
-    manifest = write(cluster, "Job batch/v1", f"spec: {{template: {{spec: {pod('[sleep, 60]')}}}}}")
+    sleeping = pod('[sleep, "60"]')
+    manifest = write(cluster, "Job batch/v1", f"spec: {{template: {{spec: {sleeping}}}}}")
     must(cluster.kubectl("apply", "--filename", manifest.partition("=")[2]))
     done = cluster.invoke("profile", manifest, "--yes")
     assert done.returncode == 2

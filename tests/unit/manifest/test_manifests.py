@@ -239,6 +239,7 @@ def test_an_object_that_runs_is_changed_as_the_cluster_has_it_and_put_back() -> 
         "spec": spec["value"],
     }
     assert changed["spec"] != live["spec"]
+    assert "gpu-profile.io/wait-seconds" not in notes["value"]  # it is older than that
     restored = restore_object(changed, notes["value"]["gpu-profile.io/original"])
     assert restored["spec"] == live["spec"]
     assert (restored["metadata"]["labels"], restored["metadata"]["annotations"]) == ({"a": "b"}, {})
