@@ -57,7 +57,7 @@ class OutputLog:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(self.path.lstat().st_mode):
                 self.path.unlink()
-        copy = functools.partial(copy_redacted, secrets=self._list_secrets())
+        copy = functools.partial(_copy_while_room, secrets=self._list_secrets())
         return program_output.in_background(command, self.path, copy)
 
     def complete(self, command: Command) -> None:
@@ -105,6 +105,12 @@ def copy_redacted(source: IO[bytes], target: IO[bytes], secrets: Sequence[str] =
     for piece in _redact_pieces(_read_pieces(source), secrets):
         target.write(piece)
         target.flush()
+
+
+def _copy_while_room(source: IO[bytes], target: IO[bytes], secrets: Sequence[str]) -> None:
+    """Copy until the disk is full. The run's end, which writes there too, then says so."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: the target is closed
+        copy_redacted(source, target, secrets)
 
 
 def _copy_log(command: Command, target: IO[bytes], secrets: Sequence[str]) -> bool:

@@ -1,5 +1,6 @@
 """What a job said, in one line."""
 
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -118,3 +119,12 @@ def test_a_large_output_takes_little_memory_and_a_cut_key_is_hidden(tmp_path: Pa
     assert "hunter2xyz" not in kept
     assert (kept.count("step 1\n"), kept.count("BEGIN training")) == (288_000, 16)
     assert peak < 1 << 20
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_full_disk_ends_the_copy_and_not_by_a_traceback(small_disk: Path) -> None:
+    log = OutputLog(small_disk / "output.log", lambda: ())
+    print_much = make_command(sys.executable, "-c", "print('x' * 8_000_000)")
+    with log.copy_in_background(print_much) as pause:
+        pause(60)
+    assert 0 < (small_disk / "output.log").stat().st_size < 3 << 20
