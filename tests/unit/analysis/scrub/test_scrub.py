@@ -57,15 +57,27 @@ GONE = (
 )
 
 
-@pytest.fixture
-def report(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real report with everything planted that must not leave."""
-    path = tmp_path / "rank0.trainbox-17.sqlite"
+    path = tmp_path_factory.mktemp("planted") / "rank0.trainbox-17.sqlite"
     path.write_bytes(gzip.decompress((DATA / "rank0.sqlite.gz").read_bytes()))
     with closing(sqlite3.connect(path)) as plant:
         _plant(plant)
         plant.commit()
     return path
+
+
+@pytest.fixture
+def report(planted: Path, tmp_path: Path) -> Path:
+    """A copy of the planted report of a test's own."""
+    return Path(shutil.copy(planted, tmp_path))
+
+
+@pytest.fixture(scope="module")
+def scrubbed(planted: Path) -> Path:
+    """What scrub makes of the planted report."""
+    return _scrubbed(planted)
 
 
 def _plant(plant: sqlite3.Connection) -> None:
@@ -113,8 +125,8 @@ def _values(path: Path, query: str) -> list[object]:
         return [row[0] for row in copy.execute(query)]
 
 
-def test_nothing_planted_is_left_in_the_bytes(report: Path) -> None:
-    raw = _scrubbed(report).read_bytes()
+def test_nothing_planted_is_left_in_the_bytes(scrubbed: Path) -> None:
+    raw = scrubbed.read_bytes()
     assert [text for text in GONE if text.encode() in raw] == []
 
 
@@ -125,29 +137,28 @@ def test_the_original_is_not_touched(report: Path) -> None:
     assert sorted(path.name for path in report.parent.iterdir()) == ["out.sqlite", report.name]
 
 
-def test_events_names_and_ranks_stay(report: Path) -> None:
-    output = _scrubbed(report)
+def test_events_names_and_ranks_stay(planted: Path, scrubbed: Path) -> None:
     for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
         query = f"SELECT start FROM {table} ORDER BY rowid"
-        assert _values(output, query) == _values(report, query)
+        assert _values(scrubbed, query) == _values(planted, query)
     kernels = (
         "SELECT value FROM StringIds WHERE id IN "
         "(SELECT demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL)"
     )
-    assert _values(output, kernels) == _values(report, kernels)
+    assert _values(scrubbed, kernels) == _values(planted, kernels)
     environment = _values(
-        output, "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'DeviceEnvironment'"
+        scrubbed, "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'DeviceEnvironment'"
     )
     assert environment == ["RANK=3;WORLD_SIZE=8"]
-    assert _values(output, "SELECT value FROM StringIds WHERE id = 90004") == [
+    assert _values(scrubbed, "SELECT value FROM StringIds WHERE id = 90004") == [
         "/model/layers.0/attn/MatMul"
     ]
-    with Database.open(output) as database:
+    with Database.open(scrubbed) as database:
         assert database.event_counts()["CUPTI_ACTIVITY_KIND_KERNEL"] > 5000
 
 
-def test_the_scrubbed_report_has_the_same_tables(report: Path) -> None:
-    with Database.open(report) as before, Database.open(_scrubbed(report)) as after:
+def test_the_scrubbed_report_has_the_same_tables(planted: Path, scrubbed: Path) -> None:
+    with Database.open(planted) as before, Database.open(scrubbed) as after:
         for analysis in (CUDA_GPU_KERN_SUM, TEMPORAL_BREAKDOWN, STEP_SUM):
             assert analysis.table(after) == analysis.table(before)
 
