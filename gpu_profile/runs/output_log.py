@@ -108,9 +108,14 @@ def copy_redacted(source: IO[bytes], target: IO[bytes], secrets: Sequence[str] =
 
 
 def _copy_while_room(source: IO[bytes], target: IO[bytes], secrets: Sequence[str]) -> None:
-    """Copy until the disk is full. The run's end, which writes there too, then says so."""
+    """Copy until the disk is full, and read on: a program whose output nobody reads does not end.
+
+    The run's end, which writes there too, says that the disk is full.
+    """
     with contextlib.suppress(OSError, ValueError):  # ValueError: the target is closed
         copy_redacted(source, target, secrets)
+    for _ in _read_pieces(source):
+        pass
 
 
 def _copy_log(command: Command, target: IO[bytes], secrets: Sequence[str]) -> bool:
