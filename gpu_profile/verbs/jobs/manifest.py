@@ -49,6 +49,13 @@ def agree_to_replace(
         raise SettingsError(f"{title} is left as it is", "Say yes, or --yes, to replace its pods")
 
 
+def refuse_without_manifest(options: ProfileOptions) -> None:
+    """Raise SettingsError for a flag that only a manifest gives a meaning."""
+    flags = {"--container": options.container, "--template": options.template, "--yes": options.yes}
+    for flag in (flag for flag, value in flags.items() if value):
+        raise SettingsError(f"{flag} is of --manifest, which is not given", "Leave it out")
+
+
 def make_manifest_job(name: str, launcher: ManifestLauncher) -> Job:
     """Return the job of the object: its command, its image, and its ranks as far as it says."""
     target = launcher.get_manifest().target

@@ -28,6 +28,7 @@ from gpu_profile.verbs.jobs.job_from_flags import (
 from gpu_profile.verbs.jobs.manifest import (
     agree_to_replace,
     open_manifest,
+    refuse_without_manifest,
     show_difference,
     tell_target,
 )
@@ -48,6 +49,7 @@ def profile(options: ProfileOptions) -> None:
     if options.manifest:
         _profile_manifest(options, settings)
         return
+    refuse_without_manifest(options)
     launcher = launcher_of(settings.launcher, settings)
     job = job_from(options, settings, launcher)
     refuse_carry(options, launcher)

@@ -185,7 +185,9 @@ def test_the_verb_prints_the_difference_or_refuses_and_starts_nothing(
     assert "+++ pod.yaml under nsys" in shown.stdout
     flag = invoke("profile", "--manifest=pod.yaml", "--nodes=2", directory=tmp_path)
     missing = invoke("profile", "--manifest=none.yaml", directory=tmp_path)
-    assert (flag.returncode, missing.returncode) == (2, 2)
+    alone = invoke("profile", "--on=host", "--yes", "--", "true", directory=tmp_path)
+    assert (flag.returncode, missing.returncode, alone.returncode) == (2, 2, 2)
+    assert "--yes is of --manifest, which is not given" in alone.stderr
     assert "--nodes: the manifest decides that" in flag.stderr
     assert "--manifest none.yaml: No such file" in missing.stderr
     assert kubectl() == []
