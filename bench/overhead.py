@@ -6,6 +6,7 @@
 The ways are interleaved, a round of all before the next, so that what else the machine does hits
 each of them. A run's number is the 10th percentile and the median of rank 0's step times; shown
 is the median over rounds, and its ratio to the runs without nsys of the same rounds.
+What one mark costs, without a GPU: bench/mark_costs.py.
 """
 
 import argparse
