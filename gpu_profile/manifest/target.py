@@ -115,7 +115,7 @@ def _find_target(number: int, document: Document, container: str, template: str)
     containers = tuple(_find_containers(document, kind, container))
     metadata = document.get("metadata") or {}
     name = str(metadata.get("name", ""))
-    if not containers:
+    if not containers or (container and container not in {each.name for each in containers}):
         return None
     if not name and "generateName" not in metadata:
         raise SettingsError(f"a {kind.kind} has no metadata.name", "Give it one")

@@ -147,6 +147,11 @@ REFUSED = {
         "has 2 containers: d, c. Choose by --container",
     ),
     "no such container": (POD, {"container": "x"}, "has no container 'x'"),
+    "no such container of a kind that names its own": (
+        (DATA / "pytorchjob.yaml").read_text(),
+        {"container": "x"},
+        "has no container 'x'",
+    ),
     "unknown kind": (OTHER, {}, "no known kind: Thing. Use --template spec.workers.0.template"),
     "wrong path": (
         OTHER,
