@@ -16,7 +16,7 @@ PLAIN = """\
 #1 DONE 0.0s
 
 #6 [torch 1/1] RUN     --mount=type=bind,source=x,target=/mnt/stage     --mount=type=bind,target=/mnt/setup.sh     ["bash", "/mnt/setup.sh"]
-#6 0.312 Get:1 http://deb.debian.org/debian trixie InRelease
+#6 0.312 Get:1 http://mirror.example/debian trixie InRelease
 #7 [image 2/7] COPY --link --from=nsys /out/ /
 #7 CACHED
 #6 32.34 Setting up libc6
