@@ -21,6 +21,7 @@ from gpu_profile_pauses.unpatched import (
     perf_counter_ns,
     sleep,
     start_new_thread,
+    thread_time_ns,
 )
 from gpu_profile_pauses.untraced import make_sleep, name_thread
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 PERIOD_NS = 10_000_000
 LEAST_PART = 400
-"""The thread sleeps at least so many times as long as it holds the lock: 0.25 % of the time."""
+"""The thread sleeps so many times as long as it reads, 0.25 % of the time, and 0.1 s at most."""
 _SAME_NS = 100_000_000  # a thread that does not move is told of ten times a second
 _MOST_THREADS = 8
 _MOST_SEEN = 1000
@@ -97,9 +98,11 @@ class Sampler:
             wait(pause // 2 + pause * state // 0x7FFFFFFF)
             if self._stopped or not SWITCH.on:
                 return
-            now = perf_counter_ns()
-            self._look(ours, now)
-            pause = max(PERIOD_NS, LEAST_PART * (perf_counter_ns() - now))
+            # CPU time: a thread that lost its core in the middle of a look would sleep for seconds.
+            began = thread_time_ns()
+            self._look(ours, perf_counter_ns())
+            spent = thread_time_ns() - began
+            pause = min(max(PERIOD_NS, LEAST_PART * spent), _SAME_NS)
 
     def _look(self, ours: int, now: int) -> None:
         """Tell where each thread is; of many threads, of eight at a time."""

@@ -6,7 +6,7 @@ The start-up module imports this file before the program can replace anything.
 from __future__ import annotations
 
 from _thread import get_ident, start_new_thread
-from time import perf_counter_ns, sleep
+from time import perf_counter_ns, sleep, thread_time_ns
 
 try:
     from _thread import get_native_id
@@ -16,4 +16,11 @@ try:
 except ImportError:  # a system without numbers of threads
     MAIN_THREAD = (get_ident(), 0)
 
-__all__ = ["MAIN_THREAD", "get_ident", "perf_counter_ns", "sleep", "start_new_thread"]
+__all__ = [
+    "MAIN_THREAD",
+    "get_ident",
+    "perf_counter_ns",
+    "sleep",
+    "start_new_thread",
+    "thread_time_ns",
+]
