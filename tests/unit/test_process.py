@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -160,10 +161,13 @@ def test_a_background_program_ends_with_the_body(tmp_path: Path) -> None:
 
 
 def test_a_pause_ends_with_the_background_program(tmp_path: Path) -> None:
-    with program_output.in_background(
-        make_command("sleep", "0.2"), tmp_path / "log", copy_redacted
-    ) as pause:
+    """The program reads a FIFO, so that it does not end before the pause begins."""
+    os.mkfifo(tmp_path / "fifo")
+    wait = make_command("cat", str(tmp_path / "fifo"))
+    with program_output.in_background(wait, tmp_path / "log", copy_redacted) as pause:
+        end = threading.Timer(0.5, (tmp_path / "fifo").write_text, ["end"])
         started = time.monotonic()
+        end.start()
         pause(600)
         assert time.monotonic() - started < 300
         pause(0.01)

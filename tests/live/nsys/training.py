@@ -13,7 +13,8 @@ class Net(torch.nn.Module):  # type: ignore[misc]
 
 
 model = Net()
-optimizer = torch.optim.Optimizer()
+model.register_parameter("weight", torch.Tensor())
+optimizer = torch.optim.Optimizer(model.parameters())
 for step in range(int(sys.argv[1])):
     model()
     torch.autograd.backward()

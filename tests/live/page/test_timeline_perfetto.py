@@ -72,7 +72,12 @@ def test_slices_flows_and_counters_are_all_there(
         def query(sql: str) -> Any:
             return browser.run(f"query({sql!r})")
 
-        assert query("SELECT count(*) FROM slice") == [total("Slices")] == [94_904]
+        # Tracks of the critical path are called "rank 0, thread 954", and no others.
+        path = "FROM slice JOIN track ON track_id = track.id WHERE track.name LIKE 'rank %'"
+        (on_path,) = query(f"SELECT count(*) {path}")
+        assert on_path == 3_198
+        assert query("SELECT count(*) FROM slice") == [total("Slices") + on_path]
+        assert total("Slices") == 94_904
         assert query("SELECT count(*) FROM flow") == [total("Flows")] == [31_764]
         assert query("SELECT count(*) FROM counter") == [total("Counter values")]
         assert query("SELECT count(*) FROM slice WHERE dur < 0") == [0]
@@ -83,6 +88,7 @@ def test_slices_flows_and_counters_are_all_there(
         )
         assert query(backwards) == [0]
         reduced = (
-            "SELECT sum(dur) FROM slice WHERE name = 'ncclDevKernel_AllReduce_Sum_f32_RING_LL'"
+            "SELECT sum(dur) FROM slice JOIN track ON track_id = track.id WHERE slice.name = "
+            "'ncclDevKernel_AllReduce_Sum_f32_RING_LL' AND track.name NOT LIKE 'rank %'"
         )
         assert query(reduced) == [739_578_082]

@@ -6,6 +6,7 @@ frame: a frame holds the program's tensors. Function arguments and variables are
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from gpu_profile_pauses.stacks import StackTexts
 from gpu_profile_pauses.unpatched import (
     MAIN_THREAD,
     get_ident,
+    get_native_id,
     perf_counter_ns,
     sleep,
     start_new_thread,
@@ -63,40 +65,68 @@ class Sampler:
         self._seen: dict[int, _Seen] = {}
         self._main = (MAIN_THREAD[0], os.getpid())
         self._turn = 0
-        self._stopped = False
+        self._running: object | None = None
         self._ended = True
+        self._number = 0
+        self._forks = 0
+        self._goes_on = False
 
     def start(self) -> None:
+        self._running = running = object()
         self._ended = False
-        start_new_thread(self._run, ())
+        start_new_thread(self._run, (running,))
 
     def stop(self) -> None:
-        """End the thread: one that lives on behind Python's end can crash. Waits 50 ms at most."""
-        self._stopped = True
-        waited = 0.0
-        while not self._ended and waited < _END_S:
-            sleep(0.001)
-            waited += 0.001
+        """End the thread for good: one that lives on behind Python's end can crash."""
+        self._goes_on = False
+        self._end_thread()
 
-    def _run(self) -> None:
+    def _end_thread(self) -> None:
+        self._running = None
+        _wait_until(lambda: self._ended)
+
+    def before_fork(self) -> None:
+        """End the thread, and wait until the kernel has none of its number."""
+        self._goes_on = self._goes_on or self._running is not None
+        self._forks += 1
+        if self._goes_on:
+            self._end_thread()
+            _wait_until(lambda: not os.path.exists(f"/proc/self/task/{self._number}"))  # noqa: PTH110
+
+    def after_fork(self) -> None:
+        """Start the thread again in the process that forked, at its next garbage collection:
+        from 3.13 on os.fork counts threads behind this hook.
+        """
+        self._forks -= 1
+        if self._goes_on and not self._forks and self._start_again not in gc.callbacks:
+            gc.callbacks.append(self._start_again)
+
+    def _start_again(self, phase: str, _facts: object) -> None:
+        if phase == "stop" and not self._forks:
+            gc.callbacks.remove(self._start_again)
+            if self._goes_on and self._running is None and SWITCH.on:
+                self.start()
+
+    def _run(self, running: object) -> None:
         try:
+            self._number = get_native_id()
             # Signals are for the program's threads: one that waits is interrupted by them.
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             name_thread("gpu-profile")
-            self._sample(make_sleep())
+            self._sample(make_sleep(), running)
         except Exception as error:
             SWITCH.fail(error)
         finally:
             self._ended = True
 
-    def _sample(self, wait: Callable[[int], object]) -> None:
+    def _sample(self, wait: Callable[[int], object], running: object) -> None:
         state, ours = 1, get_ident()
         pause = PERIOD_NS
         while True:
             # Half to one and a half periods: a step of one period would be seen at one place only.
             state = (state * 1103515245 + 12345) & 0x7FFFFFFF
             wait(pause // 2 + pause * state // 0x7FFFFFFF)
-            if self._stopped or not SWITCH.on:
+            if self._running is not running or not SWITCH.on:
                 return
             # CPU time: a thread that lost its core in the middle of a look would sleep for seconds.
             began = thread_time_ns()
@@ -150,3 +180,11 @@ class Sampler:
             seen.place, seen.text = place, self._texts.text(frame)
         self._marks.write(seen.text, now - seen.told, thread)
         seen.looked = seen.told = now
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait 50 ms at most."""
+    waited = 0.0
+    while not is_so() and waited < _END_S:
+        sleep(0.001)
+        waited += 0.001

@@ -35,6 +35,8 @@ def start_pauses() -> None:
         sampler.start()
         AT_END.append(sampler.stop)
         atexit.register(_stop, sampler, os.getpid())
+        if sys.version_info >= (3, 12):  # whose fork warns where a process has a second thread
+            os.register_at_fork(before=sampler.before_fork, after_in_parent=sampler.after_fork)
 
 
 def _stop(sampler: Sampler, process: int) -> None:

@@ -16,9 +16,14 @@ try:
 except ImportError:  # a system without numbers of threads
     MAIN_THREAD = (get_ident(), 0)
 
+    def get_native_id() -> int:
+        return 0
+
+
 __all__ = [
     "MAIN_THREAD",
     "get_ident",
+    "get_native_id",
     "perf_counter_ns",
     "sleep",
     "start_new_thread",

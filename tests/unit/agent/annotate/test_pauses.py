@@ -137,3 +137,23 @@ def test_a_program_of_another_library_has_names_too(site: Path, tool: Path) -> N
     (site / "cupy.py").write_text("")
     done = run(site, tool, f"import sys, cupy\n{WAIT}assert 'torch' not in sys.modules")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_stacks_are_read_again_behind_forks(site: Path, tool: Path) -> None:
+    """The thread ends for each fork, from Python 3.12 on, and begins at the next collection."""
+    code = f"""
+import torch, gc
+{WAIT}
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+gc.collect()
+def behind():
+    while '| behind "program.py"' not in open(log).read():
+        time.sleep(0.01)
+behind()
+"""
+    done = run(site, tool, code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
