@@ -1,5 +1,6 @@
 """Pages of an answer: each is JSON of less than 8 kB, and names the next one."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +9,8 @@ from gpu_profile.redact import CommandLine
 
 MOST_BYTES = 7_900
 """An assistant reads each answer whole, so a page is smaller than 8 kB."""
+MOST_LIST_BYTES, MOST_ITEM_BYTES = 1_500, 5_000
+"""Of a list beside the items, such as a line a rank on what was not judged; and of one item."""
 MOST_TEXT = 300
 """The most characters of one text. Demangled kernel names have up to 4,000."""
 _MOST_READ = 2000
@@ -20,12 +23,16 @@ def format_page(
 
     `next_offset` is the offset of the next page, null on the last one. Texts of more than 300
     characters are cut and end with "…"; fractions have three decimals. Credentials in a text, such
-    as the name of a range that is a command line, are `***`: they must not leave the machine.
+    as the name of a range that is a command line, are `***`: they must not leave the machine. A
+    list in `facts` is cut where it would fill the page, and an item larger than a page is named.
     """
-    page: dict[str, Any] = {**_shorten(facts), key: [], "of": len(items), "next_offset": None}
+    short_facts = {name: _fit_list(value) for name, value in _shorten(facts).items()}
+    page: dict[str, Any] = {**short_facts, key: [], "of": len(items), "next_offset": None}
     size = len(_dump({**page, "next_offset": len(items)}))
     for number, item in enumerate(items[offset:], offset):
         short = _shorten(item)
+        if len(_dump(short)) > MOST_ITEM_BYTES:
+            short = f"item {number} is larger than a page"
         size += len(_dump(short)) + len(", ")
         if size > MOST_BYTES:
             page["next_offset"] = number
@@ -39,6 +46,16 @@ def format_table_page(rows: Sequence[Mapping[str, object]], offset: int = 0) -> 
     columns = list(rows[0]) if rows else []
     cells = [list(row.values()) for row in rows]
     return format_page({"claims": "measured", "columns": columns}, "rows", cells, offset)
+
+
+def _fit_list(value: object) -> object:
+    """Return a list with as many items as MOST_LIST_BYTES hold, and how many more there are."""
+    if not isinstance(value, list):
+        return value
+    sizes = itertools.accumulate(len(_dump(item)) for item in value)
+    count = sum(size <= MOST_LIST_BYTES for size in sizes)
+    left = len(value) - count
+    return [*value[:count], f"and {left} more"] if left else value
 
 
 def _dump(value: object) -> str:

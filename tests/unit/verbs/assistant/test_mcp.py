@@ -109,3 +109,16 @@ def test_pages_hold_all_items_once_each_below_the_limit() -> None:
         offset = page["next_offset"]
     assert [item["ms"] for item in read] == [round(number / 7, 3) for number in range(300)]
     assert json.loads(format_table_page([]))["rows"] == []
+
+
+def test_long_facts_and_large_items_fit_and_lead_on() -> None:
+    """Each of a thousand ranks has a line on what was not judged."""
+    unjudged = [f"stragglers of rank {rank}" for rank in range(1000)]
+    large = {"evidence": ["x" * 300] * 40}
+    text = format_page({"unjudged": unjudged}, "findings", [large, {"kind": "idle"}])
+    assert len(text) <= MOST_BYTES
+    page = json.loads(text)
+    assert page["unjudged"][0] == unjudged[0]
+    assert page["unjudged"][-1].startswith("and ")
+    assert page["findings"] == ["item 0 is larger than a page", {"kind": "idle"}]
+    assert page["next_offset"] is None
