@@ -1,11 +1,12 @@
 # shellcheck shell=bash
 # To be sourced: the parts of a run of CI. Those in the background have their output in a file, which is
-# printed when they are joined, so that no line stands inside another part's output.
+# printed when they are joined, so that no line stands inside another part's output. Only a test that
+# failed is told at once, by the line that tests/conftest.py prints: a reader need not wait for the end.
 
 work=$(mktemp -d)
 readonly work
 declare -A processes=()
-times=() closing=() code=0
+times=() closing=() code=0 whole=
 
 # start PART COMMAND…: in the background, until `join PART`.
 start() {
@@ -13,7 +14,12 @@ start() {
   shift
   (
     status=0
-    "$@" >"$work/$part.log" 2>&1 </dev/null || status=$?
+    : >"$work/$part.log"
+    "$@" >>"$work/$part.log" 2>&1 </dev/null &
+    child=$!
+    # Not a pipe from the part: the daemons that it leaves would hold it open.
+    tail -n +1 -s 0.2 -f --pid="$child" "$work/$part.log" | sed -un "s/^failed: /$part: &/p" &
+    wait "$child" || status=$?
     printf '%d %d\n' "$status" "$((SECONDS - began))" >"$work/$part.end"
   ) &
   processes[$part]=$!
@@ -53,14 +59,21 @@ note() { # note PART CODE SECONDS; pytest's last line is printed again at the en
   [[ $code != 0 ]] || code=$2
 }
 
-# At the end of a run: what a reader of the log looks for first.
+finish() { # the run's own end, with its exit code
+  whole=yes
+  exit "$code"
+}
+
+# At the end of a run: what a reader of the log looks for first. A signal's number is not known here: bash
+# ends by the signal after this.
 end() {
-  local -r status=$?
+  local status=$?
+  [[ -n $whole || $status != 0 ]] || status="a signal"
   printf '\n== the slowest live tests\n'
   sed -n '/^=* slowest tests =*$/,/^=/p' "$work/live.log" 2>/dev/null | grep -v '^=' || true
   printf '\n== seconds of each part\n'
   printf '%s\n' "${times[@]}" "${closing[@]}"
-  printf '== ended with %d after %d s\n' "$status" "$SECONDS"
+  printf '== ended with %s after %d s\n' "$status" "$SECONDS"
   rm -rf -- "$work"
 }
 trap end EXIT

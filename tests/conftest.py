@@ -71,6 +71,14 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure when it happens: the details follow at the end, after minutes in CI."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = str(crash.message if crash else report.longrepr).strip().partition("\n")[0]
+        print(f"\nfailed: {report.nodeid}: {reason:.300}", flush=True)
+
+
 @pytest.fixture(scope="session")
 def require(pytestconfig: pytest.Config) -> Callable[[str, object], None]:
     """`require("docker", reason_if_missing)`: skip with the reason, or fail under --require."""
